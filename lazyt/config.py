@@ -1,0 +1,100 @@
+"""Settings, read once from ``LAZYT_*`` environment variables and changeable at run time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def _flag(name: str, default: bool) -> bool:
+    raw = os.environ.get(name)
+    if raw is None:
+        return default
+    return raw.strip().lower() not in ("", "0", "false", "no", "off")
+
+
+def _count(name: str, default: int) -> int:
+    raw = os.environ.get(name)
+    if raw is None or not raw.strip():
+        return default
+    try:
+        return int(raw)
+    except ValueError:
+        raise ValueError(f"{name} must be a whole number, got {raw!r}") from None
+
+
+class Config:
+    """All settings of lazyt; ``lazyt.config`` is the only instance.
+
+    Attributes:
+        cache_dir: folder of the disk cache (``LAZYT_CACHE_DIR``).
+        disk_cache: whether compiled plans are kept on disk (``LAZYT_DISK_CACHE``, default on).
+        cache_bytes: upper bound of the disk cache in bytes (``LAZYT_CACHE_BYTES``, 1 GiB).
+        threads: OpenMP threads per kernel, 0 for all cores (``LAZYT_THREADS``).
+        eager: realize after every operation (``LAZYT_EAGER``).
+        interpret: run with the NumPy interpreter instead of compiled kernels (``LAZYT_INTERPRET``).
+        strict_laziness: raise instead of realizing implicitly (``LAZYT_STRICT_LAZINESS``).
+        max_pending_nodes: pending graph nodes past which a graph realizes by itself
+            (``LAZYT_MAX_PENDING_NODES``).
+        max_pending_bytes: bytes of pending values past which a graph realizes by itself
+            (``LAZYT_MAX_PENDING_BYTES``).
+        dump: folder that receives the IR after every pass and the C of every plan
+            (``LAZYT_DUMP``, default none).
+        provenance: record the user's line of every node (``LAZYT_PROVENANCE``, default on).
+        verify: verify the IR after every pass and every kernel's bounds (``LAZYT_VERIFY``).
+        inline_reduce: largest reduction unrolled into its consumer
+            (``LAZYT_INLINE_REDUCE``, elements).
+    """
+
+    __slots__ = (
+        "cache_bytes",
+        "cache_dir",
+        "disk_cache",
+        "dump",
+        "eager",
+        "inline_reduce",
+        "interpret",
+        "max_pending_bytes",
+        "max_pending_nodes",
+        "provenance",
+        "strict_laziness",
+        "threads",
+        "verify",
+    )
+
+    def __init__(self) -> None:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        self.cache_dir: str = os.environ.get("LAZYT_CACHE_DIR") or os.path.join(home, "lazyt")
+        self.disk_cache: bool = _flag("LAZYT_DISK_CACHE", True)
+        self.cache_bytes: int = _count("LAZYT_CACHE_BYTES", 1 << 30)
+        self.threads: int = _count("LAZYT_THREADS", 0)
+        self.eager: bool = _flag("LAZYT_EAGER", False)
+        self.interpret: bool = _flag("LAZYT_INTERPRET", False)
+        self.strict_laziness: bool = _flag("LAZYT_STRICT_LAZINESS", False)
+        self.max_pending_nodes: int = _count("LAZYT_MAX_PENDING_NODES", 4000)
+        self.max_pending_bytes: int = _count("LAZYT_MAX_PENDING_BYTES", 4 << 30)
+        self.dump: str | None = os.environ.get("LAZYT_DUMP") or None
+        self.provenance: bool = _flag("LAZYT_PROVENANCE", True)
+        self.verify: bool = _flag("LAZYT_VERIFY", False)
+        self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
+
+    @contextmanager
+    def override(self, **settings: Any) -> Iterator[None]:
+        """Change settings inside a ``with`` block; unknown names raise AttributeError."""
+        old = {name: getattr(self, name) for name in settings}
+        try:
+            for name, value in settings.items():
+                setattr(self, name, value)
+            yield
+        finally:
+            for name, value in old.items():
+                setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        body = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"Config({body})"
+
+
+config = Config()

@@ -1,0 +1,77 @@
+"""Every exception that lazyt raises on purpose.
+
+The classes inherit from the built-in exceptions that PyTorch raises in the same place, so that
+``except RuntimeError`` or ``except IndexError`` written for PyTorch keeps working.
+"""
+
+from __future__ import annotations
+
+
+class LazytError(Exception):
+    """Base of all errors that lazyt raises on purpose."""
+
+
+class ShapeError(LazytError, ValueError, RuntimeError):
+    """Shapes that do not fit together, or a view that cannot be made."""
+
+
+class DTypeError(LazytError, TypeError, RuntimeError):
+    """A data type that an operation does not take."""
+
+
+class DeviceError(LazytError, RuntimeError):
+    """A device that does not exist, cannot be used, or differs from another operand's."""
+
+
+class BoundsError(LazytError, IndexError):
+    """An index, or a dimension number, outside its range."""
+
+
+class GradientError(LazytError, RuntimeError):
+    """A gradient that does not exist or was asked for wrongly."""
+
+
+class LazinessError(LazytError, RuntimeError):
+    """An implicit realize under ``config.strict_laziness``."""
+
+
+class ParseError(LazytError, ValueError):
+    """IR text that cannot be read; names line and column."""
+
+
+class VerifyError(LazytError, ValueError):
+    """IR that breaks a rule of its language; the IR is printed with the rule beside the line."""
+
+
+class OutOfMemoryError(LazytError, MemoryError):
+    """An allocation that the device refused."""
+
+
+class CompileError(LazytError, RuntimeError):
+    """A C or CUDA compiler that failed.
+
+    Attributes:
+        command: the command line that was run.
+        stderr: what the compiler printed.
+        source_path: where the source was kept, or None when it could not be written.
+    """
+
+    def __init__(self, command: list[str], stderr: str, source_path: str | None) -> None:
+        self.command = command
+        self.stderr = stderr
+        self.source_path = source_path
+        kept = f"source kept in {source_path}" if source_path else "the source could not be kept"
+        super().__init__(
+            f"the compiler failed: {' '.join(command)}\n{stderr.strip()}\n{kept}\n"
+            "Set CC to another compiler, or run `python -m lazyt doctor` to check this one."
+        )
+
+
+class InternalError(LazytError, RuntimeError):
+    """A bug in lazyt itself. The message holds what a report needs."""
+
+    def __init__(self, where: str, what: str, ir: str = "") -> None:
+        text = f"internal error in {where}: {what}"
+        if ir:
+            text += f"\nIR:\n{ir}"
+        super().__init__(text + "\nThis is a bug in lazyt. Please report it with the text above.")

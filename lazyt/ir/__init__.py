@@ -1,0 +1,1 @@
+"""The languages: types, scalar expressions, graph nodes, kernel IR and their text."""

@@ -1,0 +1,103 @@
+"""Element types: their names, sizes, kinds and how NumPy and C see them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class DType:
+    """An element type. Instances are unique, so ``is`` compares them.
+
+    Attributes:
+        name: the name users write, such as ``float32``.
+        kind: ``b`` bool, ``u`` unsigned, ``i`` signed, ``f`` floating point.
+        itemsize: bytes per element.
+        numpy: the NumPy dtype of stored elements. bfloat16 is stored as uint16 bit patterns.
+        suffix: what kernel helper functions end in, such as ``f32``.
+    """
+
+    __slots__ = ("itemsize", "kind", "name", "numpy", "suffix")
+
+    def __init__(self, name: str, kind: str, itemsize: int, storage: str, suffix: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.itemsize = itemsize
+        self.numpy = np.dtype(storage)
+        self.suffix = suffix
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether this is a floating point type."""
+        return self.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """Always False: lazyt has no complex types."""
+        return False
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the type can hold negative numbers."""
+        return self.kind in "if"
+
+    @property
+    def is_half(self) -> bool:
+        """Whether kernels store this type in 16 bits but compute in float32."""
+        return self.kind == "f" and self.itemsize == 2
+
+    @property
+    def compute(self) -> DType:
+        """The type in which kernels do arithmetic on elements of this type."""
+        return float32 if self.is_half else self
+
+    def __repr__(self) -> str:
+        return f"lazyt.{self.name}"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        return (dtype_by_name, (self.name,))
+
+
+bool_ = DType("bool", "b", 1, "bool", "b8")
+uint8 = DType("uint8", "u", 1, "uint8", "u8")
+uint16 = DType("uint16", "u", 2, "uint16", "u16")
+uint32 = DType("uint32", "u", 4, "uint32", "u32")
+uint64 = DType("uint64", "u", 8, "uint64", "u64")
+int8 = DType("int8", "i", 1, "int8", "i8")
+int16 = DType("int16", "i", 2, "int16", "i16")
+int32 = DType("int32", "i", 4, "int32", "i32")
+int64 = DType("int64", "i", 8, "int64", "i64")
+float16 = DType("float16", "f", 2, "float16", "f16")
+bfloat16 = DType("bfloat16", "f", 2, "uint16", "bf16")
+float32 = DType("float32", "f", 4, "float32", "f32")
+float64 = DType("float64", "f", 8, "float64", "f64")
+
+ALL: tuple[DType, ...] = (
+    bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
+    float16, bfloat16, float32, float64,
+)  # fmt: skip
+_BY_NAME = {t.name: t for t in ALL}
+_BY_NUMPY = {t.numpy: t for t in ALL if t is not bfloat16}
+
+
+def dtype_by_name(name: str) -> DType:
+    """The type called ``name``; raises KeyError for an unknown name."""
+    return _BY_NAME[name]
+
+
+def dtype_by_numpy(dtype: np.dtype[np.generic]) -> DType | None:
+    """The type that stores NumPy's ``dtype``, or None where lazyt has none."""
+    return _BY_NUMPY.get(dtype.newbyteorder("="))
+
+
+def encode_bfloat16(values: np.ndarray) -> np.ndarray:
+    """float32 values as bfloat16 bit patterns (uint16), rounded to nearest, ties to even."""
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    return np.where(nan, np.uint16(0x7FC0), rounded).astype(np.uint16).reshape(values.shape)
+
+
+def decode_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """bfloat16 bit patterns (uint16) as float32 values, exactly."""
+    wide = np.ascontiguousarray(bits).astype(np.uint32) << 16
+    return wide.view(np.float32).reshape(bits.shape)

@@ -1,0 +1,114 @@
+"""The neutral value in which code generation hands text to the runtime.
+
+A Program is everything the runtime needs to compile and run a plan, and nothing else: source
+text, entry names, buffer slots and an arena layout. It converts to JSON and back, which is how
+the disk cache stores it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """One kernel as text.
+
+    Attributes:
+        name: the C function's name, ``void name(char *b0, char *b1, ..., int threads)``.
+        text: C (or CUDA C) of the function and of what it needs beside the prelude.
+        prelude: names of prelude sections that the text uses, in order.
+        arity: how many buffer pointers the function takes.
+    """
+
+    name: str
+    text: str
+    prelude: tuple[str, ...]
+    arity: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One call of a kernel: which slot each pointer argument comes from."""
+
+    kernel: str
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a pointer comes from.
+
+    Attributes:
+        kind: ``input`` (number ``index`` of the plan's inputs), ``output`` (number ``index`` of its
+            outputs) or ``arena`` (``offset`` bytes into the plan's scratch arena).
+        nbytes: size in bytes.
+        donor: for an output, the input whose buffer it may take over, or -1.
+    """
+
+    kind: str
+    index: int
+    offset: int
+    nbytes: int
+    donor: int = -1
+
+
+@dataclass(frozen=True)
+class Program:
+    """A plan as text.
+
+    Attributes:
+        target: ``c`` or ``cuda``.
+        sections: (name, text) of the prelude functions in use, dependencies first.
+        kernels: distinct kernels; equal kernels occur once.
+        entry: C text of ``void lz_plan(char **slots, int threads)``, which makes all the launches.
+        slots: buffer slots that launches refer to.
+        launches: calls in order.
+        arena_bytes: size of the scratch arena.
+        notes: human-readable facts about each launch, for ``explain()``: a JSON-compatible dict
+            per launch.
+    """
+
+    target: str
+    sections: tuple[tuple[str, str], ...]
+    kernels: tuple[KernelSource, ...]
+    entry: str
+    slots: tuple[Slot, ...]
+    launches: tuple[Launch, ...]
+    arena_bytes: int
+    notes: tuple[dict[str, object], ...] = field(default=(), compare=False)
+
+    def to_json(self) -> str:
+        """The program as JSON text."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Program:
+        """The program that ``to_json`` wrote; raises ValueError, KeyError or TypeError otherwise."""
+        raw = json.loads(text)
+        return Program(
+            target=raw["target"],
+            sections=tuple((name, text) for name, text in raw["sections"]),
+            entry=raw["entry"],
+            kernels=tuple(
+                KernelSource(k["name"], k["text"], tuple(k["prelude"]), int(k["arity"]))
+                for k in raw["kernels"]
+            ),
+            slots=tuple(Slot(**s) for s in raw["slots"]),
+            launches=tuple(
+                Launch(item["kernel"], tuple(item["slots"])) for item in raw["launches"]
+            ),
+            arena_bytes=int(raw["arena_bytes"]),
+            notes=tuple(raw["notes"]),
+        )
+
+    def fingerprint(self) -> str:
+        """A hash of what decides the binary: kernels, slots and launches, not the notes."""
+        digest = hashlib.sha256()
+        for text in (self.entry, *(k.text for k in self.kernels), *(t for _, t in self.sections)):
+            digest.update(text.encode())
+            digest.update(b"\0")
+        digest.update(repr((self.target, self.slots, self.launches, self.arena_bytes)).encode())
+        return digest.hexdigest()
