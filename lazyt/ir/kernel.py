@@ -1,0 +1,275 @@
+"""Kernel IR: a grid of tiles with stages.
+
+A Kernel is a sequence of phases with a barrier between them. A Phase runs the same stages for
+every point of its grid, in parallel. A Stage is either straight-line (``axis`` None, executed once
+per grid point) or a loop over one inner axis. Values pass between the stages of a grid point by
+name: ``Let`` scalars of straight-line stages, results of ``Reduce`` and ``Scan``, and ``Keep``
+arrays that hold one value per step of the loop. Targets decide what a grid point, a lane and a
+kept array become (threads, SIMD, stack, registers, shared memory); the IR only says what is
+computed, so one description serves C and CUDA.
+
+How sums are ordered is part of the meaning (``reduction_levels``), not of a schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from lazyt.ir.dtypes import DType
+from lazyt.ir.index import Axis, Linear
+from lazyt.ir.scalar import Call, Expr
+
+#: Lanes of a reduction: element k of a block goes to lane k % LANES.
+LANES = 32
+#: Elements of a block; results of blocks are reduced again by the same rule.
+BLOCK = 1024
+
+
+def reduction_levels(extent: int) -> tuple[int, ...]:
+    """Extents of the nested reductions that a reduction of ``extent`` elements is made of.
+
+    Elements go in blocks of BLOCK; in a block, lane ``k % LANES`` folds its elements in order and
+    the lanes are folded by halves (lane l takes lane l + 16, then + 8, ...). The results of the
+    blocks form the next level, until one is left. The order depends on ``extent`` alone.
+    """
+    levels = [extent]
+    while levels[-1] > BLOCK:
+        levels.append(-(-levels[-1] // BLOCK))
+    return tuple(levels)
+
+
+# ---------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The condition ``low <= index < high``."""
+
+    index: Linear
+    low: int
+    high: int
+
+
+class Var(Expr):
+    """A value named by an earlier Let, Reduce, Scan or Keep (read at the current loop step)."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, dtype: DType) -> None:
+        self.name = name
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+
+class Load(Expr):
+    """An element of a buffer, converted to its compute type; ``index`` has one entry per axis."""
+
+    __slots__ = ("buffer", "index")
+
+    def __init__(self, buffer: str, index: tuple[Linear, ...], dtype: DType) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"{self.buffer}[{', '.join(map(str, self.index))}]"
+
+
+class Position(Expr):
+    """An index as an int64 value."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: Linear, dtype: DType) -> None:
+        self.index = index
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"int64({self.index})"
+
+
+class Guarded(Expr):
+    """``value`` where all guards hold, else ``other``; ``value`` is not evaluated elsewhere."""
+
+    __slots__ = ("guards", "other", "value")
+
+    def __init__(self, guards: tuple[Guard, ...], value: Expr, other: Expr) -> None:
+        self.guards = guards
+        self.value = value
+        self.other = other
+        self.dtype = value.dtype
+
+    def __repr__(self) -> str:
+        tests = " and ".join(f"{g.low} <= {g.index} < {g.high}" for g in self.guards)
+        return f"({self.value!r} if {tests} else {self.other!r})"
+
+
+def operands(expr: Expr) -> tuple[Expr, ...]:
+    """The direct sub-expressions of a kernel expression."""
+    if isinstance(expr, Call):
+        return expr.args
+    if isinstance(expr, Guarded):
+        return (expr.value, expr.other)
+    return ()
+
+
+# ----------------------------------------------------------------- statements
+
+
+@dataclass(frozen=True)
+class Let:
+    """Names the value of an expression."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Store:
+    """Writes an element of a buffer, where all guards hold.
+
+    ``combine`` None overwrites; ``add``, ``mul``, ``maximum`` or ``minimum`` folds into what is
+    there (scatter). A combining or data-dependent store must stand in a sequential phase axis.
+    """
+
+    buffer: str
+    index: tuple[Linear, ...]
+    value: Expr
+    guards: tuple[Guard, ...] = ()
+    combine: str | None = None
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """Folds ``value`` over the stage's axis into ``name``; visible in later stages.
+
+    ``kind``: ``sum prod max min any all argmax argmin``. Arg-reductions give the int64 position of
+    the first extreme; NaN counts as the extreme (PyTorch).
+    """
+
+    name: str
+    kind: str
+    value: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Running fold (inclusive) over the stage's axis, in order; ``name`` is its current value.
+
+    ``kind``: ``sum prod max min``. The stage's loop is sequential.
+    """
+
+    name: str
+    kind: str
+    value: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Keeps ``value`` for each step of the stage's axis; later stages over an axis of the same
+    extent read it as Var(name) at their current step."""
+
+    name: str
+    value: Expr
+
+
+Statement = Let | Store | Reduce | Scan | Keep
+
+
+# ------------------------------------------------------------------ structure
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A kernel argument: row-major memory of ``shape``.
+
+    ``role``: ``in`` read only; ``out`` written (and read by later phases); ``inout`` holds a value
+    that stores update; ``work`` scratch whose content is meaningless before and after.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    role: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Statements run once per grid point (``axis`` None), or for every value of ``axis``.
+
+    ``sequential``: steps must run in order (scans, scatters). ``guard``: optional bound on the
+    steps: those for which it fails are skipped (the tail block of a split reduction).
+    """
+
+    axis: Axis | None
+    body: tuple[Statement, ...]
+    sequential: bool = False
+    guard: Guard | None = None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Stages run for every point of ``grid`` (row-major, last axis fastest), in any order.
+
+    ``lanes`` says which axis should be vectorised (adjacent SIMD lanes or threads): ``grid`` for
+    the last grid axis, ``inner`` for the stages' own axis.
+    ``work`` estimates multiply-adds and bytes per grid point, for serial or parallel execution.
+    """
+
+    grid: tuple[Axis, ...]
+    stages: tuple[Stage, ...]
+    lanes: str
+    work: float = 1.0
+
+
+@dataclass(frozen=True)
+class ContractPhase:
+    """A contraction ``acc[b, m, n] = sum over k of a * b`` with fused loads and epilogue.
+
+    ``batch``, ``rows``, ``columns``, ``inner`` are the axes of b, m, n and k (each group row-major).
+    ``left`` and ``right`` are expressions over batch+rows+inner and batch+inner+columns axes.
+    Accumulation is one fused multiply-add per step, in increasing k, in ``accumulator`` type.
+    ``epilogue`` statements run for every (b, m, n) with ``Var(name)`` the finished sum.
+    """
+
+    batch: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    left: Expr
+    right: Expr
+    name: str
+    accumulator: DType
+    epilogue: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A named sequence of phases over buffers.
+
+    ``notes`` explain the kernel: what was fused, why not more, bytes, flops, source lines.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    phases: tuple[Phase | ContractPhase, ...]
+    notes: dict[str, object] = field(default_factory=dict, compare=False, hash=False)
+
+
+def sub_expressions(expr: Expr) -> Iterator[Expr]:
+    """Every distinct sub-expression, operands first; iterative."""
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(expr, False)]
+    while stack:
+        item, ready = stack.pop()
+        if ready:
+            yield item
+        elif id(item) not in seen:
+            seen.add(id(item))
+            stack.append((item, True))
+            stack.extend((o, False) for o in reversed(operands(item)))

@@ -1,0 +1,215 @@
+"""Scalar expressions: what one element of a ``map`` computes.
+
+An expression is a tree of Arg (an input's element), Const and Call nodes. All three are interned,
+so equal expressions are identical and hash by identity. Kernel IR adds its own leaves (loads,
+loop variables) by subclassing Expr in ``ir/kernel.py``.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lazyt.errors import InternalError
+from lazyt.ir.dtypes import DType, bool_
+
+Number = bool | int | float
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarFunction:
+    """One function of scalars, with every fact about it.
+
+    Attributes:
+        name: its name in IR text.
+        arity: number of arguments.
+        evaluate: its meaning on NumPy arrays of the compute type (half types arrive as float32).
+        derivative: given the Call and the number of an argument, the partial derivative as an
+            expression over the Call's own arguments; or None with ``reason`` set.
+        result: ``same`` (type of the last argument), ``bool``, or ``free`` (given at construction,
+            only for casts).
+        symbol: C operator when the function is one, else None: then C calls ``lz_<name>_<suffix>``.
+        kinds: dtype kinds it takes, out of ``b u i f``.
+        commutative, associative: algebraic facts for passes.
+        unit: the unit element of an associative function, or None.
+        cost: rough cost in multiply-adds, for the cost model.
+        reason: why there is no derivative; what the user reads.
+    """
+
+    name: str
+    arity: int
+    evaluate: Callable[..., Any]
+    derivative: Callable[[Call, int], Expr | None] | None
+    result: str = "same"
+    symbol: str | None = None
+    kinds: str = "buif"
+    commutative: bool = False
+    associative: bool = False
+    unit: Number | None = None
+    cost: float = 1.0
+    reason: str = ""
+
+
+FUNCTIONS: dict[str, ScalarFunction] = {}
+
+
+def register(function: ScalarFunction) -> ScalarFunction:
+    """Add ``function`` to the vocabulary; its name must be new and its facts complete."""
+    if function.name in FUNCTIONS:
+        raise InternalError("ir.scalar", f"scalar function {function.name} is registered twice")
+    if function.derivative is None and not function.reason:
+        raise InternalError("ir.scalar", f"{function.name} has neither derivative nor reason")
+    FUNCTIONS[function.name] = function
+    return function
+
+
+class Expr:
+    """A scalar expression of type ``dtype``."""
+
+    __slots__ = ("__weakref__", "dtype")
+    dtype: DType
+
+
+class Arg(Expr):
+    """The element of input number ``index``."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int, dtype: DType) -> None:
+        self.index = index
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"${self.index}:{self.dtype.name}"
+
+
+class Const(Expr):
+    """A literal; equal means the same dtype and bit pattern."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Number, dtype: DType) -> None:
+        self.value = value
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"{self.value!r}:{self.dtype.name}"
+
+
+class Call(Expr):
+    """A scalar function applied to arguments."""
+
+    __slots__ = ("args", "fn")
+
+    def __init__(self, fn: ScalarFunction, args: tuple[Expr, ...], dtype: DType) -> None:
+        self.fn = fn
+        self.args = args
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        inner = ", ".join(map(repr, self.args))
+        if self.fn.result == "free":
+            return f"{self.fn.name}<{self.dtype.name}>({inner})"
+        return f"{self.fn.name}({inner})"
+
+
+_table: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+
+
+def const_bits(value: Number, dtype: DType) -> int:
+    """The bit pattern that tells constants apart (0.0 is not -0.0; NaN equals itself)."""
+    if dtype.kind == "f":
+        return int.from_bytes(struct.pack("<d", float(value)), "little")
+    return int(value)
+
+
+def arg(index: int, dtype: DType) -> Expr:
+    """The interned Arg."""
+    key = ("arg", index, dtype)
+    found = _table.get(key)
+    if found is None:
+        _table[key] = found = Arg(index, dtype)
+    return found
+
+
+def const(value: Number, dtype: DType) -> Expr:
+    """The interned Const; ``value`` is converted to the dtype's Python type."""
+    if dtype.kind == "f":
+        value = float(value)
+    elif dtype is bool_:
+        value = bool(value)
+    else:
+        value = int(value)
+    key = ("const", const_bits(value, dtype), dtype)
+    found = _table.get(key)
+    if found is None:
+        _table[key] = found = Const(value, dtype)
+    return found
+
+
+def call(name: str | ScalarFunction, *args: Expr, dtype: DType | None = None) -> Expr:
+    """The interned Call; ``dtype`` only for functions whose result is free (casts)."""
+    fn = FUNCTIONS[name] if isinstance(name, str) else name
+    if dtype is None:
+        dtype = bool_ if fn.result == "bool" else args[-1].dtype
+    if fn.name == "cast" and args[0].dtype is dtype:
+        return args[0]
+    key = (fn, args, dtype)
+    found = _table.get(key)
+    if found is None:
+        if len(args) != fn.arity:
+            raise InternalError("ir.scalar", f"{fn.name} takes {fn.arity} arguments: {args}")
+        _table[key] = found = Call(fn, args, dtype)
+    return found
+
+
+def post_order(root: Expr) -> list[Expr]:
+    """All distinct sub-expressions, arguments before their users; iterative, any depth."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        expr, ready = stack.pop()
+        if ready:
+            order.append(expr)
+            continue
+        if id(expr) in seen:
+            continue
+        seen.add(id(expr))
+        stack.append((expr, True))
+        if isinstance(expr, Call):
+            stack.extend((a, False) for a in reversed(expr.args))
+    return order
+
+
+def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:
+    """``root`` with sub-expressions replaced, keys matched by identity; iterative."""
+    done: dict[int, Expr] = {}
+    for expr in post_order(root):
+        new = replacements.get(expr)
+        if new is None:
+            new = expr
+            if isinstance(expr, Call):
+                args = tuple(done[id(a)] for a in expr.args)
+                if args != expr.args:
+                    new = call(expr.fn, *args, dtype=expr.dtype)
+        done[id(expr)] = new
+    return done[id(root)]
+
+
+def format_number(value: Number, dtype: DType) -> str:
+    """A literal that reads back to the same bits: decimal, or nan, inf, -inf."""
+    if dtype.kind == "f":
+        number = float(value)
+        if math.isnan(number):
+            return "nan"
+        if math.isinf(number):
+            return "inf" if number > 0 else "-inf"
+        return repr(number)
+    if dtype is bool_:
+        return "true" if value else "false"
+    return str(int(value))

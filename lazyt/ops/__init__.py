@@ -1,0 +1,1 @@
+"""The vocabulary: scalar functions and structural operations, one block each."""
