@@ -1,0 +1,142 @@
+"""ContractPhase as C: hands the fused loads and the epilogue to the packed contraction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from lazyt.codegen import c_tree as ct
+from lazyt.codegen.c_family import Expressions, c_type, compute_type
+from lazyt.codegen.contract_spec import ContractSpec
+from lazyt.ir.index import Axis, linearize
+from lazyt.ir.kernel import ContractPhase, Kernel, Let, Load, Store, sub_expressions
+from lazyt.ir.scalar import Expr
+
+if TYPE_CHECKING:
+    from lazyt.codegen.contract_spec import ContractText
+
+
+def contract_text(
+    kernel: Kernel,
+    phase: ContractPhase,
+    expressions: Expressions,
+    vector_bytes: int,
+    caches: tuple[int, int, int],
+) -> ContractText:
+    """The kernel's C text with the sections and the workspace that it needs."""
+    from lazyt.codegen.contract import emit_contract
+
+    groups = (phase.batch, phase.rows, phase.columns, phase.inner)
+    batch, m, n, k = (_extent(g) for g in groups)
+    arguments = []
+    for buffer in kernel.buffers:
+        const = "const " if buffer.role == "in" else ""
+        arguments.append((f"{const}{c_type(buffer.dtype)} *restrict", buffer.name))
+    left_groups = (phase.batch, phase.rows, phase.inner)
+    right_groups = (phase.batch, phase.inner, phase.columns)
+    spec = ContractSpec(
+        name=kernel.name,
+        arguments=tuple(arguments),
+        batch=batch,
+        m=m,
+        n=n,
+        k=k,
+        acc=phase.accumulator.compute.suffix,
+        load_a=_loader(expressions, phase.left, left_groups),
+        load_b=_loader(expressions, phase.right, right_groups),
+        a_unit=_unit_axis(phase.left, expressions, {"m": phase.rows, "k": phase.inner}),
+        b_unit=_unit_axis(phase.right, expressions, {"k": phase.inner, "n": phase.columns}),
+        epilogue=_epilogue(expressions, phase),
+        vector_bytes=vector_bytes,
+        cache=caches,
+        c_unit=_store_axis(phase, expressions),
+    )
+    return emit_contract(spec)
+
+
+def _extent(axes: Sequence[Axis]) -> int:
+    total = 1
+    for axis in axes:
+        total *= axis.extent
+    return total
+
+
+def _coordinates(flat: str, axes: Sequence[Axis]) -> list[str]:
+    """C declarations of a group's axes out of its flat position."""
+    out: list[str] = []
+    stride = 1
+    real = [a for a in axes if a.extent > 1]
+    for number, axis in reversed(list(enumerate(real))):
+        text = f"({flat})" if stride == 1 else f"({flat}) / {stride}"
+        if number > 0:
+            text = f"({text}) % {axis.extent}"
+        out.append(f"const lz_i64 {axis.name} = {text};")
+        stride *= axis.extent
+    return out[::-1]
+
+
+def _loader(
+    expressions: Expressions, value: Expr, groups: tuple[Sequence[Axis], ...]
+) -> Callable[[str, str, str], tuple[list[str], str]]:
+    def load(first: str, second: str, third: str) -> tuple[list[str], str]:
+        statements: list[str] = []
+        for flat, axes in zip((first, second, third), groups, strict=True):
+            statements += _coordinates(flat, axes)
+        return statements, ct.text(expressions.value(value))
+
+    return load
+
+
+def _epilogue(
+    expressions: Expressions, phase: ContractPhase
+) -> Callable[[str, str, str, str], list[str]]:
+    def finish(batch: str, m: str, n: str, value: str) -> list[str]:
+        lines: list[str] = []
+        for flat, axes in ((batch, phase.batch), (m, phase.rows), (n, phase.columns)):
+            lines += _coordinates(flat, axes)
+        kind = compute_type(phase.accumulator)
+        lines.append(f"const {kind} {phase.name} = {value};")
+        for statement in phase.epilogue:
+            if isinstance(statement, Let):
+                kind = compute_type(statement.value.dtype)
+                text = ct.text(expressions.value(statement.value))
+                lines.append(f"const {kind} {statement.name} = {text};")
+            else:
+                assert isinstance(statement, Store)
+                lines += [ct.text(t) + ("" if statement.guards else ";")
+                          for t in expressions.store(statement)]
+        return lines
+
+    return finish
+
+
+def _unit_axis(value: Expr, e: Expressions, groups: dict[str, Sequence[Axis]]) -> str | None:
+    """Along which group the largest operand is contiguous in memory."""
+    best: tuple[int, str] | None = None
+    for item in sub_expressions(value):
+        if not isinstance(item, Load):
+            continue
+        buffer = e.buffers[item.buffer]
+        flat = linearize(item.index, buffer.shape)
+        for label, axes in groups.items():
+            last = next((a for a in reversed(axes) if a.extent > 1), None)
+            if last is not None and flat.coefficient(last) == 1:
+                size = _extent([Axis("", s) for s in buffer.shape])
+                if best is None or size > best[0]:
+                    best = (size, label)
+    return best[1] if best else None
+
+
+def _store_axis(phase: ContractPhase, e: Expressions) -> str:
+    """``n`` unless the outputs are contiguous along the rows."""
+    for statement in phase.epilogue:
+        if isinstance(statement, Store):
+            flat = linearize(statement.index, e.buffers[statement.buffer].shape)
+            last = next((a for a in reversed(phase.columns) if a.extent > 1), None)
+            rows = next((a for a in reversed(phase.rows) if a.extent > 1), None)
+            if last is not None and flat.coefficient(last) == 1:
+                return "n"
+            if rows is not None and flat.coefficient(rows) == 1:
+                return "m"
+    return "n"
+

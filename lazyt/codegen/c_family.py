@@ -1,0 +1,246 @@
+"""What C and CUDA C share: kernel expressions and statements as C trees.
+
+Arithmetic that C spells as an operator becomes one; everything else becomes a call of a prelude
+function ``lz_<name>_<suffix>``, so that a target is only another prelude and another way to write
+loops. Half types live in float32 between a load and a store.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+from lazyt.codegen import c_tree as ct
+from lazyt.errors import InternalError
+from lazyt.ir.dtypes import DType, bool_, float32
+from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, linearize
+from lazyt.ir.kernel import Buffer, Guard, Guarded, Load, Position, Store, Var
+from lazyt.ir.scalar import Call, Const, Expr
+
+_BOOLEAN = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
+
+
+class Expressions:
+    """Prints kernel expressions over a set of buffers as C trees.
+
+    Attributes:
+        buffers: the kernel's buffers by name.
+        values: what each IR name currently stands for in C.
+        used: prelude functions that were called.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        self.buffers = {b.name: b for b in buffers}
+        self.values: dict[str, ct.Node] = {}
+        self.used: set[str] = set()
+
+    def prelude(self, function: str, *arguments: ct.Node) -> ct.Node:
+        """A call of a prelude function, remembered for the section list."""
+        self.used.add(function)
+        return ct.call(function, arguments)
+
+    # ------------------------------------------------------------- indices
+
+    def index(self, value: Linear) -> ct.Node:
+        """An index as C integer arithmetic."""
+        total: ct.Node | None = None
+        for atom, factor in value.terms:
+            term = self._atom(atom)
+            if factor not in (1, -1):
+                term = ct.binary("*", term, ct.integer(abs(factor)))
+            if total is None:
+                total = term if factor > 0 else ct.unary("-", term)
+            else:
+                total = ct.binary("+" if factor > 0 else "-", total, term)
+        if total is None:
+            return ct.integer(value.const)
+        if value.const:
+            sign = "+" if value.const > 0 else "-"
+            total = ct.binary(sign, total, ct.integer(abs(value.const)))
+        return total
+
+    def _atom(self, atom: object) -> ct.Node:
+        if isinstance(atom, Axis):
+            return self.values.get(atom.name) or ct.name(atom.name)
+        if isinstance(atom, Datum):
+            return self.values.get(atom.name) or ct.name(atom.name)
+        if isinstance(atom, Quotient | Remainder):
+            inner = self.index(atom.value)
+            quotient = isinstance(atom, Quotient)
+            if atom.value.bounds[0] >= 0:
+                return ct.binary("/" if quotient else "%", inner, ct.integer(atom.divisor))
+            function = "lz_floordiv_i64" if quotient else "lz_mod_i64"
+            return self.prelude(function, inner, ct.integer(atom.divisor))
+        raise InternalError("codegen.c_family", f"unknown index atom {atom!r}")
+
+    def position(self, buffer: Buffer, index: Sequence[Linear]) -> ct.Node:
+        """The C expression of a buffer element."""
+        return ct.element(buffer.name, self.index(linearize(index, buffer.shape)))
+
+    def condition(self, guards: Sequence[Guard]) -> ct.Node:
+        """The conjunction of guards, without the parts that the axes' ranges imply."""
+        tests: list[ct.Node] = []
+        for guard in guards:
+            low, high = guard.index.bounds
+            if low < guard.low:
+                tests.append(ct.binary(">=", self.index(guard.index), ct.integer(guard.low)))
+            if high >= guard.high:
+                tests.append(ct.binary("<", self.index(guard.index), ct.integer(guard.high)))
+        if not tests:
+            return ct.integer(1)
+        result = tests[0]
+        for test in tests[1:]:
+            result = ct.binary("&&", result, test)
+        return result
+
+    # -------------------------------------------------------------- values
+
+    def value(self, expr: Expr) -> ct.Node:
+        """A kernel expression as a C tree of its compute type."""
+        if isinstance(expr, Var):
+            return self.values.get(expr.name) or ct.name(expr.name)
+        if isinstance(expr, Const):
+            return self.number(expr.value, expr.dtype.compute)
+        if isinstance(expr, Load):
+            buffer = self.buffers[expr.buffer]
+            node = self.position(buffer, expr.index)
+            if buffer.dtype.is_half:
+                return self.prelude(f"lz_load_{buffer.dtype.suffix}", node)
+            return node
+        if isinstance(expr, Position):
+            return ct.cast(f"lz_{expr.dtype.suffix}", self.index(expr.index))
+        if isinstance(expr, Guarded):
+            test = self.condition(expr.guards)
+            return ct.choose(test, self.value(expr.value), self.value(expr.other))
+        if isinstance(expr, Call):
+            return self._call(expr)
+        raise InternalError("codegen.c_family", f"cannot print {expr!r}")
+
+    def number(self, value: float, dtype: DType) -> ct.Node:
+        """A constant of a compute type, exact to the bit."""
+        if dtype is bool_:
+            return ct.integer(1 if value else 0)
+        if dtype.kind != "f":
+            number = int(value)
+            if number == -(1 << 63):
+                return ct.binary("-", ct.integer(-(1 << 63) + 1), ct.integer(1))
+            node = ct.literal(f"{number}ULL") if dtype.suffix == "u64" else ct.integer(number)
+            return ct.cast(f"lz_{dtype.suffix}", node)
+        ending = "f" if dtype is float32 else ""
+        suffix = dtype.suffix.upper()
+        real = float(value)
+        if math.isnan(real):
+            return ct.name(f"LZ_NAN_{suffix}")
+        if dtype is float32 and not math.isinf(real):
+            real = struct.unpack("f", struct.pack("f", real))[0] if abs(real) < 3.5e38 else (
+                math.copysign(math.inf, real)
+            )
+        if math.isinf(real):
+            infinity = ct.name(f"LZ_INF_{suffix}")
+            return infinity if real > 0 else ct.unary("-", infinity)
+        body = repr(real) + ending
+        return ct.literal(f"({body})" if body.startswith("-") else body)
+
+    def _call(self, expr: Call) -> ct.Node:
+        fn = expr.fn
+        if fn.name == "cast":
+            return self._cast(expr)
+        if fn.name == "where":
+            test, yes, no = (self.value(a) for a in expr.args)
+            return ct.choose(test, yes, no)
+        arguments = [self.value(a) for a in expr.args]
+        kind = expr.args[0].dtype.compute
+        if fn.name == "threefry":
+            return self.prelude("lz_threefry_u32", *arguments)
+        if fn.name in _BOOLEAN:
+            return ct.binary(_BOOLEAN[fn.name], *(self._truth(a, kind) for a in arguments))
+        if fn.name == "logical_not":
+            return ct.unary("!", self._truth(arguments[0], kind))
+        if fn.symbol is None:
+            return self.prelude(f"lz_{fn.name}_{kind.suffix}", *arguments)
+        if kind is bool_ and fn.name == "bitwise_not":
+            return ct.unary("!", arguments[0])
+        if len(arguments) == 1:
+            node = ct.unary(fn.symbol, arguments[0])
+        else:
+            node = ct.binary(fn.symbol, arguments[0], arguments[1])
+        if fn.result != "bool" and expr.dtype.compute.kind in "uib":
+            return self._wrap(node, expr.dtype)
+        return node
+
+    def _truth(self, node: ct.Node, kind: DType) -> ct.Node:
+        return node if kind is bool_ else ct.binary("!=", node, ct.integer(0))
+
+    def _wrap(self, node: ct.Node, dtype: DType) -> ct.Node:
+        """C computes small integers in int: bring the result back to its type."""
+        if dtype is bool_:
+            return ct.binary("!=", node, ct.integer(0))
+        return ct.cast(f"lz_{dtype.suffix}", node) if dtype.itemsize < 4 else node
+
+    def _cast(self, expr: Call) -> ct.Node:
+        source, target = expr.args[0].dtype, expr.dtype
+        node = self.value(expr.args[0])
+        if source.compute is not target.compute:
+            pair = f"lz_cast_{source.compute.suffix}_{target.compute.suffix}"
+            node = self.prelude(pair, node)
+        if target.is_half and source is not target:
+            node = self.prelude(f"lz_round_{target.suffix}", node)
+        return node
+
+    # ---------------------------------------------------------- statements
+
+    def store(self, statement: Store) -> list[ct.Node]:
+        """A store, with its guards and combination, as C statements."""
+        buffer = self.buffers[statement.buffer]
+        target = self.position(buffer, statement.index)
+        value = self.value(statement.value)
+        if statement.combine is not None:
+            kind = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
+            old: ct.Node = target
+            if buffer.dtype.is_half:
+                old = self.prelude(f"lz_load_{buffer.dtype.suffix}", target)
+            value = self.fold(kind[statement.combine], old, value, buffer.dtype)
+        if buffer.dtype.is_half:
+            value = self.prelude(f"lz_store_{buffer.dtype.suffix}", value)
+        node = ct.assign(target, value)
+        if statement.guards:
+            return [ct.branch(self.condition(statement.guards), [node])]
+        return [node]
+
+    def fold(self, kind: str, left: ct.Node, right: ct.Node, dtype: DType) -> ct.Node:
+        """``left`` folded with ``right`` by a reduction."""
+        compute = dtype.compute
+        if kind in ("max", "min"):
+            function = "maximum" if kind == "max" else "minimum"
+            return self.prelude(f"lz_{function}_{compute.suffix}", left, right)
+        if compute is bool_:
+            return ct.binary({"sum": "|", "any": "|", "prod": "&", "all": "&"}[kind], left, right)
+        return self._wrap(ct.binary("+" if kind == "sum" else "*", left, right), compute)
+
+    def identity(self, kind: str, dtype: DType) -> ct.Node:
+        """The neutral element of a reduction."""
+        compute = dtype.compute
+        if kind in ("sum", "any"):
+            return self.number(0, compute)
+        if kind in ("prod", "all"):
+            return self.number(1, compute)
+        if compute is bool_:
+            return self.number(kind == "min", compute)
+        if compute.kind == "f":
+            return self.number(-math.inf if kind in ("max", "argmax") else math.inf, compute)
+        bits = compute.itemsize * 8
+        if compute.kind == "u":
+            return self.number(0 if kind in ("max", "argmax") else (1 << bits) - 1, compute)
+        limit = 1 << (bits - 1)
+        return self.number(-limit if kind in ("max", "argmax") else limit - 1, compute)
+
+
+def c_type(dtype: DType) -> str:
+    """The C type of a stored element."""
+    return f"lz_{dtype.suffix}"
+
+
+def compute_type(dtype: DType) -> str:
+    """The C type in which elements are computed."""
+    return f"lz_{dtype.compute.suffix}"

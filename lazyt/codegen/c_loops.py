@@ -1,0 +1,431 @@
+"""Phases as C loops for the CPU: tiles over OpenMP threads, lanes over SIMD.
+
+Two shapes of tile cover every phase. With ``lanes == "inner"`` a tile is one grid point, values of
+straight-line stages are scalars, and the stages' own loops are vectorised. With ``lanes == "grid"``
+a tile is a run of neighbouring points of the last grid axis, values of straight-line stages that
+later stages read are small arrays, and every stage is vectorised over the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lazyt.codegen import c_tree as ct
+from lazyt.codegen.c_family import Expressions, compute_type
+from lazyt.ir.index import Axis, Linear, data_of
+from lazyt.ir.kernel import (
+    BLOCK,
+    LANES,
+    Keep,
+    Let,
+    Load,
+    Phase,
+    Reduce,
+    Scan,
+    Stage,
+    Statement,
+    Store,
+    Var,
+    reduction_levels,
+    sub_expressions,
+)
+from lazyt.ir.scalar import Expr
+
+#: Grid points of a tile when its stages loop; 8 KiB of accumulators for float32.
+TILE = 64
+#: Elements of a straight-line tile: long enough to hide the loop, short enough to share out.
+STRIP = 4096
+#: Estimated multiply-adds below which starting threads costs more than it saves.
+SERIAL_WORK = 40_000
+
+Trees = list[ct.Node]
+_SIMD = "omp simd"
+
+
+class PhasePrinter:
+    """Writes one phase as C statements."""
+
+    def __init__(self, phase: Phase, expressions: Expressions, number: int) -> None:
+        self.phase = phase
+        self.e = expressions
+        self.number = number
+        self.vector = phase.lanes == "grid" and bool(phase.grid)
+        self.shared = _shared_names(phase)
+        self.tile = STRIP if all(s.axis is None for s in phase.stages) else TILE
+
+    # ----------------------------------------------------------------- grid
+
+    def statements(self) -> Trees:
+        """The whole phase."""
+        outer = self.phase.grid[:-1] if self.vector else self.phase.grid
+        rows = 1
+        for axis in outer:
+            rows *= axis.extent
+        tile = f"t{self.number}"
+        if not self.vector:
+            body = self._decompose(tile, outer) + self._stages()
+            return self._parallel(tile, rows, body, self.phase.work * rows)
+        last = self.phase.grid[-1]
+        strips = -(-last.extent // self.tile)
+        body: Trees = []
+        row: ct.Node = ct.name(tile)
+        if strips > 1:
+            row = ct.binary("/", ct.name(tile), ct.integer(strips))
+            strip: ct.Node = ct.binary("%", ct.name(tile), ct.integer(strips))
+            if rows == 1:
+                strip = ct.name(tile)
+            start = ct.binary("*", strip, ct.integer(self.tile))
+            body.append(ct.declare("lz_i64", "low", start, const=True))
+            left = ct.binary("-", ct.integer(last.extent), ct.name("low"))
+            run = ct.minimum(left, ct.integer(self.tile))
+            if last.extent % self.tile == 0:
+                run = ct.integer(self.tile)
+            body.append(ct.declare("lz_i64", "run", run, const=True))
+        else:
+            body.append(ct.declare("lz_i64", "low", ct.integer(0), const=True))
+            body.append(ct.declare("lz_i64", "run", ct.integer(last.extent), const=True))
+        if rows > 1:
+            body.append(ct.declare("lz_i64", "row", row, const=True))
+            body += self._decompose("row", outer)
+        body += self._stages()
+        return self._parallel(tile, rows * strips, body, self.phase.work * rows * last.extent)
+
+    def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
+        if count == 1:
+            return [ct.block([ct.declare("lz_i64", variable, ct.integer(0), const=True), *body])]
+        loop = ct.loop(variable, ct.integer(0), ct.integer(count), body)
+        if work < SERIAL_WORK:
+            return [loop]
+        clause = "omp parallel for num_threads(threads) if(threads > 1) schedule(static)"
+        return [ct.pragma(clause), loop]
+
+    def _decompose(self, variable: str, axes: Sequence[Axis]) -> Trees:
+        """Grid coordinates out of a flat tile number."""
+        out: Trees = []
+        stride = 1
+        real = [a for a in axes if a.extent > 1]
+        for number, axis in reversed(list(enumerate(real))):
+            node: ct.Node = ct.name(variable)
+            if stride > 1:
+                node = ct.binary("/", node, ct.integer(stride))
+            if number > 0:
+                node = ct.binary("%", node, ct.integer(axis.extent))
+            out.append(ct.declare("lz_i64", axis.name, node, const=True))
+            stride *= axis.extent
+        return out[::-1]
+
+    # --------------------------------------------------------------- stages
+
+    def _stages(self) -> Trees:
+        out: Trees = []
+        for stage in self.phase.stages:
+            if stage.axis is None:
+                out += self._straight(stage)
+            elif any(isinstance(s, Scan) for s in stage.body):
+                out += self._scan(stage, stage.axis)
+            elif any(isinstance(s, Reduce) for s in stage.body):
+                out += self._reduction(stage, stage.axis)
+            else:
+                out += self._plain(stage, stage.axis)
+        return out
+
+    def _over_run(self, body: Trees, simd: bool = True, index: bool = True) -> Trees:
+        """``body`` for every grid point of the tile; ``index``: it needs the grid axis."""
+        if not self.vector:
+            return body
+        axis = self.phase.grid[-1]
+        here = ct.binary("+", ct.name("low"), ct.name("u"))
+        if index and axis.extent > 1:
+            body = [ct.declare("lz_i64", axis.name, here, const=True), *body]
+        loop = ct.loop("u", ct.integer(0), ct.name("run"), body)
+        return [ct.pragma(_SIMD), loop] if simd else [loop]
+
+    def _array(self, kind: str, name: str, *extents: int) -> ct.Node:
+        """Storage for a per-point value of the tile."""
+        if self.vector:
+            return ct.declare_array(kind, name, (*extents, self.tile))
+        if extents:
+            return ct.declare_array(kind, name, extents)
+        return ct.declare(kind, name)
+
+    def _cell(self, name: str, *indices: ct.Node) -> ct.Node:
+        return ct.element(name, *indices, *([ct.name("u")] if self.vector else []))
+
+    def _straight(self, stage: Stage) -> Trees:
+        before: Trees = []
+        body: Trees = []
+        for statement in stage.body:
+            if self.vector and isinstance(statement, Let) and statement.name in self.shared:
+                kind = compute_type(statement.value.dtype)
+                before.append(self._array(kind, statement.name))
+                body.append(ct.assign(self._cell(statement.name), self.e.value(statement.value)))
+                self.e.values[statement.name] = self._cell(statement.name)
+            else:
+                body += self._simple(statement)
+        sequential = any(isinstance(s, Store) and s.combine for s in stage.body)
+        return before + self._over_run(body, simd=not sequential)
+
+    def _simple(self, statement: Statement) -> Trees:
+        """A Let or Store at the current point."""
+        if isinstance(statement, Let):
+            kind = compute_type(statement.value.dtype)
+            return [ct.declare(kind, statement.name, self.e.value(statement.value), const=True)]
+        assert isinstance(statement, Store)
+        return self.e.store(statement)
+
+    def _limit(self, stage: Stage, axis: Axis) -> ct.Node:
+        """One past the last step of a stage's loop."""
+        if stage.guard is None:
+            return ct.integer(axis.extent)
+        offset = stage.guard.index - Linear(((axis, 1),), 0)
+        room = ct.binary("-", ct.integer(stage.guard.high), self.e.index(offset))
+        return ct.minimum(ct.integer(axis.extent), room)
+
+    def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        """A loop of stores and keeps."""
+        before: Trees = []
+        body: Trees = []
+        for statement in stage.body:
+            if isinstance(statement, Keep):
+                before.append(self._keep(statement, axis))
+                body.append(self._put(statement, axis))
+            else:
+                body += self._simple(statement)
+        inner = self._over_run(body, simd=not stage.sequential)
+        loop = ct.loop(axis.name, ct.integer(0), self._limit(stage, axis), inner)
+        if self.vector or stage.sequential:
+            return [*before, loop]
+        return [*before, ct.pragma(_SIMD), loop]
+
+    def _keep(self, statement: Keep, axis: Axis) -> ct.Node:
+        return self._array(compute_type(statement.value.dtype), statement.name, axis.extent)
+
+    def _put(self, statement: Keep, axis: Axis) -> ct.Node:
+        """Stores a kept value; from here on its name reads the array at the loop's step."""
+        value = self.e.value(statement.value)
+        cell = self._cell(statement.name, ct.name(axis.name))
+        self.e.values[statement.name] = cell
+        return ct.assign(cell, value)
+
+    def _scan(self, stage: Stage, axis: Axis) -> Trees:
+        """A loop in order that carries running values."""
+        before: Trees = []
+        body: Trees = []
+        first: Trees = []
+        for statement in stage.body:
+            if isinstance(statement, Scan):
+                kind = compute_type(statement.dtype)
+                before.append(self._array(kind, statement.name))
+                cell = self._cell(statement.name) if self.vector else ct.name(statement.name)
+                first.append(ct.assign(cell, self.e.identity(statement.kind, statement.dtype)))
+                value = self.e.value(statement.value)
+                body.append(
+                    ct.assign(cell, self.e.fold(statement.kind, cell, value, statement.dtype))
+                )
+                self.e.values[statement.name] = cell
+            elif isinstance(statement, Keep):
+                before.append(self._keep(statement, axis))
+                body.append(self._put(statement, axis))
+            else:
+                body += self._simple(statement)
+        limit = self._limit(stage, axis)
+        loop = ct.loop(axis.name, ct.integer(0), limit, self._over_run(body))
+        return [*before, *self._over_run(first), loop]
+
+    # ----------------------------------------------------------- reductions
+
+    def _reduction(self, stage: Stage, axis: Axis) -> Trees:
+        reduces = [s for s in stage.body if isinstance(s, Reduce)]
+        keeps = [s for s in stage.body if isinstance(s, Keep)]
+        levels = reduction_levels(axis.extent)
+        out: Trees = [self._keep(k, axis) for k in keeps]
+        for r in reduces:
+            out.append(self._array(compute_type(r.dtype), r.name))
+            if _positional(r):
+                out.append(self._array(compute_type(r.value.dtype), f"{r.name}_v"))
+        body = self._fold_levels(stage, axis, len(levels) - 1, ct.integer(0))
+        for r in reduces:
+            top = len(levels) - 1
+            cell = self._cell(r.name) if self.vector else ct.name(r.name)
+            suffix = "i" if _positional(r) else "a"
+            result = self._cell(f"{r.name}_{suffix}{top}", ct.integer(0))
+            body += self._over_run([ct.assign(cell, result)], index=False)
+            self.e.values[r.name] = cell
+        return [*out, ct.block(body)]
+
+    def _fold_levels(self, stage: Stage, axis: Axis, level: int, base: ct.Node) -> Trees:
+        """Leaves the fold of block ``base`` of ``level`` in lane 0 of its accumulators."""
+        reduces = [s for s in stage.body if isinstance(s, Reduce)]
+        width = min(LANES, reduction_levels(axis.extent)[level])
+        out = [tree for r in reduces for tree in self._accumulators(r, level, width)]
+        lane = ct.name(f"l{level}")
+        if level == 0:
+            out += self._elements(stage, axis, base)
+        else:
+            block, count = f"q{level}", reduction_levels(axis.extent)[level]
+            inner = self._fold_levels(stage, axis, level - 1, ct.name(block))
+            pick = ct.binary("%", ct.name(block), ct.integer(LANES))
+            inner.append(ct.declare("lz_i64", f"l{level}", pick, const=True))
+            for r in reduces:
+                zero = ct.integer(0)
+                inner += self._over_run(self._merge(r, level, lane, level - 1, zero), index=False)
+            start = ct.binary("*", base, ct.integer(BLOCK))
+            stop: ct.Node = ct.integer(count)
+            if count > BLOCK:
+                stop = ct.minimum(stop, ct.binary("+", start, ct.integer(BLOCK)))
+            out.append(ct.loop(block, start, stop, inner))
+        return out + self._halve(reduces, level, width)
+
+    def _accumulators(self, r: Reduce, level: int, width: int) -> Trees:
+        arg = _positional(r)
+        kind = compute_type(r.value.dtype if arg else r.dtype)
+        out = [self._lanes(kind, f"{r.name}_a{level}")]
+        dtype = r.value.dtype if arg else r.dtype
+        lane = ct.name("l")
+        cells: Trees = [
+            ct.assign(self._cell(f"{r.name}_a{level}", lane), self.e.identity(r.kind, dtype))
+        ]
+        if arg:
+            out.append(self._lanes("lz_i64", f"{r.name}_i{level}"))
+            cells.append(ct.assign(self._cell(f"{r.name}_i{level}", lane), ct.integer(-1)))
+        out.append(ct.loop("l", ct.integer(0), ct.integer(width), self._over_run(cells, index=False)))
+        return out
+
+    def _lanes(self, kind: str, name: str) -> ct.Node:
+        extents = (LANES, self.tile) if self.vector else (LANES,)
+        return ct.declare_array(kind, name, extents)
+
+    def _elements(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
+        """Level 0: every element of one block goes to its lane."""
+        body: Trees = []
+        for statement in stage.body:
+            if isinstance(statement, Reduce):
+                body += self._take(statement, axis)
+            elif isinstance(statement, Keep):
+                body.append(self._put(statement, axis))
+            else:
+                body += self._simple(statement)
+        limit = self._limit(stage, axis)
+        levels = reduction_levels(axis.extent)
+        start: ct.Node = ct.integer(0)
+        ragged = axis.extent % LANES != 0 or stage.guard is not None
+        if len(levels) > 1:
+            start = ct.binary("*", base, ct.integer(BLOCK))
+            limit = ct.minimum(limit, ct.binary("+", start, ct.integer(BLOCK)))
+        here = ct.declare(
+            "lz_i64", axis.name, ct.binary("+", ct.name("k"), ct.name("l")), const=True
+        )
+        if axis.extent > 1:
+            body = self._over_run(body)
+            lanes: Callable[[ct.Node], ct.Node] = lambda stop: ct.loop(  # noqa: E731
+                "l", ct.integer(0), stop, [here, *body]
+            )
+        else:
+            return self._single(body)
+        out: Trees = [ct.declare("lz_i64", "end", limit, const=True)]
+        if self.vector:
+            rest = ct.minimum(ct.binary("-", ct.name("end"), ct.name("k")), ct.integer(LANES))
+            stop = rest if ragged else ct.integer(LANES)
+            out.append(ct.loop("k", start, ct.name("end"), [lanes(stop)], step=LANES))
+            return [ct.block(out)]
+        whole = ct.binary("-", ct.name("end"), ct.integer(LANES - 1)) if ragged else ct.name("end")
+        out.append(ct.declare("lz_i64", "k", start))
+        main = lanes(ct.integer(LANES))
+        step = ct.assign(ct.name("k"), ct.integer(LANES), "+=")
+        out.append(ct.while_loop(ct.binary("<", ct.name("k"), whole), [ct.pragma(_SIMD), main, step]))
+        if ragged:
+            out.append(lanes(ct.binary("-", ct.name("end"), ct.name("k"))))
+        return [ct.block(out)]
+
+    def _single(self, body: Trees) -> Trees:
+        zero = ct.declare("lz_i64", "l", ct.integer(0), const=True)
+        return [ct.block([zero, *self._over_run(body)])]
+
+    def _take(self, r: Reduce, axis: Axis) -> Trees:
+        """Folds the current element into its lane."""
+        lane = ct.name("l")
+        acc = self._cell(f"{r.name}_a0", lane)
+        value = self.e.value(r.value)
+        if _positional(r):
+            where = ct.name(axis.name) if axis.extent > 1 else ct.integer(0)
+            position = self._cell(f"{r.name}_i0", lane)
+            return self._replace(r, acc, position, value, where, ties=False)
+        if r.kind in ("any", "all") and r.value.dtype.suffix != "b8":
+            value = ct.binary("!=", value, ct.integer(0))
+        return [ct.assign(acc, self.e.fold(r.kind, acc, value, r.dtype))]
+
+    def _merge(self, r: Reduce, level: int, lane: ct.Node, other: int, at: ct.Node) -> Trees:
+        """Folds lane ``at`` of level ``other`` into lane ``lane`` of ``level``."""
+        acc = self._cell(f"{r.name}_a{level}", lane)
+        value = self._cell(f"{r.name}_a{other}", at)
+        if _positional(r):
+            mine = self._cell(f"{r.name}_i{level}", lane)
+            theirs = self._cell(f"{r.name}_i{other}", at)
+            return self._replace(r, acc, mine, value, theirs, ties=True)
+        return [ct.assign(acc, self.e.fold(r.kind, acc, value, r.dtype))]
+
+    def _replace(
+        self, r: Reduce, acc: ct.Node, mine: ct.Node, value: ct.Node, theirs: ct.Node, ties: bool
+    ) -> Trees:
+        """Takes (value, theirs) over (acc, mine) when it is more extreme, or equal and earlier."""
+        better = ct.binary(">" if r.kind == "argmax" else "<", value, acc)
+        equal = ct.binary("==", value, acc)
+        if r.value.dtype.kind == "f":
+            nan, old = ct.binary("!=", value, value), ct.binary("!=", acc, acc)
+            better = ct.binary("||", better, ct.binary("&&", nan, ct.unary("!", old)))
+            equal = ct.binary("||", equal, ct.binary("&&", nan, old))
+        test = ct.binary("||", ct.binary("<", mine, ct.integer(0)), better)
+        if ties:
+            earlier = ct.binary("&&", equal, ct.binary("<", theirs, mine))
+            test = ct.binary("||", test, earlier)
+            test = ct.binary("&&", ct.binary(">=", theirs, ct.integer(0)), test)
+        return [ct.branch(test, [ct.assign(acc, value), ct.assign(mine, theirs)])]
+
+    def _halve(self, reduces: Sequence[Reduce], level: int, width: int) -> Trees:
+        """Folds the lanes by halves: l takes l + 16, then + 8, 4, 2, 1.
+
+        Lanes past ``width`` hold the neutral element, so folding them in changes nothing.
+        """
+
+        def fold(distance: ct.Node, count: ct.Node) -> ct.Node:
+            body: Trees = []
+            other = ct.binary("+", ct.name("l"), distance)
+            for r in reduces:
+                body += self._merge(r, level, ct.name("l"), level, other)
+            return ct.loop("l", ct.integer(0), count, self._over_run(body, index=False))
+
+        if width == 1:
+            return []
+        half = 1 << ((width - 1).bit_length() - 1)
+        out: Trees = []
+        if width < 2 * half:
+            out.append(fold(ct.integer(half), ct.integer(width - half)))
+            half //= 2
+        if half:
+            out.append(ct.halving_loop("h", half, [fold(ct.name("h"), ct.name("h"))]))
+        return out
+
+
+def _positional(r: Reduce) -> bool:
+    return r.kind in ("argmax", "argmin")
+
+
+def _shared_names(phase: Phase) -> set[str]:
+    """Names of straight-line stages that another stage reads."""
+    home: dict[str, int] = {}
+    shared: set[str] = set()
+    for number, stage in enumerate(phase.stages):
+        for statement in stage.body:
+            for item in sub_expressions(statement.value):
+                names = [item.name] if isinstance(item, Var) else _datum_names(item)
+                shared.update(n for n in names if home.get(n, number) != number)
+            if isinstance(statement, Let):
+                home[statement.name] = number
+    return shared
+
+
+def _datum_names(expr: Expr) -> list[str]:
+    if isinstance(expr, Load):
+        return [n for i in expr.index for n in data_of(i)]
+    return []
+
