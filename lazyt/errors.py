@@ -67,6 +67,10 @@ class CompileError(LazytError, RuntimeError):
         )
 
 
+class NoCompilerError(LazytError, RuntimeError):
+    """No C compiler was found; the message says where it was looked for."""
+
+
 class InternalError(LazytError, RuntimeError):
     """A bug in lazyt itself. The message holds what a report needs."""
 

@@ -1,0 +1,1 @@
+"""Compiling and running Programs: devices, buffers, the compiler, the disk cache, execution."""

@@ -1,0 +1,333 @@
+"""From a Program's text to a shared object's bytes, through the system's C compiler.
+
+The compiler is ``CC`` (which may hold arguments), else gcc, clang or cc from the PATH. What it is
+and which flags it takes is asked once and kept in the disk cache under the identity of its file,
+so that a later process starts no compiler until it has something to compile. Large Programs are
+split into batches that are compiled by processes side by side and linked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import warnings
+from dataclasses import asdict, dataclass
+from typing import IO, TYPE_CHECKING
+
+from lazyt.errors import CompileError, NoCompilerError
+from lazyt.ir.program import KernelSource, Program
+from lazyt.runtime import cache, devices
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+started = 0  # compiler processes that this process has started
+
+_COMMON = (
+    "-O3",
+    "-std=gnu11",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-w",
+)
+# One batch more costs about 40 ms of processor time to start the compiler, which is what gcc -O3
+# takes for about a thousand characters of loops.
+_BATCH_CHARS = 3000
+_MOST_BATCHES = 16
+# Visible before its definition, as all else is hidden.
+_ENTRY_DECLARATION = '__attribute__((visibility("default"))) void lz_plan(char **, int);\n'
+_PROBE = """
+__attribute__((visibility("default"))) void lz_probe(int *p, int n, int threads) {
+#pragma omp parallel for num_threads(threads) if(threads > 1)
+  for (int i = 0; i < n; i++) p[i] = i;
+}
+"""
+
+
+class NoCompilerWarning(UserWarning):
+    """No C compiler was found, so plans are interpreted."""
+
+
+class NoOpenMPWarning(UserWarning):
+    """The C compiler has no OpenMP, so kernels run on one core."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler that has compiled something.
+
+    Attributes:
+        command: program and arguments to start it with.
+        version: first line of ``--version``.
+        target: the machine it compiles for.
+        flags: what it is given for every compile.
+        openmp: whether ``-fopenmp`` works.
+    """
+
+    command: tuple[str, ...]
+    version: str
+    target: str
+    flags: tuple[str, ...]
+    openmp: bool
+
+    def identity(self) -> str:
+        """Text that differs wherever two compilers could make different code here."""
+        return "\n".join((*self.command, self.version, self.target, *self.flags))
+
+
+_found: dict[tuple[str | None, str | None], Compiler] = {}
+_warned: set[type[Warning]] = set()
+
+
+def available() -> bool:
+    """Whether there is a C compiler; when not, warns with NoCompilerWarning once per process.
+
+    Raises CompileError when ``CC`` names a compiler that cannot compile.
+    """
+    try:
+        find()
+    except NoCompilerError as error:
+        _warn_once(f"{error} Plans run in the NumPy interpreter, slowly.", NoCompilerWarning)
+        return False
+    return True
+
+
+def find() -> Compiler:
+    """The C compiler to use, asked about itself only if the disk cache does not know it.
+
+    Raises:
+        NoCompilerError: there is none that works.
+        CompileError: ``CC`` names one that cannot compile an empty loop.
+    """
+    asked = (os.environ.get("CC"), os.environ.get("PATH"))
+    compiler = _found.get(asked)
+    if compiler is None:
+        compiler = _found[asked] = _search(asked[0])
+        if not compiler.openmp:
+            _warn_once(
+                f"{' '.join(compiler.command)} has no OpenMP (-fopenmp fails), so kernels run on "
+                "one core. Install its OpenMP library or set CC to another compiler.",
+                NoOpenMPWarning,
+            )
+    return compiler
+
+
+def build(program: Program, compiler: Compiler, key: str) -> bytes:
+    """The shared object of ``program``, which exports ``lz_plan``.
+
+    Args:
+        program: a Program with target ``c``.
+        compiler: from ``find``.
+        key: names the source file that is kept when the compiler fails.
+
+    Raises:
+        CompileError: the compiler failed, or there is no place to write to.
+    """
+    sources = split_units(program, devices.core_count())
+    for place in cache.scratch_places():
+        try:
+            with cache.scratch(place) as folder:
+                return _build_in(folder, sources, compiler)
+        except OSError as error:  # not writable or full: the next place may do
+            message = str(error)
+        except _UnitError as error:
+            if "No space left" not in error.stderr:
+                kept = cache.keep_failed(key, sources[error.unit])
+                raise CompileError(error.command, error.stderr, kept) from None
+            message = error.stderr
+    raise CompileError([*compiler.command], f"no place to compile in: {message}", None)
+
+
+def split_units(program: Program, cores: int) -> list[str]:
+    """The translation units of ``program``: one when it is small, else batches of like length."""
+    kernels = sorted(program.kernels, key=lambda kernel: len(kernel.text), reverse=True)
+    total = sum(len(kernel.text) for kernel in kernels)
+    count = max(1, min(len(kernels), total // _BATCH_CHARS, cores, _MOST_BATCHES))
+    if count == 1:
+        return [_unit_text(program, list(program.kernels), True)]
+    batches: list[list[KernelSource]] = [[] for _ in range(count)]
+    lengths = [0] * count
+    for kernel in kernels:  # longest first into the shortest batch
+        shortest = lengths.index(min(lengths))
+        batches[shortest].append(kernel)
+        lengths[shortest] += len(kernel.text)
+    last = lengths.index(min(lengths))
+    return [_unit_text(program, batch, i == last) for i, batch in enumerate(batches)]
+
+
+def _unit_text(program: Program, kernels: list[KernelSource], with_entry: bool) -> str:
+    used = {"base"}.union(*(kernel.prelude for kernel in kernels))
+    parts = [text for name, text in program.sections if name in used]
+    parts += [kernel.text for kernel in kernels]
+    if with_entry:
+        parts += [_ENTRY_DECLARATION, program.entry]
+    return "\n".join(parts) + "\n"
+
+
+class _UnitError(Exception):
+    """The compiler failed on one unit, or in linking (unit 0)."""
+
+    def __init__(self, command: list[str], stderr: str, unit: int) -> None:
+        super().__init__(stderr)
+        self.command, self.stderr, self.unit = command, stderr, unit
+
+
+def _build_in(folder: str, sources: list[str], compiler: Compiler) -> bytes:
+    names = [os.path.join(folder, f"unit{i}") for i in range(len(sources))]
+    for name, source in zip(names, sources, strict=True):
+        with open(name + ".c", "w", encoding="utf-8") as file:
+            file.write(source)
+    output = os.path.join(folder, "plan.so")
+    start = [*compiler.command, *compiler.flags]
+    if len(sources) == 1:
+        _run_all([[*start, "-shared", names[0] + ".c", "-o", output, "-lm"]], folder)
+    else:
+        _run_all([[*start, "-c", n + ".c", "-o", n + ".o"] for n in names], folder)
+        _run_all([[*start, "-shared", *(n + ".o" for n in names), "-o", output, "-lm"]], folder)
+    with open(output, "rb") as file:
+        return file.read()
+
+
+def _run_all(commands: list[list[str]], folder: str) -> None:
+    """Run commands side by side, no more than there are cores; raise _UnitError if one fails."""
+    running: list[tuple[Popen[bytes], IO[bytes]]] = []
+    try:
+        for unit, command in enumerate(commands):
+            running.append(_start(command, os.path.join(folder, f"errors{unit}")))
+        for unit, (process, errors) in enumerate(running):
+            if process.wait() != 0:
+                errors.seek(0)
+                text = errors.read().decode(errors="replace")
+                text = text.strip() or f"it ended with status {process.returncode} and no message"
+                raise _UnitError(commands[unit], text, unit)
+    finally:
+        for process, errors in running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            errors.close()
+
+
+def _start(command: list[str], errors_path: str) -> tuple[Popen[bytes], IO[bytes]]:
+    """Start a compiler whose messages go to a file, where they cannot block it."""
+    global started
+    import subprocess
+
+    errors = open(errors_path, "w+b")  # noqa: SIM115 (closed by the caller)
+    started += 1
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError as error:
+        errors.close()
+        raise _UnitError(command, f"it cannot be started: {error}", 0) from error
+    return process, errors
+
+
+def _search(cc: str | None) -> Compiler:
+    import shlex
+
+    wanted = [shlex.split(cc)] if cc and cc.strip() else [["gcc"], ["clang"], ["cc"]]
+    failures = []
+    for words in wanted:
+        try:
+            compiler = _look_up(words)
+        except CompileError as error:
+            if cc:
+                raise
+            failures.append(f"{words[0]} does not work: {error.stderr.strip().splitlines()[-1]}.")
+            continue
+        if compiler is not None:
+            return compiler
+        failures.append(f"{words[0]} is not on the PATH.")
+    raise NoCompilerError(
+        f"no C compiler: {' '.join(failures)} Install gcc or clang, or set CC to a compiler."
+    )
+
+
+def _look_up(words: list[str]) -> Compiler | None:
+    """The compiler that ``words`` start, from the disk cache or by asking it."""
+    import shutil
+
+    found = shutil.which(words[0])
+    if found is None:
+        return None
+    path = os.path.realpath(found)
+    status = os.stat(path)
+    features = " ".join(devices.cpu_features())
+    key = cache.hash_text(*words, path, str(status.st_mtime_ns), str(status.st_size), features)
+    text = cache.get_text("compiler", key)
+    if text is not None:
+        try:
+            raw = json.loads(text)
+            raw["command"], raw["flags"] = tuple(raw["command"]), tuple(raw["flags"])
+            return Compiler(**raw)
+        except (ValueError, KeyError, TypeError):  # another version's text: ask the compiler again
+            pass
+    compiler = _ask((found, *words[1:]))
+    cache.put_text("compiler", key, json.dumps(asdict(compiler)))
+    return compiler
+
+
+def _ask(command: tuple[str, ...]) -> Compiler:
+    """Start a compiler to learn its version, its target and the flags it takes.
+
+    Raises CompileError when no set of flags compiles an empty loop.
+    """
+    message = "there is no place to compile in"
+    for place in cache.scratch_places():
+        try:
+            with cache.scratch(place) as folder:
+                return _try_flags(command, folder)
+        except OSError as error:
+            message = str(error)
+        except _UnitError as error:
+            message = error.stderr
+            if "No space left" not in message:
+                break
+    raise CompileError(list(command), message, None)
+
+
+def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
+    native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
+    attempts: tuple[list[str], ...] = (
+        [native, "-fopenmp"],
+        [native],
+        ["-fopenmp"],
+        [],
+    )
+    version = _printed([*command, "--version"], folder).partition("\n")[0]
+    target = _printed([*command, "-dumpmachine"], folder).strip()
+    for number, extra in enumerate(attempts, 1):
+        flags = (*_COMMON, *extra)
+        trial = Compiler(command, version, target, flags, openmp="-fopenmp" in extra)
+        try:
+            _build_in(folder, [_PROBE], trial)
+        except _UnitError:
+            if number == len(attempts):
+                raise
+        else:
+            break
+    return trial
+
+
+def _printed(command: list[str], folder: str) -> str:
+    """What a compiler prints; both of its streams, as some print versions to the second."""
+    _run_all([command], folder)
+    with open(os.path.join(folder, "errors0"), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def _warn_once(message: str, category: type[Warning]) -> None:
+    if category not in _warned:
+        _warned.add(category)
+        warnings.warn(message, category, stacklevel=3)

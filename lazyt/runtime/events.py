@@ -1,0 +1,53 @@
+"""A bounded record of what the runtime did and why, for ``why_compiled()`` and ``why_realized()``.
+
+Nothing here prints: recording costs about a microsecond, and whoever wants a reason asks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    Attributes:
+        kind: ``compile``, ``load``, ``realize``, ``cache`` or ``fallback``.
+        seconds: ``time.time()`` of the event.
+        reason: why it happened, one sentence.
+        where: the user's ``file:line``, empty where it is not known.
+        details: further facts, by name.
+    """
+
+    kind: str
+    seconds: float
+    reason: str
+    where: str = ""
+    details: dict[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        facts = ", ".join(f"{name}={value}" for name, value in self.details.items())
+        return f"{place}{self.kind}: {self.reason}" + (f" ({facts})" if facts else "")
+
+
+_KEPT = 1024  # enough for a session at the prompt; a training loop must not grow
+_events: deque[Event] = deque(maxlen=_KEPT)
+
+
+def record(kind: str, reason: str, where: str = "", **details: object) -> None:
+    """Remember one event; the oldest is forgotten past the bound."""
+    _events.append(Event(kind, time.time(), reason, where, details))
+
+
+def recorded(kind: str | None = None) -> list[Event]:
+    """The remembered events, oldest first, all or those of one kind."""
+    return [event for event in _events.copy() if kind is None or event.kind == kind]
+
+
+def forget() -> None:
+    """Drop all remembered events."""
+    _events.clear()

@@ -1,0 +1,288 @@
+"""Loading compiled Programs and running them.
+
+``load`` looks in this process, then in the disk cache, and compiles last. ``Executable.run`` is
+on the path of every step of a training loop: it packs the pointers and makes one foreign call,
+during which other Python threads run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from threading import get_ident
+
+from lazyt.config import config
+from lazyt.errors import CompileError, InternalError
+from lazyt.ir.program import Program
+from lazyt.runtime import cache, compile, devices, events
+from lazyt.runtime.memory import Buffer
+
+
+class _Threads:
+    """Who may use how many OpenMP threads.
+
+    Two kernels at once that both want every core slow each other down, so a run that starts
+    while another thread's is in flight gets one thread. ``owner`` is a hint, read and written
+    without a lock: an interrupt between the two then cannot leave anything locked.
+    """
+
+    __slots__ = ("forked", "most", "owner", "used")
+
+    def __init__(self) -> None:
+        self.most = 0
+        self.owner: int | None = None
+        self.used = False
+        self.forked = False
+
+    def read_most(self) -> int:
+        """All cores, or what OMP_NUM_THREADS says (the first number, where it is a list)."""
+        first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+        wanted = int(first) if first.isdecimal() else 0
+        self.most = wanted or devices.core_count()
+        return self.most
+
+    def after_fork(self) -> None:
+        """GNU's OpenMP waits forever in a child for the threads that its parent had."""
+        self.owner = None
+        self.forked = self.forked or self.used
+
+
+_threads = _Threads()
+os.register_at_fork(after_in_child=_threads.after_fork)
+
+
+def thread_count() -> int:
+    """OpenMP threads that a kernel may use now: ``config.threads``, or one per core."""
+    if _threads.forked:
+        return 1
+    return config.threads or _threads.most or _threads.read_most()
+
+
+class Executable:
+    """A Program that is loaded and can run, from any number of threads at once.
+
+    Attributes:
+        program: what it was made from.
+        inputs: number of input buffers.
+        outputs: number of output buffers.
+    """
+
+    __slots__ = ("_arena", "_call", "_order", "_pack", "_scratch", "inputs", "outputs", "program")
+
+    def __init__(self, program: Program, entry: Callable[[bytes, int], object]) -> None:
+        self.program = program
+        self.inputs = _count(program, "input")
+        self.outputs = _count(program, "output")
+        self._call = entry
+        self._arena = program.arena_bytes
+        self._scratch: list[int] = []
+        places = [self._place(slot.kind, slot.index, slot.offset) for slot in program.slots]
+        self._order = _picker(places)
+        self._pack = struct.Struct(f"{len(places)}P").pack
+
+    def _place(self, kind: str, index: int, offset: int) -> int:
+        """Where a slot's pointer stands in (inputs, outputs, arena pointers)."""
+        if kind == "input":
+            return index
+        if kind == "output":
+            return self.inputs + index
+        if kind != "arena":
+            raise InternalError("execute", f"a slot of unknown kind {kind!r}")
+        self._scratch.append(offset)
+        return self.inputs + self.outputs + len(self._scratch) - 1
+
+    def run(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+        """Run all launches; returns when they are done.
+
+        Args:
+            inputs: one buffer per input of the plan, each at least as large as its slot.
+            outputs: one buffer per output, which may be an input's where the slot names a donor.
+
+        Raises:
+            InternalError: the number of buffers is wrong or, under ``config.verify``, a size.
+            OutOfMemoryError: there is no memory for the scratch arena.
+        """
+        if len(inputs) != self.inputs or len(outputs) != self.outputs or config.verify:
+            self._check(inputs, outputs)
+        pointers = [buffer.ptr for buffer in inputs]
+        pointers += [buffer.ptr for buffer in outputs]
+        if self._arena:
+            arena = Buffer(self._arena)
+            start = arena.ptr
+            pointers += [start + offset for offset in self._scratch]
+        packed = self._pack(*self._order(pointers))
+        me = get_ident()
+        owner = _threads.owner
+        if owner is not None and owner != me:
+            self._call(packed, 1)
+            return
+        count = thread_count()
+        if count == 1:
+            self._call(packed, 1)
+            return
+        try:
+            _threads.owner = me
+            _threads.used = True
+            self._call(packed, count)
+        finally:
+            _threads.owner = None
+
+    def _check(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+        given = {"input": inputs, "output": outputs}
+        for kind, count in (("input", self.inputs), ("output", self.outputs)):
+            if len(given[kind]) != count:
+                raise InternalError(
+                    "execute", f"{len(given[kind])} {kind} buffers for a plan with {count}"
+                )
+        for slot in self.program.slots:
+            if slot.kind == "arena":
+                fits = slot.offset + slot.nbytes <= self._arena
+            else:
+                fits = given[slot.kind][slot.index].nbytes >= slot.nbytes
+            if not fits:
+                raise InternalError("execute", f"a buffer is smaller than its slot {slot}")
+
+
+def _count(program: Program, kind: str) -> int:
+    return 1 + max((slot.index for slot in program.slots if slot.kind == kind), default=-1)
+
+
+def _picker(places: list[int]) -> Callable[[list[int]], Sequence[int]]:
+    """A fast function that picks ``places`` out of a list."""
+    if places == list(range(len(places))):
+        return _same
+    if len(places) == 1:
+        return itemgetter(slice(places[0], places[0] + 1))
+    return itemgetter(*places)
+
+
+def _same(pointers: list[int]) -> list[int]:
+    return pointers
+
+
+_loaded: dict[str, Executable] = {}
+_loading = threading.RLock()
+
+
+def _new_lock() -> None:
+    global _loading
+    _loading = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_lock)
+
+
+def load(program: Program, reason: str = "", where: str = "") -> Executable:
+    """The executable of ``program``: from this process, else the disk cache, else compiled.
+
+    Args:
+        program: with target ``c``.
+        reason: why it is needed, for ``why_compiled()``.
+        where: the user's ``file:line``.
+
+    Raises:
+        NoCompilerError: no C compiler was found; ``compile.available`` tells beforehand.
+        CompileError: the compiler failed.
+    """
+    if program.target != "c":
+        raise InternalError("execute", f"a program for target {program.target!r}")
+    fingerprint = program.fingerprint()
+    executable = _loaded.get(fingerprint)
+    if executable is None:
+        with _loading:
+            executable = _loaded.get(fingerprint)
+            if executable is None:
+                entry = _find_or_build(program, fingerprint, reason, where)
+                executable = _loaded[fingerprint] = Executable(program, entry)
+    return executable
+
+
+def forget() -> None:
+    """Forget all loaded programs, so that the next ``load`` looks in the disk cache again."""
+    _loaded.clear()
+
+
+def _find_or_build(
+    program: Program, fingerprint: str, reason: str, where: str
+) -> Callable[[bytes, int], object]:
+    compiler = compile.find()
+    features = " ".join(devices.cpu_features())
+    key = cache.hash_text(str(cache.FORMAT), fingerprint, compiler.identity(), features)
+    entry = _open_cached(key)
+    if entry is None:
+        with cache.only_once(key):
+            entry = _open_cached(key)  # another process may have built it while this one waited
+            if entry is None:
+                entry = _build(program, compiler, key, reason, where)
+    return entry
+
+
+def _open_cached(key: str) -> Callable[[bytes, int], object] | None:
+    path = cache.get_binary(key)
+    if path is None:
+        return None
+    entry = _open(path)
+    if entry is None:  # a folder that nothing may be executed from
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            entry = _open_copy(file.read())
+    if entry is not None:
+        events.record("load", "found in the disk cache", key=key)
+    return entry
+
+
+def _build(
+    program: Program, compiler: compile.Compiler, key: str, reason: str, where: str
+) -> Callable[[bytes, int], object]:
+    import time
+
+    begun = time.perf_counter()
+    binary = compile.build(program, compiler, key)
+    seconds = time.perf_counter() - begun
+    events.record(
+        "compile",
+        reason or "not in the disk cache",
+        where,
+        kernels=len(program.kernels),
+        seconds=round(seconds, 4),
+        key=key,
+    )
+    source = "".join(compile.split_units(program, 1))
+    facts: dict[str, object] = {"compiler": compiler.version, "seconds": round(seconds, 4)}
+    path = cache.put_binary(key, binary, source, facts)
+    entry = (_open(path) if path else None) or _open_copy(binary)
+    if entry is None:
+        raise CompileError(
+            [*compiler.command, *compiler.flags],
+            "the compiled library cannot be loaded: is its target this machine?",
+            path and os.path.join(cache.folder(), f"{key}.c"),
+        )
+    return entry
+
+
+def _open(path: str) -> Callable[[bytes, int], object] | None:
+    """The entry of a shared object, or None when it cannot be loaded from where it is."""
+    try:
+        entry = ctypes.CDLL(path).lz_plan
+    except (OSError, AttributeError):
+        return None
+    entry.argtypes = (ctypes.c_char_p, ctypes.c_int)
+    entry.restype = None
+    found: Callable[[bytes, int], object] = entry
+    return found
+
+
+def _open_copy(binary: bytes) -> Callable[[bytes, int], object] | None:
+    """Load from a private copy that is deleted at once; the mapping outlives the file."""
+    for place in cache.scratch_places():
+        with contextlib.suppress(OSError), cache.scratch(place) as folder:
+            path = os.path.join(folder, "plan.so")
+            with open(path, "wb") as file:
+                file.write(binary)
+            if entry := _open(path):
+                return entry
+    return None

@@ -1,0 +1,352 @@
+"""Buffers and the pool they come from.
+
+Fresh pages cost more than most arithmetic on them, so freed memory is kept, by size class, up to
+a bound. There are four classes per power of two: rounding wastes at most a quarter, and tensors
+of nearly the same size share memory. Blocks of 4 MiB and more are mapped on their own and ask
+the system for huge pages; their unused tail is never touched and so costs no memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lazyt.errors import OutOfMemoryError
+from lazyt.ir.dtypes import DType
+from lazyt.runtime import devices
+
+_ALIGNMENT = 64
+_MAPPED = 4 << 20  # from here on blocks are mapped, not taken from the C heap
+_HUGE_PAGE = 2 << 20
+_KNOWN_SIZES = 1 << 14
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.posix_memalign.argtypes = (
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.c_size_t,
+    ctypes.c_size_t,
+)
+_libc.free.argtypes = (ctypes.c_void_p,)
+_libc.free.restype = None
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """What the pool holds, in bytes.
+
+    Attributes:
+        in_use: in live buffers.
+        pooled: kept for reuse.
+        peak: the largest ``in_use`` since the start or the last ``reset_peak``.
+        limit: what this process may allocate.
+    """
+
+    in_use: int
+    pooled: int
+    peak: int
+    limit: int
+
+
+class _SizeClass:
+    """The free blocks of one size."""
+
+    __slots__ = ("free", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.free: list[int] = []
+
+
+class Pool:
+    """A thread-safe pool of memory blocks.
+
+    Taking and giving back a kept block happens inside ``Buffer``, without a lock: popping and
+    appending are atomic, and the counters are changed by single statements. Only asking the
+    system for memory is locked. The lock is reentrant because buffers die at any time, also
+    while this very thread holds it (the garbage collector runs where it likes).
+
+    Attributes:
+        known: size class of every requested size seen.
+        in_use: bytes in live buffers.
+        peak: largest ``in_use``.
+        floor: when ``in_use`` falls below it, more is kept than should be.
+    """
+
+    __slots__ = ("_classes", "_obtained", "floor", "in_use", "known", "lock", "peak")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.known: dict[int, _SizeClass] = {}
+        self.in_use = 0
+        self.peak = 0
+        self.floor = 0
+        self._classes: dict[int, _SizeClass] = {}
+        self._obtained = 0
+
+    def take(self, nbytes: int) -> tuple[int, _SizeClass]:
+        """Address and class of a block of at least ``nbytes``, counted as in use.
+
+        Raises:
+            OutOfMemoryError: the block is larger than the memory that is left.
+            ValueError: ``nbytes`` is negative.
+        """
+        home = self.known.get(nbytes) or self._find_class(nbytes)
+        try:
+            ptr = home.free.pop()
+        except IndexError:
+            ptr = self._obtain(home.size, nbytes)
+        self.in_use += home.size
+        self.peak = max(self.peak, self.in_use)
+        return ptr, home
+
+    def shrink(self) -> None:
+        """Return blocks to the system, largest first, until half of what may be kept is left."""
+        with self.lock:
+            target = _most_kept() // 2
+            for home in sorted(self._classes.values(), key=lambda c: c.size, reverse=True):
+                if self._obtained - self.in_use <= target:
+                    break
+                self._drop(home)
+
+    def trim(self) -> None:
+        """Return all kept blocks to the system."""
+        with self.lock:
+            for home in list(self._classes.values()):
+                self._drop(home)
+
+    def stats(self) -> MemoryStats:
+        """What the pool holds now."""
+        with self.lock:
+            pooled = self._obtained - self.in_use
+            return MemoryStats(self.in_use, pooled, self.peak, devices.memory_limit())
+
+    def reset_peak(self) -> None:
+        """Start measuring the peak anew."""
+        self.peak = self.in_use
+
+    def _find_class(self, nbytes: int) -> _SizeClass:
+        if nbytes < 0:
+            raise ValueError(f"a buffer cannot have {nbytes} bytes")
+        size = _round_up(nbytes)
+        with self.lock:
+            home = self._classes.get(size) or self._classes.setdefault(size, _SizeClass(size))
+            if len(self.known) >= _KNOWN_SIZES:
+                self.known.clear()
+            self.known[nbytes] = home
+        return home
+
+    def _obtain(self, size: int, nbytes: int) -> int:
+        """A block from the system; once more with an emptied pool when the first try fails."""
+        limit = devices.memory_limit()
+        with self.lock:
+            if nbytes + self.in_use <= limit:
+                if size + self._obtained > limit:
+                    self.trim()
+                ptr = _allocate(size)
+                if not ptr:
+                    self.trim()
+                    ptr = _allocate(size)
+                if ptr:
+                    self._count(size)
+                    return ptr
+        raise OutOfMemoryError(
+            f"cannot allocate {nbytes} bytes ({nbytes / 2**30:.2f} GiB) on cpu: {self.in_use} "
+            f"bytes are in use and this process may use {_limit_now(limit)}. "
+            "Free tensors, use smaller ones, or split the work into parts."
+        )
+
+    def _drop(self, home: _SizeClass) -> None:
+        while True:
+            try:
+                ptr = home.free.pop()
+            except IndexError:  # empty, perhaps because another thread took the last one
+                return
+            self._count(-home.size)
+            _release(ptr, home.size)
+
+    def _count(self, change: int) -> None:
+        self._obtained += change
+        self.floor = self._obtained - _most_kept()
+
+
+def _most_kept() -> int:
+    """Bytes of free blocks worth keeping: a quarter of the memory."""
+    return devices.memory_limit() // 4
+
+
+def _round_up(nbytes: int) -> int:
+    """The size class of ``nbytes``: 64, 128, 192, 256, then four steps per power of two."""
+    if nbytes <= 4 * _ALIGNMENT:
+        return max(1, -(-nbytes // _ALIGNMENT)) * _ALIGNMENT
+    shift = (nbytes - 1).bit_length() - 3
+    return (((nbytes - 1) >> shift) + 1) << shift
+
+
+def _limit_now(limit: int) -> int:
+    """The memory limit, cut to the resource limits of this moment."""
+    import resource
+
+    limits = [resource.getrlimit(which)[0] for which in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    return min([limit, *(each for each in limits if each != resource.RLIM_INFINITY)])
+
+
+def _allocate(size: int) -> int:
+    """A 64-byte aligned block of exactly ``size`` bytes, or 0 when the system refuses."""
+    if size >= _MAPPED:
+        return _map(size)
+    ptr = ctypes.c_void_p()
+    if _libc.posix_memalign(ctypes.byref(ptr), _ALIGNMENT, size):
+        return 0
+    return ptr.value or 0
+
+
+def _map(size: int) -> int:
+    """Map ``size`` bytes starting at a huge page, or return 0.
+
+    The mapping is made one huge page too long and its ends cut off, because the kernel promises
+    no more than page alignment.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    whole = size + _HUGE_PAGE
+    start = _libc.mmap(None, whole, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    if start is None or start == ctypes.c_void_p(-1).value:
+        return 0
+    ptr = -(-int(start) // _HUGE_PAGE) * _HUGE_PAGE
+    if ptr > start:
+        _libc.munmap(start, ptr - start)
+    if start + whole > ptr + size:
+        _libc.munmap(ptr + size, start + whole - ptr - size)
+    if sys.platform == "linux":
+        _libc.madvise(ptr, size, mmap.MADV_HUGEPAGE)
+    return ptr
+
+
+def _release(ptr: int, size: int) -> None:
+    if size >= _MAPPED:
+        _libc.munmap(ptr, size)
+    else:
+        _libc.free(ptr)
+
+
+pool = Pool()
+
+# A child must not inherit a lock that another thread of its parent held.
+os.register_at_fork(
+    before=pool.lock.acquire, after_in_parent=pool.lock.release, after_in_child=pool.lock.release
+)
+
+
+class Buffer:
+    """A block of memory that goes back to the pool when nobody refers to it.
+
+    Attributes:
+        ptr: address, a multiple of 64 unless the memory is foreign; valid for zero bytes too.
+        nbytes: usable size.
+
+    The contents of a new buffer are undefined. Raises OutOfMemoryError when there is no memory
+    and ValueError for a negative size.
+    """
+
+    __slots__ = ("__weakref__", "_home", "_owner", "nbytes", "ptr")
+
+    _home: _SizeClass | None
+    _owner: object
+
+    def __init__(self, nbytes: int) -> None:
+        self._home = None  # __del__ also runs when an interrupt or an error ends this early
+        self.nbytes = nbytes
+        try:
+            home = pool.known[nbytes]
+            self.ptr = home.free.pop()
+        except (KeyError, IndexError):
+            self.ptr, self._home = pool.take(nbytes)
+            return
+        self._home = home
+        pool.in_use += home.size
+        if pool.in_use > pool.peak:
+            pool.peak = pool.in_use
+
+    @classmethod
+    def foreign(cls, ptr: int, nbytes: int, owner: object) -> Buffer:
+        """Memory that ``owner`` holds; ``owner`` lives as long as the buffer."""
+        self = cls.__new__(cls)
+        self.ptr = ptr
+        self.nbytes = nbytes
+        self._home = None
+        self._owner = owner
+        return self
+
+    def __del__(self) -> None:
+        home = self._home
+        if home is not None:
+            pool.in_use -= home.size
+            home.free.append(self.ptr)
+            if pool.in_use < pool.floor:
+                pool.shrink()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether somebody else owns the memory."""
+        return self._home is None
+
+    def as_numpy(self, dtype: DType, shape: Sequence[int]) -> np.ndarray:
+        """A contiguous array of ``dtype.numpy`` and ``shape`` on this memory, which it keeps alive.
+
+        Raises ValueError when the buffer is too small for the shape.
+        """
+        if math.prod(shape) * dtype.itemsize > self.nbytes:
+            raise ValueError(f"{dtype.name}{list(shape)} does not fit into {self.nbytes} bytes")
+        return np.asarray(_View(self, dtype.numpy.str, tuple(shape)))
+
+    def copy_from(self, source: int | bytes, nbytes: int | None = None) -> None:
+        """Copy ``nbytes`` from an address, or a bytes object, to the start of this buffer.
+
+        Args:
+            source: an address, which then needs ``nbytes``, or bytes.
+            nbytes: how much to copy, all of ``source`` by default.
+
+        Raises ValueError when it does not fit.
+        """
+        if nbytes is None:
+            nbytes = self.nbytes if isinstance(source, int) else len(source)
+        available = nbytes if isinstance(source, int) else len(source)
+        if not 0 <= nbytes <= min(self.nbytes, available):
+            raise ValueError(f"cannot copy {nbytes} bytes into a buffer of {self.nbytes}")
+        ctypes.memmove(self.ptr, source, nbytes)
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.nbytes} bytes at {self.ptr:#x})"
+
+
+class _View:
+    """What NumPy takes memory from; the array keeps it, and it keeps the buffer."""
+
+    __slots__ = ("__array_interface__", "buffer")
+
+    def __init__(self, buffer: Buffer, typestr: str, shape: tuple[int, ...]) -> None:
+        self.buffer = buffer
+        self.__array_interface__ = {
+            "data": (buffer.ptr, False),
+            "shape": shape,
+            "typestr": typestr,
+            "version": 3,
+        }
