@@ -1,0 +1,1 @@
+"""Everything the user calls on tensors, by PyTorch's names."""

@@ -1,0 +1,380 @@
+"""Functions of two operands, one element at a time: arithmetic, comparison, logic, bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import DTypeError, LazytError
+from lazyt.functional.operands import (
+    Build,
+    as_number,
+    broadcast_all,
+    mapped,
+    operand_dtype,
+    operand_node,
+    pair_nodes,
+    require_tensor,
+)
+from lazyt.functional.promotion import as_dtype, default_dtype, torch_name
+from lazyt.functional.results import give
+from lazyt.ir.dtypes import DType, bool_, float64
+from lazyt.ir.graph import Node
+from lazyt.ir.scalar import Expr, call, const
+from lazyt.tensor import Tensor
+
+Binary = Callable[..., Tensor]
+
+
+def scalar_build(name: str) -> Build:
+    """The lasting builder of one scalar function, for ``mapped``."""
+
+    def build(*args: Expr) -> Expr:
+        return call(name, *args)
+
+    return build
+
+
+_ADD, _SUB, _MUL, _DIV = (scalar_build(n) for n in ("add", "sub", "mul", "div"))
+_FLOORDIV, _MOD, _FMOD, _POW = (scalar_build(n) for n in ("floordiv", "mod", "fmod", "pow"))
+
+
+def pair(a: Any, b: Any, function: str) -> tuple[Node, Node, DType]:
+    """``pair_nodes``, raising DTypeError for what is neither tensor nor number."""
+    found = pair_nodes(a, b)
+    if found is None:
+        position, wrong = (1, a) if as_number(a) is None and not isinstance(a, Tensor) else (2, b)
+        name = "input" if position == 1 else "other"
+        raise DTypeError(
+            f"{function}(): argument '{name}' (position {position}) must be Tensor, "
+            f"not {type(wrong).__name__}"
+        )
+    return found
+
+
+def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
+    """``other * alpha``; raises DTypeError for a fraction of whole numbers."""
+    if isinstance(alpha, float) and dtype.kind != "f":
+        raise DTypeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if isinstance(alpha, bool) and dtype is not bool_:
+        raise DTypeError("Boolean alpha only supported for Boolean results.")
+    return mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """``input + alpha * other``. Raises ShapeError, DTypeError as PyTorch does."""
+    x, y, dtype = pair(input, other, "add")
+    if alpha != 1:
+        x, y, dtype = pair(input, _scale(other, alpha, dtype), "add")
+    return give(mapped(_ADD, (x, y), dtype, dtype), "Add", out)
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    """``input - alpha * other``. Raises DTypeError for bool operands."""
+    x, y, dtype = pair(input, other, "sub")
+    if dtype is bool_ or x.dtype is bool_ or y.dtype is bool_:
+        _refuse_bool(input, other)
+    if alpha != 1:
+        x, y, dtype = pair(input, _scale(other, alpha, dtype), "sub")
+    return give(mapped(_SUB, (x, y), dtype, dtype), "Sub", out)
+
+
+def _refuse_bool(a: Any, b: Any) -> None:
+    first = isinstance(a, Tensor) and a.dtype is bool_
+    second = isinstance(b, Tensor) and b.dtype is bool_
+    if first and second:
+        raise DTypeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. "
+            "Use the `^` or `logical_xor()` operator instead."
+        )
+    if first or second:
+        raise DTypeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+            "trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """``other - alpha * input``."""
+    return sub(other, input, alpha=alpha)
+
+
+def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """``input * other``; of bools, the logical and."""
+    x, y, dtype = pair(input, other, "mul")
+    return give(mapped(_MUL, (x, y), dtype, dtype), "Mul", out)
+
+
+def div(
+    input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None
+) -> Tensor:
+    """``input / other``: true division, or rounded ``"trunc"`` or ``"floor"``.
+
+    Whole numbers divide truly in the default dtype. Raises LazytError for another mode.
+    """
+    if rounding_mode == "floor":
+        return floor_divide(input, other, out=out)
+    x, y, dtype = pair(input, other, "div")
+    if rounding_mode is None:
+        if dtype.kind != "f":
+            dtype = default_dtype()
+        return give(mapped(_DIV, (x, y), dtype, dtype), "Div", out)
+    if rounding_mode != "trunc":
+        raise LazytError(
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
+            f"but found '{rounding_mode}'"
+        )
+    build = _trunc_divide if dtype.kind == "f" else _int_trunc_divide
+    return give(mapped(build, (x, y), dtype, dtype), "Div", out)
+
+
+def _trunc_divide(a: Expr, b: Expr) -> Expr:
+    return call("trunc", call("div", a, b))
+
+
+def _int_trunc_divide(a: Expr, b: Expr) -> Expr:
+    # a minus its remainder of a's sign divides exactly, so that floor and trunc agree.
+    return call("floordiv", call("sub", a, call("fmod", a, b)), b)
+
+
+def _refuse_zero(other: Any, dtype: DType) -> None:
+    """Whole division by a literal zero is an error in PyTorch, unlike by a tensor's zero here."""
+    if dtype.kind != "f" and not isinstance(other, Tensor) and as_number(other) == 0:
+        raise LazytError("ZeroDivisionError")
+
+
+def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """``input / other`` rounded down. Raises LazytError for a whole number by literal 0."""
+    x, y, dtype = pair(input, other, "floor_divide")
+    if dtype is bool_:
+        raise DTypeError("\"div_floor_cpu\" not implemented for 'Bool'")
+    _refuse_zero(other, dtype)
+    return give(mapped(_FLOORDIV, (x, y), dtype, dtype), "FloorDivide", out)
+
+
+def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """The remainder with the sign of ``other``, as Python's ``%``."""
+    x, y, dtype = pair(input, other, "remainder")
+    if dtype is bool_:
+        raise DTypeError("\"remainder_cpu\" not implemented for 'Bool'")
+    _refuse_zero(other, dtype)
+    return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", out)
+
+
+def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    """The remainder with the sign of ``input``, as C's ``fmod``."""
+    x, y, dtype = pair(input, other, "fmod")
+    _refuse_zero(other, dtype)
+    return give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", out)
+
+
+def _square(x: Expr) -> Expr:
+    return call("mul", x, x)
+
+
+def _cube(x: Expr) -> Expr:
+    return call("mul", call("mul", x, x), x)
+
+
+def _inverse_square(x: Expr) -> Expr:
+    return call("reciprocal", call("mul", x, x))
+
+
+# The exponents for which PyTorch computes something cheaper and rounds as that does.
+_POWERS: dict[float, Build] = {
+    2.0: _square,
+    3.0: _cube,
+    0.5: scalar_build("sqrt"),
+    -0.5: scalar_build("rsqrt"),
+    -1.0: scalar_build("reciprocal"),
+    -2.0: _inverse_square,
+}
+
+
+def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """``input ** exponent``. Raises LazytError for integers to negative integer powers."""
+    x, y, dtype = pair(input, exponent, "pow")
+    if not isinstance(exponent, Tensor):
+        number = as_number(exponent)
+        if dtype.kind != "f" and number is not None and number < 0:
+            raise LazytError("Integers to negative integer powers are not allowed.")
+        build = _POWERS.get(float(number)) if number is not None else None
+        if build is not None and dtype is not bool_:
+            return give(mapped(build, (x,), dtype, dtype), "Pow", out)
+    return give(mapped(_POW, (x, y), dtype, dtype), "Pow", out)
+
+
+def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """``input ** exponent`` in float64."""
+    x, y, _ = pair(input, exponent, "float_power")
+    return give(mapped(_POW, (x, y), float64, float64), "Pow", out)
+
+
+def _same(name: str, title: str, doc: str, kinds: str = "buif") -> Binary:
+    """A function whose result has the promoted dtype of its operands."""
+    build = scalar_build(name)
+
+    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        x, y, dtype = pair(input, other, function.__name__)
+        if dtype.kind not in kinds:
+            raise DTypeError(f"\"{function.__name__}\" not implemented for '{torch_name(dtype)}'")
+        return give(mapped(build, (x, y), dtype, dtype), title, out)
+
+    function.__doc__ = doc
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _floating(name: str, title: str, doc: str, build: Build | None = None) -> Binary:
+    """A function that computes whole numbers in the default dtype."""
+    rule = build or scalar_build(name)
+
+    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        x, y, dtype = pair(input, other, name)
+        if dtype.kind != "f":
+            dtype = default_dtype()
+        return give(mapped(rule, (x, y), dtype, dtype), title, out)
+
+    function.__doc__ = doc
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _comparison(name: str, doc: str) -> Binary:
+    """A function to bool that compares in the promoted dtype."""
+    build = scalar_build(name)
+
+    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        x, y, dtype = pair(input, other, name)
+        return give(mapped(build, (x, y), dtype, None), name, out)
+
+    function.__doc__ = doc
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _logical(name: str, doc: str) -> Binary:
+    """A function to bool of operands taken as truth values."""
+    build = scalar_build(name)
+
+    def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        x, y, _ = pair(input, other, name)
+        return give(mapped(build, (x, y), bool_, None), name, out)
+
+    function.__doc__ = doc
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _xlogy(x: Expr, y: Expr) -> Expr:
+    zero = const(0, x.dtype)
+    product = call("mul", x, call("log", y))
+    kept = call("where", call("isnan", y), y, zero)
+    return call("where", call("eq", x, zero), kept, product)
+
+
+def _logaddexp(a: Expr, b: Expr) -> Expr:
+    # Equal infinities have no difference: the sum is that infinity itself.
+    top = call("maximum", a, b)
+    gap = call("neg", call("abs", call("sub", a, b)))
+    same = call("logical_and", call("isinf", a), call("eq", a, b))
+    return call("where", same, a, call("add", top, call("log1p", call("exp", gap))))
+
+
+maximum = _same("maximum", "Maximum", "The larger element; NaN wins.")
+minimum = _same("minimum", "Minimum", "The smaller element; NaN wins.")
+fmax = _same("fmax", "Fmax", "The larger element; a number wins over NaN.")
+fmin = _same("fmin", "Fmin", "The smaller element; a number wins over NaN.")
+hypot = _same("hypot", "Hypot", "sqrt(input**2 + other**2) without overflow.", "f")
+bitwise_and = _same("bitwise_and", "BitwiseAnd", "Bits set in both.", "bui")
+bitwise_or = _same("bitwise_or", "BitwiseOr", "Bits set in either.", "bui")
+bitwise_xor = _same("bitwise_xor", "BitwiseXor", "Bits set in one only.", "bui")
+bitwise_left_shift = _same("shift_left", "Shift", "Bits moved up by ``other`` places.", "ui")
+bitwise_right_shift = _same("shift_right", "Shift", "Bits moved down by ``other`` places.", "ui")
+atan2 = _floating("atan2", "Atan2", "The angle of the point (other, input), in radians.")
+copysign = _floating("copysign", "Copysign", "``input`` with the sign of ``other``.")
+xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.", _xlogy)
+logaddexp = _floating("logaddexp", "Logaddexp", "log(exp(a) + exp(b)), safely.", _logaddexp)
+eq = _comparison("eq", "Where the operands are equal.")
+ne = _comparison("ne", "Where the operands differ.")
+lt = _comparison("lt", "Where ``input`` is less.")
+le = _comparison("le", "Where ``input`` is less or equal.")
+gt = _comparison("gt", "Where ``input`` is greater.")
+ge = _comparison("ge", "Where ``input`` is greater or equal.")
+logical_and = _logical("logical_and", "Where both are true.")
+logical_or = _logical("logical_or", "Where either is true.")
+logical_xor = _logical("logical_xor", "Where exactly one is true.")
+
+
+def _add_product(x: Expr, a: Expr, b: Expr, scale: Expr) -> Expr:
+    return call("add", x, call("mul", call("mul", scale, a), b))
+
+
+def _add_quotient(x: Expr, a: Expr, b: Expr, scale: Expr) -> Expr:
+    return call("add", x, call("div", call("mul", scale, a), b))
+
+
+def _add_scaled(
+    build: Build, title: str, parts: tuple[Tensor, Any, Any], value: Any, out: Tensor | None
+) -> Tensor:
+    operands = [require_tensor(p, title.lower()) for p in parts]
+    dtype = operand_dtype(operands)
+    if title == "Addcdiv" and dtype.kind != "f":
+        raise DTypeError(
+            "Integer division with addcdiv is no longer supported, and in a future release "
+            "addcdiv will perform a true division of tensor1 and tensor2."
+        )
+    broadcast_all([tuple(p.shape) for p in operands])
+    nodes = (*(p.node for p in operands), operand_node(value, dtype))
+    return give(mapped(build, nodes, dtype, dtype), title, out)
+
+
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    """``input + value * tensor1 * tensor2``."""
+    return _add_scaled(_add_product, "Addcmul", (input, tensor1, tensor2), value, out)
+
+
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    """``input + value * tensor1 / tensor2``. Raises DTypeError for whole numbers."""
+    return _add_scaled(_add_quotient, "Addcdiv", (input, tensor1, tensor2), value, out)
+
+
+def _lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
+    # Two forms, each exact at its own end, as PyTorch computes it.
+    gap = call("sub", end, start)
+    near = call("add", start, call("mul", weight, gap))
+    far = call("sub", end, call("mul", gap, call("sub", const(1, weight.dtype), weight)))
+    return call("where", call("lt", call("abs", weight), const(0.5, weight.dtype)), near, far)
+
+
+def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
+    """``input + weight * (end - input)``. Raises DTypeError for operands of different dtypes."""
+    x, y = require_tensor(input, "lerp"), require_tensor(end, "lerp", "end", 2)
+    if x.dtype is not y.dtype:
+        raise DTypeError(f"expected dtype {x.dtype} for `end` but got dtype {y.dtype}")
+    broadcast_all([tuple(t.shape) for t in (x, y, weight) if isinstance(t, Tensor)])
+    nodes = (x.node, y.node, operand_node(weight, x.dtype))
+    return give(mapped(_lerp, nodes, x.dtype, x.dtype), "Lerp", out)
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype that arithmetic on the two operands gives, by PyTorch's promotion rules."""
+    return operand_dtype([tensor1, tensor2])
+
+
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input ** 2``."""
+    return pow(input, 2, out=out)
+
+
+def cast_to(input: Tensor, dtype: Any) -> Tensor:
+    """``input`` in another dtype; the tensor itself when it has that dtype already."""
+    wanted = as_dtype(dtype)
+    if input.dtype is wanted:
+        return input
+    return give(ops.cast(input.node, wanted), "ToCopy", None)

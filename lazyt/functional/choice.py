@@ -1,0 +1,217 @@
+"""Choosing between values: where, clamp, masked fills, and comparisons within a tolerance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.operands import (
+    as_number,
+    broadcast_all,
+    constant_of,
+    mapped,
+    operand_dtype,
+    operand_node,
+    require_tensor,
+)
+from lazyt.functional.promotion import default_dtype, promote_operands, torch_name
+from lazyt.functional.results import give
+from lazyt.ir.dtypes import DType, bool_
+from lazyt.ir.graph import Node
+from lazyt.ir.scalar import Expr, arg, call, const
+from lazyt.tensor import Tensor
+
+_MAXIMUM, _MINIMUM = scalar_build("maximum"), scalar_build("minimum")
+
+
+_expressions: dict[tuple[DType, DType, DType], Expr] = {}
+
+
+def choose(condition: Node, a: Node, b: Node, dtype: DType) -> Node:
+    """``where`` on nodes: a bool condition and two values, cast to ``dtype``."""
+    key = (a.dtype, b.dtype, dtype)
+    expr = _expressions.get(key)
+    if expr is None:
+        values = (call("cast", arg(i, n.dtype), dtype=dtype) for i, n in ((1, a), (2, b)))
+        expr = _expressions[key] = call("where", arg(0, bool_), *values)
+    return ops.elementwise(expr, (condition, a, b))
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """``input`` where ``condition`` holds, else ``other``; with one argument, ``nonzero``.
+
+    Raises DTypeError for a condition that is not bool, ShapeError for shapes that do not fit.
+    """
+    require_tensor(condition, "where", "condition")
+    if input is None and other is None:
+        from lazyt.functional.masks import nonzero
+
+        return nonzero(condition, as_tuple=True)
+    test = condition.node
+    if test.dtype.name == "uint8":
+        test = ops.cast(test, bool_)
+    if test.dtype is not bool_:
+        raise DTypeError(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            + torch_name(test.dtype)
+        )
+    values = [v if isinstance(v, Tensor) else as_number(v) for v in (input, other)]
+    if None in [v for v in values if not isinstance(v, Tensor)]:
+        raise DTypeError("where(): 'input' and 'other' must be tensors or numbers")
+    dtype = operand_dtype(values)
+    tensors = [condition, *(v for v in values if isinstance(v, Tensor))]
+    broadcast_all([tuple(t.shape) for t in tensors])
+    a, b = (v.node if isinstance(v, Tensor) else constant_of(v, dtype) for v in values)
+    return give(choose(test, a, b, dtype), "Where", None)
+
+
+def clamp(
+    input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None
+) -> Tensor:
+    """``input`` kept within [min, max], numbers or tensors. Raises LazytError without either."""
+    require_tensor(input, "clamp")
+    if min is None and max is None:
+        raise LazytError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    bounds = [b for b in (min, max) if b is not None]
+    dtype = operand_dtype([input, *bounds])
+    broadcast_all([tuple(t.shape) for t in (input, *bounds) if isinstance(t, Tensor)])
+    nodes = (input.node, *(operand_node(b, dtype) for b in bounds))
+    build = _MAXIMUM if max is None else _MINIMUM if min is None else _clamp_both
+    if not any(isinstance(b, Tensor) for b in bounds):
+        build = _CLAMPS[build]
+    return give(mapped(build, nodes, dtype, dtype), "Clamp", out)
+
+
+def _clamp_both(x: Expr, low: Expr, high: Expr) -> Expr:
+    return call("minimum", call("maximum", x, low), high)
+
+
+# With number bounds the gradient at a bound is 1, not shared with the bound as between tensors.
+def _clamp_low(x: Expr, low: Expr) -> Expr:
+    return call("where", call("lt", x, low), low, x)
+
+
+def _clamp_high(x: Expr, high: Expr) -> Expr:
+    return call("where", call("gt", x, high), high, x)
+
+
+def _clamp_range(x: Expr, low: Expr, high: Expr) -> Expr:
+    return _clamp_high(_clamp_low(x, low), high)
+
+
+_CLAMPS = {_MAXIMUM: _clamp_low, _MINIMUM: _clamp_high, _clamp_both: _clamp_range}
+
+
+def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
+    """``input``, but at least ``min``."""
+    return clamp(input, min, None, out=out)
+
+
+def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
+    """``input``, but at most ``max``."""
+    return clamp(input, None, max, out=out)
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """``input`` with ``value`` where ``mask`` holds. Raises DTypeError, ShapeError as PyTorch."""
+    if mask.dtype is not bool_:
+        raise DTypeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}"
+        )
+    dtype = input.dtype
+    if isinstance(value, Tensor):
+        if value.shape:
+            raise ShapeError(
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor "
+                f"with {len(value.shape)} dimension(s)."
+            )
+        filler = value.node
+    else:
+        filler = constant_of(value, dtype)
+    broadcast_all([tuple(input.shape), tuple(mask.shape)])
+    return give(choose(mask.node, filler, input.node, dtype), "MaskedFill", None)
+
+
+def _replace(x: Expr, nan: Expr, high: Expr, low: Expr) -> Expr:
+    infinity = const(math.inf, x.dtype)
+    kept = call("where", call("eq", x, infinity), high, x)
+    kept = call("where", call("eq", x, const(-math.inf, x.dtype)), low, kept)
+    return call("where", call("isnan", x), nan, kept)
+
+
+_LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}
+
+
+def nan_to_num(
+    input: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input`` with NaN as 0 and infinities as the largest numbers, or as given."""
+    node = require_tensor(input, "nan_to_num").node
+    dtype = node.dtype
+    if dtype.kind != "f":
+        return give(ops.cast(node, dtype), "NanToNum", out)
+    top = _LARGEST[dtype.name]
+    wanted = (
+        0.0 if nan is None else nan,
+        top if posinf is None else posinf,
+        -top if neginf is None else neginf,
+    )
+    values = tuple(constant_of(v, dtype.compute) for v in wanted)
+    return give(mapped(_replace, (node, *values), dtype, dtype), "NanToNum", out)
+
+
+def _close(a: Expr, b: Expr, rtol: Expr, atol: Expr, equal_nan: Expr) -> Expr:
+    allowed = call("add", atol, call("abs", call("mul", rtol, b)))
+    gap = call("abs", call("sub", a, b))
+    near = call("logical_and", call("isfinite", gap), call("le", gap, allowed))
+    both_nan = call("logical_and", call("isnan", a), call("isnan", b))
+    both_nan = call("logical_and", both_nan, call("gt", equal_nan, const(0, a.dtype)))
+    return call("logical_or", call("logical_or", call("eq", a, b), near), both_nan)
+
+
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Where ``|input - other| <= atol + rtol * |other|``. Raises DTypeError for two dtypes."""
+    if input.dtype is not other.dtype:
+        raise DTypeError(f"{torch_name(input.dtype)} did not match {torch_name(other.dtype)}")
+    broadcast_all([tuple(input.shape), tuple(other.shape)])
+    dtype = input.dtype if input.dtype.kind == "f" else default_dtype()
+    settings = (constant_of(v, dtype.compute) for v in (rtol, atol, float(equal_nan)))
+    nodes = (input.node, other.node, *settings)
+    return give(mapped(_close, nodes, dtype, None), "isclose", None)
+
+
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether ``isclose`` holds everywhere; looks at the values."""
+    close = isclose(input, other, rtol, atol, equal_nan).node
+    node = ops.reduce_("all", close, tuple(range(len(close.shape))))
+    return bool(give(node, "all", None).item())
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether shapes and all values are equal; looks at the values."""
+    if tuple(input.shape) != tuple(other.shape):
+        return False
+    dtype = promote_operands([(t.dtype, 1) for t in (input, other)], [])
+    node = mapped(_EQUAL, (input.node, other.node), dtype, None)
+    node = ops.reduce_("all", node, tuple(range(len(node.shape))))
+    return bool(give(node, "all", None).item())
+
+
+_EQUAL = scalar_build("eq")

@@ -1,0 +1,212 @@
+"""What operands have in common: numbers, dimensions, broadcasting, and cached expressions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazyt import ops
+from lazyt.errors import BoundsError, DTypeError, ShapeError
+from lazyt.functional.promotion import (
+    promote_operands,
+    promote_pair,
+    promote_scalar,
+)
+from lazyt.ir.dtypes import DType, float32
+from lazyt.ir.graph import Node, Shape
+from lazyt.ir.scalar import Expr, arg, call
+from lazyt.tensor import Tensor
+
+Number = bool | int | float
+Operand = Tensor | Number
+
+
+def as_number(value: Any) -> Number | None:
+    """``value`` as a Python number when it is one (NumPy scalars count), else None."""
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        return value.item()  # type: ignore[no-any-return]
+    return None
+
+
+def require_tensor(value: Any, function: str, argument: str = "input", position: int = 1) -> Tensor:
+    """``value`` when it is a Tensor; raises DTypeError in PyTorch's words otherwise."""
+    if isinstance(value, Tensor):
+        return value
+    raise DTypeError(
+        f"{function}(): argument '{argument}' (position {position}) must be Tensor, "
+        f"not {type(value).__name__}"
+    )
+
+
+def constant_of(value: Number, dtype: DType) -> Node:
+    """A constant node; integers wrap around as a C conversion does."""
+    if dtype.kind in "ui":
+        value = int(value)
+        bits = 8 * dtype.itemsize
+        low = -(1 << (bits - 1)) if dtype.kind == "i" else 0
+        if not low <= value < low + (1 << bits):
+            value = (value - low) % (1 << bits) + low
+    return ops.constant(value, dtype)
+
+
+def normalize_dim(dim: Any, rank: int) -> int:
+    """``dim`` counted from the front; raises BoundsError in PyTorch's words."""
+    dim = operator.index(dim)
+    span = rank or 1
+    if not -span <= dim < span:
+        raise BoundsError(
+            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], "
+            f"but got {dim})"
+        )
+    return dim + span if dim < 0 else dim
+
+
+def normalize_dims(dims: Any, rank: int) -> tuple[int, ...]:
+    """Dimensions as sorted axes; None or an empty list means all. Raises ShapeError for repeats."""
+    if dims is None:
+        return tuple(range(rank))
+    if not isinstance(dims, (tuple, list)):
+        axis = normalize_dim(dims, rank)
+        return (axis,) if rank else ()
+    if not dims:
+        return tuple(range(rank))
+    axes = [normalize_dim(d, rank) for d in dims]
+    for i, axis in enumerate(axes):
+        if axis in axes[:i]:
+            raise ShapeError(f"dim {axis} appears multiple times in the list of dims")
+    return tuple(sorted(axes)) if rank else ()
+
+
+def as_shape(size: Sequence[Any], function: str = "reshape") -> Shape:
+    """``f(2, 3)``, ``f((2, 3))`` or ``f(size)`` as a tuple of ints."""
+    if len(size) == 1 and isinstance(size[0], (tuple, list)):
+        size = size[0]
+    try:
+        return tuple(operator.index(s) for s in size)
+    except TypeError:
+        wrong = next(s for s in size if not hasattr(s, "__index__"))
+        raise DTypeError(
+            f"{function}(): argument 'size' (position 1) must be tuple of ints, "
+            f"not {type(wrong).__name__}"
+        ) from None
+
+
+def broadcast_pair(a: Shape, b: Shape) -> Shape:
+    """The common shape of two operands; raises ShapeError in PyTorch's words."""
+    if a == b or not b:
+        return a
+    if not a:
+        return b
+    rank = max(len(a), len(b))
+    left = (1,) * (rank - len(a)) + a
+    right = (1,) * (rank - len(b)) + b
+    # PyTorch reports the last dimension that differs.
+    for axis in range(rank - 1, -1, -1):
+        m, n = left[axis], right[axis]
+        if m != n and m != 1 and n != 1:
+            raise ShapeError(
+                f"The size of tensor a ({m}) must match the size of tensor b ({n}) "
+                f"at non-singleton dimension {axis}"
+            )
+    return tuple(n if m == 1 else m for m, n in zip(left, right))
+
+
+def broadcast_all(shapes: Sequence[Shape]) -> Shape:
+    """The common shape of any number of operands; raises ShapeError as ``broadcast_pair``."""
+    common: Shape = ()
+    for shape in shapes:
+        common = broadcast_pair(common, shape)
+    return common
+
+
+def expand_to(node: Node, shape: Shape) -> Node:
+    """``node`` repeated to ``shape``, which it must broadcast to."""
+    if node.shape == shape:
+        return node
+    lead = len(shape) - len(node.shape)
+    if lead:
+        node = ops.reshape(node, (1,) * lead + node.shape)
+    return node if node.shape == shape else ops.expand(node, shape)
+
+
+Build = Callable[..., Expr]
+_expressions: dict[Any, Expr] = {}
+
+
+def mapped(build: Build, nodes: tuple[Node, ...], compute: DType, result: DType | None) -> Node:
+    """One ``map`` node of the expression that ``build`` makes of its arguments.
+
+    Arguments are cast to ``compute`` and the value to ``result`` (None leaves it), inside the
+    same expression. Half types compute in float32, so a composite rounds once. Expressions are
+    kept per builder and dtypes: ``build`` must be a lasting function, not a new lambda each time.
+    """
+    key = (build, compute, result, *[n.dtype for n in nodes])
+    expr = _expressions.get(key)
+    if expr is None:
+        wide = compute.compute
+        args = [call("cast", arg(i, n.dtype), dtype=wide) for i, n in enumerate(nodes)]
+        expr = build(*args)
+        if result is not None:
+            expr = call("cast", expr, dtype=result)
+        _expressions[key] = expr
+    return ops.elementwise(expr, nodes)
+
+
+def shapes_fit(a: Tensor, b: Tensor) -> None:
+    """Raise ShapeError unless ``a`` and ``b`` broadcast together."""
+    left, right = a.shape, b.shape
+    if left != right:
+        broadcast_pair(tuple(left), tuple(right))
+
+
+def pair_nodes(a: Any, b: Any) -> tuple[Node, Node, DType] | None:
+    """The nodes of two operands, of which one is a tensor, and the dtype they promote to.
+
+    Returns None when an operand is neither a tensor nor a number. A number meets a half tensor
+    as float32, as PyTorch's kernels take it.
+    """
+    if isinstance(a, Tensor):
+        if isinstance(b, Tensor):
+            shapes_fit(a, b)
+            x, y = a.node, b.node
+            if x.dtype is y.dtype:
+                return x, y, x.dtype
+            return x, y, promote_pair(x.dtype, len(x.shape), y.dtype, len(y.shape))
+        number = as_number(b)
+        if number is None:
+            return None
+        x = a.node
+        dtype = promote_scalar(x.dtype, number)
+        return x, constant_of(number, float32 if dtype.is_half else dtype), dtype
+    number = as_number(a)
+    if number is None:
+        return None
+    if not isinstance(b, Tensor):
+        other = as_number(b)
+        if other is None:
+            return None
+        dtype = promote_operands([], [number, other])
+        return constant_of(number, dtype), constant_of(other, dtype), dtype
+    y = b.node
+    dtype = promote_scalar(y.dtype, number)
+    return constant_of(number, float32 if dtype.is_half else dtype), y, dtype
+
+
+def operand_dtype(operands: Sequence[Operand]) -> DType:
+    """PyTorch's ``result_type`` of tensors and numbers."""
+    tensors = [(t.dtype, len(t.shape)) for t in operands if isinstance(t, Tensor)]
+    numbers = [n for n in operands if not isinstance(n, Tensor)]
+    return promote_operands(tensors, numbers)
+
+
+def operand_node(value: Operand, dtype: DType) -> Node:
+    """The node of a tensor, or the constant of a number in the type ``dtype`` computes in."""
+    if isinstance(value, Tensor):
+        return value.node
+    return constant_of(value, dtype.compute)
+

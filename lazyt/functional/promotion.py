@@ -1,0 +1,182 @@
+"""PyTorch's type promotion: which dtype an operation on mixed operands computes in.
+
+Operands fall in three classes: tensors with dimensions, zero-dimensional tensors, and Python
+numbers. A later class changes the result only when its category (bool, integer, floating point)
+is higher than that of the earlier classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyt.errors import DTypeError
+from lazyt.ir.dtypes import (
+    ALL,
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+_WIDE_UNSIGNED = (uint16, uint32, uint64)
+_SIGNED = (int8, int16, int32, int64)
+_default = float32
+
+_NAMES = {
+    bool_: "Bool", uint8: "Byte", uint16: "UInt16", uint32: "UInt32", uint64: "UInt64",
+    int8: "Char", int16: "Short", int32: "Int", int64: "Long", float16: "Half",
+    bfloat16: "BFloat16", float32: "Float", float64: "Double",
+}  # fmt: skip
+_C_NAMES = {
+    float32: "float", float64: "double", float16: "c10::Half", bfloat16: "c10::BFloat16",
+    int64: "long int", int32: "int", int16: "short int", int8: "signed char",
+    uint8: "unsigned char", bool_: "bool",
+}  # fmt: skip
+_PYTHON_TYPES: dict[Any, DType] = {float: float64, int: int64, bool: bool_}
+
+
+def torch_name(dtype: DType) -> str:
+    """The dtype's name in PyTorch's error messages, such as ``Long``."""
+    return _NAMES[dtype]
+
+
+def c_name(dtype: DType) -> str:
+    """The dtype's C++ name in PyTorch's error messages, such as ``long int``."""
+    return _C_NAMES.get(dtype, dtype.name)
+
+
+def default_dtype() -> DType:
+    """The dtype of new floating point tensors."""
+    return _default
+
+
+def set_default_dtype(dtype: DType) -> None:
+    """Make ``dtype`` the dtype of new floating point tensors; raises DTypeError for others."""
+    global _default
+    if dtype.kind != "f":
+        raise DTypeError(
+            "only floating-point types are supported as the default type, got " + str(dtype)
+        )
+    _default = dtype
+
+
+def as_dtype(dtype: Any) -> DType:
+    """A dtype from a dtype or a Python type (``float`` is float64); raises DTypeError otherwise."""
+    if isinstance(dtype, DType):
+        return dtype
+    found = _PYTHON_TYPES.get(dtype) if isinstance(dtype, type) else None
+    if found is None:
+        raise DTypeError(f"argument 'dtype' must be lazyt.dtype, not {type(dtype).__name__}")
+    return found
+
+
+def category(dtype: DType) -> int:
+    """0 for bool, 1 for integers, 2 for floating point."""
+    return 2 if dtype.kind == "f" else 0 if dtype.kind == "b" else 1
+
+
+def scalar_dtype(value: bool | int | float) -> DType:
+    """The dtype that a Python number stands for on its own."""
+    if isinstance(value, bool):
+        return bool_
+    return int64 if isinstance(value, int) else _default
+
+
+def _promoted(a: DType, b: DType) -> DType | None:
+    """The common type of two dtypes, None where PyTorch has none."""
+    if a is b:
+        return a
+    if a.kind == "f" or b.kind == "f":
+        if a.kind != b.kind:
+            return a if a.kind == "f" else b
+        if a.itemsize == b.itemsize:
+            return float32  # float16 with bfloat16
+        return a if a.itemsize > b.itemsize else b
+    if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
+        return None
+    if a is bool_ or b is bool_:
+        return b if a is bool_ else a
+    if a is uint8 or b is uint8:
+        signed = b if a is uint8 else a
+        return int16 if signed is int8 else signed
+    return a if a.itemsize > b.itemsize else b
+
+
+_TABLE = {(a, b): _promoted(a, b) for a in ALL for b in ALL}
+
+
+def promote_types(type1: DType, type2: DType) -> DType:
+    """The smallest dtype that both convert to; raises DTypeError for wide unsigned mixtures."""
+    found = _TABLE[type1, type2]
+    if found is None:
+        raise DTypeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{_NAMES[type1]} and {_NAMES[type2]}"
+        )
+    return found
+
+
+def promote_scalar(dtype: DType, value: bool | int | float) -> DType:
+    """The dtype of an operation on a tensor of ``dtype`` and a Python number."""
+    kind = dtype.kind
+    if kind == "f" or isinstance(value, bool):
+        return dtype
+    if isinstance(value, int):
+        return int64 if kind == "b" else dtype
+    return _default
+
+
+def promote_operands(operands: list[tuple[DType, int]], scalars: list[Any]) -> DType:
+    """The dtype for (dtype, rank) tensor operands and Python numbers, by PyTorch's classes."""
+    wide: DType | None = None
+    zero: DType | None = None
+    for dtype, rank in operands:
+        if rank:
+            wide = dtype if wide is None else promote_types(wide, dtype)
+        else:
+            zero = dtype if zero is None else promote_types(zero, dtype)
+    result = _combine(wide, zero)
+    number: DType | None = None
+    for value in scalars:
+        kind = scalar_dtype(value)
+        number = kind if number is None else promote_types(number, kind)
+    result = _combine(result, number)
+    if result is None:
+        raise DTypeError("at least one operand is needed to find a result type")
+    return result
+
+
+def _combine(first: DType | None, weaker: DType | None) -> DType | None:
+    """``first``, unless the weaker class has a higher category."""
+    if first is None or weaker is None:
+        return first or weaker
+    if category(weaker) > category(first):
+        return promote_types(first, weaker) if weaker.kind == "f" else weaker
+    return first
+
+
+def promote_pair(a: DType, a_rank: int, b: DType, b_rank: int) -> DType:
+    """``promote_operands`` for two tensors."""
+    if a is b:
+        return a
+    if bool(a_rank) is bool(b_rank):
+        return promote_types(a, b)
+    strong, weak = (a, b) if a_rank else (b, a)
+    return strong if category(strong) >= category(weak) else promote_types(strong, weak)
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether PyTorch writes a ``from_`` result into a ``to`` tensor without complaint."""
+    if from_.kind == "f" and to.kind != "f":
+        return False
+    return not (to is bool_ and from_ is not bool_)
