@@ -34,9 +34,10 @@ _COMMON = (
     "-fvisibility=hidden",
     "-w",
 )
-# One batch more costs about 40 ms of processor time to start the compiler, which is what gcc -O3
-# takes for about a thousand characters of loops.
-_BATCH_CHARS = 3000
+# gcc -O3 takes about 40 ms for the smallest parallel loop and as long again for a thousand
+# characters more; starting it for one batch more takes 60 ms.
+_KERNEL_CHARS = 1000
+_BATCH_CHARS = 2000
 _MOST_BATCHES = 16
 # Visible before its definition, as all else is hidden.
 _ENTRY_DECLARATION = '__attribute__((visibility("default"))) void lz_plan(char **, int);\n'
@@ -143,20 +144,25 @@ def build(program: Program, compiler: Compiler, key: str) -> bytes:
 
 
 def split_units(program: Program, cores: int) -> list[str]:
-    """The translation units of ``program``: one when it is small, else batches of like length."""
-    kernels = sorted(program.kernels, key=lambda kernel: len(kernel.text), reverse=True)
-    total = sum(len(kernel.text) for kernel in kernels)
+    """The translation units of ``program``: one when it is small, else batches of like work."""
+    kernels = sorted(program.kernels, key=_work, reverse=True)
+    total = sum(_work(kernel) for kernel in kernels)
     count = max(1, min(len(kernels), total // _BATCH_CHARS, cores, _MOST_BATCHES))
     if count == 1:
         return [_unit_text(program, list(program.kernels), True)]
     batches: list[list[KernelSource]] = [[] for _ in range(count)]
-    lengths = [0] * count
-    for kernel in kernels:  # longest first into the shortest batch
-        shortest = lengths.index(min(lengths))
-        batches[shortest].append(kernel)
-        lengths[shortest] += len(kernel.text)
-    last = lengths.index(min(lengths))
+    loads = [0] * count
+    for kernel in kernels:  # the most work first, each into the idlest batch
+        idlest = loads.index(min(loads))
+        batches[idlest].append(kernel)
+        loads[idlest] += _work(kernel)
+    last = loads.index(min(loads))
     return [_unit_text(program, batch, i == last) for i, batch in enumerate(batches)]
+
+
+def _work(kernel: KernelSource) -> int:
+    """How long a kernel takes to compile, in characters of text."""
+    return len(kernel.text) + _KERNEL_CHARS
 
 
 def _unit_text(program: Program, kernels: list[KernelSource], with_entry: bool) -> str:

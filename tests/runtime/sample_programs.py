@@ -15,8 +15,8 @@ SCALE = ("scale", "static inline lz_f32 lz_scale(lz_f32 x) { return 2.0f * x; }"
 def axpy(n: int, extra: str = "") -> Program:
     """o = 2 x + y over ``n`` float32 elements; ``extra`` makes texts differ."""
     text = f"""void axpy(char *b0, char *b1, char *b2, int threads) {{ {extra}
-  const lz_f32 *restrict x = (const lz_f32 *)b0, *restrict y = (const lz_f32 *)b1;
-  lz_f32 *restrict o = (lz_f32 *)b2;
+  const lz_f32 *x = (const lz_f32 *)b0, *y = (const lz_f32 *)b1;
+  lz_f32 *o = (lz_f32 *)b2;
   #pragma omp parallel for num_threads(threads) if(threads > 1)
   for (long i = 0; i < {n}; i++) o[i] = lz_scale(x[i]) + y[i];
 }}"""
@@ -93,8 +93,9 @@ def failing() -> Program:
 
 def filled(values: np.ndarray) -> Buffer:
     """A new buffer that holds float32 ``values``."""
-    buffer = Buffer(values.nbytes)
-    buffer.copy_from(values.astype(np.float32).tobytes())
+    data = values.astype(np.float32).tobytes()
+    buffer = Buffer(len(data))
+    buffer.copy_from(data)
     return buffer
 
 

@@ -1,0 +1,171 @@
+"""Facts about this machine that decide how well lazyt runs on it, each with what to do about it.
+
+This module finds; ``python -m lazyt doctor`` prints.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lazyt.config import config
+from lazyt.errors import CompileError, LazytError, NoCompilerError
+from lazyt.ir.program import KernelSource, Launch, Program, Slot
+from lazyt.runtime import cache, compile, devices, execute
+from lazyt.runtime.memory import Buffer
+
+_SELF_TEST = """void lz_self_test(char *b0, int threads) {
+  int *o = (int *)b0;
+#pragma omp parallel for num_threads(threads) if(threads > 1)
+  for (int i = 0; i < 1024; i++) o[i] = 3 * i;
+}"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fact.
+
+    Attributes:
+        name: what was looked at, such as ``compiler``.
+        status: ``ok``, ``warn`` (works, but slower or without a feature) or ``fail``.
+        detail: what was found.
+        advice: what to do, empty when all is well.
+    """
+
+    name: str
+    status: str
+    detail: str
+    advice: str = ""
+
+
+def examine() -> list[Finding]:
+    """Look at everything; never raises for what it finds. Starts a compiler at most once."""
+    checks: tuple[Callable[[], list[Finding]], ...] = (
+        _examine_compiler,
+        _examine_cpu,
+        _examine_threads,
+        _examine_memory,
+        _examine_cache,
+        _examine_cuda,
+    )
+    return [finding for check in checks for finding in check()]
+
+
+def _examine_compiler() -> list[Finding]:
+    try:
+        compiler = compile.find()
+    except NoCompilerError as error:
+        advice = "install gcc or clang, or set CC; until then plans are interpreted"
+        return [Finding("compiler", "fail", str(error), advice)]
+    except CompileError as error:
+        advice = "set CC to a working compiler, or unset it"
+        return [Finding("compiler", "fail", str(error), advice)]
+    name = f"{' '.join(compiler.command)} ({compiler.version}, {compiler.target})"
+    found = [Finding("compiler", "ok", name)]
+    if compiler.openmp:
+        found.append(Finding("openmp", "ok", "-fopenmp works"))
+    else:
+        advice = "install the compiler's OpenMP library, or set CC to another compiler"
+        found.append(Finding("openmp", "warn", "-fopenmp fails; kernels run on one core", advice))
+    return [*found, _run_kernel()]
+
+
+def _run_kernel() -> Finding:
+    """Compile, load and run a kernel, the whole way that a plan goes."""
+    kernel = KernelSource("lz_self_test", _SELF_TEST, (), 1)
+    entry = "void lz_plan(char **slots, int threads) { lz_self_test(slots[0], threads); }"
+    slots, launches = (Slot("output", 0, 0, 4096),), (Launch("lz_self_test", (0,)),)
+    program = Program("c", (), (kernel,), entry, slots, launches, 0)
+    output = Buffer(4096)
+    try:
+        execute.load(program, "asked for by the doctor").run([], [output])
+    except LazytError as error:
+        return Finding("kernel", "fail", str(error), "see the compiler's message")
+    values = (ctypes.c_int * 1024).from_address(output.ptr)
+    if list(values) != [3 * i for i in range(1024)]:
+        return Finding("kernel", "fail", "a compiled kernel gave wrong values", "set CC to another")
+    return Finding("kernel", "ok", "a kernel compiles, loads and computes")
+
+
+def _examine_cpu() -> list[Finding]:
+    device = devices.cpu()
+    caches = ", ".join(f"{size >> 10} KiB" for size in (device.l1, device.l2, device.l3))
+    detail = f"{device.arch}, vectors of {device.vector_bytes} bytes, caches of {caches}"
+    if device.arch == "x86_64" and not {"avx2", "fma"} <= set(device.features):
+        advice = "kernels use what there is; a newer machine would be several times faster"
+        return [Finding("cpu", "warn", f"{detail}, without AVX2 and FMA", advice)]
+    return [Finding("cpu", "ok", detail)]
+
+
+def _examine_threads() -> list[Finding]:
+    cores, threads = devices.core_count(), execute.thread_count()
+    detail = f"{threads} threads for {cores} cores"
+    if threads > cores:
+        advice = "lower LAZYT_THREADS or OMP_NUM_THREADS: threads that share a core wait"
+        return [Finding("threads", "warn", detail, advice)]
+    if threads < cores:
+        advice = "raise LAZYT_THREADS or OMP_NUM_THREADS to use all cores"
+        return [Finding("threads", "warn", detail, advice)]
+    return [Finding("threads", "ok", detail)]
+
+
+def _examine_memory() -> list[Finding]:
+    return [Finding("memory", "ok", f"{devices.memory_limit() / 2**30:.1f} GiB may be used")]
+
+
+def _examine_cache() -> list[Finding]:
+    place = cache.folder()
+    if not config.disk_cache:
+        return [Finding("cache", "warn", "switched off", "unset LAZYT_DISK_CACHE to keep plans")]
+    if (
+        not cache.put_text("doctor", "written", "text")
+        or cache.get_text("doctor", "written") is None
+    ):
+        advice = "make it writable, or set LAZYT_CACHE_DIR to a folder that is"
+        detail = f"{place} cannot be written; every process compiles anew"
+        return [Finding("cache", "warn", detail, advice)]
+    size, entries = cache.usage()
+    detail = f"{place}: {entries} programs, {size / 2**20:.1f} of {config.cache_bytes >> 20} MiB"
+    if os.statvfs(place).f_flag & getattr(os, "ST_NOEXEC", 0):
+        advice = "set LAZYT_CACHE_DIR to a folder from which programs may run, to start faster"
+        detail += "; nothing may be executed from it, so programs are copied to load them"
+        return [Finding("cache", "warn", detail, advice)]
+    return [Finding("cache", "ok", detail)]
+
+
+def _examine_cuda() -> list[Finding]:
+    found = [
+        _examine_package("cuda-python", ("cuda-bindings",)),
+        _examine_package(
+            "nvrtc", tuple(f"nvidia-cuda-nvrtc{end}" for end in ("", "-cu13", "-cu12"))
+        ),
+    ]
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        advice = "on a machine with an NVIDIA GPU, install its driver"
+        return [*found, Finding("cuda driver", "warn", "no CUDA driver (libcuda.so.1)", advice)]
+    return [*found, _count_gpus(driver)]
+
+
+def _examine_package(name: str, distributions: tuple[str, ...]) -> Finding:
+    from importlib import metadata
+
+    for distribution in distributions:
+        try:
+            return Finding(name, "ok", f"{distribution} {metadata.version(distribution)}")
+        except metadata.PackageNotFoundError:
+            continue
+    advice = "pip install 'lazyt[cuda]' for NVIDIA GPUs"
+    return Finding(name, "warn", f"{distributions[0]} is not installed", advice)
+
+
+def _count_gpus(driver: ctypes.CDLL) -> Finding:
+    count = ctypes.c_int(0)
+    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if status or not count.value:
+        detail = f"the CUDA driver sees no GPU (status {status})"
+        return Finding("cuda driver", "warn", detail, "check nvidia-smi")
+    return Finding("cuda driver", "ok", f"{count.value} GPUs")
