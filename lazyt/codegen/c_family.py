@@ -15,7 +15,17 @@ from lazyt.codegen import c_tree as ct
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bool_, float32
 from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, linearize
-from lazyt.ir.kernel import Buffer, Guard, Guarded, Load, Position, Store, Var
+from lazyt.ir.kernel import (
+    Buffer,
+    Guard,
+    Guarded,
+    Load,
+    Position,
+    Reduce,
+    Stage,
+    Store,
+    Var,
+)
 from lazyt.ir.scalar import Call, Const, Expr
 
 _BOOLEAN = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
@@ -133,8 +143,10 @@ class Expressions:
         if math.isnan(real):
             return ct.name(f"LZ_NAN_{suffix}")
         if dtype is float32 and not math.isinf(real):
-            real = struct.unpack("f", struct.pack("f", real))[0] if abs(real) < 3.5e38 else (
-                math.copysign(math.inf, real)
+            real = (
+                struct.unpack("f", struct.pack("f", real))[0]
+                if abs(real) < 3.5e38
+                else (math.copysign(math.inf, real))
             )
         if math.isinf(real):
             infinity = ct.name(f"LZ_INF_{suffix}")
@@ -218,6 +230,31 @@ class Expressions:
             return ct.binary({"sum": "|", "any": "|", "prod": "&", "all": "&"}[kind], left, right)
         return self._wrap(ct.binary("+" if kind == "sum" else "*", left, right), compute)
 
+    def limit(self, stage: Stage, axis: Axis) -> ct.Node:
+        """One past the last step of a stage's loop."""
+        if stage.guard is None:
+            return ct.integer(axis.extent)
+        offset = stage.guard.index - Linear(((axis, 1),), 0)
+        room = ct.binary("-", ct.integer(stage.guard.high), self.index(offset))
+        return ct.minimum(ct.integer(axis.extent), room)
+
+    def extreme(
+        self, r: Reduce, acc: ct.Node, mine: ct.Node, value: ct.Node, theirs: ct.Node, ties: bool
+    ) -> list[ct.Node]:
+        """Takes (value, theirs) over (acc, mine) when it is more extreme, or equal and earlier."""
+        better = ct.binary(">" if r.kind == "argmax" else "<", value, acc)
+        equal = ct.binary("==", value, acc)
+        if r.value.dtype.kind == "f":
+            nan, old = ct.binary("!=", value, value), ct.binary("!=", acc, acc)
+            better = ct.binary("||", better, ct.binary("&&", nan, ct.unary("!", old)))
+            equal = ct.binary("||", equal, ct.binary("&&", nan, old))
+        test = ct.binary("||", ct.binary("<", mine, ct.integer(0)), better)
+        if ties:
+            earlier = ct.binary("&&", equal, ct.binary("<", theirs, mine))
+            test = ct.binary("||", test, earlier)
+            test = ct.binary("&&", ct.binary(">=", theirs, ct.integer(0)), test)
+        return [ct.branch(test, [ct.assign(acc, value), ct.assign(mine, theirs)])]
+
     def identity(self, kind: str, dtype: DType) -> ct.Node:
         """The neutral element of a reduction."""
         compute = dtype.compute
@@ -244,3 +281,19 @@ def c_type(dtype: DType) -> str:
 def compute_type(dtype: DType) -> str:
     """The C type in which elements are computed."""
     return f"lz_{dtype.compute.suffix}"
+
+
+def coordinates(flat: ct.Node, axes: Sequence[Axis], kind: str) -> list[ct.Node]:
+    """Declarations, of C type ``kind``, of the axes' values at a flat row-major position."""
+    out: list[ct.Node] = []
+    stride = 1
+    real = [a for a in axes if a.extent > 1]
+    for number, axis in reversed(list(enumerate(real))):
+        node = flat
+        if stride > 1:
+            node = ct.binary("/", node, ct.integer(stride))
+        if number > 0:
+            node = ct.binary("%", node, ct.integer(axis.extent))
+        out.append(ct.declare(kind, axis.name, node, const=True))
+        stride *= axis.extent
+    return out[::-1]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_family import Expressions, compute_type
-from lazyt.ir.index import Axis, Linear, data_of
+from lazyt.codegen.c_family import Expressions, compute_type, coordinates
+from lazyt.ir.index import Axis, data_of
 from lazyt.ir.kernel import (
     BLOCK,
     LANES,
@@ -39,11 +39,16 @@ STRIP = 4096
 SERIAL_WORK = 40_000
 
 Trees = list[ct.Node]
-_SIMD = "omp simd"
 
 
 class PhasePrinter:
-    """Writes one phase as C statements."""
+    """Writes one phase as C statements.
+
+    Attributes:
+        integer: C type of axis variables.
+    """
+
+    integer = "lz_i64"
 
     def __init__(self, phase: Phase, expressions: Expressions, number: int) -> None:
         self.phase = phase
@@ -101,18 +106,11 @@ class PhasePrinter:
 
     def _decompose(self, variable: str, axes: Sequence[Axis]) -> Trees:
         """Grid coordinates out of a flat tile number."""
-        out: Trees = []
-        stride = 1
-        real = [a for a in axes if a.extent > 1]
-        for number, axis in reversed(list(enumerate(real))):
-            node: ct.Node = ct.name(variable)
-            if stride > 1:
-                node = ct.binary("/", node, ct.integer(stride))
-            if number > 0:
-                node = ct.binary("%", node, ct.integer(axis.extent))
-            out.append(ct.declare("lz_i64", axis.name, node, const=True))
-            stride *= axis.extent
-        return out[::-1]
+        return coordinates(ct.name(variable), axes, self.integer)
+
+    def _simd(self, loop: ct.Node) -> Trees:
+        """A loop whose steps may run at once."""
+        return [ct.pragma("omp simd"), loop]
 
     # --------------------------------------------------------------- stages
 
@@ -138,7 +136,7 @@ class PhasePrinter:
         if index and axis.extent > 1:
             body = [ct.declare("lz_i64", axis.name, here, const=True), *body]
         loop = ct.loop("u", ct.integer(0), ct.name("run"), body)
-        return [ct.pragma(_SIMD), loop] if simd else [loop]
+        return self._simd(loop) if simd else [loop]
 
     def _array(self, kind: str, name: str, *extents: int) -> ct.Node:
         """Storage for a per-point value of the tile."""
@@ -173,14 +171,6 @@ class PhasePrinter:
         assert isinstance(statement, Store)
         return self.e.store(statement)
 
-    def _limit(self, stage: Stage, axis: Axis) -> ct.Node:
-        """One past the last step of a stage's loop."""
-        if stage.guard is None:
-            return ct.integer(axis.extent)
-        offset = stage.guard.index - Linear(((axis, 1),), 0)
-        room = ct.binary("-", ct.integer(stage.guard.high), self.e.index(offset))
-        return ct.minimum(ct.integer(axis.extent), room)
-
     def _plain(self, stage: Stage, axis: Axis) -> Trees:
         """A loop of stores and keeps."""
         before: Trees = []
@@ -192,10 +182,11 @@ class PhasePrinter:
             else:
                 body += self._simple(statement)
         inner = self._over_run(body, simd=not stage.sequential)
-        loop = ct.loop(axis.name, ct.integer(0), self._limit(stage, axis), inner)
+        limit = self.e.limit(stage, axis)
+        loop = ct.loop(axis.name, ct.integer(0), limit, inner, kind=self.integer)
         if self.vector or stage.sequential:
             return [*before, loop]
-        return [*before, ct.pragma(_SIMD), loop]
+        return [*before, *self._simd(loop)]
 
     def _keep(self, statement: Keep, axis: Axis) -> ct.Node:
         return self._array(compute_type(statement.value.dtype), statement.name, axis.extent)
@@ -228,8 +219,9 @@ class PhasePrinter:
                 body.append(self._put(statement, axis))
             else:
                 body += self._simple(statement)
-        limit = self._limit(stage, axis)
-        loop = ct.loop(axis.name, ct.integer(0), limit, self._over_run(body))
+        limit = self.e.limit(stage, axis)
+        steps = self._over_run(body)
+        loop = ct.loop(axis.name, ct.integer(0), limit, steps, kind=self.integer)
         return [*before, *self._over_run(first), loop]
 
     # ----------------------------------------------------------- reductions
@@ -256,7 +248,7 @@ class PhasePrinter:
     def _fold_levels(self, stage: Stage, axis: Axis, level: int, base: ct.Node) -> Trees:
         """Leaves the fold of block ``base`` of ``level`` in lane 0 of its accumulators."""
         reduces = [s for s in stage.body if isinstance(s, Reduce)]
-        width = min(LANES, reduction_levels(axis.extent)[level])
+        width = max(1, min(LANES, reduction_levels(axis.extent)[level]))
         out = [tree for r in reduces for tree in self._accumulators(r, level, width)]
         lane = ct.name(f"l{level}")
         if level == 0:
@@ -288,7 +280,8 @@ class PhasePrinter:
         if arg:
             out.append(self._lanes("lz_i64", f"{r.name}_i{level}"))
             cells.append(ct.assign(self._cell(f"{r.name}_i{level}", lane), ct.integer(-1)))
-        out.append(ct.loop("l", ct.integer(0), ct.integer(width), self._over_run(cells, index=False)))
+        inner = self._over_run(cells, index=False)
+        out.append(ct.loop("l", ct.integer(0), ct.integer(width), inner))
         return out
 
     def _lanes(self, kind: str, name: str) -> ct.Node:
@@ -305,7 +298,7 @@ class PhasePrinter:
                 body.append(self._put(statement, axis))
             else:
                 body += self._simple(statement)
-        limit = self._limit(stage, axis)
+        limit = self.e.limit(stage, axis)
         levels = reduction_levels(axis.extent)
         start: ct.Node = ct.integer(0)
         ragged = axis.extent % LANES != 0 or stage.guard is not None
@@ -313,8 +306,10 @@ class PhasePrinter:
             start = ct.binary("*", base, ct.integer(BLOCK))
             limit = ct.minimum(limit, ct.binary("+", start, ct.integer(BLOCK)))
         here = ct.declare(
-            "lz_i64", axis.name, ct.binary("+", ct.name("k"), ct.name("l")), const=True
+            self.integer, axis.name, ct.binary("+", ct.name("k"), ct.name("l")), const=True
         )
+        if axis.extent == 0:
+            return []
         if axis.extent > 1:
             body = self._over_run(body)
             lanes: Callable[[ct.Node], ct.Node] = lambda stop: ct.loop(  # noqa: E731
@@ -332,7 +327,7 @@ class PhasePrinter:
         out.append(ct.declare("lz_i64", "k", start))
         main = lanes(ct.integer(LANES))
         step = ct.assign(ct.name("k"), ct.integer(LANES), "+=")
-        out.append(ct.while_loop(ct.binary("<", ct.name("k"), whole), [ct.pragma(_SIMD), main, step]))
+        out.append(ct.while_loop(ct.binary("<", ct.name("k"), whole), [*self._simd(main), step]))
         if ragged:
             out.append(lanes(ct.binary("-", ct.name("end"), ct.name("k"))))
         return [ct.block(out)]
@@ -349,7 +344,7 @@ class PhasePrinter:
         if _positional(r):
             where = ct.name(axis.name) if axis.extent > 1 else ct.integer(0)
             position = self._cell(f"{r.name}_i0", lane)
-            return self._replace(r, acc, position, value, where, ties=False)
+            return self.e.extreme(r, acc, position, value, where, ties=False)
         if r.kind in ("any", "all") and r.value.dtype.suffix != "b8":
             value = ct.binary("!=", value, ct.integer(0))
         return [ct.assign(acc, self.e.fold(r.kind, acc, value, r.dtype))]
@@ -361,25 +356,8 @@ class PhasePrinter:
         if _positional(r):
             mine = self._cell(f"{r.name}_i{level}", lane)
             theirs = self._cell(f"{r.name}_i{other}", at)
-            return self._replace(r, acc, mine, value, theirs, ties=True)
+            return self.e.extreme(r, acc, mine, value, theirs, ties=True)
         return [ct.assign(acc, self.e.fold(r.kind, acc, value, r.dtype))]
-
-    def _replace(
-        self, r: Reduce, acc: ct.Node, mine: ct.Node, value: ct.Node, theirs: ct.Node, ties: bool
-    ) -> Trees:
-        """Takes (value, theirs) over (acc, mine) when it is more extreme, or equal and earlier."""
-        better = ct.binary(">" if r.kind == "argmax" else "<", value, acc)
-        equal = ct.binary("==", value, acc)
-        if r.value.dtype.kind == "f":
-            nan, old = ct.binary("!=", value, value), ct.binary("!=", acc, acc)
-            better = ct.binary("||", better, ct.binary("&&", nan, ct.unary("!", old)))
-            equal = ct.binary("||", equal, ct.binary("&&", nan, old))
-        test = ct.binary("||", ct.binary("<", mine, ct.integer(0)), better)
-        if ties:
-            earlier = ct.binary("&&", equal, ct.binary("<", theirs, mine))
-            test = ct.binary("||", test, earlier)
-            test = ct.binary("&&", ct.binary(">=", theirs, ct.integer(0)), test)
-        return [ct.branch(test, [ct.assign(acc, value), ct.assign(mine, theirs)])]
 
     def _halve(self, reduces: Sequence[Reduce], level: int, width: int) -> Trees:
         """Folds the lanes by halves: l takes l + 16, then + 8, 4, 2, 1.
@@ -428,4 +406,3 @@ def _datum_names(expr: Expr) -> list[str]:
     if isinstance(expr, Load):
         return [n for i in expr.index for n in data_of(i)]
     return []
-

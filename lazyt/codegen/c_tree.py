@@ -92,9 +92,7 @@ def cast_pointer(kind: str, value: Node, const: bool) -> Node:
     """``(const kind *) value``."""
     target = c_ast.TypeDecl(None, ["const"] if const else [], None, c_ast.IdentifierType([kind]))
     qualifiers = ["const"] if const else []
-    return c_ast.Cast(
-        c_ast.Typename(None, qualifiers, None, c_ast.PtrDecl([], target)), value
-    )
+    return c_ast.Cast(c_ast.Typename(None, qualifiers, None, c_ast.PtrDecl([], target)), value)
 
 
 def cast(kind: str, value: Node) -> Node:
