@@ -1,0 +1,189 @@
+"""Finding a compiler, giving it its flags, splitting Programs into units."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sample_programs import axpy, chain, failing, filled, floats
+
+from lazyt.config import config
+from lazyt.errors import CompileError, NoCompilerError
+from lazyt.runtime import compile, execute
+from lazyt.runtime.memory import Buffer
+
+pytestmark = pytest.mark.usefixtures("cache_dir")
+REAL = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc") or "no compiler"
+Wrapper = Callable[[str], Path]
+
+
+@pytest.fixture
+def wrapper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wrapper:
+    """Make CC a script with some first lines that then starts the real compiler."""
+
+    def make(lines: str) -> Path:
+        path = tmp_path / "wrapped-cc"
+        path.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/log\n{lines}\nexec {REAL} "$@"\n')
+        path.chmod(0o755)
+        monkeypatch.setenv("CC", str(path))
+        return tmp_path / "log"
+
+    return make
+
+
+def computes() -> bool:
+    x, y, out = filled(np.arange(8)), filled(np.ones(8)), Buffer(32)
+    execute.load(axpy(8)).run([x, y], [out])
+    return bool((floats(out) == 2 * np.arange(8, dtype=np.float32) + 1).all())
+
+
+def test_the_compiler_describes_itself() -> None:
+    compiler = compile.find()
+    assert compiler is compile.find() and compile.available()
+    assert compiler.version and compiler.target
+    assert {"-O3", "-ffp-contract=off", "-fvisibility=hidden"} <= set(compiler.flags)
+    assert ("-fopenmp" in compiler.flags) == compiler.openmp
+
+
+def test_cc_may_hold_arguments(wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = wrapper("")
+    monkeypatch.setenv("CC", f"{log.parent}/wrapped-cc -DLZ_MARK='1 2'")
+    assert compile.find().command[1:] == ("-DLZ_MARK=1 2",)
+    assert computes()
+    assert all(line.startswith("-DLZ_MARK=1 2") for line in log.read_text().splitlines())
+
+
+def test_another_compiler_is_another_entry(wrapper: Wrapper) -> None:
+    assert computes()
+    started = compile.started
+    execute.forget()
+    wrapper("# another file")
+    assert computes() and compile.started > started
+
+
+def test_without_openmp_kernels_are_serial_and_it_is_said_once(wrapper: Wrapper) -> None:
+    wrapper('case "$*" in *-fopenmp*) echo "no openmp" >&2; exit 1;; esac')
+    with pytest.warns(compile.NoOpenMPWarning, match="one core") as caught:
+        assert compile.available() and computes()
+    assert len(caught) == 1 and not compile.find().openmp
+    compile._found.clear()
+    assert computes()  # warnings are errors here: it is not said again
+
+
+def test_flags_that_a_compiler_does_not_know_are_left_out(wrapper: Wrapper) -> None:
+    wrapper('case "$*" in *=native*) echo "unknown argument" >&2; exit 1;; esac')
+    compiler = compile.find()
+    assert compiler.openmp and not any("native" in flag for flag in compiler.flags)
+    assert computes()
+
+
+def test_no_compiler_is_said_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.warns(compile.NoCompilerWarning, match="gcc is not on the PATH") as caught:
+        assert not compile.available() and not compile.available()
+    assert len(caught) == 1
+    with pytest.raises(NoCompilerError, match="Install gcc or clang"):
+        execute.load(axpy(4))
+    monkeypatch.setenv("CC", "no-such-cc")
+    with pytest.raises(NoCompilerError, match="no-such-cc is not on the PATH"):
+        compile.find()
+
+
+def test_a_compiler_on_the_path_that_does_not_work_counts_as_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "gcc"
+    broken.write_text("#!/bin/sh\necho 'cannot find as' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert not compile.available()
+    assert "gcc does not work: cannot find as" in str(caught[0].message)
+
+
+def test_a_cc_that_does_not_work_is_an_error(wrapper: Wrapper) -> None:
+    wrapper("exit 1")
+    with pytest.raises(CompileError, match="status 1 and no message") as caught:
+        compile.available()
+    assert caught.value.command[0].endswith("wrapped-cc")
+
+
+def test_a_compile_that_fails_raises_again_and_keeps_its_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for _ in range(2):
+        with pytest.raises(CompileError) as caught:
+            execute.load(failing())
+    error = caught.value
+    assert "error" in error.stderr and error.source_path
+    assert "no such thing" in Path(error.source_path).read_text()
+    monkeypatch.setattr(config, "cache_dir", "/proc/nowhere")
+    with pytest.raises(CompileError) as caught:
+        execute.load(failing())
+    kept = caught.value.source_path
+    assert kept and "no such thing" in Path(kept).read_text()
+    shutil.rmtree(Path(kept).parent)
+
+
+def test_a_compiler_that_dies_without_a_word_is_reported(wrapper: Wrapper) -> None:
+    wrapper('[ -e "$0.dead" ] && kill -9 $$')
+    program = axpy(4)
+    compile.find()
+    Path(compile.find().command[0] + ".dead").touch()
+    with pytest.raises(CompileError, match="status -9"):
+        execute.load(program)
+
+
+def test_a_full_disk_moves_the_work_elsewhere(wrapper: Wrapper, cache_dir: Path) -> None:
+    wrapper(f'case "$*" in *{cache_dir}*) echo "x.s: No space left on device" >&2; exit 1;; esac')
+    assert computes()
+
+
+def test_small_programs_are_one_unit() -> None:
+    (unit,) = compile.split_units(axpy(4), 8)
+    assert unit.index("typedef float") < unit.index("lz_scale(lz_f32 x)") < unit.index("void axpy(")
+    assert "this is not C" not in unit, "sections that no kernel names are left out"
+    assert unit.count("lz_plan") == 2
+
+
+@pytest.mark.parametrize(("length", "cores"), [(2, 2), (5, 2), (9, 4), (3, 16)])
+def test_large_programs_are_split_evenly(length: int, cores: int) -> None:
+    program = chain(4, length, padding=3000)
+    units = compile.split_units(program, cores)
+    assert len(units) == min(length, cores)
+    for kernel in program.kernels:
+        assert sum(kernel.text in unit for unit in units) == 1
+    assert sum(program.entry in unit for unit in units) == 1
+    assert all(unit.startswith("typedef float") for unit in units)
+    assert max(map(len, units)) < 2 * min(map(len, units)) + 4000
+
+
+def test_batches_are_compiled_and_linked(wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = wrapper("")
+    compile.find()
+    log.write_text("")
+    monkeypatch.setattr(compile.devices, "core_count", lambda: 3)
+    x, out = filled(np.arange(8)), Buffer(32)
+    execute.load(chain(8, 6, 2000)).run([x], [out])
+    assert floats(out).tolist() == [float(v) for v in range(15, 23)]
+    lines = log.read_text().splitlines()
+    assert (
+        sum(" -c " in line for line in lines) == 3 and sum("-shared" in line for line in lines) == 1
+    )
+
+
+def test_one_failing_batch_fails_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile.devices, "core_count", lambda: 2)
+    program = chain(8, 4, 3000)
+    object.__setattr__(program.kernels[2], "text", program.kernels[2].text + "#error broken\n")
+    with pytest.raises(CompileError, match="broken") as caught:
+        execute.load(program)
+    assert caught.value.source_path
+    assert "#error broken" in Path(caught.value.source_path).read_text()
