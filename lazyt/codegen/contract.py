@@ -1,0 +1,135 @@
+"""Contractions (matmul, bmm, linear, einsum, convolution over windows) as one C kernel.
+
+Every output element is one accumulator that starts at zero and takes its products in the order of
+``k``, each with one fused multiply-add (a product and a sum where the machine has no such
+instruction). All forms below keep to that order, so neither the form, nor a block size, nor the
+number of threads changes a bit of the result.
+"""
+
+from __future__ import annotations
+
+from lazyt.codegen.contract_direct import (
+    DotForm,
+    RowForm,
+    choose_row_form,
+    emit_dot_form,
+    emit_row_form,
+)
+from lazyt.codegen.contract_micro import WORKER_SECTION, mac_section, tile_sections
+from lazyt.codegen.contract_packed import (
+    PackedForm,
+    choose_packed_form,
+    emit_packed_form,
+    padding,
+    register_tile,
+)
+from lazyt.codegen.contract_spec import (
+    ITEM_BYTES,
+    ContractSpec,
+    ContractText,
+    transpose_spec,
+)
+from lazyt.codegen.contract_text import CText, open_kernel
+from lazyt.errors import InternalError
+
+Form = RowForm | DotForm | PackedForm
+
+# Starting a parallel region costs a few microseconds, the time of this much arithmetic.
+PARALLEL_FLOPS = 400_000
+# Below this many multiply-adds copying operands costs more than it saves.
+PACKED_MACS = 48**3
+PACKED_LEAST_SIDE = 16
+TINY_MACS = 1024
+DOT_MOST_COLUMNS = 3
+
+
+def emit_contract(
+    spec: ContractSpec, form: Form | None = None, transposed: bool = False
+) -> ContractText:
+    """The kernel of ``spec``; ``form`` and ``transposed`` override the choice, for tuning.
+
+    Raises InternalError for an accumulator type without arithmetic.
+    """
+    if spec.acc not in ITEM_BYTES:
+        raise InternalError("emit_contract", f"no accumulator of type {spec.acc!r}")
+    if 0 in (spec.batch, spec.m, spec.n):
+        out = CText()
+        with open_kernel(out, spec):
+            pass
+        return ContractText((), out.text(), 0, "empty: no output elements")
+    if form is None:
+        form, transposed, reason = choose_form(spec)
+    else:
+        reason = "as asked"
+    if transposed:
+        spec = transpose_spec(spec)
+    sections: tuple[tuple[str, str], ...]
+    if isinstance(form, PackedForm):
+        text, workspace = emit_packed_form(spec, form)
+        sections = tile_sections(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+    elif isinstance(form, RowForm):
+        text, workspace = emit_row_form(spec, form)
+        sections = (mac_section(spec.acc),)
+    else:
+        text, workspace = emit_dot_form(spec, form)
+        sections = (mac_section(spec.acc),)
+    if "lz_worker()" in text:
+        sections = (WORKER_SECTION, *sections)
+    side = " with A and B exchanged" if transposed else ""
+    return ContractText(sections, text, workspace, f"{form}{side}: {reason}")
+
+
+def choose_form(spec: ContractSpec) -> tuple[Form, bool, str]:
+    """The cheapest form, whether A and B are exchanged in it, and the reason."""
+    macs = spec.m * spec.n * spec.k
+    parallel = spec.flops >= PARALLEL_FLOPS
+    if macs <= TINY_MACS or spec.k == 0:
+        return choose_row_form(spec, False, parallel, True), False, "tiny"
+    if spec.n <= DOT_MOST_COLUMNS and spec.a_unit != "m":
+        return DotForm(parallel), False, "a few columns, and rows of A adjacent"
+    if spec.m <= DOT_MOST_COLUMNS and spec.b_unit != "n":
+        return DotForm(parallel), True, "a few rows, and columns of B adjacent"
+    if macs >= PACKED_MACS and min(spec.m, spec.n) >= PACKED_LEAST_SIDE:
+        return _choose_packed(spec, parallel)
+    return _choose_rows(spec, parallel)
+
+
+def _choose_packed(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]:
+    other = transpose_spec(spec)
+    waste, other_waste = padding(spec), padding(other)
+    if other_waste < 0.9 * waste:
+        reason = f"large; exchanged, as padding costs {other_waste:.2f} rather than {waste:.2f}"
+        return choose_packed_form(other, parallel), True, reason
+    return choose_packed_form(spec, parallel), False, "large"
+
+
+def _choose_rows(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]:
+    """The row form, along an axis whose elements are adjacent where there is one."""
+    along_n = spec.b_unit == "n" and spec.n > DOT_MOST_COLUMNS
+    along_m = spec.a_unit == "m" and spec.m > DOT_MOST_COLUMNS
+    if along_n and not (along_m and spec.m > 4 * spec.n):
+        return choose_row_form(spec, False, parallel, False), False, "small or skinny"
+    if along_m:
+        other = transpose_spec(spec)
+        return choose_row_form(other, False, parallel, False), True, "small or skinny, along m"
+    if spec.m < spec.n and spec.m > DOT_MOST_COLUMNS:
+        other = transpose_spec(spec)
+        reason = "small or skinny; A has the fewer elements to copy into rows"
+        return choose_row_form(other, True, parallel, False), True, reason
+    reason = "small or skinny; B has the fewer elements to copy into rows"
+    return choose_row_form(spec, True, parallel, False), False, reason
+
+
+__all__ = [
+    "ContractSpec",
+    "ContractText",
+    "DotForm",
+    "Form",
+    "PackedForm",
+    "RowForm",
+    "choose_form",
+    "choose_packed_form",
+    "choose_row_form",
+    "emit_contract",
+    "register_tile",
+]

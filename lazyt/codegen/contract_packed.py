@@ -1,0 +1,290 @@
+"""The packed form: panels in cache, a tile of sums in registers.
+
+B is copied once into panels [k][columns of a tile] that all threads read; each task copies its
+block of A into panels [k][rows of a tile] and multiplies panel by panel, the way of Goto and van de
+Geijn ("Anatomy of High-Performance Matrix Multiplication", 2008). Panels are padded with zeros, so
+the micro-kernel knows no edges; only the epilogue does. Sums that are not finished when a block of
+k ends wait in a scratch tile and continue exactly where they stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lazyt.codegen.contract_micro import tile_name
+from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
+from lazyt.codegen.contract_text import (
+    CText,
+    clamp_threads,
+    open_kernel,
+    store_tile,
+)
+
+_LONGEST_PACKED_TASK = 1024
+
+
+@dataclass(frozen=True)
+class PackedForm:
+    """Block sizes, in elements.
+
+    Attributes:
+        rows, vectors: the register tile: rows, and vector registers per row.
+        k_block: length of a panel's piece that is multiplied at once.
+        row_block, col_block: what one task computes.
+        strip: columns whose sums are stored together.
+        k_span, col_span: how much of B is packed at a time.
+        private: every thread packs B for itself, for a batch of its own.
+        parallel: run tasks on several threads.
+    """
+
+    rows: int
+    vectors: int
+    k_block: int
+    row_block: int
+    col_block: int
+    strip: int
+    k_span: int
+    col_span: int
+    private: bool
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where things lie in the workspace, in elements and bytes."""
+
+    form: PackedForm
+    tile_cols: int
+    kept_tiles: int
+    shared: int
+    private: int
+    workers: int
+
+
+def _lay_out(spec: ContractSpec, form: PackedForm) -> _Layout:
+    """Sizes of B's panels, A's panels and the scratch tiles."""
+    item = spec.item
+    tile_cols = form.strip if spec.k <= form.k_block else form.col_block
+    tile = round_up(form.row_block * tile_cols * item, 64)
+    panels_b = round_up(form.k_span * form.col_span * item, 64)
+    panels_a = round_up(form.row_block * form.k_block * item, 64)
+    kept = 0
+    if form.k_span < spec.k:
+        kept = ceil_div(spec.m, form.row_block) * ceil_div(form.col_span, form.col_block)
+    shared = (0 if form.private else panels_b) + kept * tile
+    private = panels_a + (0 if kept else tile) + (panels_b if form.private else 0)
+    tasks = ceil_div(spec.m, form.row_block) * ceil_div(form.col_span, form.col_block)
+    most = max(tasks, spec.batch) if form.private else tasks
+    workers = min(spec.max_threads, most) if form.parallel else 1
+    return _Layout(form, tile_cols, kept, shared, private, max(workers, 1))
+
+
+def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
+    """The kernel's text, and the bytes of its workspace."""
+    lay = _lay_out(spec, form)
+    out = CText()
+    with open_kernel(out, spec):
+        if form.parallel:
+            clamp_threads(out, lay.workers)
+            out.pragma("omp parallel num_threads(g_threads)")
+        with out.block():
+            _declare_workspace(out, spec, lay)
+            if form.private and form.parallel:
+                out.pragma("omp for schedule(dynamic, 1)")
+            with (
+                out.loop("g_b", 0, spec.batch),
+                out.loop("g_n0", 0, spec.n, form.col_span),
+                out.loop("g_k0", 0, spec.k, form.k_span),
+            ):
+                out.clip("g_n1", "g_n0", form.col_span, spec.n)
+                out.clip("g_k1", "g_k0", form.k_span, spec.k)
+                _pack_b(out, spec, form)
+                _tasks(out, spec, lay)
+    return out.text(), lay.shared + lay.private * lay.workers
+
+
+def _declare_workspace(out: CText, spec: ContractSpec, lay: _Layout) -> None:
+    kind, item = spec.ctype, spec.item
+    panels_b = round_up(lay.form.k_span * lay.form.col_span * item, 64)
+    panels_a = round_up(lay.form.row_block * lay.form.k_block * item, 64)
+    worker = "lz_worker()" if lay.form.parallel else "0"
+    out.add(f"char *g_mine = ws + {lay.shared} + (lz_i64){worker} * {lay.private};")
+    out.add(f"{kind} *restrict g_pa = ({kind} *)g_mine;")
+    if lay.form.private:
+        out.add(f"{kind} *restrict g_pb = ({kind} *)(g_mine + {lay.private - panels_b});")
+    else:
+        out.add(f"{kind} *restrict g_pb = ({kind} *)ws;")
+    if lay.kept_tiles:
+        out.add(f"{kind} *restrict g_tiles = ({kind} *)(ws + {panels_b});")
+    else:
+        out.add(f"{kind} *restrict g_tile = ({kind} *)(g_mine + {panels_a});")
+
+
+def _copy_panel(
+    out: CText, dest: str, width: int, axis: str, load: tuple[list[str], str], unit_is_k: bool
+) -> None:
+    """Fill ``dest[g_k - g_p0][axis - axis0]`` for the part of the panel that exists."""
+    target = f"{dest}[(g_k - g_p0) * {width} + ({axis} - {axis}0)]"
+    loops = [(axis, f"{axis}0", f"{axis}1"), ("g_k", "g_p0", "g_p1")]
+    if not unit_is_k:
+        loops.reverse()
+    with out.loop(*loops[0]):
+        out.pragma("omp simd")
+        with out.loop(*loops[1]):
+            out.assign(target, load)
+
+
+def _pack_panel(
+    out: CText,
+    dest: str,
+    width: int,
+    axis: tuple[str, int | str, bool],
+    load: tuple[list[str], str],
+    unit_is_k: bool,
+) -> None:
+    """Pack columns (or rows) from ``<axis>0`` on, with zeros where fewer than ``width`` exist.
+
+    ``axis`` is its name, where it ends, and whether its last panel is incomplete. The complete
+    panels get loops of a constant length, which compilers vectorise better.
+    """
+    name, stop, ragged = axis
+    if not ragged:
+        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
+        _copy_panel(out, dest, width, name, load, unit_is_k)
+        return
+    with out.block(f"if ({name}0 + {width} <= {stop})"):
+        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
+        _copy_panel(out, dest, width, name, load, unit_is_k)
+    with out.block("else"):
+        out.add(f"const lz_i64 {name}1 = {stop};")
+        _copy_panel(out, dest, width, name, load, unit_is_k)
+        with out.loop("g_k", "g_p0", "g_p1"), out.loop("g_i", f"{name}1 - {name}0", width):
+            out.add(f"{dest}[(g_k - g_p0) * {width} + g_i] = 0;")
+
+
+def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
+    width = form.vectors * spec.lanes
+    if form.parallel and not form.private:
+        out.pragma("omp for collapse(2) schedule(static)")
+    with (
+        out.loop("g_col0", "g_n0", "g_n1", width),
+        out.loop("g_p0", "g_k0", "g_k1", form.k_block),
+    ):
+        out.clip("g_p1", "g_p0", form.k_block, "g_k1")
+        out.add(
+            f"{spec.ctype} *restrict g_to = g_pb + (g_col0 - g_n0) * {form.k_span} "
+            f"+ (g_p0 - g_k0) * {width};"
+        )
+        load = spec.load_b("g_b", "g_k", "g_col")
+        axis = ("g_col", spec.n, bool(spec.n % width))
+        _pack_panel(out, "g_to", width, axis, load, spec.b_unit == "k")
+
+
+def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
+    form = lay.form
+    if form.parallel and not form.private:
+        out.pragma("omp for collapse(2) schedule(dynamic, 1)")
+    with (
+        out.loop("g_m0", 0, spec.m, form.row_block),
+        out.loop("g_c0", "g_n0", "g_n1", form.col_block),
+    ):
+        out.clip("g_m1", "g_m0", form.row_block, spec.m)
+        out.clip("g_c1", "g_c0", form.col_block, "g_n1")
+        if lay.kept_tiles:
+            across = ceil_div(form.col_span, form.col_block)
+            out.add(
+                f"{spec.ctype} *restrict g_tile = g_tiles + (g_m0 / {form.row_block} * {across} "
+                f"+ (g_c0 - g_n0) / {form.col_block}) * {form.row_block * lay.tile_cols};"
+            )
+        with out.loop("g_p0", "g_k0", "g_k1", form.k_block):
+            out.clip("g_p1", "g_p0", form.k_block, "g_k1")
+            _pack_a(out, spec, form)
+            _strips(out, spec, lay)
+
+
+def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
+    with out.loop("g_row0", "g_m0", "g_m1", form.rows):
+        out.add(f"{spec.ctype} *restrict g_to = g_pa + (g_row0 - g_m0) * {form.k_block};")
+        load = spec.load_a("g_b", "g_row", "g_k")
+        axis = ("g_row", spec.m, bool(spec.m % form.rows))
+        _pack_panel(out, "g_to", form.rows, axis, load, spec.a_unit == "k")
+
+
+def _strips(out: CText, spec: ContractSpec, lay: _Layout) -> None:
+    """Multiply the packed block of A with every panel of the task, and store finished strips."""
+    form = lay.form
+    width = form.vectors * spec.lanes
+    origin = "g_s0" if spec.k <= form.k_block else "g_c0"
+    micro = tile_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+    with out.loop("g_s0", "g_c0", "g_c1", form.strip):
+        out.clip("g_s1", "g_s0", form.strip, "g_c1")
+        with (
+            out.loop("g_col0", "g_s0", "g_s1", width),
+            out.loop("g_row0", "g_m0", "g_m1", form.rows),
+        ):
+            out.add(
+                f"{micro}(g_p1 - g_p0, g_pa + (g_row0 - g_m0) * {form.k_block},",
+                f"    g_pb + (g_col0 - g_n0) * {form.k_span} + (g_p0 - g_k0) * {width},",
+                f"    g_tile + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - {origin}),",
+                f"    {lay.tile_cols}, g_p0 == 0);",
+            )
+        with out.block(f"if (g_p1 == {spec.k})"):
+            place = f"g_tile[(g_row - g_m0) * {lay.tile_cols} + (g_col - {origin})]"
+            store_tile(out, spec, ("g_m0", "g_m1"), ("g_s0", "g_s1"), place)
+
+
+def register_tile(spec: ContractSpec) -> tuple[int, int]:
+    """Rows and vectors per row of the register tile with the least padding.
+
+    With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32 (the
+    64-byte vectors), 12 x 2. Fewer rows are taken where they divide ``m`` better, at a small loss.
+    """
+    if spec.n <= spec.lanes:
+        return min(12, max(spec.m, 1)), 1
+    most = 12 if spec.vector_bytes == 64 else 6
+
+    def cost(rows: int) -> float:
+        return ceil_div(spec.m, rows) * (rows + 0.35)
+
+    return min(range(min(most, spec.m), min(most, 4) - 1, -1), key=cost), 2
+
+
+def padding(spec: ContractSpec) -> float:
+    """Multiplications with padding, per multiplication asked for."""
+    rows, vectors = register_tile(spec)
+    width = vectors * spec.lanes
+    return round_up(spec.m, rows) * round_up(spec.n, width) / (spec.m * spec.n)
+
+
+def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
+    """Block sizes from the caches: a piece of B's panel in half of level 1, A's block in level 2,
+    and what is packed of B at a time in half of level 3."""
+    l1, l2, l3 = spec.cache
+    rows, vectors = register_tile(spec)
+    width = vectors * spec.lanes
+    k_block = max(64, l1 // 2 // (width * spec.item) // 8 * 8)
+    k_block = round_up(ceil_div(spec.k, ceil_div(spec.k, k_block)), 4)
+    row_block = max(rows, l2 // 8 // (k_block * spec.item) // rows * rows)
+    row_block = min(row_block, round_up(spec.m, rows), 16 * rows)
+    col_block = min(round_up(spec.n, width), round_up(_LONGEST_PACKED_TASK, width))
+    whole = round_up(spec.n, width)
+    limit = max(l3 // 2, 4 << 20) // spec.item
+    col_span, k_span = whole, spec.k
+    if whole * spec.k > limit:
+        col_span = min(whole, max(col_block, limit // spec.k // col_block * col_block))
+        if col_span * spec.k > limit:
+            k_span = min(spec.k, max(k_block, limit // col_span // k_block * k_block))
+    fits = whole * spec.k * spec.item <= max(l2, 1 << 18) * 2
+    private = parallel and spec.batch >= 16 and fits
+    if parallel and not private:
+        while ceil_div(spec.m, row_block) * ceil_div(spec.n, col_block) < 16:
+            if row_block > 4 * rows:
+                row_block = max(4 * rows, row_block // 2 // rows * rows)
+            elif col_block > 8 * width:
+                col_block = round_up(col_block // 2, width)
+            else:
+                break
+    strip = min(col_block, 4 * width)
+    return PackedForm(
+        rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel
+    )

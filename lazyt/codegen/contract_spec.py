@@ -1,0 +1,123 @@
+"""What a contraction kernel is made from, and what it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+Load = Callable[[str, str, str], tuple[list[str], str]]
+Epilogue = Callable[[str, str, str, str], list[str]]
+
+ITEM_BYTES = {
+    "f32": 4, "f64": 8,
+    "i8": 1, "i16": 2, "i32": 4, "i64": 8,
+    "u8": 1, "u16": 2, "u32": 4, "u64": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ContractSpec:
+    """``out[b, m, n] = epilogue(sum over k of A[b, m, k] * B[b, k, n])``, all extents static.
+
+    Names that start with ``g_`` belong to the kernel; statements handed in must not declare any.
+    Statements may declare other names freely: each use stands in a block of its own.
+
+    Attributes:
+        name: the C function's name.
+        arguments: (C type, name) of each buffer, such as ``("const lz_f32 *restrict", "a")``.
+        batch, m, n, k: extents, 0 or more.
+        acc: the type suffix in which products are summed. Integers wrap.
+        load_a: (b, m, k) index expressions -> (statements, expression of type ``acc``).
+        load_b: (b, k, n) index expressions -> the same for B.
+        a_unit: ``"m"`` or ``"k"``, the axis along which A's elements are adjacent, None if neither.
+        b_unit: ``"k"`` or ``"n"``, the same for B.
+        epilogue: (b, m, n, value) -> statements, run once per output element. Elements must be
+            independent of each other.
+        vector_bytes: width of the machine's vector registers: 16, 32 or 64.
+        cache: bytes of the level 1, 2 and 3 data caches.
+        c_unit: ``"m"`` or ``"n"``, the axis along which the epilogue's stores are adjacent.
+        max_threads: most threads that the kernel uses; sizes the workspace.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, str], ...]
+    batch: int
+    m: int
+    n: int
+    k: int
+    acc: str
+    load_a: Load
+    load_b: Load
+    a_unit: str | None
+    b_unit: str | None
+    epilogue: Epilogue
+    vector_bytes: int
+    cache: tuple[int, int, int]
+    c_unit: str = "n"
+    max_threads: int = 64
+
+    @property
+    def item(self) -> int:
+        """Bytes of one accumulator."""
+        return ITEM_BYTES[self.acc]
+
+    @property
+    def lanes(self) -> int:
+        """Accumulators in one vector register."""
+        return self.vector_bytes // self.item
+
+    @property
+    def ctype(self) -> str:
+        """C type of an accumulator."""
+        return f"lz_{self.acc}"
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of the whole contraction."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+
+@dataclass(frozen=True)
+class ContractText:
+    """A contraction kernel as C.
+
+    Attributes:
+        sections: (name, text) of the helpers it calls; equal names have equal texts.
+        text: the function ``void name(char *b0_, ..., char *ws, int threads)``.
+        workspace_bytes: size of ``ws``, which must be aligned to 64 bytes.
+        note: which form was chosen, and why.
+    """
+
+    sections: tuple[tuple[str, str], ...]
+    text: str
+    workspace_bytes: int
+    note: str
+
+
+def transpose_spec(spec: ContractSpec) -> ContractSpec:
+    """The same contraction with A and B exchanged: ``out^T = B^T A^T``.
+
+    A product of two numbers does not depend on their order, so no bit of the result changes.
+    """
+    axis = {"m": "n", "n": "m", "k": "k", None: None}
+    return replace(
+        spec,
+        m=spec.n,
+        n=spec.m,
+        load_a=lambda b, m, k: spec.load_b(b, k, m),
+        load_b=lambda b, k, n: spec.load_a(b, n, k),
+        a_unit=axis[spec.b_unit],
+        b_unit=axis[spec.a_unit],
+        epilogue=lambda b, m, n, value: spec.epilogue(b, n, m, value),
+        c_unit="m" if spec.c_unit == "n" else "n",
+    )
+
+
+def ceil_div(a: int, b: int) -> int:
+    """``a / b`` rounded up."""
+    return -(-a // b)
+
+
+def round_up(a: int, b: int) -> int:
+    """The smallest multiple of ``b`` that is not below ``a``."""
+    return ceil_div(a, b) * b

@@ -1,0 +1,309 @@
+"""Contraction kernels against a plain loop in C, bit for bit, in every form."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pycparser import CParser
+
+from lazyt.codegen.contract import (
+    ContractSpec,
+    DotForm,
+    Form,
+    PackedForm,
+    RowForm,
+    choose_form,
+    choose_packed_form,
+    choose_row_form,
+    emit_contract,
+)
+from lazyt.codegen.contract_micro import mac_section
+from lazyt.errors import InternalError
+
+CC = shutil.which("gcc") or shutil.which("cc")
+pytestmark = pytest.mark.skipif(CC is None, reason="needs a C compiler")
+
+FLAGS = [
+    "-O3",
+    "-march=native",
+    "-fopenmp",
+    "-ffp-contract=off",
+    "-fPIC",
+    "-shared",
+    "-Wall",
+    "-Wno-unused-variable",
+]
+TYPES = """typedef float lz_f32; typedef double lz_f64;
+typedef signed char lz_i8; typedef short lz_i16; typedef int lz_i32; typedef long long lz_i64;
+typedef unsigned char lz_u8; typedef unsigned short lz_u16; typedef unsigned int lz_u32;
+typedef unsigned long long lz_u64;
+"""
+NUMPY = {
+    "f32": np.float32, "f64": np.float64, "i8": np.int8, "u8": np.uint8, "i16": np.int16,
+    "i32": np.int32, "i64": np.int64,
+}  # fmt: skip
+CACHE = (32 << 10, 512 << 10, 32 << 20)
+GUARD = 64
+Wrap = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Extents and orders of memory: ``mk``/``km`` for A, ``kn``/``nk`` for B."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    a: str = "mk"
+    b: str = "kn"
+    acc: str = "f32"
+    vector_bytes: int = 32
+
+
+def make_spec(
+    case: Case, name: str = "kernel", load: str = "{}", store: str = "{}"
+) -> ContractSpec:
+    """A contraction of dense operands; ``load`` wraps elements of A, ``store`` the results."""
+    c = case
+    a_at = "m * {k} + k" if c.a == "mk" else "k * {m} + m"
+    b_at = "k * {n} + n" if c.b == "kn" else "n * {k} + k"
+    a_at, b_at = (t.format(m="M_", n="N_", k="K_") for t in (a_at, b_at))
+
+    def place(template: str, **index: str) -> str:
+        out = template.replace("M_", str(c.m)).replace("N_", str(c.n)).replace("K_", str(c.k))
+        return " ".join(index.get(word, word) for word in out.split())
+
+    def load_a(b: str, m: str, k: str) -> tuple[list[str], str]:
+        at = place(a_at, m=f"({m})", k=f"({k})")
+        statement = f"const lz_{c.acc} t = a[{b} * {c.m * c.k} + {at}];"
+        return [statement], load.format("t")
+
+    def load_b(b: str, k: str, n: str) -> tuple[list[str], str]:
+        at = place(b_at, n=f"({n})", k=f"({k})")
+        return [], f"b[{b} * {c.k * c.n} + {at}]"
+
+    def epilogue(b: str, m: str, n: str, value: str) -> list[str]:
+        return [f"out[({b} * {c.m} + {m}) * {c.n} + {n}] = {store.format(value)};"]
+
+    kind = f"lz_{c.acc}"
+    arguments = (
+        (f"const {kind} *restrict", "a"), (f"const {kind} *restrict", "b"),
+        (f"{kind} *restrict", "out"),
+    )  # fmt: skip
+    return ContractSpec(
+        name, arguments, c.batch, c.m, c.n, c.k, c.acc, load_a, load_b,
+        "k" if c.a == "mk" else "m", "n" if c.b == "kn" else "k", epilogue,
+        c.vector_bytes, CACHE, max_threads=4,
+    )  # fmt: skip
+
+
+def reference_text(spec: ContractSpec) -> str:
+    """The meaning of a contraction: one sum per element, in the order of k."""
+    load_a, value_a = spec.load_a("b_", "m", "k")
+    load_b, value_b = spec.load_b("b_", "k", "n")
+    casts = "".join(f"{t} {n} = (void *)p{i};" for i, (t, n) in enumerate(spec.arguments))
+    return f"""void {spec.name}_reference(char *p0, char *p1, char *p2) {{ {casts}
+    for (lz_i64 b_ = 0; b_ < {spec.batch}; b_++) for (lz_i64 m = 0; m < {spec.m}; m++)
+    for (lz_i64 n = 0; n < {spec.n}; n++) {{ {spec.ctype} sum = 0;
+        for (lz_i64 k = 0; k < {spec.k}; k++) {{ {" ".join(load_a + load_b)}
+            sum = lz_mac_{spec.acc}({value_a}, {value_b}, sum); }}
+        {" ".join(spec.epilogue("b_", "m", "n", "sum"))} }} }}
+"""
+
+
+def compile_all(folder: Path, specs: list[tuple[ContractSpec, Form | None, bool]]) -> ctypes.CDLL:
+    """One shared object with every kernel and its reference; warnings fail the test."""
+    sections: dict[str, str] = {}
+    bodies = []
+    for spec, form, transposed in specs:
+        made = emit_contract(spec, form, transposed)
+        for name, text in (*made.sections, mac_section(spec.acc)):
+            assert sections.setdefault(name, text) == text
+        bodies += [made.text, reference_text(spec)]
+    source = folder / "kernels.c"
+    source.write_text(TYPES + "".join(sections.values()) + "".join(bodies))
+    assert CC is not None
+    command = [CC, *FLAGS, str(source), "-o", str(folder / "kernels.so")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return ctypes.CDLL(str(folder / "kernels.so"))
+
+
+def guarded(size: int, kind: type[np.generic]) -> tuple[np.ndarray, np.ndarray]:
+    """A buffer between two guards, and its 64-byte aligned middle."""
+    item = np.dtype(kind).itemsize
+    raw = np.full(size * item + 3 * GUARD, 0xA5, np.uint8)
+    start = GUARD + -(raw.ctypes.data + GUARD) % 64
+    return raw, raw[start : start + size * item].view(kind)
+
+
+def guards_intact(raw: np.ndarray, inner: np.ndarray) -> bool:
+    """Whether the bytes around ``inner`` are untouched."""
+    start = inner.ctypes.data - raw.ctypes.data
+    return bool((raw[:start] == 0xA5).all() and (raw[start + inner.nbytes :] == 0xA5).all())
+
+
+def check(library: ctypes.CDLL, case: Case, spec: ContractSpec, workspace: int) -> None:
+    """Kernel and reference agree in every bit, for one and two threads, inside their buffers."""
+    rng = np.random.default_rng(3)
+    kind = NUMPY[case.acc]
+    buffers = []
+    for size in (case.batch * case.m * case.k, case.batch * case.k * case.n):
+        raw, view = guarded(size, kind)
+        if np.issubdtype(kind, np.floating):
+            view[:] = rng.standard_normal(size)
+        else:
+            low, high = max(np.iinfo(kind).min, -(10**6)), min(np.iinfo(kind).max, 10**6)
+            view[:] = rng.integers(low, high, size)
+        buffers.append((raw, view))
+    pointers = [ctypes.c_void_p(view.ctypes.data) for _, view in buffers]
+    expected = np.zeros(case.batch * case.m * case.n, kind)
+    getattr(library, spec.name + "_reference")(*pointers, ctypes.c_void_p(expected.ctypes.data))
+    for threads in (1, 2, 3):
+        raw, out = guarded(expected.size, kind)
+        raw_ws, ws = guarded(workspace, np.uint8)
+        ends = [ctypes.c_void_p(v.ctypes.data) for v in (out, ws)]
+        getattr(library, spec.name)(*pointers, *ends, ctypes.c_int(threads))
+        assert guards_intact(raw, out) and guards_intact(raw_ws, ws), case
+        assert out.tobytes() == expected.tobytes(), (case, threads)
+
+
+SHAPES = [
+    (1, 3, 4, 5), (1, 1, 1, 1), (1, 1, 1, 1000), (1, 32, 10, 64), (1, 32, 64, 10), (2, 7, 9, 0),
+    (1, 1, 300, 200), (1, 300, 1, 200), (1, 8, 700, 130), (1, 700, 8, 130), (5, 33, 17, 29),
+    (40, 50, 49, 51), (2, 101, 97, 263), (1, 130, 1100, 70), (1, 61, 43, 1025), (1, 2, 90, 513),
+    (1, 333, 10, 100), (3, 5, 1, 777), (1, 48, 16, 64), (9, 1, 1, 1), (1, 512, 3, 300),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("orders", ["mk kn", "mk nk", "km kn", "km nk"])
+def test_chosen_forms_match_the_plain_loop(tmp_path: Path, orders: str) -> None:
+    a, b = orders.split()
+    cases = [Case(*shape, a, b) for shape in SHAPES]
+    specs = [make_spec(case, f"k{i}") for i, case in enumerate(cases)]
+    library = compile_all(tmp_path, [(spec, None, False) for spec in specs])
+    for case, spec in zip(cases, specs):
+        check(library, case, spec, emit_contract(spec).workspace_bytes)
+
+
+def forced_forms(spec: ContractSpec) -> list[Form]:
+    """Block sizes that end in the middle of everything."""
+    small = replace(spec, cache=(4096, 16384, 65536))
+    packed = choose_packed_form(small, True)
+    return [
+        packed,
+        replace(packed, private=True),
+        PackedForm(5, 1, 12, 10, 16, 8, 24, 32, False, True),
+        PackedForm(4, 2, 16, 4, 32, 16, 32, 48, False, False),
+        PackedForm(6, 2, 300, 12, 48, 32, 300, 200, False, True),
+        choose_row_form(small, False, True, False),
+        choose_row_form(small, True, True, False),
+        RowForm(3, 8, 2, 4, False, False),
+        RowForm(5, 16, 1, 1, True, True),
+        DotForm(True),
+    ]
+
+
+@pytest.mark.parametrize("shape", [(3, 23, 71, 59), (1, 50, 41, 100)])
+def test_no_form_or_block_size_changes_a_bit(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    case = Case(*shape)
+    base = make_spec(case)
+    work = []
+    for transposed in (False, True):
+        for form in forced_forms(base):
+            if isinstance(form, PackedForm) and form.k_span > base.k:
+                form = replace(form, k_span=base.k)
+            work.append((replace(base, name=f"k{len(work)}"), form, transposed))
+    library = compile_all(tmp_path, work)
+    for spec, form, transposed in work:
+        check(library, case, spec, emit_contract(spec, form, transposed).workspace_bytes)
+
+
+@pytest.mark.parametrize("acc", ["f64", "i8", "u8", "i16", "i32", "i64"])
+def test_accumulator_types(tmp_path: Path, acc: str) -> None:
+    shapes = [(1, 3, 4, 5), (2, 67, 71, 90), (1, 9, 200, 40), (1, 60, 1, 60)]
+    cases = [Case(*shape, acc=acc) for shape in shapes]
+    specs = [make_spec(case, f"k{i}") for i, case in enumerate(cases)]
+    library = compile_all(tmp_path, [(spec, None, False) for spec in specs])
+    for case, spec in zip(cases, specs):
+        check(library, case, spec, emit_contract(spec).workspace_bytes)
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 64])
+def test_other_vector_widths(tmp_path: Path, vector_bytes: int) -> None:
+    case = Case(2, 67, 71, 90, vector_bytes=vector_bytes)
+    spec = make_spec(case)
+    # A vector wider than the machine's is split by the compiler, which warns about its ABI.
+    made = emit_contract(spec)
+    assert f"v{vector_bytes}" in made.sections[-1][0]
+    library = compile_all(tmp_path, [(spec, None, False)])
+    check(library, case, spec, made.workspace_bytes)
+
+
+def test_prologue_and_epilogue_run_once_per_element(tmp_path: Path) -> None:
+    cases = [Case(1, 9, 13, 7), Case(2, 70, 150, 300), Case(1, 40, 1, 90), Case(1, 8, 200, 60)]
+    specs = [
+        make_spec(case, f"k{i}", "({0} > 0 ? {0} * 0.5f : 0)", "({0} > 1 ? {0} : -{0}) + 3")
+        for i, case in enumerate(cases)
+    ]
+    library = compile_all(tmp_path, [(spec, None, False) for spec in specs])
+    for case, spec in zip(cases, specs):
+        check(library, case, spec, emit_contract(spec).workspace_bytes)
+
+
+def test_float32_is_one_fused_accumulator_in_the_order_of_k(tmp_path: Path) -> None:
+    """The reference itself, against exact arithmetic in float64 rounded after every step."""
+    spec = make_spec(Case(1, 20, 30, 300))
+    library = compile_all(tmp_path, [(spec, None, False)])
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((20, 300), (300, 30)))
+    out = np.zeros((20, 30), np.float32)
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, out)]
+    library.kernel_reference(*pointers)
+    expected = np.zeros((20, 30), np.float32)
+    for k in range(300):
+        step = a[:, k, None].astype(np.float64) * b[k].astype(np.float64) + expected
+        expected = step.astype(np.float32)
+    # Rounding twice differs from rounding once in about one of 2**29 steps.
+    assert (out == expected).mean() > 0.99
+    assert np.abs(out - expected).max() <= 1e-5
+
+
+def test_kernels_parse_as_c99_and_note_their_choice() -> None:
+    for shape in SHAPES:
+        made = emit_contract(make_spec(Case(*shape)))
+        CParser().parse(TYPES + made.text)
+        assert made.note
+
+
+def test_forms_follow_the_extents() -> None:
+    def chosen(*shape: int, a: str = "mk", b: str = "kn") -> Form:
+        return choose_form(make_spec(Case(*shape, a, b)))[0]
+
+    assert isinstance(chosen(1, 512, 512, 512), PackedForm)
+    assert isinstance(chosen(1, 3, 4, 5), RowForm)
+    assert isinstance(chosen(1, 4096, 1, 4096), DotForm)
+    assert isinstance(chosen(1, 4096, 1, 4096, a="km"), RowForm)
+    assert isinstance(chosen(1, 8, 4096, 4096), RowForm)
+    small = chosen(1, 3, 4, 5)
+    assert isinstance(small, RowForm) and not small.parallel
+    batched = chosen(96, 128, 128, 64)
+    assert isinstance(batched, PackedForm) and batched.private
+
+
+def test_empty_outputs_make_an_empty_kernel() -> None:
+    made = emit_contract(make_spec(Case(1, 0, 4, 5)))
+    assert "for" not in made.text and made.workspace_bytes == 0
+
+
+def test_an_unknown_accumulator_is_refused() -> None:
+    with pytest.raises(InternalError, match="f16"):
+        emit_contract(replace(make_spec(Case(1, 2, 2, 2)), acc="f16"))
