@@ -1,0 +1,271 @@
+"""How functions take tensors apart, make new ones, write into old ones, and become methods."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lazyt import ops, pending, tape
+from lazyt.config import config
+from lazyt.errors import DTypeError, GradientError, ShapeError
+from lazyt.grad_mode import mode
+from lazyt.ir.dtypes import DType, dtype_by_numpy
+from lazyt.ir.graph import Node, Shape
+from lazyt.runtime.memory import Buffer
+from lazyt.storage import Storage
+from lazyt.tape import AccumulateGrad, GradFn
+from lazyt.tensor import Tensor
+from lazyt.views import Step, View
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_new_tensor = Tensor.__new__
+_new_storage = Storage.__new__
+_budget = pending.budget
+
+
+def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
+    """A tensor of the value ``node``, with storage of its own.
+
+    Args:
+        node: the value. Under ``no_grad`` it loses its gradient history.
+        parents: the operands it was made from; other values than tensors are passed over.
+        name: the function's name for ``grad_fn``, in full (``SumBackward1``) or not (``sum``);
+            the calling function's name by default.
+    """
+    storage = _new_storage(Storage)
+    storage.share = None
+    storage.version = 0
+    storage.fn = None
+    if node.needs_grad:
+        if mode.enabled:
+            storage.node = node
+            operands = tuple([p for p in parents if isinstance(p, Tensor)])
+            called = name or sys._getframe(1).f_code.co_name
+            storage.fn = tape.record(called, operands, storage)
+        else:
+            node = ops.detach(node)
+    storage.node = node
+    tensor = _new_tensor(Tensor)
+    tensor._storage = storage
+    tensor._view = None
+    _budget.nodes -= 1
+    if _budget.nodes < 0 or config.eager:
+        _over_budget(node)
+    return tensor
+
+
+def _over_budget(node: Node) -> None:
+    if config.eager:
+        pending.realize_nodes([node])
+    else:
+        pending.check_budget(node)
+
+
+def view_of(
+    base: Tensor, step: Step | None, shape: Shape, strides: Shape, offset: int, name: str
+) -> Tensor:
+    """A tensor that shares ``base``'s storage.
+
+    Args:
+        step: the movement from ``base``'s value to the view's, None for the same value.
+        shape, strides, offset: the arrangement in memory, in elements.
+        name: the function's name, for ``grad_fn``.
+    """
+    outer = base._view
+    steps = () if outer is None else outer.steps
+    view = View(shape, strides, offset, steps if step is None else (*steps, step), name)
+    fn = base._fn
+    if fn is not None:
+        if mode.enabled:
+            view.fn = tape.record(name, (base,), None)
+            view.made_for = base._storage.fn
+        else:
+            view.detached = True
+    elif outer is not None:
+        view.detached = outer.detached
+    tensor = _new_tensor(Tensor)
+    tensor._storage = base._storage
+    tensor._view = view
+    return tensor
+
+
+def unwrap(value: Tensor) -> Node:
+    """The node of a tensor's value now."""
+    return value.node
+
+
+def as_node(value: Any, like: Tensor | Node) -> Node:
+    """A number, array or tensor as a node of ``like``'s dtype.
+
+    Raises DTypeError for other values.
+    """
+    dtype = like.dtype
+    if isinstance(value, Tensor):
+        return ops.cast(value.node, dtype)
+    if isinstance(value, (bool, int, float)):
+        return ops.constant(value, dtype)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return ops.cast(array_node(np.asarray(value)), dtype)
+    raise DTypeError(f"expected a tensor, a number or an array, not {type(value).__name__}")
+
+
+def array_node(array: np.ndarray[Any, Any]) -> Node:
+    """A leaf with a copy of ``array``; raises DTypeError for types that tensors do not have."""
+    dtype = dtype_by_numpy(array.dtype)
+    if dtype is None:
+        raise DTypeError(
+            f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. The only "
+            "supported types are: float64, float32, float16, int64, int32, int16, int8, uint64, "
+            "uint32, uint16, uint8, and bool."
+        )
+    buffer = Buffer(array.nbytes)
+    buffer.as_numpy(dtype, array.shape)[...] = array
+    pending.spend_bytes(array.nbytes)
+    return ops.input_(tuple(array.shape), dtype, buffer)
+
+
+# ---------------------------------------------------------------------- writing
+
+_LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+_FROZEN_VIEW = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
+
+
+def check_writable(target: Tensor) -> None:
+    """Raise GradientError, in PyTorch's words, where autograd forbids an in-place write."""
+    if not mode.enabled:
+        return
+    storage, view = target._storage, target._view
+    if isinstance(storage.fn, AccumulateGrad):
+        if view is None:
+            raise GradientError(_LEAF)
+        if not view.detached:
+            raise GradientError("a view of " + _LEAF)
+    if view is not None and view.detached and storage.fn is not None:
+        raise GradientError(_FROZEN_VIEW)
+
+
+def assign(target: Tensor, result: Tensor) -> Tensor:
+    """Write the value of ``result``, of the same shape and dtype, into ``target``; returns it.
+
+    The gradient of the write is ``result``'s. Raises GradientError where autograd forbids it and
+    LazytError where elements of ``target`` overlap.
+    """
+    check_writable(target)
+    storage, view = target._storage, target._view
+    value, fn = result.node, result._fn
+    if fn is not None and not mode.enabled:
+        fn = None
+    if view is None:
+        if isinstance(fn, AccumulateGrad) or result._view is not None:
+            fn = None if fn is None else tape.record("Copy", (target, result), None)
+        storage.write(value, fn)
+        if fn is not None and fn.saved:
+            _move_saved(fn, result._storage, storage)
+    else:
+        whole = view.write_back(storage.current(), value)
+        if whole.needs_grad and mode.enabled:
+            fn = tape.record("CopySlices", (target, result), None)
+            fn.parents = (storage.fn, result._fn)
+        storage.write(whole, fn)
+    _budget.nodes -= 1
+    if _budget.nodes < 0 or config.eager:
+        _over_budget(storage.node)
+    return target
+
+
+def _move_saved(fn: GradFn, source: Storage, target: Storage) -> None:
+    """What saved its own result saved it in the place it was written to."""
+    version = target.version_now()
+    fn.saved = tuple((target, version) if s is source else (s, v) for s, v in fn.saved)
+
+
+_ORDER = "buif"
+
+
+def write_result(target: Tensor, result: Tensor) -> Tensor:
+    """Finish an in-place function: cast ``result`` to ``target``'s dtype and write it there.
+
+    Raises DTypeError when the cast would lose a whole category (a fraction to integers), and
+    ShapeError when ``result`` has another shape, both in PyTorch's words.
+    """
+    node = target._storage.node
+    value = result._storage.node.dtype
+    if result.shape != target.shape:
+        raise ShapeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+            f"{list(result.shape)}"
+        )
+    if value is not node.dtype:
+        kept = "i" if node.dtype.kind == "u" else node.dtype.kind
+        given = "i" if value.kind == "u" else value.kind
+        if _ORDER.index(given) > _ORDER.index(kept):
+            raise DTypeError(
+                f"result type {type_title(value)} can't be cast to the desired output type "
+                f"{type_title(node.dtype)}"
+            )
+        result = wrap(ops.cast(result.node, node.dtype), result, name="ToCopy")
+    return assign(target, result)
+
+
+_TITLES = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
+    "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
+    "float64": "Double", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+}  # fmt: skip
+
+
+def type_title(dtype: DType) -> str:
+    """The name that PyTorch's messages give to a dtype, such as ``Long``."""
+    return _TITLES[dtype.name]
+
+
+# ---------------------------------------------------------------------- methods
+
+
+def method(*names: str, inplace: bool = False) -> Callable[[F], F]:
+    """Decorator: make a function a method of Tensor.
+
+    Args:
+        names: the method's names, the function's own by default.
+        inplace: also add the in-place form of every name: ``add`` gives ``add_``, ``__add__``
+            gives ``__iadd__``; it writes the function's result into its first argument.
+    """
+
+    def attach(function: F) -> F:
+        for name in names or (function.__name__,):
+            add_method(name, function, inplace)
+        return function
+
+    return attach
+
+
+def add_method(name: str, function: Callable[..., Any], inplace: bool = False) -> None:
+    """``method`` for functions that are made rather than written."""
+    setattr(Tensor, name, function)
+    if not inplace:
+        return
+    changed = f"__i{name[2:]}" if name.startswith("__") else f"{name}_"
+    setattr(Tensor, changed, inplace_form(function, changed))
+
+
+def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+    """The function that writes ``function``'s result into its first argument."""
+
+    @functools.wraps(function)
+    def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_writable(self)
+        return write_result(self, function(self, *args, **kwargs))
+
+    write.__name__ = write.__qualname__ = name
+    write.__doc__ = f"In-place form of ``{function.__name__}``."
+    return write

@@ -1,0 +1,115 @@
+"""Whether results remember how to differentiate: a flag of each thread, and its switches.
+
+The classes work as context managers and as decorators, as PyTorch's do.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Mode(threading.local):
+    """The flags of one thread. Every thread starts with gradients on."""
+
+    enabled = True
+    inference = False
+
+
+mode = _Mode()
+
+
+def is_grad_enabled() -> bool:
+    """Whether this thread records gradients now."""
+    return mode.enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is inside ``inference_mode``."""
+    return mode.inference
+
+
+class _Switch:
+    """Sets the flags for the length of a ``with`` block, or of each call of what it decorates."""
+
+    def __init__(self, enabled: bool, inference: bool | None = None) -> None:
+        self._enabled = enabled
+        self._inference = inference
+        self._outer: list[tuple[bool, bool]] = []
+
+    def _clone(self) -> _Switch:
+        return _Switch(self._enabled, self._inference)
+
+    def __enter__(self) -> None:
+        self._outer.append((mode.enabled, mode.inference))
+        mode.enabled = self._enabled
+        if self._inference is not None:
+            mode.inference = self._inference
+
+    def __exit__(self, *_: object) -> None:
+        mode.enabled, mode.inference = self._outer.pop()
+
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self._clone():  # a fresh one, because calls may nest and cross threads
+                return function(*args, **kwargs)
+
+        return cast(F, inside)
+
+
+class no_grad(_Switch):
+    """Results made inside do not require gradients."""
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        if function is not None:  # used as @no_grad without parentheses
+            return no_grad()(function)
+        return super().__new__(cls)
+
+    def __init__(self) -> None:
+        super().__init__(False)
+
+
+class enable_grad(_Switch):
+    """Results made inside require gradients again, inside of ``no_grad``."""
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        if function is not None:
+            return enable_grad()(function)
+        return super().__new__(cls)
+
+    def __init__(self) -> None:
+        super().__init__(True)
+
+
+class inference_mode(_Switch):
+    """As ``no_grad``; ``inference_mode(False)`` leaves gradients on."""
+
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        if not isinstance(mode, bool):
+            return inference_mode()(mode)
+        return super().__new__(cls)
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__(not mode, mode)
+
+
+class set_grad_enabled(_Switch):
+    """Takes effect at once; as a context manager it is undone at the end of the block."""
+
+    def __init__(self, mode_: bool) -> None:
+        super().__init__(bool(mode_))
+        self._before = (mode.enabled, mode.inference)
+        mode.enabled = bool(mode_)
+
+    def __enter__(self) -> None:
+        self._outer.append(self._before)
+        mode.enabled = self._enabled
+
+    def __call__(self, function: F) -> F:
+        mode.enabled = self._before[0]  # as a decorator it acts during calls only
+        return super().__call__(function)

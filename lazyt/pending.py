@@ -1,0 +1,102 @@
+"""Pending work: when graphs are computed without being asked for, and the record of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazyt.config import config
+from lazyt.errors import LazinessError
+from lazyt.ir.graph import Node, source_text, topological, user_position
+from lazyt.runtime import events
+
+_IDENTITIES = ("variable", "detach")
+
+
+class Budget:
+    """How much may still be built before the pending graph is measured."""
+
+    __slots__ = ("bytes", "nodes")
+
+    def __init__(self) -> None:
+        self.nodes = config.max_pending_nodes
+        self.bytes = config.max_pending_bytes
+
+
+budget = Budget()
+
+
+def realize_nodes(nodes: Sequence[Node]) -> None:
+    """Compute ``nodes``; afterwards each has its buffer in ``data``.
+
+    Identities are computed through, so that the value is kept at the node that made it and no
+    other graph that contains it computes it again.
+    """
+    from lazyt import compiler
+
+    chains = [_chain(node) for node in nodes]
+    wanted = [chain[-1] for chain in chains if chain[-1].data is None]
+    if wanted:
+        compiler.realize(list(dict.fromkeys(wanted)))
+    for chain in chains:
+        for node in chain:
+            if node.data is None:
+                node.data = chain[-1].data
+
+
+def _chain(node: Node) -> list[Node]:
+    chain = [node]
+    while node.data is None and node.op.name in _IDENTITIES:
+        node = node.inputs[0]
+        chain.append(node)
+    return chain
+
+
+def realize_now(nodes: Sequence[Node], reason: str) -> None:
+    """Compute ``nodes`` because the program looks at them; recorded for ``why_realized()``.
+
+    Raises LazinessError under ``config.strict_laziness``.
+    """
+    wanted = [node for node in nodes if node.data is None]
+    if not wanted:
+        return
+    where = source_text(user_position())
+    if config.strict_laziness:
+        raise LazinessError(
+            f"{where}: {reason} needs a value that is not computed yet, and "
+            "config.strict_laziness is on. Call .realize() on the tensor before this line."
+        )
+    events.record("realize", reason, where)
+    realize_nodes(wanted)
+
+
+def spend_bytes(nbytes: int) -> None:
+    """Count memory that pending graphs may keep alive."""
+    budget.bytes -= nbytes
+    if budget.bytes < 0:
+        budget.nodes = -1  # the next result is measured
+
+
+def check_budget(node: Node) -> None:
+    """Measure the pending graph of ``node``, and compute it when it is over the budget."""
+    limit, byte_limit = config.max_pending_nodes, config.max_pending_bytes
+    graph = topological([node], _has_data)
+    count = sum(1 for item in graph if item.data is None)
+    held = sum(item.nbytes for item in graph if item.data is not None)
+    budget.nodes = max(limit - count, limit // 8)
+    budget.bytes = max(byte_limit - held, byte_limit // 8)
+    if count <= limit and held <= byte_limit:
+        return
+    where = source_text(user_position())
+    what = f"{count} pending nodes" if count > limit else f"{held} bytes held by pending nodes"
+    if config.strict_laziness:
+        raise LazinessError(
+            f"{where}: {what} are more than the budget, and config.strict_laziness is on. Call "
+            ".realize() now and then, or raise config.max_pending_nodes or max_pending_bytes."
+        )
+    events.record("realize", f"the graph had {what}, more than the budget", where)
+    realize_nodes([node])
+    budget.nodes, budget.bytes = limit, byte_limit
+
+
+def _has_data(node: Node) -> bool:
+    return node.data is not None

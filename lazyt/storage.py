@@ -1,0 +1,302 @@
+"""Storages: the mutable place behind tensors, over an immutable graph.
+
+A Storage holds the graph value of its whole memory. A write makes a new value; nothing that was
+computed from the old one changes. ``detach()`` gives a second Storage over the same memory, with
+its own gradient history: the two are kept equal through a Memory. When NumPy sees the memory too,
+the Memory is exposed: writes take effect in it at once, and every read takes the values it has at
+that moment, because NumPy may change them at any time.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from lazyt import ops, pending
+from lazyt.grad_mode import mode
+from lazyt.ir.graph import Node
+from lazyt.runtime.memory import Buffer
+from lazyt.tape import AccumulateGrad, Bridge, GradFn, boundaries, boundary, record_view
+from lazyt.views import is_contiguous
+
+if TYPE_CHECKING:
+    from lazyt.views import View
+
+
+def raw(node: Node) -> Node:
+    """The value without its gradient history."""
+    if not node.needs_grad:
+        return node
+    hidden = ops.detach(node)
+    if hidden.data is None:
+        hidden.data = node.data
+    return hidden
+
+
+class Exposure:
+    """Memory that code outside of the graph can read and write.
+
+    Attributes:
+        buffer: the memory.
+        token: what every exported array keeps alive; None for memory exposed for good.
+    """
+
+    __slots__ = ("buffer", "token")
+
+    def __init__(self, buffer: Buffer, token: weakref.ref[Buffer] | None) -> None:
+        self.buffer = buffer
+        self.token = token
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody outside refers to the memory any more."""
+        return self.token is not None and self.token() is None
+
+
+class Memory:
+    """What Storages of one memory have in common.
+
+    Attributes:
+        value: the graph value of the whole, without history.
+        content: counts all writes.
+        version: counts the writes that autograd is to notice (all but those through ``.data``).
+        exposure: set while NumPy can see the memory.
+    """
+
+    __slots__ = ("content", "exposure", "value", "version")
+
+    def __init__(self, value: Node, version: int) -> None:
+        self.value = value
+        self.content = 0
+        self.version = version
+        self.exposure: Exposure | None = None
+
+
+class Share:
+    """A Storage's part in a Memory.
+
+    Attributes:
+        memory: the memory.
+        seen: the ``content`` that the Storage's node stands for.
+        region: the part of the memory that the Storage covers, None for all.
+        silent: whether writes are hidden from autograd's version check (``.data``).
+    """
+
+    __slots__ = ("memory", "region", "seen", "silent")
+
+    def __init__(self, memory: Memory, region: View | None, silent: bool) -> None:
+        self.memory = memory
+        self.seen = memory.content
+        self.region = region
+        self.silent = silent
+
+
+class Storage:
+    """One memory with one gradient history.
+
+    Attributes:
+        node: the value of the whole, in row-major order; ask ``current()`` for it.
+        fn: the grad_fn, or the leaf, of that value.
+        version: counts writes while no Memory does.
+        share: set once several Storages, or NumPy, share the memory.
+    """
+
+    __slots__ = ("__weakref__", "fn", "node", "share", "version")
+
+    def __init__(self, node: Node, fn: GradFn | None = None, share: Share | None = None) -> None:
+        self.node = node
+        self.fn = fn
+        self.share = share
+        self.version = 0
+
+    def current(self) -> Node:
+        """The value now."""
+        share = self.share
+        if share is not None:
+            self._synchronize(share)
+        node = self.node
+        if node.data is not None and node.inputs:
+            return self._settle(node)
+        return node
+
+    def version_now(self) -> int:
+        """How often the memory was written to, as autograd counts."""
+        return self.version if self.share is None else self.share.memory.version
+
+    def _settle(self, node: Node) -> Node:
+        """Forget how a computed value was made, unless a gradient may still need to know."""
+        fn = self.fn
+        if fn is None:
+            if not node.needs_grad:
+                self.node = ops.input_(node.shape, node.dtype, node.data)
+        elif node.op.name == "variable" and not node.inputs[0].inputs:
+            return node
+        elif isinstance(fn, AccumulateGrad):
+            self.node = fn.mark(ops.input_(node.shape, node.dtype, node.data))
+        elif fn.dead:
+            self.node = boundary(ops.input_(node.shape, node.dtype, node.data), Bridge(None))
+        return self.node
+
+    def _accept(self, value: Node) -> None:
+        """Take over a value that autograd does not know of: the gradient goes on as before."""
+        fn = self.fn
+        if fn is None:
+            self.node = value
+        elif isinstance(fn, AccumulateGrad):
+            self.node = fn.mark(value)
+        else:
+            known = boundaries.get(self.node)
+            owner, index = known if known is not None else (Bridge(self.node), 0)
+            self.node = boundary(value, owner, index)
+
+    # ------------------------------------------------------------------ writing
+
+    def write(self, value: Node, fn: GradFn | None) -> None:
+        """Make ``value`` the new value of the whole.
+
+        Args:
+            value: a node of the same shape and dtype.
+            fn: the grad_fn of ``value``, None when it has no gradient.
+        """
+        exposed = self.exposure()
+        if not mode.enabled:
+            self._accept(raw(value))
+        elif value.needs_grad:
+            self.node, self.fn = value, fn
+        elif self.fn is None:
+            self.node = value
+        else:  # the old value's gradient is zero, not absent
+            rank = len(value.shape)
+            self.node = ops.update(self.current(), value, (0,) * rank, (1,) * rank)
+            self.fn = fn if fn is not None else record_view("Copy", self.fn)
+        self.version += 1
+        share = self.share
+        if share is not None:
+            self._publish(share)
+            if exposed is not None:
+                self._store(exposed, share.memory)
+
+    def _publish(self, share: Share) -> None:
+        memory = share.memory
+        value = raw(self.node)
+        if share.region is not None:
+            exposed = self.exposure()
+            if exposed is not None:
+                self._refresh(exposed, memory)
+            value = share.region.write_back(memory.value, value)
+        memory.value = value
+        memory.content += 1
+        memory.version += not share.silent
+        share.seen = memory.content
+
+    def _store(self, exposed: Exposure, memory: Memory) -> None:
+        """Carry out a write to memory that NumPy sees."""
+        pending.realize_now([memory.value], "a write to memory shared with NumPy")
+        exposed.buffer.copy_from(memory.value.data.ptr, memory.value.nbytes)
+
+    # ------------------------------------------------------------------ sharing
+
+    def memory(self) -> Memory:
+        """The shared memory, made on first use."""
+        if self.share is None:
+            self.share = Share(Memory(raw(self.current()), self.version), None, False)
+        return self.share.memory
+
+    def fork(self, silent: bool = False) -> Storage:
+        """A Storage over the same memory without gradient history."""
+        memory = self.memory()
+        assert self.share is not None
+        share = Share(memory, self.share.region, silent or self.share.silent)
+        return Storage(raw(self.current()), None, share)
+
+    def region(self, view: View) -> Storage:
+        """A Storage over the part of the memory that ``view`` shows, without history."""
+        memory = self.memory()
+        share = Share(memory, view, False)
+        return Storage(raw(view.read(self)), None, share)
+
+    def exposure(self) -> Exposure | None:
+        """The live exposure; one that nobody refers to any more ends here."""
+        if self.share is None or self.share.memory.exposure is None:
+            return None
+        memory = self.share.memory
+        exposed = memory.exposure
+        if exposed is not None and exposed.over:
+            memory.exposure = None
+            value = memory.value
+            memory.value = ops.input_(value.shape, value.dtype, exposed.buffer)
+            memory.content += 1  # NumPy may have written
+            return None
+        return exposed
+
+    def expose(self, forever: bool = False) -> Buffer:
+        """The memory for use outside of the graph.
+
+        Args:
+            forever: whether it stays exposed though nobody holds the result.
+
+        Returns: a token to build arrays on; the memory is exposed while it lives.
+        """
+        memory = self.memory()
+        exposed = self.exposure()
+        if exposed is None:
+            value = self.memory_value()
+            pending.realize_now([value], "its memory is looked at from outside")
+            buffer = Buffer(value.nbytes)  # of its own: graph values are never written to
+            buffer.copy_from(value.data.ptr, value.nbytes)
+            exposed = memory.exposure = Exposure(buffer, None)
+        elif exposed.token is None:
+            forever = True
+        token = exposed.token() if exposed.token is not None else None
+        if token is None:
+            token = Buffer.foreign(exposed.buffer.ptr, exposed.buffer.nbytes, exposed.buffer)
+        exposed.token = None if forever else weakref.ref(token)
+        return token
+
+    def memory_value(self) -> Node:
+        """The value of the whole memory, of which the Storage may cover a region."""
+        self.current()
+        return self.memory().value
+
+    def _synchronize(self, share: Share) -> None:
+        memory = share.memory
+        exposed = self.exposure()
+        if exposed is not None:
+            self._refresh(exposed, memory)
+        if share.seen != memory.content:
+            share.seen = memory.content
+            value = memory.value
+            self._accept(value if share.region is None else share.region.of(value))
+
+    def _refresh(self, exposed: Exposure, memory: Memory) -> None:
+        """Take a snapshot of all of an exposed memory."""
+        value = memory.value
+        memory.value = _snapshot(exposed.buffer, value, 0, value.shape)
+        memory.content += 1
+
+    def snapshot(self, view: View) -> Node | None:
+        """What ``view`` shows of an exposed memory at this moment; None when it is not exposed.
+
+        Only the view's own elements are copied.
+        """
+        exposed = self.exposure()
+        share = self.share
+        if exposed is None or share is None or share.region is not None or self.fn is not None:
+            return None
+        value = share.memory.value
+        if is_contiguous(view.shape, view.strides):
+            return _snapshot(exposed.buffer, value, view.offset, view.shape)
+        whole = ops.input_(value.shape, value.dtype, exposed.buffer)
+        part = view.of(whole)
+        pending.realize_now([part], "a read of memory shared with NumPy")
+        return ops.input_(part.shape, part.dtype, part.data)
+
+
+def _snapshot(source: Buffer, value: Node, offset: int, shape: tuple[int, ...]) -> Node:
+    nbytes = value.dtype.itemsize
+    for extent in shape:
+        nbytes *= extent
+    copy = Buffer(nbytes)
+    copy.copy_from(source.ptr + offset * value.dtype.itemsize, nbytes)
+    pending.spend_bytes(nbytes)
+    return ops.input_(shape, value.dtype, copy)

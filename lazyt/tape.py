@@ -1,0 +1,251 @@
+"""What tensors remember of their making: the ``grad_fn`` objects.
+
+Gradients themselves come from the graph (``transforms.vjp``). The tape holds what the pure graph
+cannot: which handle was made from which, whether backward already freed it, which stored values
+the gradient needs unchanged, hooks, and where a differentiable path continues when a value was
+replaced without autograd noticing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lazyt import ops
+from lazyt.ir.graph import Node
+
+if TYPE_CHECKING:
+    from lazyt.storage import Storage
+    from lazyt.tensor import Tensor
+
+Saved = tuple[tuple["Storage", int], ...]
+
+_uids = itertools.count(1)
+
+
+class Extra:
+    """What only few grad_fns have.
+
+    Attributes:
+        hooks: functions of the gradient, by key.
+        history: where differentiation continues below a boundary, else None.
+        retained: the tensor whose ``.grad`` is to receive the gradient, else None.
+    """
+
+    __slots__ = ("history", "hooks", "retained")
+
+    def __init__(self) -> None:
+        self.hooks: dict[int, Callable[[Any], Any]] = {}
+        self.history: Node | None = None
+        self.retained: weakref.ref[Tensor] | None = None
+
+
+class GradFn:
+    """How one differentiable result was made.
+
+    Attributes:
+        parents: the grad_fns of the tensors it was made from, None for those without gradient.
+        saved: storages, with their version, that the gradient needs unchanged.
+        freed: whether a backward has run through it without ``retain_graph``.
+        dead: whether another backward through it must fail, because something below was freed.
+    """
+
+    __slots__ = ("__weakref__", "_extra", "dead", "freed", "parents", "saved")
+
+    rule: str = ""  # what its gradient needs, see ``_RULES``
+    parents: tuple[GradFn | None, ...]
+    saved: Saved
+    freed: bool
+    dead: bool
+    _extra: Extra | None
+
+    @property
+    def extra(self) -> Extra:
+        """The rare attributes, made on first use."""
+        if self._extra is None:
+            self._extra = Extra()
+        return self._extra
+
+    @property
+    def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
+        """The grad_fns of the inputs, each with the number of the output it refers to."""
+        return tuple((parent, 0) for parent in self.parents)
+
+    def name(self) -> str:
+        """Its name, such as ``AddBackward0``."""
+        return type(self).__name__
+
+    def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
+        """Continue below a boundary: pairs of node and cotangent."""
+        history = self.extra.history
+        cotangent = cotangents[0]
+        return [] if history is None or cotangent is None else [(history, cotangent)]
+
+    def below(self) -> list[Node]:
+        """The nodes that ``advance`` may continue with."""
+        if self._extra is None or self._extra.history is None:
+            return []
+        return [self._extra.history]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+class AccumulateGrad(GradFn):
+    """The end of a differentiable path: a leaf tensor that requires its gradient.
+
+    Attributes:
+        uid: number of its ``variable`` nodes.
+        grad: the accumulated gradient.
+        post_hooks: functions called with the tensor after accumulation.
+    """
+
+    __slots__ = ("_tensor", "grad", "post_hooks", "uid")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.parents = ()
+        self.saved = ()
+        self.freed = self.dead = False
+        self._extra = None
+        self.uid = next(_uids)
+        self.grad: Tensor | None = None
+        self.post_hooks: dict[int, Callable[[Any], Any]] = {}
+        self._tensor = weakref.ref(tensor)
+        leaves[self.uid] = self
+
+    @property
+    def variable(self) -> Tensor | None:
+        """The leaf tensor, None when it no longer exists."""
+        return self._tensor()
+
+    def rebind(self, tensor: Tensor) -> None:
+        """Make ``tensor`` the leaf."""
+        self._tensor = weakref.ref(tensor)
+
+    def mark(self, value: Node) -> Node:
+        """``value`` as the leaf's differentiable value."""
+        return _variable(value, self.uid)
+
+
+class Bridge(GradFn):
+    """A boundary whose gradient simply goes on at ``history``, or nowhere when that is None."""
+
+    __slots__ = ()
+
+    def __init__(self, history: Node | None) -> None:
+        self.parents = ()
+        self.saved = ()
+        self.freed = self.dead = False
+        self._extra = None
+        self.extra.history = history
+
+
+leaves: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDictionary()
+# Keyed by node, so that a boundary lives as long as a graph that contains it.
+boundaries: weakref.WeakKeyDictionary[Node, tuple[GradFn, int]] = weakref.WeakKeyDictionary()
+
+
+def _variable(value: Node, uid: int) -> Node:
+    node = ops.variable(value, uid)
+    if node.data is None and value.data is not None:
+        node.data = value.data  # an identity: what is computed below is computed here
+    return node
+
+
+def boundary(value: Node, fn: GradFn, index: int = 0) -> Node:
+    """A node with ``value`` whose gradient is handed to ``fn`` instead of flowing into ``value``.
+
+    ``fn.advance`` says where it continues. This is how hooks, custom functions and values that
+    were replaced without autograd noticing fit into a pure graph.
+    """
+    hidden = value
+    if value.needs_grad:
+        hidden = ops.detach(value)
+        hidden.data = value.data
+    node = _variable(hidden, next(_uids))
+    boundaries[node] = (fn, index)
+    return node
+
+
+# What a gradient formula reads, by PyTorch's name of the operation:
+#   a  every input        r  the result
+#   p  an input when another one requires a gradient (products)
+#   d  the divisor, and the dividend when the divisor requires a gradient
+_RULES = {
+    "a": "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh Addcdiv Addcmul Clamp ClampMax ClampMin "
+    "Convolution Cos Cosh Digamma Elu Erf Erfc Erfinv Expm1 Fmod Gelu Hardtanh HuberLoss Hypot "
+    "LeakyRelu Lgamma Log Log10 Log1P Log2 Logit LogSigmoid Maximum Minimum MseLoss "
+    "NativeBatchNorm NativeLayerNorm Pow Prod Remainder Selu Silu Sin Sinh SmoothL1Loss Softplus "
+    "Std Var BinaryCrossEntropy BinaryCrossEntropyWithLogits ScaledDotProductAttention",
+    "r": "Cumprod Exp Exp2 LogSoftmax Logcumsumexp Logsumexp Reciprocal Relu Rsqrt Sigmoid Softmax "
+    "Sqrt Tan Tanh",
+    "p": "Addbmm Addmm Addmv Baddbmm Bilinear Bmm Dot Einsum Matmul Mm Mul Mv Outer",
+    "d": "Div",
+}
+_RULE_OF = {name: rule for rule, names in _RULES.items() for name in names.split()}
+_types: dict[str, type[GradFn]] = {}
+
+
+def fn_type(name: str) -> type[GradFn]:
+    """The class of grad_fns called ``name``: a full name, or a function's such as ``log_softmax``.
+
+    Names of operators (``__radd__``) and in-place forms (``add_``) give the plain function's.
+    """
+    found = _types.get(name)
+    if found is not None:
+        return found
+    full = name
+    if "Backward" not in name and name != "CopySlices":
+        words = name.strip("_")
+        full = "".join(word[:1].upper() + word[1:] for word in words.split("_")) + "Backward0"
+    found = _types.get(full)
+    if found is None:
+        rule = _RULE_OF.get(full.partition("Backward")[0], "")
+        found = type(full, (GradFn,), {"__slots__": (), "rule": rule})
+        _types[full] = found
+    _types[name] = found
+    return found
+
+
+def record(name: str, parents: tuple[Tensor, ...], result: Storage | None) -> GradFn:
+    """The grad_fn of a result that was made from ``parents`` by the function called ``name``."""
+    kind = _types.get(name) or fn_type(name)
+    fn = kind.__new__(kind)
+    fn.parents = tuple([parent._fn for parent in parents])
+    fn.freed = fn.dead = False
+    fn._extra = None
+    rule = kind.rule
+    fn.saved = _saved(rule, fn.parents, parents, result) if rule else ()
+    return fn
+
+
+def record_view(name: str, parent: GradFn) -> GradFn:
+    """The grad_fn of a view, or of a write, of what ``parent`` made."""
+    fn = fn_type(name)()
+    fn.parents = (parent,)
+    fn.saved = ()
+    fn.freed = fn.dead = False
+    fn._extra = None
+    return fn
+
+
+def _saved(
+    rule: str,
+    fns: tuple[GradFn | None, ...],
+    parents: tuple[Tensor, ...],
+    result: Storage | None,
+) -> Saved:
+    if rule == "r":
+        return () if result is None else ((result, result.version_now()),)
+    keep: list[Tensor] = []
+    for index, parent in enumerate(parents):
+        others = fns[:index] + fns[index + 1 :]
+        if (
+            rule == "a"
+            or (rule == "d" and index == 1 and fns[0] is not None)
+            or any(other is not None for other in others)
+        ):
+            keep.append(parent)
+    return tuple((tensor._storage, tensor._storage.version_now()) for tensor in keep)

@@ -1,0 +1,279 @@
+"""Views: how a tensor looks at its storage.
+
+A view has two descriptions that always agree. Strides and offset are what the user sees, with
+PyTorch's meaning. The steps are movement operations from the storage's value to the view's: read
+forwards they give the view's value, backwards they turn a write through the view into a new value
+of the whole storage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from lazyt import ops, tape
+from lazyt.errors import LazytError, ShapeError
+from lazyt.ir.graph import Node, Shape
+
+if TYPE_CHECKING:
+    from lazyt.storage import Storage
+    from lazyt.tape import GradFn
+
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single "
+    "memory location. Please clone() the tensor before performing the operation."
+)
+
+
+class Slice(NamedTuple):
+    """Every ``steps``-th element from ``starts``."""
+
+    starts: Shape
+    sizes: Shape
+    steps: Shape
+
+    def read(self, before: Node) -> Node:
+        """The slice of ``before``."""
+        return ops.slice_(before, self.starts, self.sizes, self.steps)
+
+    def write(self, before: Node, value: Node) -> Node:
+        """``before`` with the slice replaced."""
+        return ops.update(before, value, self.starts, self.steps)
+
+
+class Permute(NamedTuple):
+    """Axes in another order."""
+
+    axes: Shape
+
+    def read(self, before: Node) -> Node:
+        """``before`` with its axes in the new order."""
+        return ops.permute(before, self.axes)
+
+    def write(self, before: Node, value: Node) -> Node:
+        """``value`` with its axes back in the old order."""
+        inverse = sorted(range(len(self.axes)), key=self.axes.__getitem__)
+        return ops.permute(value, tuple(inverse))
+
+
+class Reshape(NamedTuple):
+    """The same elements, in the same order, under another shape."""
+
+    shape: Shape
+
+    def read(self, before: Node) -> Node:
+        """``before`` under the new shape."""
+        return ops.reshape(before, self.shape)
+
+    def write(self, before: Node, value: Node) -> Node:
+        """``value`` under the old shape."""
+        return ops.reshape(value, before.shape)
+
+
+class Expand(NamedTuple):
+    """Axes of extent one repeated."""
+
+    shape: Shape
+
+    def read(self, before: Node) -> Node:
+        """``before`` repeated."""
+        return ops.expand(before, self.shape)
+
+    def write(self, before: Node, value: Node) -> Node:
+        """Several elements are one in memory: raises LazytError."""
+        raise LazytError(OVERLAP)
+
+
+class Window(NamedTuple):
+    """Elements ``offset + sum(i * stride)`` of the flattened value."""
+
+    shape: Shape
+    strides: Shape
+    offset: int
+
+    def read(self, before: Node) -> Node:
+        """The elements at the window's positions."""
+        return ops.window(before, self.shape, self.strides, self.offset)
+
+    def write(self, before: Node, value: Node) -> Node:
+        """``before`` with the window's elements replaced; raises LazytError when they overlap."""
+        if overlaps(self.shape, self.strides):
+            raise LazytError(OVERLAP)
+        return _put(before, self.read(ops.reshape(ops.iota(before.size), before.shape)), value)
+
+
+Step = Slice | Permute | Reshape | Expand | Window
+
+
+def _put(before: Node, places: Node, value: Node) -> Node:
+    """``before`` with ``value`` written to the flat positions ``places``."""
+    size = (value.size,)
+    flat = ops.reshape(before, (before.size,))
+    flat = ops.scatter(flat, ops.reshape(places, size), ops.reshape(value, size), 0, "set")
+    return ops.reshape(flat, before.shape)
+
+
+def overlaps(shape: Shape, strides: Shape) -> bool:
+    """Whether two elements of a view share a place in memory."""
+    reach = 0
+    if 0 in shape:
+        return False
+    for stride, extent in sorted((abs(s), n) for n, s in zip(shape, strides) if n > 1):
+        if stride <= reach:
+            break
+        reach += stride * (extent - 1)
+    else:
+        return False
+    places = np.zeros((), np.int64)
+    for extent, stride in zip(shape, strides):
+        places = np.add.outer(places, np.arange(extent) * stride)
+    return len(np.unique(places)) < places.size
+
+
+def contiguous_strides(shape: Shape) -> Shape:
+    """Row-major strides in elements, as PyTorch gives them (an empty axis counts as one)."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return tuple(strides)
+
+
+def is_contiguous(shape: Shape, strides: Shape) -> bool:
+    """Whether the elements lie in row-major order without gaps; strides of ones do not matter."""
+    if 0 in shape:
+        return True
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent != 1:
+            if stride != expected:
+                return False
+            expected *= extent
+    return True
+
+
+def strides_of_view(shape: Shape, strides: Shape, new: Shape) -> Shape | None:
+    """Strides that show memory of ``shape`` and ``strides`` as ``new``, None when none do.
+
+    Both shapes have the same number of elements. The rule of PyTorch's ``view``: runs of axes
+    that are contiguous among themselves may be cut and merged freely.
+    """
+    if 0 in shape or not shape:
+        return contiguous_strides(new)
+    out = [0] * len(new)
+    axis = len(new) - 1
+    chunk, wanted, base = 1, 1, strides[-1]
+    for i in range(len(shape) - 1, -1, -1):
+        chunk *= shape[i]
+        if i == 0 or (shape[i - 1] != 1 and strides[i - 1] != chunk * base):
+            while axis >= 0 and (wanted < chunk or new[axis] == 1):
+                out[axis] = wanted * base
+                wanted *= new[axis]
+                axis -= 1
+            if wanted != chunk:
+                return None
+            if i > 0:
+                base, chunk, wanted = strides[i - 1], 1, 1
+    return tuple(out) if axis == -1 else None
+
+
+class View:
+    """What part of a storage a tensor shows, and in which arrangement.
+
+    Attributes:
+        shape, strides, offset: the arrangement in memory, in elements.
+        steps: from the storage's value to the view's.
+        name: of the function that made it, for grad_fns.
+        detached: whether it was made under ``no_grad`` from what requires a gradient.
+        fn: its grad_fn as of the storage's grad_fn ``made_for``.
+    """
+
+    __slots__ = (
+        "_base", "_node", "detached", "fn", "made_for", "name", "offset", "shape", "steps",
+        "strides",
+    )  # fmt: skip
+
+    def __init__(
+        self, shape: Shape, strides: Shape, offset: int, steps: tuple[Step, ...], name: str
+    ) -> None:
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+        self.steps = steps
+        self.name = name
+        self.detached = False
+        self.fn: GradFn | None = None
+        self.made_for: GradFn | None = None
+        self._base: Node | None = None
+        self._node: Node | None = None
+
+    def read(self, storage: Storage) -> Node:
+        """The view's value now."""
+        if storage.share is not None:
+            copied = storage.snapshot(self)
+            if copied is not None:
+                return copied
+        base = storage.current()
+        node = self._node
+        if self._base is not base or node is None:
+            node = self.of(base)
+            if self.detached and node.needs_grad:
+                node = ops.detach(node)
+            self._base = base
+            self._node = node
+        elif node.data is not None and node.inputs and not node.needs_grad:
+            self._node = node = ops.input_(node.shape, node.dtype, node.data)
+        return node
+
+    def of(self, base: Node) -> Node:
+        """The view's value where the storage's is ``base``."""
+        for step in self.steps:
+            base = step.read(base)
+        return base
+
+    def replace(self, node: Node, storage: Storage) -> None:
+        """Show ``node``, of the same value, until the storage changes."""
+        self._base = storage.current()
+        self._node = node
+
+    def write_back(self, base: Node, value: Node) -> Node:
+        """The storage's value after ``value`` was written through the view.
+
+        Raises LazytError, in PyTorch's words, when elements of the view share memory.
+        """
+        if any(n > 1 and s == 0 for n, s in zip(self.shape, self.strides)):
+            raise LazytError(OVERLAP)
+        steps = self.steps
+        if any(isinstance(step, Expand) for step in steps):
+            # A part of an expanded view may be writable though the whole is not.
+            return _put(base, self.of(ops.reshape(ops.iota(base.size), base.shape)), value)
+        values = [base]
+        for step in steps[:-1]:
+            values.append(step.read(values[-1]))
+        for step, before in zip(reversed(steps), reversed(values)):
+            value = step.write(before, value)
+        return value
+
+    def fn_now(self, storage: Storage) -> GradFn | None:
+        """The grad_fn, made anew after the storage's changed under the view."""
+        owner = storage.fn
+        if owner is self.made_for:
+            return self.fn
+        self.made_for = owner
+        self.fn = None
+        if owner is not None and not self.detached:
+            self.fn = tape.record_view("AsStrided", owner)
+        return self.fn
+
+
+def check_bounds(shape: Shape, strides: Shape, offset: int, extent: int) -> None:
+    """Raise ShapeError, in PyTorch's words, unless the view lies inside ``extent`` elements."""
+    if 0 in shape:
+        return
+    last = offset + sum((n - 1) * s for n, s in zip(shape, strides))
+    if last >= extent:
+        raise ShapeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
+            f"and itemsize 1 requiring a storage size of {last + 1} are out of bounds for storage "
+            f"of size {extent}"
+        )
