@@ -67,7 +67,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     x, y, dtype = pair(input, other, "add")
     if alpha != 1:
         x, y, dtype = pair(input, _scale(other, alpha, dtype), "add")
-    return give(mapped(_ADD, (x, y), dtype, dtype), "Add", out)
+    return give(mapped(_ADD, (x, y), dtype, dtype), "Add", (input, other), out)
 
 
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
@@ -77,7 +77,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
         _refuse_bool(input, other)
     if alpha != 1:
         x, y, dtype = pair(input, _scale(other, alpha, dtype), "sub")
-    return give(mapped(_SUB, (x, y), dtype, dtype), "Sub", out)
+    return give(mapped(_SUB, (x, y), dtype, dtype), "Sub", (input, other), out)
 
 
 def _refuse_bool(a: Any, b: Any) -> None:
@@ -103,7 +103,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
 def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input * other``; of bools, the logical and."""
     x, y, dtype = pair(input, other, "mul")
-    return give(mapped(_MUL, (x, y), dtype, dtype), "Mul", out)
+    return give(mapped(_MUL, (x, y), dtype, dtype), "Mul", (input, other), out)
 
 
 def div(
@@ -119,14 +119,14 @@ def div(
     if rounding_mode is None:
         if dtype.kind != "f":
             dtype = default_dtype()
-        return give(mapped(_DIV, (x, y), dtype, dtype), "Div", out)
+        return give(mapped(_DIV, (x, y), dtype, dtype), "Div", (input, other), out)
     if rounding_mode != "trunc":
         raise LazytError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
             f"but found '{rounding_mode}'"
         )
     build = _trunc_divide if dtype.kind == "f" else _int_trunc_divide
-    return give(mapped(build, (x, y), dtype, dtype), "Div", out)
+    return give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out)
 
 
 def _trunc_divide(a: Expr, b: Expr) -> Expr:
@@ -150,7 +150,7 @@ def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor
     if dtype is bool_:
         raise DTypeError("\"div_floor_cpu\" not implemented for 'Bool'")
     _refuse_zero(other, dtype)
-    return give(mapped(_FLOORDIV, (x, y), dtype, dtype), "FloorDivide", out)
+    return give(mapped(_FLOORDIV, (x, y), dtype, dtype), "FloorDivide", (input, other), out)
 
 
 def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
@@ -159,14 +159,14 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     if dtype is bool_:
         raise DTypeError("\"remainder_cpu\" not implemented for 'Bool'")
     _refuse_zero(other, dtype)
-    return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", out)
+    return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
 
 
 def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The remainder with the sign of ``input``, as C's ``fmod``."""
     x, y, dtype = pair(input, other, "fmod")
     _refuse_zero(other, dtype)
-    return give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", out)
+    return give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", (input, other), out)
 
 
 def _square(x: Expr) -> Expr:
@@ -201,14 +201,14 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
             raise LazytError("Integers to negative integer powers are not allowed.")
         build = _POWERS.get(float(number)) if number is not None else None
         if build is not None and dtype is not bool_:
-            return give(mapped(build, (x,), dtype, dtype), "Pow", out)
-    return give(mapped(_POW, (x, y), dtype, dtype), "Pow", out)
+            return give(mapped(build, (x,), dtype, dtype), "Pow", (input, exponent), out)
+    return give(mapped(_POW, (x, y), dtype, dtype), "Pow", (input, exponent), out)
 
 
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent`` in float64."""
     x, y, _ = pair(input, exponent, "float_power")
-    return give(mapped(_POW, (x, y), float64, float64), "Pow", out)
+    return give(mapped(_POW, (x, y), float64, float64), "Pow", (input, exponent), out)
 
 
 def _same(name: str, title: str, doc: str, kinds: str = "buif") -> Binary:
@@ -219,7 +219,7 @@ def _same(name: str, title: str, doc: str, kinds: str = "buif") -> Binary:
         x, y, dtype = pair(input, other, function.__name__)
         if dtype.kind not in kinds:
             raise DTypeError(f"\"{function.__name__}\" not implemented for '{torch_name(dtype)}'")
-        return give(mapped(build, (x, y), dtype, dtype), title, out)
+        return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
 
     function.__doc__ = doc
     function.__name__ = function.__qualname__ = name
@@ -234,7 +234,7 @@ def _floating(name: str, title: str, doc: str, build: Build | None = None) -> Bi
         x, y, dtype = pair(input, other, name)
         if dtype.kind != "f":
             dtype = default_dtype()
-        return give(mapped(rule, (x, y), dtype, dtype), title, out)
+        return give(mapped(rule, (x, y), dtype, dtype), title, (input, other), out)
 
     function.__doc__ = doc
     function.__name__ = function.__qualname__ = name
@@ -247,7 +247,7 @@ def _comparison(name: str, doc: str) -> Binary:
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         x, y, dtype = pair(input, other, name)
-        return give(mapped(build, (x, y), dtype, None), name, out)
+        return give(mapped(build, (x, y), dtype, None), name, (input, other), out)
 
     function.__doc__ = doc
     function.__name__ = function.__qualname__ = name
@@ -260,7 +260,7 @@ def _logical(name: str, doc: str) -> Binary:
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         x, y, _ = pair(input, other, name)
-        return give(mapped(build, (x, y), bool_, None), name, out)
+        return give(mapped(build, (x, y), bool_, None), name, (input, other), out)
 
     function.__doc__ = doc
     function.__name__ = function.__qualname__ = name
@@ -327,7 +327,7 @@ def _add_scaled(
         )
     broadcast_all([tuple(p.shape) for p in operands])
     nodes = (*(p.node for p in operands), operand_node(value, dtype))
-    return give(mapped(build, nodes, dtype, dtype), title, out)
+    return give(mapped(build, nodes, dtype, dtype), title, parts, out)
 
 
 def addcmul(
@@ -359,7 +359,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
         raise DTypeError(f"expected dtype {x.dtype} for `end` but got dtype {y.dtype}")
     broadcast_all([tuple(t.shape) for t in (x, y, weight) if isinstance(t, Tensor)])
     nodes = (x.node, y.node, operand_node(weight, x.dtype))
-    return give(mapped(_lerp, nodes, x.dtype, x.dtype), "Lerp", out)
+    return give(mapped(_lerp, nodes, x.dtype, x.dtype), "Lerp", (input, end, weight), out)
 
 
 def result_type(tensor1: Any, tensor2: Any) -> DType:
@@ -377,4 +377,4 @@ def cast_to(input: Tensor, dtype: Any) -> Tensor:
     wanted = as_dtype(dtype)
     if input.dtype is wanted:
         return input
-    return give(ops.cast(input.node, wanted), "ToCopy", None)
+    return give(ops.cast(input.node, wanted), "ToCopy", (input,))

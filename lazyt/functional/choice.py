@@ -65,7 +65,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     tensors = [condition, *(v for v in values if isinstance(v, Tensor))]
     broadcast_all([tuple(t.shape) for t in tensors])
     a, b = (v.node if isinstance(v, Tensor) else constant_of(v, dtype) for v in values)
-    return give(choose(test, a, b, dtype), "Where", None)
+    return give(choose(test, a, b, dtype), "Where", (condition, *values))
 
 
 def clamp(
@@ -82,7 +82,7 @@ def clamp(
     build = _MAXIMUM if max is None else _MINIMUM if min is None else _clamp_both
     if not any(isinstance(b, Tensor) for b in bounds):
         build = _CLAMPS[build]
-    return give(mapped(build, nodes, dtype, dtype), "Clamp", out)
+    return give(mapped(build, nodes, dtype, dtype), "Clamp", (input, *bounds), out)
 
 
 def _clamp_both(x: Expr, low: Expr, high: Expr) -> Expr:
@@ -132,7 +132,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     else:
         filler = constant_of(value, dtype)
     broadcast_all([tuple(input.shape), tuple(mask.shape)])
-    return give(choose(mask.node, filler, input.node, dtype), "MaskedFill", None)
+    return give(choose(mask.node, filler, input.node, dtype), "MaskedFill", (input, mask, value))
 
 
 def _replace(x: Expr, nan: Expr, high: Expr, low: Expr) -> Expr:
@@ -162,7 +162,7 @@ def nan_to_num(
     node = require_tensor(input, "nan_to_num").node
     dtype = node.dtype
     if dtype.kind != "f":
-        return give(ops.cast(node, dtype), "NanToNum", out)
+        return give(ops.cast(node, dtype), "NanToNum", (input,), out)
     top = _LARGEST[dtype.name]
     wanted = (
         0.0 if nan is None else nan,
@@ -170,7 +170,7 @@ def nan_to_num(
         -top if neginf is None else neginf,
     )
     values = tuple(constant_of(v, dtype.compute) for v in wanted)
-    return give(mapped(_replace, (node, *values), dtype, dtype), "NanToNum", out)
+    return give(mapped(_replace, (node, *values), dtype, dtype), "NanToNum", (input,), out)
 
 
 def _close(a: Expr, b: Expr, rtol: Expr, atol: Expr, equal_nan: Expr) -> Expr:
@@ -192,7 +192,7 @@ def isclose(
     dtype = input.dtype if input.dtype.kind == "f" else default_dtype()
     settings = (constant_of(v, dtype.compute) for v in (rtol, atol, float(equal_nan)))
     nodes = (input.node, other.node, *settings)
-    return give(mapped(_close, nodes, dtype, None), "isclose", None)
+    return give(mapped(_close, nodes, dtype, None), "isclose", ())
 
 
 def allclose(
@@ -201,7 +201,7 @@ def allclose(
     """Whether ``isclose`` holds everywhere; looks at the values."""
     close = isclose(input, other, rtol, atol, equal_nan).node
     node = ops.reduce_("all", close, tuple(range(len(close.shape))))
-    return bool(give(node, "all", None).item())
+    return bool(give(node, "all", ()).item())
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
@@ -211,7 +211,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     dtype = promote_operands([(t.dtype, 1) for t in (input, other)], [])
     node = mapped(_EQUAL, (input.node, other.node), dtype, None)
     node = ops.reduce_("all", node, tuple(range(len(node.shape))))
-    return bool(give(node, "all", None).item())
+    return bool(give(node, "all", ()).item())
 
 
 _EQUAL = scalar_build("eq")

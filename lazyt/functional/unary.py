@@ -31,7 +31,7 @@ def floating(name: str, title: str, doc: str, build: Build | None = None) -> Una
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         node = require_tensor(input, name).node
         dtype = node.dtype if node.dtype.kind == "f" else default_dtype()
-        return give(mapped(rule, (node,), dtype, dtype), title, out)
+        return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
 
     return _named(function, name, doc)
 
@@ -46,8 +46,8 @@ def _keeping(name: str, title: str, doc: str, whole: bool, booleans: bool = Fals
         if dtype is bool_ and not booleans:
             raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'")
         if dtype.kind != "f" and (whole or dtype is bool_):
-            return give(ops.cast(node, dtype), title, out)
-        return give(mapped(rule, (node,), dtype, dtype), title, out)
+            return give(ops.cast(node, dtype), title, (input,), out)
+        return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
 
     return _named(function, name, doc)
 
@@ -59,7 +59,7 @@ def _testing(name: str, doc: str, build: Build | None = None) -> Unary:
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         node = require_tensor(input, name).node
         dtype = node.dtype if node.dtype.kind == "f" else default_dtype()
-        return give(mapped(rule, (node,), dtype, None), name, out)
+        return give(mapped(rule, (node,), dtype, None), name, (input,), out)
 
     return _named(function, name, doc)
 
@@ -151,7 +151,7 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
             "invert a mask, use the `~` or `logical_not()` operator instead."
         )
-    return give(mapped(_NEG, (node,), node.dtype, node.dtype), "Neg", out)
+    return give(mapped(_NEG, (node,), node.dtype, node.dtype), "Neg", (input,), out)
 
 
 def positive(input: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ def positive(input: Tensor) -> Tensor:
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Where ``input`` is false (zero)."""
     node = require_tensor(input, "logical_not").node
-    return give(mapped(_NOT, (node,), bool_, None), "logical_not", out)
+    return give(mapped(_NOT, (node,), bool_, None), "logical_not", (input,), out)
 
 
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -174,7 +174,7 @@ def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     if dtype.kind == "f":
         raise DTypeError(f"\"bitwise_not_cpu\" not implemented for '{torch_name(dtype)}'")
     build = _NOT if dtype is bool_ else _INVERT
-    return give(mapped(build, (node,), dtype, dtype), "bitwise_not", out)
+    return give(mapped(build, (node,), dtype, dtype), "bitwise_not", (input,), out)
 
 
 def invert(input: Tensor) -> Tensor:
@@ -199,12 +199,12 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     node = require_tensor(input, "round").node
     dtype: DType = node.dtype
     if dtype.kind != "f":
-        return give(ops.cast(node, dtype), "Round", out)
+        return give(ops.cast(node, dtype), "Round", (input,), out)
     if not decimals:
-        return give(mapped(_ROUND, (node,), dtype, dtype), "Round", out)
+        return give(mapped(_ROUND, (node,), dtype, dtype), "Round", (input,), out)
     scale = constant_of(math.pow(10.0, math.fabs(decimals)), dtype.compute)
     build = _round_to if decimals > 0 else _round_from
-    return give(mapped(build, (node, scale), dtype, dtype), "Round", out)
+    return give(mapped(build, (node, scale), dtype, dtype), "Round", (input,), out)
 
 
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -215,7 +215,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
         input = clamp(input, eps, 1 - eps)
     node = require_tensor(input, "logit").node
     dtype = node.dtype if node.dtype.kind == "f" else default_dtype()
-    return give(mapped(_logit, (node,), dtype, dtype), "Logit", out)
+    return give(mapped(_logit, (node,), dtype, dtype), "Logit", (input,), out)
 
 
 def is_nonzero(input: Tensor) -> bool:

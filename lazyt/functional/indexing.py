@@ -1,0 +1,248 @@
+"""``x[...]`` and ``x[...] = value``: views, picked elements, masks, and index_put."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+from lazyt import ops
+from lazyt.errors import BoundsError, DTypeError, ShapeError
+from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.choice import choose
+from lazyt.functional.index_plan import IndexPlan, plan_index
+from lazyt.functional.masks import true_positions
+from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
+from lazyt.functional.picking import checked_index
+from lazyt.functional.results import give, overwrite, view_of_plan
+from lazyt.ir.dtypes import bool_, int64, uint8
+from lazyt.ir.graph import Node, Shape, broadcast_shapes
+from lazyt.tensor import Tensor
+
+_ADD, _MUL = scalar_build("add"), scalar_build("mul")
+
+
+class Selection(NamedTuple):
+    """Index tensors folded into one.
+
+    Attributes:
+        order: the permutation that brings the indexed dimensions together.
+        axis: where they are then.
+        span: how many they are.
+        places: int64 positions in the indexed dimensions, flattened.
+    """
+
+    order: tuple[int, ...]
+    axis: int
+    span: int
+    places: Node
+
+
+def getitem(input: Tensor, index: Any) -> Tensor:
+    """``input[index]``: a view for numbers, slices, None and ``...``; else a copy.
+
+    Raises BoundsError (an IndexError) in PyTorch's words. Masks and number tensors are looked at.
+    """
+    plan = plan_index(tuple(input.shape), index)
+    view = view_of_plan(input, plan)
+    if not plan.picks:
+        return view
+    node = view.node
+    chosen = _select(node.shape, plan.picks)
+    return give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", (input,))
+
+
+def setitem(input: Tensor, index: Any, value: Any) -> None:
+    """``input[index] = value``: writes in place, converting to the tensor's dtype.
+
+    Raises BoundsError for bad indices, ShapeError for a value that does not fit.
+    """
+    plan = plan_index(tuple(input.shape), index)
+    view = view_of_plan(input, plan)
+    source = value if isinstance(value, Tensor) else None
+    if source is None:
+        number = as_number(value)
+        if number is None:
+            from lazyt.functional.creation import tensor
+
+            source = tensor(value)
+        else:
+            filler = constant_of(number, view.dtype)
+    new = source.node if source is not None else filler
+    if not plan.picks:
+        result = _fitted(ops.cast(new, view.dtype), tuple(view.shape))
+    else:
+        result = _put(view.node, plan, new)
+    overwrite(view, result, "CopySlices", (input,) if source is None else (input, source))
+
+
+def _fitted(value: Node, shape: Shape) -> Node:
+    """``value`` expanded to ``shape``; leading ones are dropped as PyTorch drops them."""
+    lead = len(value.shape) - len(shape)
+    if lead > 0 and all(n == 1 for n in value.shape[:lead]):
+        value = ops.reshape(value, value.shape[lead:])
+    lead = len(shape) - len(value.shape)
+    for axis in range(len(shape) - 1, -1, -1):
+        have = value.shape[axis - lead] if axis >= lead >= 0 else 1
+        if have not in (1, shape[axis]):
+            raise ShapeError(
+                f"The expanded size of the tensor ({shape[axis]}) must match the existing size "
+                f"({have}) at non-singleton dimension {axis}.  Target sizes: {list(shape)}.  "
+                f"Tensor sizes: {list(value.shape)}"
+            )
+    if lead < 0:
+        raise ShapeError(
+            f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to "
+            f"the number of dimensions in the tensor ({len(value.shape)})"
+        )
+    return expand_to(value, shape)
+
+
+def _out_of_bounds(axis: int, extent: int) -> Callable[[int], Exception]:
+    def complain(bad: int) -> Exception:
+        return BoundsError(f"index {bad} is out of bounds for dimension {axis} with size {extent}")
+
+    return complain
+
+
+def _check_mask(mask: Shape, shape: Shape, axis: int) -> None:
+    for i, extent in enumerate(mask):
+        if shape[axis + i] != extent:
+            raise BoundsError(
+                f"The shape of the mask {list(mask)} at index {i} does not match the shape of "
+                f"the indexed tensor {list(shape)} at index {axis + i}"
+            )
+
+
+def _select(shape: Shape, picks: list[tuple[int, Tensor]]) -> Selection:
+    """All picks as one index over the dimensions that they cover."""
+    dims: list[int] = []
+    parts: list[tuple[Node, int]] = []
+    for axis, item in picks:
+        if item.dtype in (bool_, uint8):
+            mask = tuple(item.shape)
+            _check_mask(mask, shape, axis)
+            dims.extend(range(axis, axis + len(mask)))
+            parts.append((true_positions(ops.cast(item.node, bool_)), prod(mask)))
+        else:
+            extent = shape[axis]
+            dims.append(axis)
+            parts.append((checked_index(item, extent, _out_of_bounds(axis, extent)), extent))
+    places = _combine(parts)
+    together = dims == [*range(dims[0], dims[0] + len(dims))]
+    rest = [d for d in range(len(shape)) if d not in dims]
+    order = tuple(range(len(shape))) if together else (*dims, *rest)
+    return Selection(order, dims[0] if together else 0, len(dims), places)
+
+
+def _combine(parts: list[tuple[Node, int]]) -> Node:
+    """Positions in several dimensions as positions in their product."""
+    if len({n.shape for n, _ in parts}) > 1:
+        _check_broadcast([n.shape for n, _ in parts])
+    places = parts[0][0]
+    for node, extent in parts[1:]:
+        scaled = mapped(_MUL, (places, ops.constant(extent, int64)), int64, None)
+        places = mapped(_ADD, (scaled, node), int64, None)
+    return places
+
+
+def _check_broadcast(shapes: list[Shape]) -> None:
+    from lazyt.errors import InternalError
+
+    try:
+        broadcast_shapes(*shapes)
+    except InternalError:
+        text = ", ".join(str(list(s)) for s in shapes)
+        raise BoundsError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {text}"
+        ) from None
+
+
+def _merged(node: Node, chosen: Selection) -> Node:
+    """``node`` with the indexed dimensions brought together and flattened."""
+    if chosen.order != tuple(range(len(node.shape))):
+        node = ops.permute(node, chosen.order)
+    if chosen.span == 1:
+        return node
+    shape, end = node.shape, chosen.axis + chosen.span
+    return ops.reshape(
+        node, (*shape[: chosen.axis], prod(shape[chosen.axis : end]), *shape[end:])
+    )
+
+
+def _put(base: Node, plan: IndexPlan, value: Node, kind: str = "set") -> Node:
+    """``base`` with ``value`` written (or added) where the picks say."""
+    value = ops.cast(value, base.dtype)
+    axis, item = plan.picks[0]
+    if kind == "set" and len(plan.picks) == 1 and item.dtype in (bool_, uint8):
+        _check_mask(tuple(item.shape), base.shape, axis)
+        spread = _masked_value(base.shape, axis, len(item.shape), value)
+        if spread is not None:
+            tail = (1,) * (len(base.shape) - axis - len(item.shape))
+            mask = ops.reshape(ops.cast(item.node, bool_), (*item.shape, *tail))
+            return choose(mask, spread, base, base.dtype)
+    chosen = _select(base.shape, plan.picks)
+    merged = _merged(base, chosen)
+    lead, tail = merged.shape[: chosen.axis], merged.shape[chosen.axis + 1 :]
+    result = (*lead, *chosen.places.shape, *tail)
+    updates = _broadcast_value(value, result)
+    if not updates.size:
+        return base
+    written = ops.scatter(merged, chosen.places, updates, chosen.axis, kind)
+    moved = ops.reshape(written, tuple(base.shape[d] for d in chosen.order))
+    back = tuple(sorted(range(len(chosen.order)), key=chosen.order.__getitem__))
+    return moved if back == tuple(range(len(back))) else ops.permute(moved, back)
+
+
+def _masked_value(shape: Shape, axis: int, rank: int, value: Node) -> Node | None:
+    """``value`` shaped to meet a mask of ``rank`` dimensions, None when it varies along them."""
+    tail = len(shape) - axis - rank
+    lead = len(value.shape) - tail - 1
+    if lead < 0:
+        fits = broadcasts_to(value.shape, shape[axis + rank :])
+        return value if fits else None
+    rest = (*value.shape[:lead], *value.shape[lead + 1 :])
+    if value.shape[lead] != 1 or not broadcasts_to(rest, (*shape[:axis], *shape[axis + rank :])):
+        return None
+    return ops.reshape(value, (*value.shape[:lead], *(1,) * rank, *value.shape[lead + 1 :]))
+
+
+def broadcasts_to(shape: Shape, target: Shape) -> bool:
+    """Whether ``shape`` expands to ``target``."""
+    if len(shape) > len(shape):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))
+
+
+def _broadcast_value(value: Node, result: Shape) -> Node:
+    while len(value.shape) > len(result) and value.shape[0] == 1:
+        value = ops.reshape(value, value.shape[1:])
+    if not broadcasts_to(value.shape, result):
+        raise ShapeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
+            f"indexing result of shape {list(result)}"
+        )
+    return expand_to(value, result)
+
+
+def index_put(
+    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """A copy of ``input`` with ``values`` at ``indices``, added up when ``accumulate``."""
+    if values.dtype is not input.dtype:
+        raise DTypeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{input.dtype} for the destination and {values.dtype} for the source."
+        )
+    plan = plan_index(tuple(input.shape), tuple(indices))
+    kind = "add" if accumulate else "set"
+    return give(_put(input.node, plan, values.node, kind), "IndexPut", (input, values))
+
+
+def index_put_(
+    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """``index_put`` in place."""
+    result = index_put(input, indices, values, accumulate)
+    overwrite(input, result.node, "IndexPut", (input, values))
+    return input

@@ -1,0 +1,125 @@
+"""Functions of bool masks whose result size depends on the values."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import DTypeError
+from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.choice import choose
+from lazyt.functional.operands import broadcast_pair, expand_to, mapped
+from lazyt.functional.results import give
+from lazyt.ir.dtypes import bool_, int64
+from lazyt.ir.graph import Node
+from lazyt.tensor import Tensor
+
+_SUB, _FLOORDIV, _MOD = (scalar_build(n) for n in ("sub", "floordiv", "mod"))
+_counts: weakref.WeakKeyDictionary[Node, int] = weakref.WeakKeyDictionary()
+
+
+def count_true(mask: Node) -> int:
+    """How many elements of a bool node are true; looks at the values."""
+    found = _counts.get(mask)
+    if found is None:
+        total = ops.reduce_("sum", ops.cast(mask, int64), tuple(range(len(mask.shape))))
+        found = _counts[mask] = int(give(total, "sum", ()).item())
+    return found
+
+
+def true_positions(mask: Node) -> Node:
+    """The row-major positions of true elements as an int64 vector; looks at the values.
+
+    Every true element's place in the result is the running count before it; false elements are
+    written to one place past the end, which is cut off.
+    """
+    count = count_true(mask)
+    flat = ops.reshape(mask, (mask.size,))
+    running = ops.scan("sum", ops.cast(flat, int64), 0)
+    slot = mapped(_SUB, (running, ops.constant(1, int64)), int64, None)
+    slot = choose(flat, slot, ops.constant(count, int64), int64)
+    base = expand_to(ops.constant(0, int64), (count + 1,))
+    written = ops.scatter(base, slot, ops.iota(mask.size), 0, "set")
+    return ops.slice_(written, (0,), (count,), (1,))
+
+
+def coordinates(mask: Node) -> list[Node]:
+    """One int64 vector per dimension: where the true elements are."""
+    places = true_positions(mask)
+    parts: list[Node] = []
+    for extent in reversed(mask.shape[1:]):
+        size = ops.constant(extent, int64)
+        parts.append(mapped(_MOD, (places, size), int64, None))
+        places = mapped(_FLOORDIV, (places, size), int64, None)
+    parts.append(places)
+    parts.reverse()
+    return parts
+
+
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """Where elements are not zero: a (count, rank) tensor, or one vector per dimension.
+
+    Looks at the values, because the size of the result depends on them.
+    """
+    mask = ops.cast(input.node, bool_)
+    if as_tuple:
+        mask = mask if mask.shape else ops.reshape(mask, (1,))
+        return tuple(give(part, "nonzero", ()) for part in coordinates(mask))
+    if not mask.shape:
+        empty = expand_to(ops.constant(0, int64), (count_true(mask), 0))
+        return give(empty, "nonzero", (), out)
+    columns = [ops.reshape(part, (part.shape[0], 1)) for part in coordinates(mask)]
+    return give(ops.concat(columns, 1), "nonzero", (), out)
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """``nonzero`` as a (count, rank) tensor."""
+    found: Tensor = nonzero(input)
+    return found
+
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where ``mask`` holds, as a vector; both broadcast. Looks at the mask."""
+    if mask.dtype is not bool_:
+        raise DTypeError("masked_select: expected BoolTensor for mask")
+    shape = broadcast_pair(tuple(input.shape), tuple(mask.shape))
+    node = expand_to(input.node, shape)
+    places = true_positions(expand_to(mask.node, shape))
+    picked = ops.gather(ops.reshape(node, (node.size,)), places, 0)
+    return give(picked, "MaskedSelect", (input,), out)
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``input`` with the elements where ``mask`` holds replaced by those of ``source`` in order."""
+    shape = broadcast_pair(tuple(input.shape), tuple(mask.shape))
+    test = ops.reshape(expand_to(mask.node, shape), (_size(shape),))
+    running = ops.scan("sum", ops.cast(test, int64), 0)
+    place = mapped(_SUB, (running, ops.constant(1, int64)), int64, None)
+    values = ops.gather(ops.reshape(source.node, (source.node.size,)), place, 0)
+    base = ops.reshape(expand_to(input.node, shape), (_size(shape),))
+    result = choose(test, values, base, input.dtype)
+    return give(ops.reshape(result, shape), "MaskedScatter", (input, source))
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    total = 1
+    for extent in shape:
+        total *= extent
+    return total
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each whole number occurs, or the sum of its weights; looks at the values."""
+    from lazyt.functional.picking import value_range
+    from lazyt.functional.promotion import default_dtype
+
+    node = ops.cast(input.node, int64)
+    size = max(minlength, value_range(node)[1] + 1 if node.size else 0)
+    dtype = int64 if weights is None else weights.dtype
+    if dtype.kind != "f":
+        dtype = int64 if weights is None else default_dtype()
+    one = ops.constant(1, dtype) if weights is None else ops.cast(weights.node, dtype)
+    base = expand_to(ops.constant(0, dtype), (size,))
+    counted = ops.scatter(base, node, expand_to(one, node.shape), 0, "add")
+    return give(counted, "bincount", ())

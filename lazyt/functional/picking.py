@@ -1,0 +1,298 @@
+"""Reading and writing elements by index tensors: gather, scatter and their relatives.
+
+Index tensors are checked when the function is called: an index out of range raises at the line
+that makes the mistake, which computes the index tensor when it is still pending.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
+from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.choice import choose
+from lazyt.functional.operands import broadcast_pair, constant_of, expand_to, mapped, normalize_dim
+from lazyt.functional.promotion import torch_name
+from lazyt.functional.results import give, known_values
+from lazyt.ir.dtypes import int32, int64
+from lazyt.ir.graph import Node, Shape
+from lazyt.tensor import Tensor
+
+_ADD, _MUL = scalar_build("add"), scalar_build("mul")
+
+# The smallest and largest value of index nodes that were looked at; values never change.
+_ranges: weakref.WeakKeyDictionary[Node, tuple[int, int]] = weakref.WeakKeyDictionary()
+_LAYOUT_OPS = ("reshape", "permute", "expand", "cast", "slice", "flip", "detach")
+
+
+def value_range(node: Node) -> tuple[int, int]:
+    """The smallest and largest value of a non-empty integer node; looks at pending values."""
+    source = node
+    while source.op.name in _LAYOUT_OPS and source.data is None:
+        source = source.inputs[0]
+    if source.op.name == "iota":
+        return 0, source.shape[0] - 1
+    found = _ranges.get(node)
+    if found is None:
+        values = known_values(node)
+        found = _ranges[node] = (int(values.min()), int(values.max()))
+    return found
+
+
+def checked_index(index: Tensor, extent: int, complain: Callable[[int], Exception]) -> Node:
+    """The index as non-negative int64 values; ``complain(bad)`` makes the error for a bad one."""
+    node = index.node
+    if node.size:
+        low, high = value_range(node)
+        if low < -extent or high >= extent:
+            raise complain(low if low < -extent else high)
+        if low < 0:
+            return wrapped(ops.cast(node, int64), extent)
+    return ops.cast(node, int64)
+
+
+def wrapped(node: Node, extent: int) -> Node:
+    """Negative indices counted from the end."""
+    zero = ops.constant(0, int64)
+    negative = ops.apply("lt", node, zero)
+    moved = mapped(_ADD, (node, ops.constant(extent, int64)), int64, None)
+    return choose(negative, moved, node, int64)
+
+
+def plain_index(index: Tensor, extent: int, dim: int, function: str) -> Node:
+    """The index of functions that take no negative values; raises as PyTorch does."""
+    if index.dtype not in (int32, int64):
+        raise DTypeError(f"{function}(): Expected dtype int32/int64 for index")
+    node = index.node
+    if node.size:
+        low, high = value_range(node)
+        bad = low if low < 0 else high
+        if bad < 0 or bad >= extent:
+            raise BoundsError(
+                f"index {bad} is out of bounds for dimension {dim} with size {extent}"
+            )
+    return ops.cast(node, int64)
+
+
+def _positions(index: Node, shape: Shape, axis: int) -> Node:
+    """Where in the flattened tensor the elements are that ``index`` names along ``axis``."""
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * shape[i + 1]
+    total = index
+    if strides[axis] != 1:
+        total = mapped(_MUL, (index, ops.constant(strides[axis], int64)), int64, None)
+    for i, extent in enumerate(index.shape):
+        if i == axis or extent == 1:
+            continue
+        ramp = ops.iota(extent)
+        if strides[i] != 1:
+            ramp = mapped(_MUL, (ramp, ops.constant(strides[i], int64)), int64, None)
+        place = tuple(extent if j == i else 1 for j in range(len(shape)))
+        total = mapped(_ADD, (total, ops.reshape(ramp, place)), int64, None)
+    return total
+
+
+def gather_node(node: Node, index: Node, axis: int) -> Node:
+    """``torch.gather`` on nodes; the index holds checked, non-negative int64 values."""
+    if len(node.shape) == 1:
+        return ops.gather(node, index, 0)
+    flat = ops.reshape(node, (node.size,))
+    return ops.gather(flat, _positions(index, node.shape, axis), 0)
+
+
+def _check_sizes(input: Tensor, index: Tensor, axis: int) -> None:
+    """Every size of the index but that along ``axis`` fits within the tensor's."""
+    if max(len(index.shape), 1) != max(len(input.shape), 1):
+        raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
+    for i, (n, limit) in enumerate(zip(index.shape, input.shape)):
+        if i != axis and n > limit:
+            raise ShapeError(
+                f"Size does not match at dimension {i} expected index {list(index.shape)} to be "
+                f"no larger than self {list(input.shape)} apart from dimension {axis}"
+            )
+
+
+def gather(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on.
+
+    Raises ShapeError for sizes that do not fit, BoundsError for an index out of range.
+    """
+    axis = normalize_dim(dim, len(input.shape))
+    _check_sizes(input, index, axis)
+    if not input.shape:
+        plain_index(index, 1, axis, "gather")
+        return give(expand_to(input.node, tuple(index.shape)), "Gather", (input,), out)
+    places = plain_index(index, input.shape[axis], axis, "gather")
+    return give(gather_node(input.node, places, axis), "Gather", (input,), out)
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """``gather`` with broadcasting, of the flattened tensor without ``dim``."""
+    if dim is None:
+        flat = ops.reshape(input.node, (input.node.size,))
+        index = ops.reshape(indices.node, (indices.node.size,))
+        return gather(give(flat, "View", (input,)), 0, give(index, "View", (indices,)))
+    axis = normalize_dim(dim, len(input.shape))
+    left = tuple(1 if i == axis else n for i, n in enumerate(input.shape))
+    right = tuple(1 if i == axis else n for i, n in enumerate(indices.shape))
+    common = broadcast_pair(left, right)
+    shape = (*common[:axis], input.shape[axis], *common[axis + 1 :])
+    places = (*common[:axis], indices.shape[axis], *common[axis + 1 :])
+    source = give(expand_to(input.node, shape), "Expand", (input,))
+    return gather(source, axis, give(expand_to(indices.node, places), "Expand", (indices,)))
+
+
+def index_select(
+    input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None
+) -> Tensor:
+    """The slices of ``input`` along ``dim`` that the vector ``index`` names."""
+    if len(index.shape) > 1:
+        raise BoundsError("index_select(): Index is supposed to be a vector")
+    axis = normalize_dim(dim, len(input.shape))
+    if not input.shape:
+        return give(input.node, "IndexSelect", (input,), out)
+    places = _vector_index(index, input.shape[axis])
+    return give(ops.gather(input.node, places, axis), "IndexSelect", (input,), out)
+
+
+def _vector_index(index: Tensor, extent: int) -> Node:
+    if index.dtype.kind != "i":
+        raise DTypeError("index_select(): Expected dtype int32 or int64 for index")
+    node = index.node
+    if node.size:
+        low, high = value_range(node)
+        if low < 0 or high >= extent:
+            raise BoundsError("index out of range in self")
+    node = ops.cast(node, int64)
+    return node if node.shape else ops.reshape(node, (1,))
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements of the flattened tensor at ``index``, in its shape."""
+    if index.dtype is not int64:
+        raise DTypeError(
+            f"take(): Expected a long tensor for index, but got {torch_name(index.dtype)}"
+        )
+    size = input.node.size
+
+    def complain(bad: int) -> Exception:
+        return BoundsError(
+            f"out of range: tried to access index {bad} on a tensor of {size} elements."
+        )
+
+    places = checked_index(index, size, complain)
+    flat = ops.reshape(input.node, (size,))
+    return give(ops.gather(flat, places, 0), "Take", (input,))
+
+
+_REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul"}
+_REDUCTIONS.update(amax="max", amin="min")
+
+
+def _scatter(input: Tensor, dim: int, index: Tensor, src: Any, kind: str) -> Node:
+    axis = normalize_dim(dim, len(input.shape))
+    base = input.node
+    _check_sizes(input, index, axis)
+    places = plain_index(index, (*base.shape, 1)[axis], axis, "scatter")
+    if isinstance(src, Tensor):
+        if src.dtype is not input.dtype:
+            raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
+        updates = src.node
+        if len(updates.shape) != len(places.shape) or any(
+            n > m for n, m in zip(places.shape, updates.shape)
+        ):
+            raise ShapeError(
+                f"Expected index {list(places.shape)} to be no larger than src "
+                f"{list(updates.shape)}"
+            )
+        if updates.shape != places.shape:
+            rank = len(places.shape)
+            updates = ops.slice_(updates, (0,) * rank, places.shape, (1,) * rank)
+    else:
+        updates = expand_to(constant_of(src, input.dtype), places.shape)
+    if not places.size:
+        return base
+    flat = ops.reshape(base, (base.size,))
+    at = ops.reshape(_positions(places, base.shape, axis), (places.size,))
+    written = ops.scatter(flat, at, ops.reshape(updates, (places.size,)), 0, kind)
+    return ops.reshape(written, base.shape)
+
+
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
+    reduce: str | None = None,
+) -> Tensor:  # fmt: skip
+    """A copy of ``input`` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on."""
+    kind = "set"
+    if reduce is not None:
+        if reduce not in ("add", "multiply"):
+            raise LazytError("reduce argument must be either add or multiply.")
+        kind = _REDUCTIONS[reduce]
+    given = src if src is not None else value
+    return give(_scatter(input, dim, index, given, kind), "Scatter", (input, given))
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``scatter`` that adds to what is there; duplicates add up."""
+    return give(_scatter(input, dim, index, src, "add"), "ScatterAdd", (input, src))
+
+
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """``scatter`` that combines by ``sum``, ``prod``, ``amax`` or ``amin``."""
+    kind = _REDUCTIONS.get(reduce)
+    if kind is None or not include_self:
+        raise LazytError(
+            f"scatter_reduce(): reduce={reduce!r} with include_self={include_self} is not "
+            "supported; use sum, prod, amax or amin with include_self=True."
+        )
+    return give(_scatter(input, dim, index, src, kind), "ScatterReduce", (input, src))
+
+
+def _along(input: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> Node:
+    """Whole slices of ``input`` along ``dim`` written at ``index``."""
+    axis = normalize_dim(dim, len(input.shape))
+    base = input.node
+    if len(index.shape) > 1:
+        raise BoundsError("index is supposed to be a vector")
+    extent = base.shape[axis]
+
+    def complain(bad: int) -> Exception:
+        return BoundsError(f"index {bad} is out of bounds for dimension {axis} with size {extent}")
+
+    places = checked_index(index, extent, complain)
+    places = places if places.shape else ops.reshape(places, (1,))
+    shape = (*base.shape[:axis], places.shape[0], *base.shape[axis + 1 :])
+    if isinstance(source, Tensor) and source.shape:
+        if tuple(source.shape) != shape:
+            raise ShapeError(
+                f"source tensor shape must match self tensor shape, excluding the specified "
+                f"dimension. Got self.shape = {list(base.shape)} source.shape = "
+                f"{list(source.shape)}"
+            )
+    value = source.node if isinstance(source, Tensor) else constant_of(source, base.dtype)
+    updates = expand_to(ops.cast(value, base.dtype), shape)
+    return ops.scatter(base, places, updates, axis, kind)
+
+
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1
+) -> Tensor:
+    """A copy of ``input`` with slices of ``alpha * source`` added at ``index``."""
+    scaled = source if alpha == 1 else source * alpha
+    return give(_along(input, dim, index, scaled, "add"), "IndexAdd", (input, source))
+
+
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """A copy of ``input`` with the slices at ``index`` replaced by ``source``."""
+    return give(_along(input, dim, index, source, "set"), "IndexCopy", (input, source))
+
+
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """A copy of ``input`` with the slices at ``index`` filled with a number."""
+    return give(_along(input, dim, index, value, "set"), "IndexFill", (input,))
