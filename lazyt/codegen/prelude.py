@@ -1,0 +1,134 @@
+"""The functions generated kernels call: C sections from ``prelude/*.h``, with what they depend on.
+
+A section starts with a marker line and reaches to the next one::
+
+    //@ name [types] -> [types] ulp=number
+
+``name`` may hold ``@S``, then there is one section for each type in the first brackets, and ``@D``,
+one for each (other) type in the second. The lists name types by suffix or by group (see
+``_GROUPS``). In the text ``@S`` and ``@D`` stand for the suffixes, ``@N`` for ``@S`` in capitals, ``@U`` for the
+unsigned type of its width, ``@W`` for that of at least 32 bits, ``@B`` for the position of its top
+bit, ``@{a|b}`` for a in float32 and b in float64. ``ulp`` is the largest error in units in the last
+place. A section depends on the sections whose names its text uses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+from lazyt.errors import InternalError
+
+ULP: dict[str, float]
+"""The largest error of each function with a stated bound, in units in the last place."""
+
+_FOLDER = Path(__file__).with_suffix("")
+_MARKER = re.compile(
+    r"^//@ (\S+)(?: \[([^\]]*)\])?(?: -> \[([^\]]*)\])?(?: ulp=(\S+))?\n", re.MULTILINE
+)
+_CHOICE = re.compile(r"@\{([^|}]*)\|([^}]*)\}")
+_NAME = re.compile(r"\blz_\w+")
+_GROUPS = {
+    "floats": ("f32", "f64"),
+    "signed": ("i8", "i16", "i32", "i64"),
+    "unsigned": ("u8", "u16", "u32", "u64"),
+    "ints": ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"),
+}
+
+
+class _Section(NamedTuple):
+    template: str
+    source: str
+    target: str
+    ulp: float | None
+
+
+def sections_for(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The C text of the functions called ``names`` and of all they depend on.
+
+    Returns (name, text) pairs, "base" first, every section after those it depends on; the order
+    does not depend on the order of ``names``. Raises InternalError for an unknown name.
+    """
+    found: dict[str, str] = {"base": _text("base")}
+    for name in sorted(names):
+        if name not in _sections():
+            raise InternalError("prelude", f"no function is called {name}")
+        _add(name, found)
+    return tuple(found.items())
+
+
+def function_names() -> tuple[str, ...]:
+    """The names of all sections, in the order of the files."""
+    return tuple(_sections())
+
+
+def __getattr__(name: str) -> dict[str, float]:
+    # The table needs every file read, which an import must not pay for.
+    if name != "ULP":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return {key: section.ulp for key, section in _sections().items() if section.ulp is not None}
+
+
+def _add(name: str, found: dict[str, str]) -> None:
+    if name in found:
+        return
+    for dependency in _dependencies(name):
+        _add(dependency, found)
+    found[name] = _text(name)
+
+
+@cache
+def _dependencies(name: str) -> tuple[str, ...]:
+    used = dict.fromkeys(_NAME.findall(_text(name)))
+    return tuple(other for other in used if other != name and other in _sections())
+
+
+@cache
+def _sections() -> dict[str, _Section]:
+    table: dict[str, _Section] = {}
+    for path in sorted(_FOLDER.glob("*.h")):
+        # split gives the text before the first marker, then four groups and a text each time.
+        parts = _MARKER.split(path.read_text(encoding="utf-8"))
+        for i in range(1, len(parts), 5):
+            pattern, sources, targets, ulp, template = parts[i : i + 5]
+            for source, target in _type_pairs(sources, targets):
+                name = pattern.replace("@S", source).replace("@D", target)
+                if name in table:
+                    raise InternalError("prelude", f"{path.name} defines {name} a second time")
+                bound = None if ulp is None else float(ulp)
+                table[name] = _Section(template, source, target, bound)
+    return table
+
+
+def _type_pairs(sources: str | None, targets: str | None) -> list[tuple[str, str]]:
+    pairs = product(_suffixes(sources), _suffixes(targets))
+    return [(source, target) for source, target in pairs if source != target or not source]
+
+
+def _suffixes(types: str | None) -> tuple[str, ...]:
+    if not types:
+        return ("",)
+    return tuple(suffix for word in types.split() for suffix in _GROUPS.get(word, (word,)))
+
+
+@cache
+def _text(name: str) -> str:
+    template, source, target, _ = _sections()[name]
+    if source:
+        bits = int(source[1:])
+        template = _CHOICE.sub(r"\1" if bits == 32 else r"\2", template)
+        fields = {
+            "@S": source,
+            "@D": target,
+            "@N": source.upper(),
+            "@U": f"u{bits}",
+            "@W": f"u{max(bits, 32)}",
+            "@B": str(bits - 1),
+        }
+        for field, value in fields.items():
+            template = template.replace(field, value)
+    return template.rstrip() + "\n"

@@ -1,0 +1,45 @@
+// The C a kernel's math functions stand on: types, bit casts and the compiler's builtins. A target
+// that spells one of these otherwise (CUDA) defines the macro first. Sections start with
+// "//@ name ...", see prelude.py. Nothing here includes a header: that costs compile time.
+
+//@ base
+#ifndef LZ_FN
+#define LZ_FN static inline __attribute__((always_inline, unused))
+#endif
+#ifndef LZ_COPY
+#define LZ_COPY(to, from, size) __builtin_memcpy(to, from, size)
+#define LZ_SQRT_F32(x) __builtin_sqrtf(x)
+#define LZ_SQRT_F64(x) __builtin_sqrt(x)
+#define LZ_INF_F32 __builtin_inff()
+#define LZ_INF_F64 __builtin_inf()
+#define LZ_NAN_F32 __builtin_nanf("")
+#define LZ_NAN_F64 __builtin_nan("")
+// One instruction where the machine has it; elsewhere the builtin would call libm, one at a time.
+#if defined(__SSE4_1__) || defined(__aarch64__)
+#define LZ_FLOOR_F32(x) __builtin_floorf(x)
+#define LZ_FLOOR_F64(x) __builtin_floor(x)
+#define LZ_CEIL_F32(x) __builtin_ceilf(x)
+#define LZ_CEIL_F64(x) __builtin_ceil(x)
+#define LZ_TRUNC_F32(x) __builtin_truncf(x)
+#define LZ_TRUNC_F64(x) __builtin_trunc(x)
+#define LZ_RINT_F32(x) __builtin_rintf(x)
+#define LZ_RINT_F64(x) __builtin_rint(x)
+#endif
+#endif
+typedef unsigned char lz_b8;
+typedef unsigned char lz_u8;
+typedef unsigned short lz_u16;
+typedef unsigned int lz_u32;
+typedef unsigned long long lz_u64;
+typedef signed char lz_i8;
+typedef short lz_i16;
+typedef int lz_i32;
+typedef long long lz_i64;
+typedef float lz_f32;
+typedef double lz_f64;
+typedef unsigned short lz_f16;
+typedef unsigned short lz_bf16;
+LZ_FN lz_u32 lz_bits_f32(lz_f32 x) { lz_u32 b; LZ_COPY(&b, &x, 4); return b; }
+LZ_FN lz_f32 lz_from_bits_f32(lz_u32 b) { lz_f32 x; LZ_COPY(&x, &b, 4); return x; }
+LZ_FN lz_u64 lz_bits_f64(lz_f64 x) { lz_u64 b; LZ_COPY(&b, &x, 8); return b; }
+LZ_FN lz_f64 lz_from_bits_f64(lz_u64 b) { lz_f64 x; LZ_COPY(&x, &b, 8); return x; }

@@ -1,0 +1,53 @@
+// What kernels for NVIDIA GPUs call beside the math prelude, for NVRTC: threads, barriers, shuffles,
+// shared memory. "emulator.h" spells the same helpers in C++ for the CPU; kernels use nothing else.
+#define restrict __restrict__
+#define LZ_FN static __device__ __forceinline__
+#define LZ_COPY(to, from, size) memcpy(to, from, size)
+#define LZ_SQRT_F32(x) __fsqrt_rn(x)
+#define LZ_SQRT_F64(x) __dsqrt_rn(x)
+#define LZ_FMA_F32(a, b, c) __fmaf_rn(a, b, c)
+#define LZ_FMA_F64(a, b, c) __fma_rn(a, b, c)
+#define LZ_INF_F32 __int_as_float(0x7f800000)
+#define LZ_INF_F64 __longlong_as_double(0x7ff0000000000000LL)
+#define LZ_NAN_F32 __int_as_float(0x7fc00000)
+#define LZ_NAN_F64 __longlong_as_double(0x7ff8000000000000LL)
+#define LZ_FLOOR_F32(x) floorf(x)
+#define LZ_FLOOR_F64(x) floor(x)
+#define LZ_CEIL_F32(x) ceilf(x)
+#define LZ_CEIL_F64(x) ceil(x)
+#define LZ_TRUNC_F32(x) truncf(x)
+#define LZ_TRUNC_F64(x) trunc(x)
+#define LZ_RINT_F32(x) rintf(x)
+#define LZ_RINT_F64(x) rint(x)
+
+extern __shared__ __align__(16) unsigned char lz_shared_bytes[];
+LZ_FN int lz_thread() { return (int)threadIdx.x; }
+LZ_FN long long lz_block() { return (long long)blockIdx.x; }
+LZ_FN long long lz_blocks() { return (long long)gridDim.x; }
+LZ_FN void lz_sync_block() { __syncthreads(); }
+LZ_FN void lz_sync_warp() { __syncwarp(); }
+
+// S: suffix, T: its type, W: a type that the hardware shuffles, U: unsigned type to multiply in.
+#define LZ_GPU_TYPE(S, T, W)                                                                       \
+  typedef T *lz_shared_##S;                                                                        \
+  LZ_FN T *lz_take_shared_##S(int offset, int) { return (T *)(lz_shared_bytes + offset); }         \
+  LZ_FN T lz_shuffle_down_##S(T x, int distance) {                                                 \
+    return (T)__shfl_down_sync(0xffffffffu, (W)x, distance);                                       \
+  }                                                                                                \
+  LZ_FN T lz_shuffle_first_##S(T x) { return (T)__shfl_sync(0xffffffffu, (W)x, 0); }
+#define LZ_GPU_INTEGER(S, T, W, U)                                                                 \
+  LZ_GPU_TYPE(S, T, W)                                                                             \
+  LZ_FN T lz_madd_##S(T a, T b, T c) { return (T)((U)a * (U)b + (U)c); }
+LZ_GPU_INTEGER(b8, unsigned char, unsigned, unsigned)
+LZ_GPU_INTEGER(u8, unsigned char, unsigned, unsigned)
+LZ_GPU_INTEGER(u16, unsigned short, unsigned, unsigned)
+LZ_GPU_INTEGER(u32, unsigned, unsigned, unsigned)
+LZ_GPU_INTEGER(u64, unsigned long long, unsigned long long, unsigned long long)
+LZ_GPU_INTEGER(i8, signed char, int, unsigned)
+LZ_GPU_INTEGER(i16, short, int, unsigned)
+LZ_GPU_INTEGER(i32, int, int, unsigned)
+LZ_GPU_INTEGER(i64, long long, long long, unsigned long long)
+LZ_GPU_TYPE(f32, float, float)
+LZ_GPU_TYPE(f64, double, double)
+LZ_FN float lz_madd_f32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+LZ_FN double lz_madd_f64(double a, double b, double c) { return __fma_rn(a, b, c); }

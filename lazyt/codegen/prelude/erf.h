@@ -1,0 +1,126 @@
+// The error function and its relatives.
+
+//@ lz_erf_poly_f32
+// erf(x) for |x| <= 0.95.
+LZ_FN lz_f32 lz_erf_poly_f32(lz_f32 x) {
+  lz_f32 z = x * x;
+  lz_f32 p = 8.21539506e-05f; p = p * z - 0.000810595695f; p = p * z + 0.0051977965f;
+  p = p * z - 0.0268581044f; p = p * z + 0.112836726f; p = p * z - 0.376126319f;
+  p = p * z + 1.12837923f;
+  return x * p;
+}
+
+//@ lz_erf_poly_f64
+// erf(x) for |x| <= 1.
+LZ_FN lz_f64 lz_erf_poly_f64(lz_f64 x) {
+  lz_f64 z = x * x;
+  lz_f64 p = 5.9606803397280745e-11; p = p * z - 1.1374952579192615e-09;
+  p = p * z + 1.4660327819316615e-08; p = p * z - 1.6350396069263641e-07;
+  p = p * z + 1.6461008460771013e-06; p = p * z - 1.4925595770909825e-05;
+  p = p * z + 0.00012055331132892126; p = p * z - 0.00085483269814234627;
+  p = p * z + 0.005223977624828389; p = p * z - 0.026866170645077871;
+  p = p * z + 0.11283791670954885; p = p * z - 0.37612638903183748; p = p * z + 1.1283791670955126;
+  return x * p;
+}
+
+//@ lz_erfc_shape_f32
+// exp(x^2) * erfc(x) * (1 + 2x), smooth in q = (x - 4) / (x + 4), for x in [0.48, 10.2].
+LZ_FN lz_f32 lz_erfc_shape_f32(lz_f32 x) {
+  lz_f32 q = (x - 4) / (x + 4);
+  lz_f32 p = 0.00525908964f; p = p * q - 0.0165946577f; p = p * q + 0.0369908921f;
+  p = p * q - 0.0662542507f; p = p * q + 0.0937697217f; p = p * q - 0.10104531f;
+  p = p * q + 0.0680943206f; p = p * q + 0.0153798526f; p = p * q - 0.139621064f;
+  p = p * q + 1.23299515f;
+  return p;
+}
+
+//@ lz_erfc_shape_f64
+// exp(x^2) * erfc(x) * (1 + 2x), smooth in q = (x - 4) / (x + 4), for x in [0.49, 28].
+LZ_FN lz_f64 lz_erfc_shape_f64(lz_f64 x) {
+  lz_f64 q = (x - 4) / (x + 4);
+  lz_f64 p = 1.8370929432998528e-09; p = p * q - 9.6746970181214295e-09;
+  p = p * q - 1.7985389307042598e-08; p = p * q + 1.0332035163892113e-07;
+  p = p * q + 7.4836080444341991e-08; p = p * q - 8.1958563041216181e-07;
+  p = p * q + 2.9356507321967145e-07; p = p * q + 5.7065468734931176e-06;
+  p = p * q - 1.1221873615686441e-05; p = p * q - 2.4398078912145115e-05;
+  p = p * q + 0.00015062161791755616; p = p * q - 0.00019925695991183392;
+  p = p * q - 0.00075777327554066526; p = p * q + 0.0050319700176454842;
+  p = p * q - 0.016197734059604674; p = p * q + 0.037167515533884865;
+  p = p * q - 0.066330365812070122; p = p * q + 0.093732834998529468;
+  p = p * q - 0.10103906603631063; p = p * q + 0.068097054254688566;
+  p = p * q + 0.015379652102619849; p = p * q - 0.1396211168405625; p = p * q + 1.2329951186255526;
+  return p;
+}
+
+//@ lz_erfc_tail_@S [floats]
+// erfc(x) for x >= 1/2. x^2 is a sum of an exact square and a small rest, lest its rounding be
+// multiplied by x^2; kept 2^64 times too large until the end, so that subnormals round once.
+LZ_FN lz_@S lz_erfc_tail_@S(lz_@S x) {
+  lz_@S a = x > @{10.2f|28} ? @{10.2f|28} : x;
+  lz_@S h = lz_from_bits_@S(lz_bits_@S(a) & @{0xfffff000u|0xfffffffff8000000ULL});
+  lz_@S e = lz_exp_sum_@S(-h * h, -(a - h) * (a + h), 64);
+  return e * (lz_erfc_shape_@S(a) / (1 + 2 * a)) * @{5.421010862427522e-20f|5.421010862427522e-20};
+}
+
+//@ lz_erf_f32 ulp=2
+LZ_FN lz_f32 lz_erf_f32(lz_f32 x) {
+  lz_f32 a = lz_abs_f32(x), b = a > 4 ? 4 : a;
+  // log(erfc(b)); above 4 the result rounds to 1.
+  lz_f32 p = -2.09098125e-05f; p = p * b + 0.000432305533f; p = p * b - 0.00416053738f;
+  p = p * b + 0.0250915196f; p = p * b - 0.108236648f; p = p * b - 0.633386612f;
+  p = p * b - 1.12949514f; p = p * b + 0.000170552856f;
+  return a < 0.92f ? lz_erf_poly_f32(x) : lz_copysign_f32(1 - lz_exp_sum_f32(p, -0.0f, 0), x);
+}
+
+//@ lz_erf_f64 ulp=1.5
+LZ_FN lz_f64 lz_erf_f64(lz_f64 x) {
+  lz_f64 a = lz_abs_f64(x);
+  return a < 1 ? lz_erf_poly_f64(x) : lz_copysign_f64(1 - lz_erfc_tail_f64(a), x);
+}
+
+//@ lz_erfc_@S [floats] ulp=4
+LZ_FN lz_@S lz_erfc_@S(lz_@S x) {
+  lz_@S a = lz_abs_@S(x), tail = lz_erfc_tail_@S(a), near = 1 - lz_erf_poly_@S(x);
+  return a < (lz_@S)0.5 ? near : x < 0 ? 2 - tail : tail;
+}
+
+//@ lz_erfinv_f32 ulp=4
+// x * P(w), w = -log(1 - x^2), in two ranges (Giles, "Approximating the erfinv function", 2011).
+LZ_FN lz_f32 lz_erfinv_f32(lz_f32 x) {
+  lz_f32 w = -lz_log_f32((1 - x) * (1 + x)), u = w - 2.5f, v = LZ_SQRT_F32(w) - 3;
+  lz_f32 p = -8.76466189e-09f; p = p * u + 2.32715855e-08f; p = p * u + 4.65846995e-07f;
+  p = p * u - 3.46313163e-06f; p = p * u - 4.96205848e-06f; p = p * u + 0.000218345871f;
+  p = p * u - 0.00125274365f; p = p * u - 0.00417738827f; p = p * u + 0.24664028f;
+  p = p * u + 1.50140941f;
+  lz_f32 t = 0.000125370236f; t = t * v - 0.000316887395f; t = t * v - 7.09972592e-05f;
+  t = t * v + 0.0014937392f; t = t * v - 0.00358999544f; t = t * v + 0.00568389008f;
+  t = t * v - 0.00763880461f; t = t * v + 0.00944561418f; t = t * v + 1.00167501f;
+  t = t * v + 2.83297682f;
+  return lz_abs_f32(x) == 1 ? x * LZ_INF_F32 : x * (w < 5 ? p : t);
+}
+
+//@ lz_erfinv_start_f64
+// erfinv(x) to six digits.
+LZ_FN lz_f64 lz_erfinv_start_f64(lz_f64 x) {
+  lz_f64 w = -lz_log_f64((1 - x) * (1 + x)), u = w - 2.5, v = LZ_SQRT_F64(w) - 3;
+  lz_f64 p = -8.76466189e-09; p = p * u + 2.32715855e-08; p = p * u + 4.65846995e-07;
+  p = p * u - 3.46313163e-06; p = p * u - 4.96205848e-06; p = p * u + 0.000218345871;
+  p = p * u - 0.00125274365; p = p * u - 0.00417738827; p = p * u + 0.24664028;
+  p = p * u + 1.50140941;
+  lz_f64 t = -1.3469699990912152e-06; t = t * v + 3.1646447326238363e-05;
+  t = t * v - 0.00027373819775735605; t = t * v + 0.0012237924258304556;
+  t = t * v - 0.0032491168204363307; t = t * v + 0.0056978296640155524;
+  t = t * v - 0.0077727257466506878; t = t * v + 0.0094599336729513598;
+  t = t * v + 1.0016896091537422; t = t * v + 2.832976277793549;
+  return x * (w < 5 ? p : t);
+}
+
+//@ lz_erfinv_f64 ulp=4
+// One step of Halley's method on erf, or on erfc where 1 - x is the exact quantity.
+LZ_FN lz_f64 lz_erfinv_f64(lz_f64 x) {
+  lz_f64 a = lz_abs_f64(x), y = lz_erfinv_start_f64(a);
+  lz_f64 off = y < 0.5 ? lz_erf_poly_f64(y) - a : (1 - a) - lz_erfc_tail_f64(y);
+  lz_f64 step = off * 0.88622692545275805 * lz_exp_f64(y * y);
+  y = y - step / (1 + y * step);
+  return lz_copysign_f64(a == 1 ? LZ_INF_F64 : y, x);
+}

@@ -1,0 +1,121 @@
+// Logarithms and what follows from them. x = 2^e * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
+
+//@ lz_log_bits_@S [floats]
+// The bits of x, scaled to a normal number, counted from those of sqrt(1/2).
+LZ_FN lz_@U lz_log_bits_@S(lz_@S x) {
+  lz_@S least = @{1.17549435e-38f|2.2250738585072014e-308};
+  lz_@S y = x < least ? x * @{8388608.0f|4503599627370496.0} : x;
+  return lz_bits_@S(y) - @{0x3f3504f3u|0x3fe6a09e667f3bcdULL};
+}
+
+//@ lz_log_exponent_@S [floats]
+// e as a float: unsigned shift, then the integer is put into the last bits of a large float.
+LZ_FN lz_@S lz_log_exponent_@S(lz_@S x) {
+  lz_@U k = (lz_log_bits_@S(x) + @{0x80000000u|0x8000000000000000ULL}) >> @{23|52};
+  lz_@S e = lz_from_bits_@S(k | @{0x4b000000u|0x4330000000000000ULL})
+      - @{8388864.0f|4503599627372544.0};
+  return x < @{1.17549435e-38f|2.2250738585072014e-308} ? e - @{23|52} : e;
+}
+
+//@ lz_log_fraction_@S [floats]
+// f; the subtraction is exact.
+LZ_FN lz_@S lz_log_fraction_@S(lz_@S x) {
+  lz_@U body = lz_log_bits_@S(x) & @{0x7fffffu|0xfffffffffffffULL};
+  return lz_from_bits_@S(body + @{0x3f3504f3u|0x3fe6a09e667f3bcdULL}) - 1;
+}
+
+//@ lz_log_tail_f32
+// log(1 + f) - (f - f^2/2).
+LZ_FN lz_f32 lz_log_tail_f32(lz_f32 f) {
+  lz_f32 p = 0.0692106709f; p = p * f - 0.117847718f; p = p * f + 0.118672006f;
+  p = p * f - 0.12385042f; p = p * f + 0.142197028f; p = p * f - 0.166692331f;
+  p = p * f + 0.20002161f; p = p * f - 0.249999866f; p = p * f + 0.333333105f;
+  return f * f * f * p;
+}
+
+//@ lz_log_tail_f64
+// log(1 + f) - (f - f^2/2), through the inverse hyperbolic tangent of s = f / (2 + f).
+LZ_FN lz_f64 lz_log_tail_f64(lz_f64 f) {
+  lz_f64 s = f / (2 + f), z = s * s;
+  lz_f64 p = 0.14798746752611644; p = p * z + 0.15313787280957394; p = p * z + 0.18183573941499395;
+  p = p * z + 0.22222198402086499; p = p * z + 0.28571428743907457; p = p * z + 0.39999999999408586;
+  p = p * z + 0.66666666666667351;
+  return s * (0.5 * f * f + z * p);
+}
+
+//@ lz_log_limits_@S [floats]
+// r, the logarithm of x, except where x is 0, negative, infinite or NaN.
+LZ_FN lz_@S lz_log_limits_@S(lz_@S x, lz_@S r) {
+  lz_@S low = x == 0 ? -LZ_INF_@N : LZ_NAN_@N;
+  r = x < LZ_INF_@N ? r : x;
+  return x > 0 ? r : low;
+}
+
+//@ lz_log_sum_@S [floats]
+// log(x) + low for finite x > 0 and small low.
+LZ_FN lz_@S lz_log_sum_@S(lz_@S x, lz_@S low) {
+  lz_@S e = lz_log_exponent_@S(x), f = lz_log_fraction_@S(x);
+  lz_@S small = lz_log_tail_@S(f) + (e * @{1.42860682e-6f|5.4979230187083712e-14} + low);
+  return e * @{0.693145751953125f|0.69314718055989033} - ((f * f * (lz_@S)0.5 - small) - f);
+}
+
+//@ lz_log_@S [floats] ulp=1
+LZ_FN lz_@S lz_log_@S(lz_@S x) {
+  return lz_log_limits_@S(x, lz_log_sum_@S(x, @{-0.0f|-0.0}));
+}
+
+//@ lz_log_base_@S [floats]
+// e * (ehi + elo) + log(1 + f) * (hi + lo). hi, ehi and the leading part of log(1 + f) are short,
+// so that their products are exact.
+LZ_FN lz_@S lz_log_base_@S(lz_@S x, lz_@S hi, lz_@S lo, lz_@S ehi, lz_@S elo) {
+  lz_@S e = lz_log_exponent_@S(x), f = lz_log_fraction_@S(x), square = f * f * (lz_@S)0.5;
+  lz_@S top = f - square;
+  top = lz_from_bits_@S(lz_bits_@S(top) & @{0xfffff000u|0xffffffff00000000ULL});
+  lz_@S rest = ((f - top) - square) + lz_log_tail_@S(f);
+  lz_@S small = ((rest + top) * lo + rest * hi) + e * elo;
+  lz_@S large = e * ehi, part = top * hi, sum = large + part;
+  return lz_log_limits_@S(x, (small + ((large - sum) + part)) + sum);
+}
+
+//@ lz_log2_@S [floats] ulp=1
+LZ_FN lz_@S lz_log2_@S(lz_@S x) {
+  return lz_log_base_@S(x, @{1.4423828125f|1.4426946640014648},
+      @{3.12228389e-4f|3.7688749856360991e-07}, 1, 0);
+}
+
+//@ lz_log10_@S [floats] ulp=1
+LZ_FN lz_@S lz_log10_@S(lz_@S x) {
+  return lz_log_base_@S(x, @{0.4342041015625f|0.43429446220397949},
+      @{9.03803408e-5f|1.9699272335463627e-08}, @{0.301025390625f|0.30102999566361177},
+      @{4.60503898e-6f|3.6942390771589308e-13});
+}
+
+//@ lz_log1p_@S [floats] ulp=1.5
+// log(u) + c / u, where u + c is 1 + x exactly.
+LZ_FN lz_@S lz_log1p_@S(lz_@S x) {
+  lz_@S u = 1 + x, v = u - 1, c = (1 - (u - v)) + (x - v);
+  lz_@S r = lz_log_limits_@S(u, lz_log_sum_@S(u, c / u));
+  return lz_abs_@S(x) < @{3e-8f|5e-17} ? x : r;
+}
+
+//@ lz_asinh_@S [floats] ulp=3
+LZ_FN lz_@S lz_asinh_@S(lz_@S x) {
+  lz_@S a = lz_abs_@S(x), z = a * a, big = @{1e9f|1e18};
+  lz_@S t = a > big ? a : a + z / (1 + LZ_SQRT_@N(1 + z));
+  lz_@S r = lz_log1p_@S(t) + (a > big ? @{0.693147182f|0.69314718055994531} : 0);
+  return lz_copysign_@S(r, x);
+}
+
+//@ lz_acosh_@S [floats] ulp=3
+LZ_FN lz_@S lz_acosh_@S(lz_@S x) {
+  lz_@S t = x - 1, big = @{1e9f|1e18};
+  lz_@S u = x > big ? x : t + LZ_SQRT_@N(2 * t + t * t);
+  lz_@S r = lz_log1p_@S(u) + (x > big ? @{0.693147182f|0.69314718055994531} : 0);
+  return x >= 1 ? r : LZ_NAN_@N;
+}
+
+//@ lz_atanh_@S [floats] ulp=3
+LZ_FN lz_@S lz_atanh_@S(lz_@S x) {
+  lz_@S a = lz_abs_@S(x);
+  return lz_copysign_@S((lz_@S)0.5 * lz_log1p_@S(2 * a / (1 - a)), x);
+}

@@ -1,0 +1,144 @@
+// Signs, comparisons and rounding: exact functions. "@S" is replaced by each suffix in brackets,
+// "@U" by the unsigned type of the same width, "@N" by the suffix in capitals,
+// "@B" by the position of the sign bit.
+
+//@ lz_neg_@S [floats] ulp=0
+LZ_FN lz_@S lz_neg_@S(lz_@S x) { return -x; }
+
+//@ lz_neg_@S [ints]
+// Through unsigned: the smallest number negated is itself, not undefined.
+LZ_FN lz_@S lz_neg_@S(lz_@S x) { return (lz_@S)(0u - (lz_@U)x); }
+
+//@ lz_abs_@S [floats] ulp=0
+LZ_FN lz_@S lz_abs_@S(lz_@S x) {
+  return lz_from_bits_@S(lz_bits_@S(x) & ~((lz_@U)1 << @B));
+}
+
+//@ lz_abs_@S [signed]
+LZ_FN lz_@S lz_abs_@S(lz_@S x) { return x < 0 ? (lz_@S)(0u - (lz_@U)x) : x; }
+
+//@ lz_abs_@S [unsigned b8]
+LZ_FN lz_@S lz_abs_@S(lz_@S x) { return x; }
+
+//@ lz_sign_@S [unsigned b8]
+LZ_FN lz_@S lz_sign_@S(lz_@S x) { return x != 0; }
+
+//@ lz_sign_@S [floats signed]
+// -1, 0 or 1 in x's type; 0 for NaN, as torch.sign.
+LZ_FN lz_@S lz_sign_@S(lz_@S x) { return (lz_@S)((x > 0) - (x < 0)); }
+
+//@ lz_copysign_@S [floats] ulp=0
+LZ_FN lz_@S lz_copysign_@S(lz_@S x, lz_@S y) {
+  lz_@U sign = (lz_@U)1 << @B;
+  return lz_from_bits_@S((lz_bits_@S(x) & ~sign) | (lz_bits_@S(y) & sign));
+}
+
+//@ lz_maximum_@S [floats] ulp=0
+// NaN when either is NaN; x when they are equal.
+LZ_FN lz_@S lz_maximum_@S(lz_@S x, lz_@S y) { return x >= y || x != x ? x : y; }
+
+//@ lz_minimum_@S [floats] ulp=0
+// NaN when either is NaN; x when they are equal.
+LZ_FN lz_@S lz_minimum_@S(lz_@S x, lz_@S y) { return x <= y || x != x ? x : y; }
+
+//@ lz_maximum_@S [ints b8]
+LZ_FN lz_@S lz_maximum_@S(lz_@S x, lz_@S y) { return x > y ? x : y; }
+
+//@ lz_minimum_@S [ints b8]
+LZ_FN lz_@S lz_minimum_@S(lz_@S x, lz_@S y) { return x < y ? x : y; }
+
+//@ lz_fmax_@S [floats] ulp=0
+// The other operand when one is NaN.
+LZ_FN lz_@S lz_fmax_@S(lz_@S x, lz_@S y) { return x >= y || y != y ? x : y; }
+
+//@ lz_fmin_@S [floats] ulp=0
+// The other operand when one is NaN.
+LZ_FN lz_@S lz_fmin_@S(lz_@S x, lz_@S y) { return x <= y || y != y ? x : y; }
+
+//@ lz_fmax_@S [ints b8]
+LZ_FN lz_@S lz_fmax_@S(lz_@S x, lz_@S y) { return x > y ? x : y; }
+
+//@ lz_fmin_@S [ints b8]
+LZ_FN lz_@S lz_fmin_@S(lz_@S x, lz_@S y) { return x < y ? x : y; }
+
+//@ lz_isnan_@S [floats]
+LZ_FN lz_b8 lz_isnan_@S(lz_@S x) { return x != x; }
+
+//@ lz_isinf_@S [floats]
+LZ_FN lz_b8 lz_isinf_@S(lz_@S x) { return lz_abs_@S(x) == LZ_INF_@N; }
+
+//@ lz_isfinite_@S [floats]
+LZ_FN lz_b8 lz_isfinite_@S(lz_@S x) { return lz_abs_@S(x) < LZ_INF_@N; }
+
+//@ lz_signbit_@S [floats]
+LZ_FN lz_b8 lz_signbit_@S(lz_@S x) { return (lz_b8)(lz_bits_@S(x) >> @B); }
+
+//@ lz_isnan_@S [ints b8]
+LZ_FN lz_b8 lz_isnan_@S(lz_@S x) { (void)x; return 0; }
+
+//@ lz_isinf_@S [ints b8]
+LZ_FN lz_b8 lz_isinf_@S(lz_@S x) { (void)x; return 0; }
+
+//@ lz_isfinite_@S [ints b8]
+LZ_FN lz_b8 lz_isfinite_@S(lz_@S x) { (void)x; return 1; }
+
+//@ lz_signbit_@S [unsigned b8]
+LZ_FN lz_b8 lz_signbit_@S(lz_@S x) { (void)x; return 0; }
+
+//@ lz_signbit_@S [signed]
+LZ_FN lz_b8 lz_signbit_@S(lz_@S x) { return x < 0; }
+
+//@ lz_rint_magic_@S [floats]
+// Round to nearest by adding 1.5 * 2^(mantissa bits) and taking it away; keeps the sign of zero.
+LZ_FN lz_@S lz_rint_magic_@S(lz_@S x) {
+  lz_@S big = sizeof(lz_@S) == 4 ? (lz_@S)8388608.0 : (lz_@S)4503599627370496.0;
+  lz_@S a = lz_abs_@S(x);
+  return a < big ? lz_copysign_@S((a + big) - big, x) : x;
+}
+
+//@ lz_round_@S [floats] ulp=0
+// Ties go to the even neighbour, as torch.round.
+LZ_FN lz_@S lz_round_@S(lz_@S x) {
+#ifdef LZ_RINT_@N
+  return LZ_RINT_@N(x);
+#else
+  return lz_rint_magic_@S(x);
+#endif
+}
+
+//@ lz_floor_@S [floats] ulp=0
+LZ_FN lz_@S lz_floor_@S(lz_@S x) {
+#ifdef LZ_FLOOR_@N
+  return LZ_FLOOR_@N(x);
+#else
+  lz_@S r = lz_rint_magic_@S(x);
+  return r > x ? r - 1 : r;
+#endif
+}
+
+//@ lz_ceil_@S [floats] ulp=0
+LZ_FN lz_@S lz_ceil_@S(lz_@S x) {
+#ifdef LZ_CEIL_@N
+  return LZ_CEIL_@N(x);
+#else
+  return -lz_floor_@S(-x);
+#endif
+}
+
+//@ lz_trunc_@S [floats] ulp=0
+LZ_FN lz_@S lz_trunc_@S(lz_@S x) {
+#ifdef LZ_TRUNC_@N
+  return LZ_TRUNC_@N(x);
+#else
+  return lz_copysign_@S(lz_floor_@S(lz_abs_@S(x)), x);
+#endif
+}
+
+//@ lz_sqrt_@S [floats] ulp=0.5
+LZ_FN lz_@S lz_sqrt_@S(lz_@S x) { return LZ_SQRT_@N(x); }
+
+//@ lz_rsqrt_@S [floats] ulp=1.5
+LZ_FN lz_@S lz_rsqrt_@S(lz_@S x) { return 1 / LZ_SQRT_@N(x); }
+
+//@ lz_reciprocal_@S [floats] ulp=0.5
+LZ_FN lz_@S lz_reciprocal_@S(lz_@S x) { return 1 / x; }

@@ -1,0 +1,174 @@
+// Sine, cosine and tangent over the whole range, and the reduction by multiples of pi/2 they need.
+
+//@ lz_trig_reduce_f32
+// |x| = quadrant * pi/2 + r with |r| <= pi/4, by integers alone (Payne and Hanek, "Radian
+// reduction for trigonometric functions", 1983): x's mantissa times the 96 bits of 2/pi that
+// matter at x's exponent. The words are chosen by comparisons, which vectorise; a table would not.
+LZ_FN lz_f32 lz_trig_reduce_f32(lz_f32 x, lz_u32 *quadrant) {
+  lz_u32 bits = lz_bits_f32(x) & 0x7fffffffu, m = (bits & 0x7fffffu) | 0x800000u;
+  lz_u32 s = (bits >> 23) - 126u, k = s >> 5, b = s & 31u;
+  lz_u32 t0 = 0x28u, t1 = 0xbe60db93u, t2 = 0x91054a7fu, t3 = 0x09d5f47du;
+  lz_u32 t4 = 0x4d377036u, t5 = 0xd8a5664fu, t6 = 0x10e4107fu, t7 = 0x9458eaf7u;
+  lz_u32 a0 = k == 0 ? t0 : k == 1 ? t1 : k == 2 ? t2 : k == 3 ? t3 : t4;
+  lz_u32 a1 = k == 0 ? t1 : k == 1 ? t2 : k == 2 ? t3 : k == 3 ? t4 : t5;
+  lz_u32 a2 = k == 0 ? t2 : k == 1 ? t3 : k == 2 ? t4 : k == 3 ? t5 : t6;
+  lz_u32 a3 = k == 0 ? t3 : k == 1 ? t4 : k == 2 ? t5 : k == 3 ? t6 : t7;
+  lz_u32 w0 = a0 << b | (a1 >> 1) >> (31u - b);
+  lz_u32 w1 = a1 << b | (a2 >> 1) >> (31u - b);
+  lz_u32 w2 = a2 << b | (a3 >> 1) >> (31u - b);
+  lz_u64 middle = (lz_u64)m * w1 + ((lz_u64)m * w2 >> 32);
+  lz_u32 high = m * w0 + (lz_u32)(middle >> 32), low = (lz_u32)middle;
+  // high's top two bits count quadrants; below follows the fraction, taken as a signed number.
+  lz_i32 v = (lz_i32)(high << 2 | low >> 30);
+  lz_u32 rest = (lz_u32)v << 24 | (low << 2) >> 8;
+  lz_f32 f = (lz_f32)(v & ~0xff) * 2.32830644e-10f + (lz_f32)(lz_i32)(rest >> 8) * 1.38777878e-17f;
+  lz_u32 small = bits < 0x3f490fdbu;
+  *quadrant = small ? 0u : (high >> 30) + (v < 0);
+  return small ? lz_from_bits_f32(bits) : f * 1.57079637f;
+}
+
+//@ lz_sin_poly_f32
+LZ_FN lz_f32 lz_sin_poly_f32(lz_f32 r) {
+  lz_f32 z = r * r;
+  lz_f32 p = -0.000195169661f; p = p * z + 0.00833217613f; p = p * z - 0.166666552f;
+  return r + r * z * p;
+}
+
+//@ lz_cos_poly_f32
+LZ_FN lz_f32 lz_cos_poly_f32(lz_f32 r) {
+  lz_f32 z = r * r;
+  lz_f32 p = 2.44387647e-05f; p = p * z - 0.00138873723f; p = p * z + 0.0416666456f;
+  return (1 - 0.5f * z) + z * z * p;
+}
+
+//@ lz_sin_f32 ulp=2
+LZ_FN lz_f32 lz_sin_f32(lz_f32 x) {
+  lz_u32 q;
+  lz_f32 r = lz_trig_reduce_f32(x, &q), y = q & 1u ? lz_cos_poly_f32(r) : lz_sin_poly_f32(r);
+  lz_u32 sign = (lz_bits_f32(x) & 0x80000000u) ^ (q & 2u) << 30;
+  return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
+}
+
+//@ lz_cos_f32 ulp=2
+LZ_FN lz_f32 lz_cos_f32(lz_f32 x) {
+  lz_u32 q;
+  lz_f32 r = lz_trig_reduce_f32(x, &q), y = q & 1u ? lz_sin_poly_f32(r) : lz_cos_poly_f32(r);
+  lz_u32 sign = ((q + 1u) & 2u) << 30;
+  return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
+}
+
+//@ lz_tan_f32 ulp=3.5
+LZ_FN lz_f32 lz_tan_f32(lz_f32 x) {
+  lz_u32 q;
+  lz_f32 r = lz_trig_reduce_f32(x, &q), s = lz_sin_poly_f32(r), c = lz_cos_poly_f32(r);
+  lz_f32 y = (q & 1u ? -c : s) / (q & 1u ? s : c);
+  lz_u32 sign = lz_bits_f32(x) & 0x80000000u;
+  return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
+}
+
+//@ lz_two_sum_f64
+// a + b = result + *low, exactly (Knuth).
+LZ_FN lz_f64 lz_two_sum_f64(lz_f64 a, lz_f64 b, lz_f64 *low) {
+  lz_f64 s = a + b, v = s - a;
+  *low = (a - (s - v)) + (b - v);
+  return s;
+}
+
+//@ lz_two_prod_f64
+// a * b = result + *low, exactly (Dekker): halves of 26 bits multiply without rounding.
+LZ_FN lz_f64 lz_two_prod_f64(lz_f64 a, lz_f64 b, lz_f64 *low) {
+  lz_f64 p = a * b, u = a * 134217729.0, v = b * 134217729.0;
+  lz_f64 ah = u - (u - a), al = a - ah, bh = v - (v - b), bl = b - bh;
+  *low = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+  return p;
+}
+
+//@ lz_mul_high_u64
+LZ_FN lz_u64 lz_mul_high_u64(lz_u64 a, lz_u64 b) {
+  lz_u64 al = (lz_u32)a, ah = a >> 32, bl = (lz_u32)b, bh = b >> 32;
+  lz_u64 middle = ah * bl + (al * bl >> 32), other = al * bh + (lz_u32)middle;
+  return ah * bh + (middle >> 32) + (other >> 32);
+}
+
+//@ lz_trig_reduce_large_f64
+// As lz_trig_reduce_f32, with 192 bits of 2/pi; for 2^20 <= |x| < infinity.
+LZ_FN lz_f64 lz_trig_reduce_large_f64(lz_f64 x, lz_u32 *quadrant, lz_f64 *low) {
+  static const lz_u64 words[20] = {
+    0x0000000000000000ULL, 0xa2f9836e4e441529ULL, 0xfc2757d1f534ddc0ULL, 0xdb6295993c439041ULL,
+    0xfe5163abdebbc561ULL, 0xb7246e3a424dd2e0ULL, 0x06492eea09d1921cULL, 0xfe1deb1cb129a73eULL,
+    0xe88235f52ebb4484ULL, 0xe99c7026b45f7e41ULL, 0x3991d639835339f4ULL, 0x9c845f8bbdf9283bULL,
+    0x1ff897ffde05980fULL, 0xef2f118b5a0a6d1fULL, 0x6d367ecf27cb09b7ULL, 0x4f463f669e5fea2dULL,
+    0x7527bac7ebe5f17bULL, 0x3d0739f78a5292eaULL, 0x6bfb5fb11f8d5d08ULL, 0x56033046fc7b6babULL,
+  };
+  lz_u64 bits = lz_bits_f64(x) & ~(1ULL << 63), m = (bits & 0xfffffffffffffULL) | 1ULL << 52;
+  int s = (int)(bits >> 52) - 1013, k = s >> 6, b = s & 63;
+  lz_u64 w0 = words[k] << b | (words[k + 1] >> 1) >> (63 - b);
+  lz_u64 w1 = words[k + 1] << b | (words[k + 2] >> 1) >> (63 - b);
+  lz_u64 w2 = words[k + 2] << b | (words[k + 3] >> 1) >> (63 - b);
+  lz_u64 product = m * w1, under = product + lz_mul_high_u64(m, w2);
+  lz_u64 high = m * w0 + lz_mul_high_u64(m, w1) + (under < product);
+  lz_i64 v = (lz_i64)(high << 2 | under >> 62);
+  lz_u64 rest = ((lz_u64)v & 0x7ffULL) << 42 | (under << 2) >> 22;
+  lz_f64 f = (lz_f64)(v & ~0x7ffLL) * 5.4210108624275222e-20;
+  lz_f64 g = (lz_f64)(lz_i64)rest * 1.2325951644078309e-32, e, p;
+  f = lz_two_sum_f64(f, g, &e);
+  p = lz_two_prod_f64(f, 1.5707963267948966, &g);
+  *quadrant = (lz_u32)(high >> 62) + (v < 0);
+  return lz_two_sum_f64(p, g + (f * 6.123233995736766e-17 + e * 1.5707963267948966), low);
+}
+
+//@ lz_trig_reduce_f64
+// |x| = quadrant * pi/2 + r + *low. Below 2^20 pi/2 is cut into parts of 33 bits, whose products
+// with the quadrant are exact (Cody and Waite).
+LZ_FN lz_f64 lz_trig_reduce_f64(lz_f64 x, lz_u32 *quadrant, lz_f64 *low) {
+  lz_f64 a = lz_abs_f64(x), magic = 6755399441055744.0;
+  if (a >= 1048576.0 && a < LZ_INF_F64) return lz_trig_reduce_large_f64(x, quadrant, low);
+  lz_f64 t = a * 0.63661977236758134 + magic, n = t - magic, e1, e2;
+  lz_f64 r = lz_two_sum_f64(a - n * 1.5707963267341256, -n * 6.077100506303966e-11, &e1);
+  r = lz_two_sum_f64(r, -n * 2.0222662487111665e-21, &e2);
+  *quadrant = (lz_u32)lz_bits_f64(t);
+  return lz_two_sum_f64(r, (e1 + e2) - n * 8.4784276603688996e-32, low);
+}
+
+//@ lz_sin_poly_f64
+LZ_FN lz_f64 lz_sin_poly_f64(lz_f64 r, lz_f64 low) {
+  lz_f64 z = r * r;
+  lz_f64 p = 1.5876820712307025e-10; p = p * z - 2.5050409062057291e-08;
+  p = p * z + 2.755731143959605e-06; p = p * z - 0.00019841269823274042;
+  p = p * z + 0.0083333333333142513; p = p * z - 0.16666666666666599;
+  return r + (r * z * p + low * (1 - 0.5 * z));
+}
+
+//@ lz_cos_poly_f64
+// 1 - z/2 as a sum of two, for half a digit.
+LZ_FN lz_f64 lz_cos_poly_f64(lz_f64 r, lz_f64 low) {
+  lz_f64 z = r * r, h = 0.5 * z, w = 1 - h;
+  lz_f64 p = -1.1253772697537267e-11; p = p * z + 2.0873620240147112e-09;
+  p = p * z - 2.7557298451210643e-07; p = p * z + 2.4801587233018128e-05;
+  p = p * z - 0.001388888888878177; p = p * z + 0.041666666666666061;
+  return w + (((1 - w) - h) + (z * z * p - r * low));
+}
+
+//@ lz_sin_f64 ulp=1
+LZ_FN lz_f64 lz_sin_f64(lz_f64 x) {
+  lz_u32 q;
+  lz_f64 low, r = lz_trig_reduce_f64(x, &q, &low);
+  lz_f64 y = q & 1u ? lz_cos_poly_f64(r, low) : lz_sin_poly_f64(r, low);
+  return lz_copysign_f64(1, x) * (q & 2u ? -y : y);
+}
+
+//@ lz_cos_f64 ulp=1
+LZ_FN lz_f64 lz_cos_f64(lz_f64 x) {
+  lz_u32 q;
+  lz_f64 low, r = lz_trig_reduce_f64(x, &q, &low);
+  lz_f64 y = q & 1u ? lz_sin_poly_f64(r, low) : lz_cos_poly_f64(r, low);
+  return (q + 1u) & 2u ? -y : y;
+}
+
+//@ lz_tan_f64 ulp=3
+LZ_FN lz_f64 lz_tan_f64(lz_f64 x) {
+  lz_u32 q;
+  lz_f64 low, r = lz_trig_reduce_f64(x, &q, &low);
+  lz_f64 s = lz_sin_poly_f64(r, low), c = lz_cos_poly_f64(r, low);
+  return lz_copysign_f64(1, x) * (q & 1u ? -c / s : s / c);
+}
