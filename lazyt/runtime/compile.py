@@ -240,9 +240,11 @@ def _start(command: list[str], errors_path: str) -> tuple[Popen[bytes], IO[bytes
 
 
 def _search(cc: str | None) -> Compiler:
-    import shlex
+    wanted = [["gcc"], ["clang"], ["cc"]]
+    if cc and cc.strip():
+        import shlex
 
-    wanted = [shlex.split(cc)] if cc and cc.strip() else [["gcc"], ["clang"], ["cc"]]
+        wanted = [shlex.split(cc)]
     failures = []
     for words in wanted:
         try:
@@ -262,9 +264,7 @@ def _search(cc: str | None) -> Compiler:
 
 def _look_up(words: list[str]) -> Compiler | None:
     """The compiler that ``words`` start, from the disk cache or by asking it."""
-    import shutil
-
-    found = shutil.which(words[0])
+    found = _which(words[0])
     if found is None:
         return None
     path = os.path.realpath(found)
@@ -282,6 +282,15 @@ def _look_up(words: list[str]) -> Compiler | None:
     compiler = _ask((found, *words[1:]))
     cache.put_text("compiler", key, json.dumps(asdict(compiler)))
     return compiler
+
+
+def _which(name: str) -> str | None:
+    """The program called ``name``; importing shutil for this would cost every process 4 ms."""
+    if os.path.dirname(name):
+        paths = [name]
+    else:
+        paths = [os.path.join(folder, name) for folder in os.get_exec_path()]
+    return next((p for p in paths if os.path.isfile(p) and os.access(p, os.X_OK)), None)
 
 
 def _ask(command: tuple[str, ...]) -> Compiler:

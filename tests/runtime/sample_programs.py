@@ -39,7 +39,8 @@ def chain(n: int, length: int, padding: int = 0) -> Program:
 
     ``padding`` characters of comment per kernel make the texts long enough to be split.
     """
-    kernels, launches = [], []
+    kernels: list[KernelSource] = []
+    launches: list[tuple[int, ...]] = []
     slots = [Slot("output", 0, 0, 4 * n), Slot("input", 0, 0, 4 * n)]
     for k in range(length):
         text = f"""/*{"-" * padding}*/

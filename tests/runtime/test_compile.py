@@ -13,7 +13,7 @@ from sample_programs import axpy, chain, failing, filled, floats
 
 from lazyt.config import config
 from lazyt.errors import CompileError, NoCompilerError
-from lazyt.runtime import compile, execute
+from lazyt.runtime import compile, devices, execute
 from lazyt.runtime.memory import Buffer
 
 pytestmark = pytest.mark.usefixtures("cache_dir")
@@ -169,7 +169,7 @@ def test_batches_are_compiled_and_linked(wrapper: Wrapper, monkeypatch: pytest.M
     log = wrapper("")
     compile.find()
     log.write_text("")
-    monkeypatch.setattr(compile.devices, "core_count", lambda: 3)
+    monkeypatch.setattr(devices, "core_count", lambda: 3)
     x, out = filled(np.arange(8)), Buffer(32)
     execute.load(chain(8, 6, 2000)).run([x], [out])
     assert floats(out).tolist() == [float(v) for v in range(15, 23)]
@@ -180,7 +180,7 @@ def test_batches_are_compiled_and_linked(wrapper: Wrapper, monkeypatch: pytest.M
 
 
 def test_one_failing_batch_fails_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile.devices, "core_count", lambda: 2)
+    monkeypatch.setattr(devices, "core_count", lambda: 2)
     program = chain(8, 4, 3000)
     object.__setattr__(program.kernels[2], "text", program.kernels[2].text + "#error broken\n")
     with pytest.raises(CompileError, match="broken") as caught:

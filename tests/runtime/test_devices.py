@@ -42,7 +42,7 @@ def test_cache_sizes_have_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     root = "/sys/devices/system/cpu/cpu0/cache/index"
     pretend(monkeypatch, {})
     assert devices._cache_sizes() == (32 << 10, 512 << 10, 8 << 20)
-    files = {}
+    files: dict[str, str] = {}
     for index, (level, kind, size) in enumerate(
         (("1", "Data", "48K"), ("1", "Instruction", "64K"), ("2", "Unified", "2M"))
     ):
