@@ -66,7 +66,7 @@ def print_entry_c(kernels: Sequence[KernelSource], launches: Sequence[Launch]) -
     for kernel in kernels:
         pointers = ", ".join(["char *"] * kernel.arity + ["int"])
         lines.append(f"void {kernel.name}({pointers});")
-    lines.append("__attribute__((visibility(\"default\")))")
+    lines.append('__attribute__((visibility("default")))')
     lines.append("void lz_plan(char **slots, int threads)\n{")
     for launch in launches:
         arguments = ", ".join([f"slots[{s}]" for s in launch.slots] + ["threads"])

@@ -103,8 +103,10 @@ def _epilogue(
                 lines.append(f"const {kind} {statement.name} = {text};")
             else:
                 assert isinstance(statement, Store)
-                lines += [ct.text(t) + ("" if statement.guards else ";")
-                          for t in expressions.store(statement)]
+                lines += [
+                    ct.text(t) + ("" if statement.guards else ";")
+                    for t in expressions.store(statement)
+                ]
         return lines
 
     return finish
@@ -139,4 +141,3 @@ def _store_axis(phase: ContractPhase, e: Expressions) -> str:
             if rows is not None and flat.coefficient(rows) == 1:
                 return "m"
     return "n"
-

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 from pycparser import c_ast, c_generator
 
-Node = c_ast.Node
+# pycparser has no type information: a tree is Any to the type checker.
+Node: TypeAlias = Any
 
 
 def name(text: str) -> Node:

@@ -91,10 +91,13 @@ def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
             _declare_workspace(out, spec, lay)
             if form.private and form.parallel:
                 out.pragma("omp for schedule(dynamic, 1)")
+                batches = out.loop("g_b", 0, spec.batch)
+            else:
+                batches = out.turns("g_b", spec.batch)
             with (
-                out.loop("g_b", 0, spec.batch),
-                out.loop("g_n0", 0, spec.n, form.col_span),
-                out.loop("g_k0", 0, spec.k, form.k_span),
+                batches,
+                out.turns("g_n0", spec.n, form.col_span),
+                out.turns("g_k0", spec.k, form.k_span),
             ):
                 out.clip("g_n1", "g_n0", form.col_span, spec.n)
                 out.clip("g_k1", "g_k0", form.k_span, spec.k)
@@ -144,22 +147,22 @@ def _pack_panel(
 ) -> None:
     """Pack columns (or rows) from ``<axis>0`` on, with zeros where fewer than ``width`` exist.
 
-    ``axis`` is its name, where it ends, and whether its last panel is incomplete. The complete
-    panels get loops of a constant length, which compilers vectorise better.
+    ``axis`` is its name, where it ends, and whether its last panel is incomplete. Where the
+    inner loop runs along it, complete panels get a loop of constant length, which compilers
+    vectorise better.
     """
     name, stop, ragged = axis
-    if not ragged:
-        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
-        _copy_panel(out, dest, width, name, load, unit_is_k)
-        return
-    with out.block(f"if ({name}0 + {width} <= {stop})"):
-        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
-        _copy_panel(out, dest, width, name, load, unit_is_k)
-    with out.block("else"):
-        out.add(f"const lz_i64 {name}1 = {stop};")
-        _copy_panel(out, dest, width, name, load, unit_is_k)
-        with out.loop("g_k", "g_p0", "g_p1"), out.loop("g_i", f"{name}1 - {name}0", width):
-            out.add(f"{dest}[(g_k - g_p0) * {width} + g_i] = 0;")
+    whole = f"const lz_i64 {name}1 = {name}0 + {width};"
+    if not ragged or not unit_is_k:
+        with out.block(f"if ({name}0 + {width} <= {stop})" if ragged else ""):
+            out.add(whole)
+            _copy_panel(out, dest, width, name, load, unit_is_k)
+    if ragged:
+        with out.block("" if unit_is_k else "else"):
+            out.clip(f"{name}1", f"{name}0", width, stop)
+            _copy_panel(out, dest, width, name, load, unit_is_k)
+            with out.loop("g_k", "g_p0", "g_p1"), out.loop("g_i", f"{name}1 - {name}0", width):
+                out.add(f"{dest}[(g_k - g_p0) * {width} + g_i] = 0;")
 
 
 def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
@@ -275,7 +278,7 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
         if col_span * spec.k > limit:
             k_span = min(spec.k, max(k_block, limit // col_span // k_block * k_block))
     fits = whole * spec.k * spec.item <= max(l2, 1 << 18) * 2
-    private = parallel and spec.batch >= 16 and fits
+    private = parallel and spec.batch >= 4 and fits
     if parallel and not private:
         while ceil_div(spec.m, row_block) * ceil_div(spec.n, col_block) < 16:
             if row_block > 4 * rows:

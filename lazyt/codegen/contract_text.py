@@ -39,6 +39,17 @@ class CText:
         advance = f"{var}++" if step == 1 else f"{var} += {step}"
         return self.block(f"for (lz_i64 {var} = {start}; {var} < {stop}; {advance})")
 
+    @contextmanager
+    def turns(self, var: str, stop: int, step: int = 1) -> Iterator[None]:
+        """A loop from 0 that no pragma needs; a plain block where it turns once."""
+        if stop > step:
+            with self.loop(var, 0, stop, step):
+                yield
+            return
+        with self.block():
+            self.add(f"const lz_i64 {var} = 0;")
+            yield
+
     def clip(self, name: str, start: str, width: int, stop: int | str) -> None:
         """Declare ``name``, the end of the block of ``width`` at ``start``, ``stop`` at most."""
         end = f"{start} + {width}"

@@ -243,6 +243,21 @@ def _common(value: Linear, divisor: int) -> int:
     return factor
 
 
+def _coarse(value: Linear, divisor: int) -> tuple[int, Linear, Linear] | None:
+    """``value == step * big + small`` with ``0 <= small < step`` and step dividing divisor.
+
+    Then small changes neither the quotient nor, beyond itself, the remainder.
+    """
+    for step in sorted({gcd(divisor, f) for _, f in value.terms}, reverse=True):
+        if step <= 1:
+            return None
+        small = Linear(tuple((a, f) for a, f in value.terms if f % step), value.const % step)
+        if small.bounds[0] >= 0 and small.bounds[1] < step:
+            big = tuple((a, f // step) for a, f in value.terms if f % step == 0)
+            return step, Linear(big, value.const // step), small
+    return None
+
+
 def _divide(value: Linear, divisor: int) -> Linear:
     if divisor == 1:
         return value
@@ -254,6 +269,9 @@ def _divide(value: Linear, divisor: int) -> Linear:
     if common > 1:
         rest = Linear(tuple((a, f // common) for a, f in rest.terms), rest.const // common)
         return whole + _divide(rest, divisor // common)
+    coarse = _coarse(rest, divisor)
+    if coarse is not None:
+        return whole + _divide(coarse[1], divisor // coarse[0])
     if len(rest.terms) == 1 and rest.const == 0 and rest.terms[0][1] == 1:
         atom = rest.terms[0][0]
         if isinstance(atom, Quotient):
@@ -272,6 +290,10 @@ def _remainder(value: Linear, divisor: int) -> Linear:
     if common > 1:
         rest = Linear(tuple((a, f // common) for a, f in rest.terms), rest.const // common)
         return _remainder(rest, divisor // common) * common
+    coarse = _coarse(rest, divisor)
+    if coarse is not None:
+        step, big, small = coarse
+        return _remainder(big, divisor // step) * step + small
     if len(rest.terms) == 1 and rest.const == 0 and rest.terms[0][1] == 1:
         atom = rest.terms[0][0]
         if isinstance(atom, Remainder) and atom.divisor % divisor == 0:

@@ -231,7 +231,7 @@ class Phase:
 class ContractPhase:
     """A contraction ``acc[b, m, n] = sum over k of a * b`` with fused loads and epilogue.
 
-    ``batch``, ``rows``, ``columns``, ``inner`` are the axes of b, m, n and k (each group row-major).
+    ``batch``, ``rows``, ``columns``, ``inner`` are the axes of b, m, n and k, row-major.
     ``left`` and ``right`` are expressions over batch+rows+inner and batch+inner+columns axes.
     Accumulation is one fused multiply-add per step, in increasing k, in ``accumulator`` type.
     ``epilogue`` statements run for every (b, m, n) with ``Var(name)`` the finished sum.

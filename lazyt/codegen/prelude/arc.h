@@ -21,7 +21,7 @@ LZ_FN lz_f64 lz_atan_poly_f64(lz_f64 t) {
   return t + t * z * p;
 }
 
-//@ lz_atan_@S [floats] ulp=2
+//@ lz_atan_@S [floats] ulp=2.5
 // atan(a) = pi/4 + atan((a - 1) / (a + 1)) = pi/2 - atan(1 / a), with one division for all.
 LZ_FN lz_@S lz_atan_@S(lz_@S x) {
   lz_@S a = lz_abs_@S(x);

@@ -63,7 +63,7 @@ LZ_FN lz_f64 lz_lgamma_f64(lz_f64 x) {
   if (r == 0 || a == LZ_INF_F64) return LZ_INF_F64;
   if (x != x) return x;
   lz_f64 s = 1.1447298858494002 - lz_log_f64(lz_sinpi_f64(r));
-  return s - (a < 1e15 ? lz_lgamma_positive_f64(1 + a) : 0);
+  return s - lz_lgamma_positive_f64(1 + a);
 }
 
 //@ lz_lgamma_f32 ulp=1

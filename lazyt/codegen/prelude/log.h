@@ -3,18 +3,18 @@
 //@ lz_log_bits_@S [floats]
 // The bits of x, scaled to a normal number, counted from those of sqrt(1/2).
 LZ_FN lz_@U lz_log_bits_@S(lz_@S x) {
-  lz_@S least = @{1.17549435e-38f|2.2250738585072014e-308};
-  lz_@S y = x < least ? x * @{8388608.0f|4503599627370496.0} : x;
-  return lz_bits_@S(y) - @{0x3f3504f3u|0x3fe6a09e667f3bcdULL};
+  lz_@S scale = x < @{1.17549435e-38f|2.2250738585072014e-308}
+      ? @{8388608.0f|4503599627370496.0} : 1;
+  return lz_bits_@S(x * scale) - @{0x3f3504f3u|0x3fe6a09e667f3bcdULL};
 }
 
 //@ lz_log_exponent_@S [floats]
 // e as a float: unsigned shift, then the integer is put into the last bits of a large float.
 LZ_FN lz_@S lz_log_exponent_@S(lz_@S x) {
   lz_@U k = (lz_log_bits_@S(x) + @{0x80000000u|0x8000000000000000ULL}) >> @{23|52};
-  lz_@S e = lz_from_bits_@S(k | @{0x4b000000u|0x4330000000000000ULL})
-      - @{8388864.0f|4503599627372544.0};
-  return x < @{1.17549435e-38f|2.2250738585072014e-308} ? e - @{23|52} : e;
+  lz_@S bias = x < @{1.17549435e-38f|2.2250738585072014e-308}
+      ? @{8388887.0f|4503599627372596.0} : @{8388864.0f|4503599627372544.0};
+  return lz_from_bits_@S(k | @{0x4b000000u|0x4330000000000000ULL}) - bias;
 }
 
 //@ lz_log_fraction_@S [floats]

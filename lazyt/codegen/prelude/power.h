@@ -53,7 +53,7 @@ LZ_FN lz_f64 lz_log_pair_f64(lz_f64 a, lz_f64 *low) {
   return lz_two_sum_f64(r, h1 + (h2 + (e * 5.4979230187083712e-14 + (cl + 2 * sl))), low);
 }
 
-//@ lz_pow_f64 ulp=1
+//@ lz_pow_f64 ulp=1.5
 LZ_FN lz_f64 lz_pow_f64(lz_f64 x, lz_f64 y) {
   lz_f64 a = lz_abs_f64(x), cap = 7.3786976294838206e19, low, rest;
   lz_f64 n = y > cap ? cap : y < -cap ? -cap : y;

@@ -9,10 +9,11 @@ LZ_FN lz_f32 lz_trig_reduce_f32(lz_f32 x, lz_u32 *quadrant) {
   lz_u32 s = (bits >> 23) - 126u, k = s >> 5, b = s & 31u;
   lz_u32 t0 = 0x28u, t1 = 0xbe60db93u, t2 = 0x91054a7fu, t3 = 0x09d5f47du;
   lz_u32 t4 = 0x4d377036u, t5 = 0xd8a5664fu, t6 = 0x10e4107fu, t7 = 0x9458eaf7u;
-  lz_u32 a0 = k == 0 ? t0 : k == 1 ? t1 : k == 2 ? t2 : k == 3 ? t3 : t4;
-  lz_u32 a1 = k == 0 ? t1 : k == 1 ? t2 : k == 2 ? t3 : k == 3 ? t4 : t5;
-  lz_u32 a2 = k == 0 ? t2 : k == 1 ? t3 : k == 2 ? t4 : k == 3 ? t5 : t6;
-  lz_u32 a3 = k == 0 ? t3 : k == 1 ? t4 : k == 2 ? t5 : k == 3 ? t6 : t7;
+  // Bit by bit of k: a chain of equalities would become a switch, which does not vectorise.
+  lz_u32 p0 = k & 1u ? t1 : t0, p1 = k & 1u ? t2 : t1, p2 = k & 1u ? t3 : t2;
+  lz_u32 p3 = k & 1u ? t4 : t3, p4 = k & 1u ? t5 : t4, p5 = k & 1u ? t6 : t5;
+  lz_u32 a0 = k & 4u ? t4 : k & 2u ? p2 : p0, a1 = k & 4u ? t5 : k & 2u ? p3 : p1;
+  lz_u32 a2 = k & 4u ? t6 : k & 2u ? p4 : p2, a3 = k & 4u ? t7 : k & 2u ? p5 : p3;
   lz_u32 w0 = a0 << b | (a1 >> 1) >> (31u - b);
   lz_u32 w1 = a1 << b | (a2 >> 1) >> (31u - b);
   lz_u32 w2 = a2 << b | (a3 >> 1) >> (31u - b);
@@ -20,11 +21,16 @@ LZ_FN lz_f32 lz_trig_reduce_f32(lz_f32 x, lz_u32 *quadrant) {
   lz_u32 high = m * w0 + (lz_u32)(middle >> 32), low = (lz_u32)middle;
   // high's top two bits count quadrants; below follows the fraction, taken as a signed number.
   lz_i32 v = (lz_i32)(high << 2 | low >> 30);
-  lz_u32 rest = (lz_u32)v << 24 | (low << 2) >> 8;
-  lz_f32 f = (lz_f32)(v & ~0xff) * 2.32830644e-10f + (lz_f32)(lz_i32)(rest >> 8) * 1.38777878e-17f;
+  lz_u32 next = low << 2, part = ((lz_u32)v & 0xffu) << 16 | next >> 16;
+  lz_f32 f = (lz_f32)(v & ~0xff) * 2.32830644e-10f, top = lz_from_bits_f32(
+      lz_bits_f32(f) & 0xfffff000u);
+  f = (f - top) + ((lz_f32)(lz_i32)part * 3.55271368e-15f
+      + (lz_f32)(lz_i32)(next & 0xffffu) * 5.42101086e-20f);
+  // pi/2 times the fraction, the product of the leading 12 bits exact.
+  lz_f32 r = top * 1.5703125f + (top * 4.83826792e-4f + f * 1.57079637f);
   lz_u32 small = bits < 0x3f490fdbu;
   *quadrant = small ? 0u : (high >> 30) + (v < 0);
-  return small ? lz_from_bits_f32(bits) : f * 1.57079637f;
+  return small ? lz_from_bits_f32(bits) : r;
 }
 
 //@ lz_sin_poly_f32
@@ -35,13 +41,14 @@ LZ_FN lz_f32 lz_sin_poly_f32(lz_f32 r) {
 }
 
 //@ lz_cos_poly_f32
+// 1 - z/2 as a sum of two, for half a digit.
 LZ_FN lz_f32 lz_cos_poly_f32(lz_f32 r) {
-  lz_f32 z = r * r;
+  lz_f32 z = r * r, h = 0.5f * z, w = 1 - h;
   lz_f32 p = 2.44387647e-05f; p = p * z - 0.00138873723f; p = p * z + 0.0416666456f;
-  return (1 - 0.5f * z) + z * z * p;
+  return w + (((1 - w) - h) + z * z * p);
 }
 
-//@ lz_sin_f32 ulp=2
+//@ lz_sin_f32 ulp=1.5
 LZ_FN lz_f32 lz_sin_f32(lz_f32 x) {
   lz_u32 q;
   lz_f32 r = lz_trig_reduce_f32(x, &q), y = q & 1u ? lz_cos_poly_f32(r) : lz_sin_poly_f32(r);
@@ -49,7 +56,7 @@ LZ_FN lz_f32 lz_sin_f32(lz_f32 x) {
   return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
 }
 
-//@ lz_cos_f32 ulp=2
+//@ lz_cos_f32 ulp=1.5
 LZ_FN lz_f32 lz_cos_f32(lz_f32 x) {
   lz_u32 q;
   lz_f32 r = lz_trig_reduce_f32(x, &q), y = q & 1u ? lz_sin_poly_f32(r) : lz_cos_poly_f32(r);
@@ -57,7 +64,7 @@ LZ_FN lz_f32 lz_cos_f32(lz_f32 x) {
   return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
 }
 
-//@ lz_tan_f32 ulp=3.5
+//@ lz_tan_f32 ulp=3
 LZ_FN lz_f32 lz_tan_f32(lz_f32 x) {
   lz_u32 q;
   lz_f32 r = lz_trig_reduce_f32(x, &q), s = lz_sin_poly_f32(r), c = lz_cos_poly_f32(r);
@@ -140,7 +147,7 @@ LZ_FN lz_f64 lz_sin_poly_f64(lz_f64 r, lz_f64 low) {
 }
 
 //@ lz_cos_poly_f64
-// 1 - z/2 as a sum of two, for half a digit.
+// As lz_cos_poly_f32, at r + low.
 LZ_FN lz_f64 lz_cos_poly_f64(lz_f64 r, lz_f64 low) {
   lz_f64 z = r * r, h = 0.5 * z, w = 1 - h;
   lz_f64 p = -1.1253772697537267e-11; p = p * z + 2.0873620240147112e-09;

@@ -1,0 +1,220 @@
+"""Turns graph values into the statements of one phase.
+
+Every pointwise node that is evaluated at an index becomes one named statement, placed as far out as
+it can go: what does not depend on the inner axis is computed once per grid point, between the loops
+(``straight[level]`` runs after the reductions of that level); the rest goes into the loop that
+needs it. A costly value that a second loop needs again is kept for each step instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+from lazyt.ir.dtypes import DType, int64
+from lazyt.ir.graph import Node
+from lazyt.ir.index import Axis, Linear, axes_of, data_of
+from lazyt.ir.kernel import (
+    Buffer,
+    Guarded,
+    Keep,
+    Let,
+    Load,
+    Position,
+    Statement,
+    Store,
+    Var,
+    sub_expressions,
+)
+from lazyt.ir.scalar import Call, Const, Expr, call, const
+from lazyt.ops.walking import Index, Pair, Walker
+
+#: Cost in multiply-adds from which a value is kept for the next loop instead of computed again.
+KEEP_COST = 4.0
+#: Bytes of a kept row: half of a usual first-level cache, twice.
+KEEP_BYTES = 64 * 1024
+
+
+@dataclass
+class Buffers:
+    """The buffers of a kernel under construction, by the node they hold."""
+
+    external: set[Node]
+    stored: list[Node]
+    known: dict[Node, Buffer] = field(default_factory=dict)
+    work: list[Buffer] = field(default_factory=list)
+    _numbers: int = 0
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers - 1
+
+    def of(self, node: Node) -> Buffer:
+        """The buffer that holds ``node``, declared at first use."""
+        found = self.known.get(node)
+        if found is None:
+            number = self._number()
+            if node in self.external:
+                found = Buffer(f"x{number}", node.dtype, node.shape, "in")
+            elif node in self.stored:
+                found = Buffer(f"y{number}", node.dtype, node.shape, "out")
+            else:
+                found = Buffer(f"w{number}", node.dtype.compute, node.shape, "work")
+            self.known[node] = found
+        return found
+
+    def scratch(self, dtype: DType, shape: tuple[int, ...]) -> Buffer:
+        """A nameless work buffer."""
+        number = self._number()
+        made = Buffer(f"w{number}", dtype.compute, shape, "work")
+        self.work.append(made)
+        return made
+
+
+class Emitter(Walker):
+    """Evaluates nodes into statements; ``stage`` says which loop is being filled.
+
+    Attributes:
+        local: pointwise members of the same part: computed again rather than loaded.
+        inner: the axis that stages loop over, None when there is none.
+        keep: whether values may be kept between loops.
+        folded: reductions whose result has a name in this phase -> (name, place).
+        loops: statements of each loop (1, 2, ...).
+        straight: statements between the loops, by the level they follow.
+    """
+
+    def __init__(
+        self, buffers: Buffers, local: Container[Node], inner: Axis | None, keep: bool
+    ) -> None:
+        self.buffers = buffers
+        self.local = local
+        self.inner = inner
+        self.keep = keep
+        self.stage = 0
+        self.folded: dict[Node, tuple[Var, Index]] = {}
+        self.loops: dict[int, list[Statement]] = {}
+        self.straight: dict[int, list[Statement]] = {}
+        self._level: dict[str, tuple[int, bool]] = {}
+        self._row: dict[Pair, Expr] = {}
+        self._loop: dict[int, dict[Pair, Expr]] = {}
+        self._kept: dict[Pair, Expr] = {}
+        self._cost: dict[str, float] = {}
+        self._names = 0
+
+    # ------------------------------------------------------------- walking
+
+    def leaf(self, node: Node, index: Index) -> Expr | None:
+        """Folded results are names, what lies in memory is loaded, the rest is computed."""
+        folded = self.folded.get(node)
+        if folded is not None:
+            return folded[0]
+        in_memory = node in self.buffers.external or (
+            node in self.buffers.known and node not in self.local
+        )
+        if in_memory or not (callable(node.op.lower) or node.op.lower == "gather"):
+            return Load(self.buffers.of(node).name, index, node.dtype)
+        return None
+
+    def known(self, pair: Pair) -> Expr | None:
+        """A value of this loop, of the grid point, or kept from an earlier loop."""
+        found = self._row.get(pair) or self._loop.get(self.stage, {}).get(pair)
+        if found is not None or pair in self._kept:
+            return found or self._kept[pair]
+        if self.keep and self.inner is not None:
+            for stage in range(1, self.stage):
+                value = self._loop.get(stage, {}).get(pair)
+                if isinstance(value, Var) and self._worth_keeping(value):
+                    return self._keep_value(pair, value, stage)
+        return None
+
+    def _worth_keeping(self, value: Var) -> bool:
+        assert self.inner is not None
+        size = self.inner.extent * value.dtype.compute.itemsize
+        return self._cost.get(value.name, 0.0) >= KEEP_COST and size <= KEEP_BYTES
+
+    def _keep_value(self, pair: Pair, value: Var, stage: int) -> Expr:
+        name = f"k{value.name}"
+        self.loops[stage].append(Keep(name, value))
+        self._level[name] = (stage, True)
+        kept = Var(name, value.dtype)
+        self._kept[pair] = kept
+        return kept
+
+    def remember(self, pair: Pair, expr: Expr, leaf: bool) -> None:
+        """Names a computed value in the outermost place that has its operands."""
+        guarded = pair[2]
+        level, inner = self.traits(expr)
+        if not (leaf or guarded or isinstance(expr, Const | Var | Load | Position)):
+            expr = self.name(expr, level, inner)
+        if inner:
+            self._loop.setdefault(self.stage, {})[pair] = expr
+        else:
+            self._row[pair] = expr
+
+    def name(self, expr: Expr, level: int, inner: bool) -> Var:
+        """A Let for ``expr``."""
+        self._names += 1
+        name = f"v{self._names}"
+        self.place(Let(name, expr), level, inner)
+        self._level[name] = (level, inner)
+        self._cost[name] = sum(e.fn.cost for e in sub_expressions(expr) if isinstance(e, Call))
+        return Var(name, expr.dtype)
+
+    def place(self, statement: Statement, level: int, inner: bool) -> None:
+        """Adds a statement to the current loop, or between the loops."""
+        if inner:
+            self.loops.setdefault(self.stage, []).append(statement)
+        else:
+            self.straight.setdefault(level, []).append(statement)
+
+    def index_name(self, node: Node, value: Expr, extent: int) -> str:
+        """Clamps a data-dependent index, so that no index can leave the buffer."""
+        wide = call("cast", value, dtype=int64)
+        top = call("minimum", wide, const(max(extent - 1, 0), int64))
+        level, inner = self.traits(value)
+        return self.name(call("maximum", top, const(0, int64)), level, inner).name
+
+    def define(self, node: Node, name: str, place: Index, level: int) -> Var:
+        """Declares the name of a finished reduction."""
+        self._level[name] = (level, False)
+        var = Var(name, node.dtype)
+        self.folded[node] = (var, place)
+        return var
+
+    def traits(self, expr: Expr) -> tuple[int, bool]:
+        """(level of the reductions it needs, whether it depends on the inner axis)."""
+        level, inner = 0, False
+        for item in sub_expressions(expr):
+            names: set[str] = set()
+            indices: list[Linear] = []
+            if isinstance(item, Var):
+                names.add(item.name)
+            elif isinstance(item, Load):
+                indices += item.index
+            elif isinstance(item, Position):
+                indices.append(item.index)
+            elif isinstance(item, Guarded):
+                indices += [g.index for g in item.guards]
+            for index in indices:
+                names |= data_of(index)
+                inner = inner or (self.inner is not None and self.inner in axes_of(index))
+            for name in names:
+                depth, below = self._level.get(name, (0, False))
+                level, inner = max(level, depth), inner or below
+        return level, inner
+
+
+def indices_of(statement: Statement) -> list[tuple[str | None, Index]]:
+    """(buffer or None, index) of every access, position and guard in a statement."""
+    out: list[tuple[str | None, Index]] = []
+    if isinstance(statement, Store):
+        out.append((statement.buffer, statement.index))
+        out += [(None, (g.index,)) for g in statement.guards]
+    for item in sub_expressions(statement.value):
+        if isinstance(item, Load):
+            out.append((item.buffer, item.index))
+        elif isinstance(item, Position):
+            out.append((None, (item.index,)))
+        elif isinstance(item, Guarded):
+            out += [(None, (g.index,)) for g in item.guards]
+    return out

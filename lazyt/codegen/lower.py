@@ -1,0 +1,124 @@
+"""From a fused group to a Kernel: the group's kind decides the form, see ``lower_*.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lazyt.codegen.emitter import Buffers
+from lazyt.codegen.lower_heavy import lower_contract, lower_scan, lower_scatter, lower_update
+from lazyt.codegen.lower_rows import lower_rows
+from lazyt.errors import InternalError
+from lazyt.ir.graph import Node, source_text
+from lazyt.ir.group import Group
+from lazyt.ir.kernel import Buffer, ContractPhase, Kernel, Phase, sub_expressions
+from lazyt.ir.scalar import Call
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel and what each of its buffers holds: a node, or None for scratch."""
+
+    kernel: Kernel
+    arguments: tuple[Node | None, ...]
+
+
+def lower_group(group: Group, unroll: int, in_place: bool = False) -> Lowered:
+    """The kernel of a group.
+
+    ``unroll``: longest reduction that is written out. ``in_place``: the head's base may be
+    overwritten, so its result starts out in the same buffer (update and scatter).
+    """
+    buffers = Buffers(group.reads, list(group.stored))
+    phases: list[Phase | ContractPhase] = []
+    if group.kind in ("map", "row"):
+        phases += lower_rows(group, buffers, unroll)
+    elif group.kind == "contract":
+        phases += lower_contract(group, buffers)
+    elif group.kind == "update":
+        phases += lower_update(group, buffers, in_place)
+    elif group.kind == "scatter":
+        phases += lower_scatter(group, buffers, in_place)
+    elif group.kind == "scan":
+        phases += lower_scan(group, buffers)
+    else:
+        raise InternalError("codegen.lower", f"no kernel form for groups of {group.kind}")
+    used = _used_buffers(phases)
+    declared: list[tuple[Buffer, Node | None]] = [
+        (b, n) for n, b in buffers.known.items() if b.name in used
+    ]
+    declared += [(b, None) for b in buffers.work if b.name in used]
+    order = {"in": 0, "inout": 1, "out": 2, "work": 3}
+    declared.sort(key=lambda pair: (order[pair[0].role], int(pair[0].name[1:])))
+    if in_place and group.head is not None:
+        declared = [
+            (Buffer(b.name, b.dtype, b.shape, "inout") if n is group.head else b, n)
+            for b, n in declared
+        ]
+    arguments = tuple(n if b.role != "work" or n is None else None for b, n in declared)
+    kernel = Kernel(
+        "lz_kernel", tuple(b for b, _ in declared), tuple(phases), _notes(group, phases)
+    )
+    return Lowered(kernel, arguments)
+
+
+def _used_buffers(phases: list[Phase | ContractPhase]) -> set[str]:
+    from lazyt.codegen.emitter import indices_of
+    from lazyt.ir.kernel import Load
+
+    used: set[str] = set()
+    for phase in phases:
+        if isinstance(phase, ContractPhase):
+            statements = list(phase.epilogue)
+            for operand in (phase.left, phase.right):
+                used |= {e.buffer for e in sub_expressions(operand) if isinstance(e, Load)}
+        else:
+            statements = [s for stage in phase.stages for s in stage.body]
+        for statement in statements:
+            used |= {name for name, _ in indices_of(statement) if name is not None}
+    return used
+
+
+def _extent(axes: tuple[object, ...]) -> int:
+    total = 1
+    for axis in axes:
+        total *= axis.extent  # type: ignore[attr-defined]
+    return total
+
+
+def _flops(phases: list[Phase | ContractPhase]) -> float:
+    """Arithmetic operations of all phases, functions counted at their cost."""
+    total = 0.0
+    for phase in phases:
+        if isinstance(phase, ContractPhase):
+            outer = _extent((*phase.batch, *phase.rows, *phase.columns))
+            total += 2.0 * outer * _extent(phase.inner)
+            bodies = [(outer, phase.epilogue)]
+        else:
+            points = _extent(phase.grid)
+            bodies = [
+                (points * (s.axis.extent if s.axis is not None else 1), s.body)
+                for s in phase.stages
+            ]
+        for times, body in bodies:
+            for statement in body:
+                calls = [e for e in sub_expressions(statement.value) if isinstance(e, Call)]
+                total += times * (sum(e.fn.cost for e in calls) + (not calls))
+    return total
+
+
+def _notes(group: Group, phases: list[Phase | ContractPhase]) -> dict[str, object]:
+    read = sum(n.nbytes for n in group.reads)
+    written = sum(n.nbytes for n in group.stored)
+    sources = list(
+        dict.fromkeys(source_text(m.source) for m in group.members if m.source is not None)
+    )
+    return {
+        "kind": group.kind,
+        "computes": [f"{m.op.name} {m.dtype.name}{list(m.shape)}" for m in group.stored],
+        "bytes_read": read,
+        "bytes_written": written,
+        "flops": _flops(phases),
+        "phases": len(phases),
+        "reasons": list(group.reasons),
+        "sources": sources,
+    }

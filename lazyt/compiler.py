@@ -1,0 +1,155 @@
+"""The recipe: how a graph becomes a plan that runs. Read this first.
+
+    graph --PASSES--> normal form --fuse--> groups --lower--> kernel IR --print--> C --> Program
+
+``realize`` is what the tensor handle calls; everything before it is pure. Each pass and stage is a
+function of its own in the room named after it; this file only says the order and the reasons.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from lazyt.config import config
+from lazyt.ir.graph import Node
+
+if TYPE_CHECKING:
+    from lazyt.explanation import Explanation
+    from lazyt.ir.group import Group
+    from lazyt.ir.kernel import Kernel
+    from lazyt.ir.program import Program
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One step from graph to graph: its name, what runs, and why it stands where it stands."""
+
+    name: str
+    run: Callable[[Sequence[Node]], list[Node]]
+    reason: str
+
+
+@cache
+def _passes() -> tuple[Pass, ...]:
+    from lazyt.passes.simplify import simplify
+    from lazyt.passes.split_reductions import split_reductions
+    from lazyt.passes.strip_markers import strip_markers
+
+    return (
+        Pass("strip_markers", strip_markers, "gradients are done; markers hide equal values"),
+        Pass("simplify", simplify, "fewer nodes for everything that follows"),
+        Pass("split_reductions", split_reductions, "fusion knows one reduced axis"),
+        Pass("simplify_again", simplify, "splitting leaves reshapes behind"),
+    )
+
+
+def __getattr__(name: str) -> tuple[Pass, ...]:
+    # Imported when first asked for: `import lazyt` must stay cheap.
+    if name == "PASSES":
+        return _passes()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def run_passes(roots: Sequence[Node]) -> list[Node]:
+    """The graph in normal form; dumps and verifies after every pass when asked to."""
+    current = list(roots)
+    _dump_graph("0_input", current)
+    for number, step in enumerate(_passes(), 1):
+        current = step.run(current)
+        _dump_graph(f"{number}_{step.name}", current)
+        if config.verify:
+            from lazyt.ir.verify import verify_graph
+
+            verify_graph(current)
+    return current
+
+
+def group_graph(roots: Sequence[Node]) -> tuple[list[Node], list[Group]]:
+    """The roots in normal form, and the fused groups that compute them."""
+    from lazyt.passes.fuse import fuse
+
+    normal = run_passes(roots)
+    return normal, fuse(normal)
+
+
+def compile_graph(roots: Sequence[Node], inputs: Sequence[Node]) -> tuple[Program, list[Kernel]]:
+    """The plan of a graph whose only leaves are ``inputs``, as text, and its kernels as IR.
+
+    Roots that need no computation (an input, or an empty value) get no output slot contents: the
+    caller fills them.
+    """
+    from lazyt.codegen.assemble import assemble
+    from lazyt.codegen.c import print_kernel_c
+    from lazyt.runtime import devices
+
+    normal, groups = group_graph(roots)
+    device = devices.cpu()
+
+    def printer(kernel: Kernel) -> object:
+        return print_kernel_c(kernel, device.vector_bytes, (device.l1, device.l2, device.l3))
+
+    def check(kernel: Kernel) -> None:
+        from lazyt.ir.bounds import check_bounds
+        from lazyt.ir.verify import verify_kernel
+
+        verify_kernel(kernel)
+        check_bounds(kernel)
+
+    program, kernels = assemble(
+        groups,
+        normal,
+        inputs,
+        printer,  # type: ignore[arg-type]
+        config.inline_reduce,
+        check if config.verify else None,
+    )
+    _dump_program(program)
+    return program, kernels
+
+
+def realize(nodes: Sequence[Node]) -> None:
+    """Computes ``nodes`` with one plan; afterwards each has its buffer in ``data``.
+
+    Costly values inside the graph that somebody else still refers to are kept as well, so that
+    nothing is computed twice.
+    """
+    from lazyt import planning
+
+    planning.realize(nodes)
+
+
+def explain(nodes: Sequence[Node]) -> Explanation:
+    """The kernels that computing ``nodes`` would take, without computing them."""
+    from lazyt import planning
+
+    return planning.explain(nodes)
+
+
+_dumps = itertools.count()
+
+
+def _dump(name: str, text: str) -> None:
+    assert config.dump is not None
+    os.makedirs(config.dump, exist_ok=True)
+    path = os.path.join(config.dump, f"{next(_dumps):05d}_{name}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _dump_graph(name: str, roots: Sequence[Node]) -> None:
+    if config.dump is not None:
+        from lazyt.ir.text_graph import print_graph
+
+        _dump(f"{name}.ir", print_graph(roots))
+
+
+def _dump_program(program: Program) -> None:
+    if config.dump is not None:
+        parts = [text for _, text in program.sections]
+        parts += [k.text for k in program.kernels]
+        _dump("plan.c", "\n".join([*parts, program.entry]))

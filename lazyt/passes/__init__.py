@@ -1,0 +1,1 @@
+"""Graph to graph, one file a pass; and fusion, which cuts the graph into groups."""

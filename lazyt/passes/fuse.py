@@ -1,0 +1,302 @@
+"""Cuts a graph into groups that become one kernel each.
+
+What it does: goes through the targets (see ``targets.py``) in dependency order and puts each into
+an existing group when it can be computed there without reading a neighbour's row, or opens a new
+group. Whether it can is found by probing: the target's expression is walked at the group's own
+point, and every member that it reads must be read exactly at the point where that is computed.
+What it leaves alone: the graph itself. When it must run: last, on a graph in normal form (one axis
+per reduction, no markers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazyt.ir.graph import Node, source_text
+from lazyt.ir.group import Group, Index, Part
+from lazyt.ir.index import Axis
+from lazyt.passes.probe import Probe
+from lazyt.passes.targets import Targets, is_pointwise
+
+#: Most pointwise operations and buffers of one kernel.
+GROUP_WEIGHT = 1500
+GROUP_BUFFERS = 60
+
+
+def fuse(roots: Sequence[Node]) -> list[Group]:
+    """The groups of a graph, in an order in which they can run."""
+    return _Fusion(roots).run()
+
+
+def _axes(shape: Sequence[int]) -> tuple[Axis, ...]:
+    return tuple(Axis(f"i{n}", extent) for n, extent in enumerate(shape))
+
+
+class _Fusion:
+    def __init__(self, roots: Sequence[Node]) -> None:
+        self.targets = Targets(roots)
+        self.chosen = self.targets.chosen
+        self.home: dict[Node, Group] = {}
+        self.groups: list[Group] = []
+        self.touched: dict[Node, list[Group]] = {}
+
+    def run(self) -> list[Group]:
+        for node in self.targets.order:
+            if node in self.chosen and node.size > 0:
+                self._place(node)
+        self._mark_stored()
+        return self._sorted()
+
+    # --------------------------------------------------------- placing one
+
+    def _place(self, node: Node) -> None:
+        for group in self._candidates(node):
+            if self._join(node, group):
+                return
+        self._open(node)
+
+    def _candidates(self, node: Node) -> list[Group]:
+        """Groups that compute what the node reads, latest first, then groups that read the same."""
+        near: dict[Group, None] = {}
+        shared: dict[Group, None] = {}
+        seen: set[Node] = {node}
+        work = [*node.inputs]
+        while work:
+            item = work.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            if item in self.home:
+                near[self.home[item]] = None
+            if item in self.chosen or item.op.name == "input":
+                for group in self.touched.get(item, []):
+                    shared[group] = None
+            else:
+                work.extend(item.inputs)
+        order = sorted(near, key=lambda g: -g.number)
+        order += sorted((g for g in shared if g not in near), key=lambda g: -g.number)
+        return order[:8]
+
+    def _join(self, node: Node, group: Group) -> bool:
+        """Tries all ways of computing ``node`` in ``group``; True when one was legal."""
+        if len(group.members) >= GROUP_BUFFERS:
+            return False
+        name = node.op.name
+        if is_pointwise(node):
+            if group.kind not in ("map", "row", "contract"):
+                return False
+            for number, part in reversed(list(enumerate(group.parts))):
+                extents = ["full"] if part.inner is None else ["row", "full"]
+                for extent in extents:
+                    index = self._fit(node, part, extent)
+                    if index is not None and self._admit(node, node, index, group, number, extent):
+                        return True
+            return False
+        if name == "reduce" and group.kind in ("map", "row"):
+            return self._join_reduce(node, group)
+        return False
+
+    def _fit(self, node: Node, part: Part, extent: str) -> Index | None:
+        axes = part.axes if extent == "full" else part.rows
+        size = 1
+        for axis in axes:
+            size *= axis.extent
+        return part.place(node.shape, extent) if size == node.size else None
+
+    def _join_reduce(self, node: Node, group: Group) -> bool:
+        source, axis = node.inputs[0], node.params.axes[0]
+        last = len(group.parts) - 1
+        part = group.parts[last]
+        trial = Part(_axes(source.shape), axis)
+        if part.inner is not None:
+            if part.extents() == trial.extents():
+                index = part.place(source.shape, "full")
+                if self._admit(node, source, index, group, last, "row"):
+                    part.reduces.append(node)
+                    return True
+            return self._finish(node, group, part)
+        return len(group.parts) == 1 and self._upgrade(node, group, trial)
+
+    def _upgrade(self, node: Node, group: Group, trial: Part) -> bool:
+        """Turns a map group into a row group over the reduction's domain."""
+        source = node.inputs[0]
+        old = group.parts[0]
+        if any(self._fit(m, trial, "full") is None for m in group.members):
+            return False
+        group.parts[0] = trial
+        trial.outputs = old.outputs
+        if self._admit(node, source, trial.place(source.shape, "full"), group, 0, "row"):
+            group.kind = "row"
+            trial.reduces.append(node)
+            return True
+        group.parts[0] = old
+        return False
+
+    def _finish(self, node: Node, group: Group, part: Part) -> bool:
+        """A reduction over the rows' results becomes a second part of the same kernel."""
+        source, axis = node.inputs[0], node.params.axes[0]
+        size = 1
+        for row in part.rows:
+            size *= row.extent
+        if len(group.parts) > 1 or source.size != size or size == 0:
+            return False
+        index = part.place(source.shape, "row")
+        reads = self._legal(node, source, index, group, len(group.parts) - 1)
+        if reads is None or not any(r in group.members for r in reads):
+            return False
+        group.parts.append(Part(_axes(source.shape), axis, [node]))
+        self._enter(node, group, len(group.parts) - 1, "row", reads)
+        group.reasons.append("the final fold over the rows runs in the same kernel")
+        return True
+
+    # ------------------------------------------------------------ legality
+
+    def _legal(
+        self, node: Node, start: Node, index: Index, group: Group, part: int
+    ) -> set[Node] | None:
+        """What ``node`` reads when ``start`` is computed at ``index`` of a part, if legal."""
+        probe = Probe(self.chosen.__contains__)
+        if start is not node and (start in self.chosen or start.op.name == "input"):
+            probe.reads.append((start, index, False))
+        else:
+            probe.run(start, index)
+        if group.weight + probe.count > GROUP_WEIGHT:
+            return None
+        reads: set[Node] = set()
+        for item, where, _ in probe.reads:
+            reads.add(item)
+            if item not in group.members:
+                continue
+            home, _ = group.members[item]
+            if home == part and where != group.place(item):
+                return None
+        for item in reads:
+            other = self.home.get(item)
+            if other is not None and other is not group and self._depends(other, group):
+                return None
+        group.weight += probe.count
+        return reads
+
+    def _admit(
+        self, node: Node, start: Node, index: Index, group: Group, part: int, extent: str
+    ) -> bool:
+        reads = self._legal(node, start, index, group, part)
+        if reads is None:
+            return False
+        if group.kind == "contract" and not any(r in group.members for r in reads):
+            return False
+        if start is node:
+            group.parts[part].outputs.append((node, extent))
+        self._enter(node, group, part, extent, reads)
+        return True
+
+    def _enter(self, node: Node, group: Group, part: int, extent: str, reads: set[Node]) -> None:
+        group.members[node] = (part, extent)
+        group.inside[node] = {r for r in reads if r in group.members}
+        group.reads |= {r for r in reads if r not in group.members}
+        self.home[node] = group
+        for item in reads:
+            self.touched.setdefault(item, []).append(group)
+
+    def _depends(self, group: Group, on: Group) -> bool:
+        """Whether ``group`` needs, directly or not, a result of ``on``."""
+        seen: set[int] = set()
+        work = [group]
+        while work:
+            item = work.pop()
+            if item is on:
+                return True
+            if item.number in seen:
+                continue
+            seen.add(item.number)
+            for read in item.reads:
+                home = self.home.get(read)
+                if home is not None:
+                    work.append(home)
+        return False
+
+    # --------------------------------------------------------- new groups
+
+    def _open(self, node: Node) -> None:
+        name = node.op.name
+        if is_pointwise(node):
+            group = self._new("map", Part(_axes(node.shape)))
+            admitted = self._admit(
+                node, node, group.parts[0].place(node.shape, "full"), group, 0, "full"
+            )
+        elif name == "reduce":
+            source = node.inputs[0]
+            group = self._new("row", Part(_axes(source.shape), node.params.axes[0], [node]))
+            index = group.parts[0].place(source.shape, "full")
+            admitted = self._admit(node, source, index, group, 0, "row")
+        else:
+            group = self._new(name, Part(_axes(node.shape)))
+            group.head = node
+            reads: set[Node] = set()
+            for item in node.inputs:
+                reads |= self._natural_reads(item)
+            self._enter(node, group, 0, "full", reads)
+            admitted = True
+        assert admitted
+
+    def _new(self, kind: str, part: Part) -> Group:
+        group = Group(kind, len(self.groups), [part])
+        self.groups.append(group)
+        return group
+
+    def _natural_reads(self, node: Node) -> set[Node]:
+        """Targets and inputs that an operand's expression reads."""
+        found: set[Node] = set()
+        seen: set[Node] = set()
+        work = [node]
+        while work:
+            item = work.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            if item in self.chosen or item.op.name == "input":
+                found.add(item)
+            else:
+                work.extend(item.inputs)
+        return found
+
+    # -------------------------------------------------------------- finish
+
+    def _mark_stored(self) -> None:
+        """Members that are asked for, or read by another group, go to memory."""
+        needed = set(self.targets.roots)
+        for group in self.groups:
+            needed |= group.reads
+        for group in self.groups:
+            group.stored = [m for m in group.members if m in needed]
+            for member in group.members:
+                where = source_text(member.source)
+                kept = "stored" if member in needed else "stays inside"
+                reason = f"{member.op.name} {list(member.shape)} ({where}): {self.chosen[member]}"
+                group.reasons.append(f"{reason}; {kept}")
+
+    def _sorted(self) -> list[Group]:
+        """Groups in dependency order (creation order among the independent)."""
+        order: list[Group] = []
+        done: set[int] = set()
+        for root in self.groups:
+            stack = [root]
+            while stack:
+                group = stack[-1]
+                if group.number in done:
+                    stack.pop()
+                    continue
+                waiting = [
+                    self.home[r]
+                    for r in group.reads
+                    if r in self.home
+                    and self.home[r] is not group
+                    and self.home[r].number not in done
+                ]
+                if waiting:
+                    stack.extend(sorted(set(waiting), key=lambda g: -g.number))
+                    continue
+                done.add(group.number)
+                order.append(group)
+                stack.pop()
+        return order

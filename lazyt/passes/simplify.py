@@ -1,0 +1,50 @@
+"""Local rewrites that never change a bit of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazyt import ops
+from lazyt.ir.graph import Node, rebuild, remake
+
+
+def simplify(roots: Sequence[Node]) -> list[Node]:
+    """Joins movement ops with movement ops, and drops those that do nothing.
+
+    ``reshape(reshape(x)) -> reshape(x)``, ``permute(permute(x)) -> permute(x)``, identities
+    vanish. Leaves arithmetic alone: rewriting it could change rounding, NaN or signed zeros. May
+    run at any time.
+    """
+    return rebuild(roots, _change)
+
+
+def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
+    node = remake(node, inputs)
+    name = node.op.name
+    if name == "reshape":
+        source = inputs[0]
+        while source.op.name == "reshape":
+            source = source.inputs[0]
+        return source if source.shape == node.shape else ops.reshape(source, node.shape)
+    if name == "permute":
+        axes, source = tuple(node.params.axes), inputs[0]
+        if source.op.name == "permute":
+            axes = tuple(source.params.axes[a] for a in axes)
+            source = source.inputs[0]
+        return source if axes == tuple(range(len(axes))) else ops.permute(source, axes)
+    if name == "expand" and inputs[0].shape == node.shape:
+        return inputs[0]
+    if name == "slice" and _takes_all(node):
+        return inputs[0]
+    if name == "flip" and not node.params.axes:
+        return inputs[0]
+    return node
+
+
+def _takes_all(node: Node) -> bool:
+    params = node.params
+    return (
+        node.shape == node.inputs[0].shape
+        and all(s == 0 for s in params.starts)
+        and all(s == 1 for s in params.steps)
+    )

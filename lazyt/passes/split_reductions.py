@@ -1,0 +1,69 @@
+"""Brings reductions into the form that fusion knows: one axis each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazyt import ops
+from lazyt.ir.graph import Node, rebuild, remake
+
+_IDENTITY = {"sum": 0, "prod": 1, "any": 0, "all": 1}
+
+
+def split_reductions(roots: Sequence[Node]) -> list[Node]:
+    """Merges neighbouring reduced axes into one, then reduces one axis after the other, last first.
+
+    The form depends on the reduction's own shape and axes alone, so the order in which elements are
+    folded does too, whatever is fused later. Reductions over nothing become their identity or a
+    reshape. Leaves other nodes alone. Must run before fusion.
+    """
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.op.name != "reduce":
+            return remake(node, inputs)
+        return _split(node, inputs[0])
+
+    return rebuild(roots, change)
+
+
+def _split(node: Node, source: Node) -> Node:
+    kind, axes = node.params.kind, sorted(node.params.axes)
+    if kind in ("argmax", "argmin"):
+        return remake(node, (source,))
+    real = [a for a in axes if source.shape[a] != 1]
+    if any(source.shape[a] == 0 for a in real) and node.size:
+        if kind in _IDENTITY:
+            fill = ops.constant(_IDENTITY[kind], node.dtype)
+            ones = ops.reshape(fill, (1,) * len(node.shape))
+            return ops.expand(ones, node.shape)
+        return remake(node, (source,))
+    if not real:
+        return ops.reshape(source, node.shape)
+    value = source
+    for first, last in reversed(_runs(real, source.shape)):
+        value = _reduce_run(kind, value, first, last)
+    return ops.reshape(value, node.shape) if value.shape != node.shape else value
+
+
+def _runs(axes: list[int], shape: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Maximal runs [first, last] of reduced axes with only size-1 axes between them."""
+    runs: list[tuple[int, int]] = []
+    for axis in axes:
+        if runs and all(shape[a] == 1 for a in range(runs[-1][1] + 1, axis)):
+            runs[-1] = (runs[-1][0], axis)
+        else:
+            runs.append((axis, axis))
+    return runs
+
+
+def _reduce_run(kind: str, value: Node, first: int, last: int) -> Node:
+    """Reduces axes first..last as one; they become size 1 so that later axes keep their number."""
+    shape = value.shape
+    length = 1
+    for extent in shape[first : last + 1]:
+        length *= extent
+    merged = (*shape[:first], length, *shape[last + 1 :])
+    flat = value if merged == shape else ops.reshape(value, merged)
+    folded = ops.reduce_(kind, flat, (first,))
+    kept = (*shape[:first], *((1,) * (last - first + 1)), *shape[last + 1 :])
+    return ops.reshape(folded, kept)

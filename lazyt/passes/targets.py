@@ -1,0 +1,168 @@
+"""Decides which nodes fusion treats as units (targets); all others are recomputed where used.
+
+Heavy nodes (reductions, contractions, scatters, scans, updates) and the roots are targets. A
+pointwise node becomes one when computing it again at every use would cost more than keeping it,
+when it ends the chain that follows a heavy node (the epilogue), or when it feeds a place that can
+only take cheap expressions. What a target reads from another target of its own group never
+touches memory, so choosing a target is not yet a decision to store it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazyt.ir.graph import Node, topological
+from lazyt.ir.scalar import Call, post_order
+
+#: Recomputation cost (multiply-adds per element) from which a shared value is kept.
+SHARED_COST = 8.0
+#: Most operations that are inlined into one value; longer chains are cut.
+CHAIN_LIMIT = 400
+#: Most operations inlined below a guard or into a contraction's operand.
+OPERAND_LIMIT = 8
+#: Total recomputation (multiply-adds) that is cheaper than one more kernel.
+KERNEL_COST = 100_000.0
+
+MOVEMENT = frozenset(
+    {"reshape", "permute", "expand", "slice", "flip", "window", "variable", "detach"}
+)
+_FREE = frozenset({"const", "iota", "input"})
+_RESTRICTING = frozenset({"pad", "concat", "contract"})
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether the node's element can be computed from elements of its inputs alone."""
+    return callable(node.op.lower) or node.op.lower == "gather"
+
+
+def operation_cost(node: Node) -> float:
+    """Multiply-adds per element of a pointwise node itself."""
+    name = node.op.name
+    if name in MOVEMENT or name in _FREE:
+        return 0.0
+    if name == "map":
+        return sum(e.fn.cost for e in post_order(node.params.expr) if isinstance(e, Call))
+    return {"random": 30.0, "gather": 3.0}.get(name, 1.0)
+
+
+class Targets:
+    """The choice, with what it was based on.
+
+    Attributes:
+        order: the graph, inputs first.
+        users: consumers of every node.
+        chosen: target -> why.
+    """
+
+    def __init__(self, roots: Sequence[Node]) -> None:
+        self.order = topological(roots)
+        self.roots = set(roots)
+        self.users: dict[Node, list[Node]] = {n: [] for n in self.order}
+        for node in self.order:
+            for item in dict.fromkeys(node.inputs):
+                self.users[item].append(node)
+        self.chosen: dict[Node, str] = {}
+        self._choose_required()
+        self._choose_epilogues()
+        self._choose_shared()
+        self._choose_restricted()
+
+    def _choose_required(self) -> None:
+        for node in self.order:
+            if node.op.name == "input":
+                continue
+            if not is_pointwise(node):
+                self.chosen[node] = "has its own kernel"
+            elif node in self.roots:
+                self.chosen[node] = "asked for"
+
+    def _choose_epilogues(self) -> None:
+        for head in [n for n in self.chosen if not is_pointwise(n)]:
+            node, last = head, None
+            while node not in self.roots and len(self.users[node]) == 1:
+                node = self.users[node][0]
+                if node.size != head.size or node.op.name not in ("map", "reshape"):
+                    break
+                if node.op.name == "map":
+                    last = node
+            if last is not None:
+                self.chosen.setdefault(last, f"ends the chain after a {head.op.name}")
+
+    def readers(self, node: Node) -> set[Node]:
+        """Consumers that compute something, seen through movement ops."""
+        found: set[Node] = set()
+        work = [*self.users[node]]
+        while work:
+            user = work.pop()
+            if user.op.name in MOVEMENT and user not in self.chosen:
+                work.extend(self.users[user])
+            else:
+                found.add(user)
+        return found
+
+    def _blow_up(self, node: Node) -> float:
+        """How many times more often the consumers would compute the node than it has elements."""
+        largest = node.size
+        work = [*self.users[node]]
+        while work:
+            user = work.pop()
+            if user.op.name in MOVEMENT and user not in self.chosen:
+                work.extend(self.users[user])
+            largest = max(largest, user.size)
+        return largest / max(node.size, 1)
+
+    def _choose_shared(self) -> None:
+        cost: dict[Node, float] = {}
+        weight: dict[Node, int] = {}
+        for node in self.order:
+            if node.op.name == "input":
+                cost[node], weight[node] = 0.0, 0
+                continue
+            inputs = [i for i in node.inputs if i not in self.chosen]
+            cost[node] = operation_cost(node) + sum(cost[i] for i in inputs)
+            weight[node] = (node.op.name not in _FREE) + sum(weight[i] for i in inputs)
+            if node in self.chosen or node.op.name in MOVEMENT or node.op.name in _FREE:
+                continue
+            if weight[node] > CHAIN_LIMIT:
+                self.chosen[node] = f"more than {CHAIN_LIMIT} operations in one chain"
+            elif cost[node] >= SHARED_COST:
+                times = self._blow_up(node)
+                if len(self.readers(node)) > 1:
+                    self.chosen[node] = "shared and costly to compute again"
+                elif times > 1 and (times - 1) * node.size * cost[node] > KERNEL_COST:
+                    self.chosen[node] = "broadcast and costly to compute again"
+
+    def _choose_restricted(self) -> None:
+        """Below guards and in contractions only short expressions without data-dependent loads."""
+        weight: dict[Node, int] = {}
+        for node in reversed(self.order):
+            if node.op.name in _RESTRICTING:
+                used = 0
+            elif node in weight and node not in self.chosen:
+                used = weight[node]
+            else:
+                continue
+            for item in node.inputs:
+                if item in self.chosen or item.op.name == "input":
+                    continue
+                total = used + (item.op.name not in MOVEMENT and item.op.name not in _FREE)
+                if item.op.name == "gather" or total > OPERAND_LIMIT:
+                    self.chosen[item] = "feeds a place that takes short expressions only"
+                elif node.op.name == "contract" and self._heavy(item):
+                    self.chosen[item] = "costly operand of a contraction, read many times"
+                else:
+                    weight[item] = max(weight.get(item, 0), total)
+
+    def _heavy(self, node: Node) -> bool:
+        """Whether a contraction's operand costs too much to be computed while packing."""
+        total = 0.0
+        work = [node]
+        while work:
+            item = work.pop()
+            if item in self.chosen or item.op.name == "input":
+                continue
+            total += operation_cost(item)
+            if total > SHARED_COST / 2:
+                return True
+            work.extend(item.inputs)
+        return False
