@@ -1,0 +1,346 @@
+"""Random valid graphs over the whole vocabulary, with data, for property tests.
+
+``graphs()`` is the hypothesis strategy; ``random_graph(seed)`` makes the same kind of graph from a
+seed, fast enough for thousands. Both choose through a ``Chooser``. Every value carries a ``Span``
+(see ``value_ranges``), which decides where functions may be applied and how far two right
+implementations may differ.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+
+from lazyt import ops
+from lazyt.ir.dtypes import (
+    ALL,
+    DType,
+    bfloat16,
+    bool_,
+    encode_bfloat16,
+    float32,
+    float64,
+    int64,
+    uint32,
+)
+from lazyt.ir.graph import Node, Shape
+from lazyt.ir.scalar import FUNCTIONS, Expr, arg, call
+from lazyt.runtime.memory import Buffer
+from tests.value_ranges import (
+    BINARY,
+    COMPARISONS,
+    UNARY,
+    Span,
+    binary_span,
+    cast_span,
+    settle,
+    unary_span,
+)
+
+T = TypeVar("T")
+LARGEST_SIZE = 4000
+
+
+class Chooser(Protocol):
+    """Where random decisions come from."""
+
+    def number(self, low: int, high: int) -> int:
+        """A whole number in ``low .. high``, both included."""
+        ...
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of ``items``."""
+        ...
+
+
+class SeededChooser:
+    """Decisions of a seeded generator."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def number(self, low: int, high: int) -> int:
+        """A whole number in ``low .. high``."""
+        return self.random.randint(low, high)
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of ``items``."""
+        return self.random.choice(items)
+
+
+class DrawnChooser:
+    """Decisions drawn by hypothesis, which can shrink them."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+
+    def number(self, low: int, high: int) -> int:
+        """A whole number in ``low .. high``."""
+        return self.draw(st.integers(low, high))
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of ``items``."""
+        return items[self.draw(st.integers(0, len(items) - 1))]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A node and what is known about its elements."""
+
+    node: Node
+    span: Span
+
+
+@dataclass(frozen=True)
+class RandomGraph:
+    """Results of a random graph, with a bound on the error of each."""
+
+    roots: list[Node]
+    errors: list[float]
+
+
+def buffer_of(array: np.ndarray, dtype: DType) -> Buffer:
+    """A buffer with the elements of ``array``, converted to ``dtype``."""
+    stored = encode_bfloat16(array) if dtype is bfloat16 else array.astype(dtype.numpy)
+    buffer = Buffer(stored.nbytes)
+    buffer.as_numpy(dtype, stored.shape)[...] = stored
+    return buffer
+
+
+class GraphMaker:
+    """Grows a graph one node at a time from the values made so far."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        self.choose = chooser
+        self.data = np.random.default_rng(chooser.number(0, 2**31))
+        self.values: list[Value] = []
+
+    # ------------------------------------------------------------------ leaves
+
+    def shape(self) -> Shape:
+        """Rank 0 to 4, small extents; now and then long, or empty."""
+        rank = self.choose.pick((0, 1, 1, 2, 2, 2, 3, 3, 4))
+        kind = self.choose.number(0, 19)
+        if kind == 0:
+            return (self.choose.pick((33, 64, 100, 1025, 2500)),)
+        extents = (1, 2, 3, 4, 5, 7) if rank > 2 else (1, 2, 3, 5, 8, 17, 33)
+        shape = [self.choose.pick(extents) for _ in range(rank)]
+        if kind == 1 and rank:
+            shape[self.choose.number(0, rank - 1)] = 0
+        return tuple(shape)
+
+    def array(self, shape: Shape, dtype: DType) -> tuple[np.ndarray, Span]:
+        """Data of moderate size; floats are multiples of 1/8, which every float type holds."""
+        if dtype is bool_:
+            return self.data.integers(0, 2, shape).astype(bool), Span(0, 1, 0)
+        low = 0 if dtype.kind == "u" else self.choose.pick((-9, -3, -1, 0, 1))
+        high = low + self.choose.pick((1, 3, 9, 18))
+        if dtype.kind != "f":
+            return self.data.integers(low, high + 1, shape), Span(low, high, 0)
+        eighths = self.data.integers(low * 2, high * 2 + 1, shape).astype(np.float32)
+        return eighths / 8, Span(low / 4, high / 4, 0)
+
+    def leaf(self, shape: Shape | None = None, dtype: DType | None = None) -> Value:
+        """A new input with data."""
+        shape = self.shape() if shape is None else shape
+        if dtype is None:
+            dtype = self.choose.pick((*ALL, float32, float32, float32, float64, int64))
+        array, span = self.array(shape, dtype)
+        return Value(ops.input_(shape, dtype, buffer_of(array, dtype)), span)
+
+    def constant(self) -> Value:
+        """A rank-0 constant."""
+        dtype = self.choose.pick(ALL)
+        array, _ = self.array((), dtype)
+        value = array.item()
+        return Value(ops.constant(value, dtype), Span(float(value), float(value), 0))
+
+    def iota(self) -> Value:
+        """A counter."""
+        dtype = self.choose.pick([t for t in ALL if t is not bool_])
+        extent = self.choose.number(0, 20)
+        return Value(ops.iota(extent, dtype), Span(0, max(extent - 1, 0), 0))
+
+    def random(self) -> Value:
+        """A few random bits per element, from a key of its own."""
+        shape = self.shape()
+        bits = ops.random(self.leaf((2,), uint32).node, shape)
+        few = ops.apply("shift_right", bits, ops.constant(27, uint32))
+        return Value(few, Span(0, 31, 0))
+
+    def any(self, fits: Callable[[Value], bool] = lambda value: True) -> Value | None:
+        """A value made before that fits, recent ones more often; None when there is none."""
+        found = [v for v in self.values if fits(v)]
+        if not found:
+            return None
+        first = len(found) // 2 if self.choose.number(0, 2) else 0
+        return found[self.choose.number(first, len(found) - 1)]
+
+    def other(self, value: Value) -> Value:
+        """A value of the same type whose shape broadcasts with ``value``'s."""
+
+        def fits(v: Value) -> bool:
+            pairs = zip(reversed(v.node.shape), reversed(value.node.shape))
+            return v.node.dtype is value.node.dtype and all(a == b or 1 in (a, b) for a, b in pairs)
+
+        found = self.any(fits) if self.choose.number(0, 3) else None
+        if found is not None:
+            return found
+        shape = value.node.shape[self.choose.number(0, len(value.node.shape)) :]
+        return self.leaf(
+            tuple(1 if self.choose.number(0, 4) == 0 else e for e in shape), value.node.dtype
+        )
+
+    # -------------------------------------------------------------- elementwise
+
+    def unary(self) -> Value | None:
+        """One function of one value."""
+        value = self.any()
+        if value is None:
+            return None
+        name = self.choose.pick([n for n in UNARY if value.node.dtype.kind in FUNCTIONS[n].kinds])
+        span = unary_span(name, value.span, value.node.dtype)
+        return span and Value(ops.apply(name, value.node), span)
+
+    def binary(self) -> Value | None:
+        """One function of two values that broadcast."""
+        left = self.any()
+        if left is None:
+            return None
+        right = self.other(left)
+        if self.choose.number(0, 1):
+            left, right = right, left
+        dtype = left.node.dtype
+        name = self.choose.pick([n for n in BINARY if dtype.kind in FUNCTIONS[n].kinds])
+        span = binary_span(name, left.span, right.span, dtype)
+        return span and Value(ops.apply(name, left.node, right.node), span)
+
+    def where(self) -> Value | None:
+        """A choice between two values."""
+        yes = self.any()
+        if yes is None:
+            return None
+        no = self.other(yes)
+        shape = np.broadcast_shapes(yes.node.shape, no.node.shape)
+        test = self.any(lambda v: v.node.dtype is bool_ and v.node.shape in (shape, ()))
+        test = test or self.leaf(shape, bool_)
+        low, high = min(yes.span.low, no.span.low), max(yes.span.high, no.span.high)
+        span = Span(low, high, max(yes.span.error, no.span.error))
+        return Value(ops.apply("where", test.node, yes.node, no.node), span)
+
+    def expression(self) -> Value | None:
+        """A map of several functions, with parts used more than once."""
+        left = self.any()
+        if left is None:
+            return None
+        right = self.other(left)
+        dtype = left.node.dtype
+        parts: list[tuple[Expr, Span]] = [
+            (arg(0, dtype), left.span),
+            (arg(1, dtype), right.span),
+        ]
+        for _ in range(self.choose.number(2, 6)):
+            name = self.choose.pick([n for n in UNARY + BINARY if dtype.kind in FUNCTIONS[n].kinds])
+            picked = [self.choose.pick(parts) for _ in range(FUNCTIONS[name].arity)]
+            rule = unary_span if len(picked) == 1 else binary_span
+            span = rule(name, *(p[1] for p in picked), dtype)
+            result = call(name, *(p[0] for p in picked))
+            span = span and settle(span, dtype)
+            if span is not None and result.dtype is dtype:
+                parts.append((result, span))
+        expr, span = parts[-1]
+        return Value(ops.elementwise(expr, [left.node, right.node]), span)
+
+    def cast(self) -> Value | None:
+        """A conversion."""
+        value = self.any()
+        if value is None:
+            return None
+        target = self.choose.pick(ALL)
+        span = cast_span(value.span, value.node.dtype, target)
+        return span and Value(ops.cast(value.node, target), span)
+
+    def comparison(self) -> Value | None:
+        """A truth value, for ``where`` and logic."""
+        left = self.any(lambda v: v.span.error == 0)
+        if left is None:
+            return None
+        right = self.other(left)
+        name = self.choose.pick(COMPARISONS)
+        span = binary_span(name, left.span, right.span, left.node.dtype)
+        return span and Value(ops.apply(name, left.node, right.node), span)
+
+    def identity(self) -> Value | None:
+        """A mark for gradients."""
+        value = self.any()
+        if value is None:
+            return None
+        if self.choose.number(0, 1):
+            return Value(ops.detach(value.node), value.span)
+        return Value(ops.variable(value.node, self.choose.number(10**6, 10**9)), value.span)
+
+    # ------------------------------------------------------------------ growing
+
+    def keep(self, value: Value | None) -> bool:
+        """Keeps a new value unless it is too large to compare or to store."""
+        if value is None or value.node.size > LARGEST_SIZE or len(value.node.shape) > 6:
+            return False
+        span = settle(value.span, value.node.dtype)
+        if span is None or not math.isfinite(span.error):
+            return False
+        self.values.append(Value(value.node, span))
+        return True
+
+    def grow(self, count: int) -> None:
+        """Adds up to ``count`` nodes; attempts that do not fit are given up."""
+        from tests.structural_ops import STRUCTURAL
+
+        scalar = (self.unary, self.binary, self.binary, self.where, self.expression, self.cast,
+                  self.comparison)  # fmt: skip
+        leaves = (self.constant, self.iota, self.random, self.identity)
+        self.keep(self.leaf())
+        self.keep(self.leaf())
+        for _ in range(count * 3):
+            if len(self.values) >= count:
+                break
+            kind = self.choose.number(0, 19)
+            if kind < 1:
+                self.keep(self.leaf())
+            elif kind < 3:
+                self.keep(self.choose.pick(leaves)())
+            elif kind < 10:
+                self.keep(self.choose.pick(scalar)())
+            else:
+                value = self.any()
+                rule = self.choose.pick(STRUCTURAL)
+                self.keep(rule(self, value) if value else None)
+
+    def finish(self) -> RandomGraph:
+        """All values that nothing uses, as roots (some used ones too)."""
+        used = {i for v in self.values for i in v.node.inputs}
+        roots = [v for v in self.values if v.node not in used or self.choose.number(0, 9) == 0]
+        return RandomGraph([v.node for v in roots], [v.span.error for v in roots])
+
+
+def make_graph(chooser: Chooser, max_nodes: int = 12) -> RandomGraph:
+    """A random graph from a chooser's decisions."""
+    maker = GraphMaker(chooser)
+    maker.grow(chooser.number(2, max_nodes))
+    return maker.finish()
+
+
+def random_graph(seed: int, max_nodes: int = 12) -> RandomGraph:
+    """The random graph number ``seed``."""
+    return make_graph(SeededChooser(seed), max_nodes)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, max_nodes: int = 12) -> RandomGraph:
+    """Random valid graphs over all ops and types, as a hypothesis strategy."""
+    return make_graph(DrawnChooser(draw), max_nodes)
