@@ -67,18 +67,25 @@ def _over_budget(node: Node) -> None:
 
 
 def view_of(
-    base: Tensor, step: Step | None, shape: Shape, strides: Shape, offset: int, name: str
+    base: Tensor,
+    moves: Step | list[Step] | None,
+    shape: Shape,
+    strides: Shape,
+    offset: int,
+    name: str,
 ) -> Tensor:
     """A tensor that shares ``base``'s storage.
 
     Args:
-        step: the movement from ``base``'s value to the view's, None for the same value.
+        moves: the movement, or movements, from ``base``'s value to the view's; None for none.
         shape, strides, offset: the arrangement in memory, in elements.
         name: the function's name, for ``grad_fn``.
     """
     outer = base._view
     steps = () if outer is None else outer.steps
-    view = View(shape, strides, offset, steps if step is None else (*steps, step), name)
+    if moves is not None:
+        steps = (*steps, *moves) if isinstance(moves, list) else (*steps, moves)
+    view = View(shape, strides, offset, steps, name)
     fn = base._fn
     if fn is not None:
         if mode.enabled:
@@ -146,7 +153,7 @@ def check_writable(target: Tensor) -> None:
         return
     storage, view = target._storage, target._view
     if isinstance(storage.fn, AccumulateGrad):
-        if view is None:
+        if view is None or view.root:
             raise GradientError(_LEAF)
         if not view.detached:
             raise GradientError("a view of " + _LEAF)

@@ -263,6 +263,9 @@ class Storage:
         exposed = self.exposure()
         if exposed is not None:
             self._refresh(exposed, memory)
+        elif memory.value.data is not None and memory.value.inputs:
+            value = memory.value
+            memory.value = ops.input_(value.shape, value.dtype, value.data)
         if share.seen != memory.content:
             share.seen = memory.content
             value = memory.value

@@ -31,7 +31,7 @@ class Extra:
     Attributes:
         hooks: functions of the gradient, by key.
         history: where differentiation continues below a boundary, else None.
-        retained: the tensor whose ``.grad`` is to receive the gradient, else None.
+        retained: the tensors whose ``.grad`` is to receive the gradient.
     """
 
     __slots__ = ("history", "hooks", "retained")
@@ -39,7 +39,7 @@ class Extra:
     def __init__(self) -> None:
         self.hooks: dict[int, Callable[[Any], Any]] = {}
         self.history: Node | None = None
-        self.retained: weakref.ref[Tensor] | None = None
+        self.retained: list[weakref.ref[Tensor]] = []
 
 
 class GradFn:

@@ -185,12 +185,13 @@ class View:
         steps: from the storage's value to the view's.
         name: of the function that made it, for grad_fns.
         detached: whether it was made under ``no_grad`` from what requires a gradient.
+        root: whether the storage covers just this part, and the tensor is its owner.
         fn: its grad_fn as of the storage's grad_fn ``made_for``.
     """
 
     __slots__ = (
-        "_base", "_node", "detached", "fn", "made_for", "name", "offset", "shape", "steps",
-        "strides",
+        "_base", "_node", "detached", "fn", "made_for", "name", "offset", "root", "shape",
+        "steps", "strides",
     )  # fmt: skip
 
     def __init__(
@@ -202,6 +203,7 @@ class View:
         self.steps = steps
         self.name = name
         self.detached = False
+        self.root = False
         self.fn: GradFn | None = None
         self.made_for: GradFn | None = None
         self._base: Node | None = None
@@ -257,6 +259,8 @@ class View:
     def fn_now(self, storage: Storage) -> GradFn | None:
         """The grad_fn, made anew after the storage's changed under the view."""
         owner = storage.fn
+        if self.root:
+            return owner
         if owner is self.made_for:
             return self.fn
         self.made_for = owner
@@ -266,14 +270,14 @@ class View:
         return self.fn
 
 
-def check_bounds(shape: Shape, strides: Shape, offset: int, extent: int) -> None:
+def check_bounds(shape: Shape, strides: Shape, offset: int, extent: int, itemsize: int) -> None:
     """Raise ShapeError, in PyTorch's words, unless the view lies inside ``extent`` elements."""
     if 0 in shape:
         return
-    last = offset + sum((n - 1) * s for n, s in zip(shape, strides))
-    if last >= extent:
+    needed = 1 + offset + sum((n - 1) * s for n, s in zip(shape, strides))
+    if needed > extent:
         raise ShapeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
-            f"and itemsize 1 requiring a storage size of {last + 1} are out of bounds for storage "
-            f"of size {extent}"
+            f"and itemsize {itemsize} requiring a storage size of {needed * itemsize} are out of "
+            f"bounds for storage of size {extent * itemsize}"
         )

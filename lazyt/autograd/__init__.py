@@ -1,0 +1,171 @@
+"""Gradients, by PyTorch's names: ``backward``, ``grad``, switches, hooks and custom functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt import ops
+from lazyt.autograd import handles as handles
+from lazyt.autograd.engine import (
+    Backward,
+    accumulate,
+    check_tape,
+    free_tape,
+    gradient_tensor,
+    walk_tape,
+)
+from lazyt.autograd.function import Function as Function
+from lazyt.autograd.handles import zero_like
+from lazyt.dispatch import method
+from lazyt.errors import GradientError, ShapeError
+from lazyt.grad_mode import enable_grad as enable_grad
+from lazyt.grad_mode import inference_mode as inference_mode
+from lazyt.grad_mode import no_grad as no_grad
+from lazyt.grad_mode import set_grad_enabled as set_grad_enabled
+from lazyt.ir.graph import Node
+from lazyt.tape import AccumulateGrad, GradFn
+from lazyt.tensor import Tensor
+
+Tensors = Tensor | Sequence[Tensor]
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, Tensor) else tuple(value)
+
+
+def _roots(outputs: Sequence[Tensor], given: Sequence[Tensor | None]) -> list[tuple[Node, Node]]:
+    """Outputs with their cotangents; raises GradientError, ShapeError as PyTorch does."""
+    pairs = []
+    for index, output in enumerate(outputs):
+        if output._fn is None:
+            raise GradientError(
+                f"element {index} of tensors does not require grad and does not have a grad_fn"
+            )
+        cotangent = given[index] if index < len(given) else None
+        node = output.node
+        if cotangent is None:
+            if node.size != 1:
+                raise GradientError("grad can be implicitly created only for scalar outputs")
+            one = ops.constant(1, node.dtype)
+            pairs.append((node, ops.reshape(one, node.shape) if node.shape else one))
+            continue
+        if cotangent.shape != output.shape:
+            raise ShapeError(
+                f"Mismatch in shape: grad_output[{index}] has a shape of {cotangent.shape} and "
+                f"output[{index}] has a shape of {output.shape}."
+            )
+        pairs.append((node, ops.cast(cotangent.node, node.dtype)))
+    return pairs
+
+
+def _fns(tensors: Sequence[Tensor]) -> list[GradFn]:
+    return [fn for tensor in tensors if (fn := tensor._fn) is not None]
+
+
+def backward(
+    tensors: Tensors,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of ``tensors`` to the ``grad`` of the leaves they depend on.
+
+    Args:
+        tensors: what to differentiate.
+        grad_tensors: a weight of each one's shape; may be left out for single elements.
+        retain_graph: whether another backward may follow; ``create_graph`` by default.
+        create_graph: whether the gradients can be differentiated in turn.
+        inputs: the leaves to accumulate into, all by default.
+
+    Raises:
+        GradientError: no gradient is required, the graph was freed, or a value that the gradient
+            needs was overwritten in place.
+        ShapeError: a weight of another shape.
+    """
+    outputs, only = _tuple(tensors), _tuple(inputs)
+    if inputs is not None and not only:
+        raise GradientError("'inputs' argument to backward cannot be empty.")
+    pairs = _roots(outputs, _tuple(grad_tensors))
+    targets = {fn for fn in _fns(only)} if inputs is not None else None
+    order = walk_tape(_fns(outputs), targets)
+    check_tape(order)
+    inner = [t for t in only if not isinstance(t._fn, AccumulateGrad)]
+    run = Backward(pairs, [t.node for t in inner], create_graph)
+    found = run.leaf_gradients()
+    for leaf, grad in found.items():
+        if targets is None or leaf in targets:
+            accumulate(leaf, grad)
+    for tensor in inner:
+        grad_node = run.received.get(tensor.node)
+        if grad_node is not None:
+            old = tensor.__dict__.get("_grad")
+            total = grad_node if old is None else ops.apply("add", old.node, grad_node)
+            tensor.__dict__["_grad"] = gradient_tensor(total)
+    if not (create_graph if retain_graph is None else retain_graph):
+        free_tape(order)
+
+
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of ``outputs`` with respect to ``inputs``; no ``grad`` changes.
+
+    Args as for ``backward``; besides:
+        allow_unused: give None for inputs that the outputs do not depend on, instead of raising.
+        materialize_grads: give zeros for them.
+
+    Raises GradientError and ShapeError as ``backward``, and GradientError for unused inputs.
+    """
+    if not only_inputs or is_grads_batched:
+        raise GradientError("only_inputs=False and is_grads_batched=True are not supported")
+    results, wanted = _tuple(outputs), _tuple(inputs)
+    pairs = _roots(results, _tuple(grad_outputs))
+    if any(tensor._fn is None for tensor in wanted):
+        raise GradientError("One of the differentiated Tensors does not require grad")
+    order = walk_tape(_fns(results), set(_fns(wanted)))
+    check_tape(order)
+    run = Backward(pairs, [tensor.node for tensor in wanted], create_graph)
+    by_leaf = run.leaf_gradients()
+    found: list[Tensor | None] = []
+    for tensor in wanted:
+        fn = tensor._fn
+        node = by_leaf.get(fn) if isinstance(fn, AccumulateGrad) else run.received.get(tensor.node)
+        if node is not None:
+            found.append(gradient_tensor(node))
+        elif materialize_grads:
+            found.append(zero_like(tensor))
+        elif allow_unused:
+            found.append(None)
+        else:
+            raise GradientError(
+                "One of the differentiated Tensors appears to not have been used in the graph. "
+                "Set allow_unused=True if this is the desired behavior."
+            )
+    if not (create_graph if retain_graph is None else retain_graph):
+        free_tape(order)
+    return tuple(found)
+
+
+@method("backward")
+def _tensor_backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """``autograd.backward`` of this tensor."""
+    weights = None if gradient is None else (gradient,)
+    backward((self,), weights, retain_graph, create_graph, inputs)

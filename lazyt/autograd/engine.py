@@ -1,0 +1,237 @@
+"""Backward: the tape says what may be differentiated, the graph transform does it.
+
+A graph without boundaries takes one call of ``vjp``. Boundaries (hooks, custom functions, values
+replaced behind autograd's back) cut it into segments; the segments run from the outputs down,
+each boundary receiving its whole gradient before the segment below it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazyt import ops, pending
+from lazyt.dispatch import assign, wrap
+from lazyt.errors import GradientError
+from lazyt.grad_mode import mode, set_grad_enabled
+from lazyt.ir.graph import Node
+from lazyt.storage import Storage, raw
+from lazyt.tape import AccumulateGrad, GradFn, boundaries, leaves
+from lazyt.tensor import Tensor
+
+Pair = tuple[Node, Node]
+
+_TWICE = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after "
+    "they have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
+)
+
+
+# ---------------------------------------------------------------------- the tape
+
+
+def walk_tape(roots: Sequence[GradFn], targets: set[GradFn] | None) -> list[GradFn]:
+    """The grad_fns to be run, parents first: all below ``roots``, or those above ``targets``."""
+    order: list[GradFn] = []
+    seen: set[GradFn] = set()
+    stack: list[tuple[GradFn, bool]] = [(fn, False) for fn in reversed(roots)]
+    while stack:
+        fn, ready = stack.pop()
+        if ready:
+            order.append(fn)
+        elif fn not in seen:
+            seen.add(fn)
+            stack.append((fn, True))
+            stack.extend((p, False) for p in fn.parents if p is not None and p not in seen)
+    if targets is None:
+        return order
+    needed: set[GradFn] = set()
+    for fn in order:
+        if fn in targets or any(p in needed for p in fn.parents if p is not None):
+            needed.add(fn)
+    return [fn for fn in order if fn in needed]
+
+
+def check_tape(order: Sequence[GradFn]) -> None:
+    """Raise GradientError for what was freed, or for saved values that were overwritten."""
+    for fn in order:
+        if fn.dead:
+            raise GradientError(_TWICE)
+        for storage, version in fn.saved:
+            if storage.version_now() != version:
+                raise GradientError(_overwritten(storage, version, fn))
+
+
+def _overwritten(storage: Storage, version: int, fn: GradFn) -> str:
+    from lazyt.dispatch import type_title
+
+    node = storage.node
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: [{type_title(node.dtype)}Tensor {list(node.shape)}], which is used by "
+        f"{fn.name()}, is at version {storage.version_now()}; expected version {version} instead. "
+        "Copy the tensor with clone() before writing to it."
+    )
+
+
+def free_tape(order: Sequence[GradFn]) -> None:
+    """Let go of what the grad_fns saved, and remember that another backward must fail."""
+    for fn in order:
+        if isinstance(fn, AccumulateGrad):
+            continue
+        fn.freed = True
+        fn.saved = ()
+        fn.dead = bool(fn.rule) or any(p.dead for p in fn.parents if p is not None)
+
+
+# ---------------------------------------------------------------------- the graph
+
+
+def find_variables(roots: Sequence[Node]) -> list[Node]:
+    """The variable nodes below ``roots``, also behind boundaries, inputs before users."""
+    found: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in roots]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            found.append(node)
+            continue
+        if node in seen or not node.needs_grad:
+            continue
+        seen.add(node)
+        if node.op.name != "variable":
+            stack.extend((item, False) for item in node.inputs)
+            continue
+        stack.append((node, True))
+        known = boundaries.get(node)
+        if known is not None:
+            stack.extend((item, False) for item in known[0].below())
+    pending.budget.nodes -= 2 * len(seen)  # the gradient's nodes are pending work, too
+    return found
+
+
+class Backward:
+    """One run from outputs to leaves.
+
+    Attributes:
+        received: what arrived so far at variables and targets.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], targets: Sequence[Node], create_graph: bool) -> None:
+        self.create_graph = create_graph
+        self.received: dict[Node, Node] = {}
+        self.variables = find_variables([node for node, _ in pairs])
+        self.wanted = list(dict.fromkeys([*self.variables, *targets]))
+        self._segment(pairs)
+        self._cross_boundaries()
+
+    def _segment(self, pairs: Sequence[Pair]) -> None:
+        from lazyt.transforms.vjp import vjp
+
+        pairs = [(node, cotangent) for node, cotangent in pairs if node.needs_grad]
+        if not pairs:
+            return
+        grads = vjp([n for n, _ in pairs], [c for _, c in pairs], self.wanted)
+        for node, grad in zip(self.wanted, grads):
+            if grad is not None:
+                grad = grad if self.create_graph else raw(grad)
+                known = self.received.get(node)
+                self.received[node] = grad if known is None else ops.apply("add", known, grad)
+
+    def _cross_boundaries(self) -> None:
+        first: dict[GradFn, int] = {}
+        outputs: dict[GradFn, list[Node]] = {}
+        for place, node in enumerate(self.variables):
+            known = boundaries.get(node)
+            if known is not None:
+                first.setdefault(known[0], place)
+                outputs.setdefault(known[0], []).append(node)
+        for fn in sorted(first, key=first.__getitem__, reverse=True):
+            self._segment(self._advance(fn, outputs[fn]))
+
+    def _advance(self, fn: GradFn, nodes: Sequence[Node]) -> list[Pair]:
+        slots: dict[int, Node] = {}
+        for node in nodes:
+            grad = self.received.get(node)
+            if grad is not None:
+                index = boundaries[node][1]
+                known = slots.get(index)
+                slots[index] = grad if known is None else ops.apply("add", known, grad)
+        if not slots:
+            return []
+        if fn._extra is not None and 0 in slots:
+            slots[0] = run_hooks(fn, slots[0])
+            for reference in fn._extra.retained:
+                tensor = reference()
+                if tensor is not None:
+                    _accumulate_retained(tensor, slots[0])
+        with set_grad_enabled(self.create_graph):
+            return fn.advance([slots.get(i) for i in range(max(slots) + 1)])
+
+    def leaf_gradients(self) -> dict[AccumulateGrad, Node]:
+        """What arrived at every living leaf, after its hooks."""
+        found: dict[AccumulateGrad, Node] = {}
+        for node in self.variables:
+            leaf = None if node in boundaries else leaves.get(node.params.uid)
+            grad = self.received.get(node)
+            if leaf is None or grad is None:
+                continue
+            known = found.get(leaf)
+            found[leaf] = grad if known is None else ops.apply("add", known, grad)
+        return {leaf: run_hooks(leaf, grad) for leaf, grad in found.items()}
+
+
+def run_hooks(fn: GradFn, grad: Node) -> Node:
+    """``grad`` after the hooks of ``fn``."""
+    if fn._extra is None or not fn._extra.hooks:
+        return grad
+    for hook in list(fn._extra.hooks.values()):
+        replaced = hook(gradient_tensor(grad))
+        if replaced is not None:
+            if not isinstance(replaced, Tensor):
+                raise TypeError(
+                    f"hook '{getattr(hook, '__name__', hook)}' has returned an object of type "
+                    f"{type(replaced).__name__}; a hook returns a Tensor or None"
+                )
+            if replaced.shape != grad.shape:
+                raise GradientError(
+                    f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value"
+                )
+            grad = replaced.node
+    return grad
+
+
+def gradient_tensor(grad: Node) -> Tensor:
+    """``grad`` as a tensor; it keeps its own history exactly when it has one."""
+    if not grad.needs_grad:
+        return wrap(grad)
+    with set_grad_enabled(True):
+        return wrap(grad, name="Clone")
+
+
+def accumulate(leaf: AccumulateGrad, grad: Node) -> None:
+    """Add ``grad`` to the leaf's ``grad``, in place where its history does not matter."""
+    old = leaf.grad
+    if old is None:
+        leaf.grad = gradient_tensor(grad)
+    else:
+        total = ops.apply("add", old.node, grad)
+        if total.needs_grad or old.requires_grad:
+            leaf.grad = gradient_tensor(total)
+        else:
+            assign(old, wrap(total))
+    tensor = leaf.variable
+    if tensor is not None:
+        for hook in list(leaf.post_hooks.values()):
+            hook(tensor)
+
+
+def _accumulate_retained(tensor: Tensor, grad: Node) -> None:
+    old = tensor.__dict__.get("_grad")
+    total = grad if old is None else ops.apply("add", old.node, grad)
+    tensor.__dict__["_grad"] = gradient_tensor(total)
+
+
+__all__ = ["Backward", "accumulate", "check_tape", "free_tape", "mode", "walk_tape"]

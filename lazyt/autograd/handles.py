@@ -1,0 +1,286 @@
+"""The gradient side of a tensor handle: leaves, ``grad``, ``detach``, ``data``, hooks."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from lazyt import ops
+from lazyt.dispatch import method, type_title
+from lazyt.errors import DTypeError, GradientError, LazytError
+from lazyt.storage import Storage, raw
+from lazyt.tape import AccumulateGrad, GradFn, boundaries, boundary
+from lazyt.tensor import Tensor
+from lazyt.views import View
+
+_hook_keys = itertools.count()
+
+
+class RemovableHandle:
+    """What registering a hook returns; ``remove()`` takes the hook away. A context manager too."""
+
+    __slots__ = ("_hooks", "id")
+
+    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        self.id = next(_hook_keys)
+        self._hooks = hooks
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; doing so twice is harmless."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def require_grad(tensor: Tensor, wanted: bool) -> None:
+    """Make ``tensor`` a leaf that gradients are computed for, or stop that.
+
+    Raises GradientError for what is no leaf, and DTypeError for whole numbers.
+    """
+    fn = tensor._fn
+    if fn is not None and not isinstance(fn, AccumulateGrad):
+        if wanted:
+            return
+        raise GradientError(
+            "you can only change requires_grad flags of leaf variables. If you want to use a "
+            "computed variable in a subgraph that doesn't require differentiation use "
+            "var_no_grad = var.detach()."
+        )
+    if not wanted:
+        if fn is not None:
+            storage = tensor._storage
+            storage.node, storage.fn = raw(storage.current()), None
+        return
+    if fn is not None:
+        return
+    if tensor.dtype.kind != "f":
+        raise DTypeError("only Tensors of floating point and complex dtype can require gradients")
+    make_leaf(tensor, AccumulateGrad(tensor))
+
+
+def make_leaf(tensor: Tensor, leaf: AccumulateGrad) -> None:
+    """Give ``tensor``, which has no gradient, the leaf ``leaf``."""
+    view = tensor._view
+    if view is not None and not view.root:
+        tensor._view = root_view(view)
+        tensor._storage = tensor._storage.region(view)
+    elif sys.getrefcount(tensor._storage) > 2:
+        # Others look at this storage and must not become differentiable with the tensor.
+        tensor._storage = tensor._storage.fork()
+    storage = tensor._storage
+    leaf.grad = tensor.__dict__.pop("_grad", None)
+    storage.node = leaf.mark(storage.current())
+    storage.fn = leaf
+
+
+def root_view(view: View) -> View:
+    """The arrangement of ``view`` for a storage that covers just that part."""
+    root = View(view.shape, view.strides, view.offset, (), view.name)
+    root.root = True
+    return root
+
+
+@method()
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Set ``requires_grad``; returns the tensor. Raises as setting the attribute does."""
+    require_grad(self, requires_grad)
+    return self
+
+
+# ---------------------------------------------------------------------- grad
+
+
+def _get_grad(self: Tensor) -> Tensor | None:
+    """The accumulated gradient of a leaf, or of a tensor with ``retain_grad()``; else None."""
+    fn = self._fn
+    if isinstance(fn, AccumulateGrad):
+        return fn.grad
+    found: Tensor | None = self.__dict__.get("_grad")
+    if found is None and fn is not None and not _retains(self, fn):
+        warnings.warn(
+            "The .grad attribute of a tensor that is not a leaf is being accessed. It is not "
+            "filled by backward() unless .retain_grad() is called on the tensor first.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    if value is not None:
+        if not isinstance(value, Tensor):
+            raise DTypeError(
+                f"assigned grad expected to be a Tensor or None but got {type(value).__name__}"
+            )
+        if value.dtype is not self.dtype:
+            raise DTypeError(
+                "assigned grad has data of a different type: "
+                f"{type_title(value.dtype)} for a tensor of {type_title(self.dtype)}"
+            )
+        if value.shape != self.shape:
+            raise LazytError("assigned grad has data of a different size")
+    fn = self._fn
+    if isinstance(fn, AccumulateGrad):
+        fn.grad = value
+    else:
+        self.__dict__["_grad"] = value
+
+
+def _delete_grad(self: Tensor) -> None:
+    _set_grad(self, None)
+
+
+# ---------------------------------------------------------------------- detach and data
+
+
+def _sharing(tensor: Tensor, storage: Storage) -> Tensor:
+    """A tensor like ``tensor`` over another Storage of the same memory."""
+    found = Tensor.__new__(Tensor)
+    found._storage = storage
+    view = tensor._view
+    if view is not None:
+        found._view = View(view.shape, view.strides, view.offset, view.steps, view.name)
+        found._view.root = view.root
+    else:
+        found._view = None
+    return found
+
+
+@method()
+def detach(self: Tensor) -> Tensor:
+    """A tensor of the same memory without gradient history."""
+    return _sharing(self, self._storage.fork())
+
+
+@method()
+def detach_(self: Tensor) -> Tensor:
+    """Drop this tensor's gradient history. Raises GradientError for views."""
+    if self._view is not None and not self._view.root and self._fn is not None:
+        raise GradientError(
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel "
+            "(DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of "
+            "DDP buckets, and hence detach_() cannot be called on these gradients. To fix this error, "
+            "please refer to the Optimizer.zero_grad() function as a solution."
+        )
+    if self._view is None or self._view.root:
+        storage = self._storage
+        storage.node, storage.fn = raw(storage.current()), None
+    return self
+
+
+def _get_data(self: Tensor) -> Tensor:
+    """A tensor of the same memory that autograd knows nothing of."""
+    return _sharing(self, self._storage.fork(silent=True))
+
+
+def _set_data(self: Tensor, value: Tensor) -> None:
+    fn = self._fn
+    view = value._view
+    if view is None or view.root:
+        storage, new_view = value._storage.fork(silent=True), view and root_view(view)
+    else:
+        storage, new_view = value._storage.region(view), root_view(view)
+    if isinstance(fn, AccumulateGrad):
+        storage.node, storage.fn = fn.mark(storage.node), fn
+    elif fn is not None:
+        raise GradientError(
+            "cannot set .data of a tensor that is not a leaf; use an in-place copy_"
+        )
+    self._storage, self._view = storage, new_view
+
+
+# ---------------------------------------------------------------------- hooks
+
+
+def _retains(tensor: Tensor, fn: GradFn) -> bool:
+    return fn._extra is not None and any(r() is tensor for r in fn._extra.retained)
+
+
+def _own_fn(tensor: Tensor) -> GradFn:
+    """The grad_fn of a non-leaf, made a boundary so that its gradient is seen on its way."""
+    fn = tensor._fn
+    assert fn is not None
+    node = tensor.node
+    known = boundaries.get(node)
+    if known is not None:
+        return known[0]
+    fn.extra.history = node
+    marked = boundary(node, fn)
+    if tensor._view is None:
+        tensor._storage.node = marked
+    else:
+        tensor._view.replace(marked, tensor._storage)
+    return fn
+
+
+@method()
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Call ``hook`` with every gradient of this tensor; what it returns replaces the gradient.
+
+    Raises GradientError for a tensor that does not require its gradient.
+    """
+    fn = self._fn
+    if fn is None:
+        raise GradientError("cannot register a hook on a tensor that doesn't require gradient")
+    if not isinstance(fn, AccumulateGrad):
+        fn = _own_fn(self)
+    return RemovableHandle(fn.extra.hooks, hook)
+
+
+@method()
+def register_post_accumulate_grad_hook(
+    self: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
+    """Call ``hook`` with this leaf each time its ``grad`` has been accumulated.
+
+    Raises GradientError for what is no leaf.
+    """
+    fn = self._fn
+    if not isinstance(fn, AccumulateGrad):
+        raise GradientError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return RemovableHandle(fn.post_hooks, hook)
+
+
+@method()
+def retain_grad(self: Tensor) -> None:
+    """Keep the gradient of this non-leaf tensor in ``grad``.
+
+    Raises GradientError for a tensor that does not require its gradient.
+    """
+    fn = self._fn
+    if fn is None:
+        raise GradientError("can't retain_grad on Tensor that has requires_grad=False")
+    if isinstance(fn, AccumulateGrad):
+        return
+    fn = _own_fn(self)
+    if not _retains(self, fn):
+        fn.extra.retained.append(weakref.ref(self))
+
+
+def _retains_grad(self: Tensor) -> bool:
+    """Whether this non-leaf tensor keeps its gradient."""
+    fn = self._fn
+    return fn is not None and not isinstance(fn, AccumulateGrad) and _retains(self, fn)
+
+
+def zero_like(tensor: Tensor) -> Tensor:
+    """Zeros of a tensor's shape and dtype, for gradients that do not exist."""
+    from lazyt.dispatch import wrap
+
+    shape = tuple(tensor.shape)
+    lone = ops.reshape(ops.constant(0, tensor.dtype), (1,) * len(shape))
+    return wrap(ops.expand(lone, shape))
+
+
+Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[assignment]
+Tensor.data = property(_get_data, _set_data)  # type: ignore[assignment]
+Tensor.retains_grad = property(_retains_grad)  # type: ignore[attr-defined]

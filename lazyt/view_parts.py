@@ -1,0 +1,162 @@
+"""Parts of the same memory: slices, diagonals, windows, with PyTorch's strides and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyt.dispatch import method, view_of
+from lazyt.errors import BoundsError, LazytError, ShapeError
+from lazyt.functional.operands import as_shape, normalize_dim
+from lazyt.ir.graph import Shape
+from lazyt.tensor import Tensor
+from lazyt.views import Reshape, Slice, Window, check_bounds, contiguous_strides
+
+__all__ = ["as_strided", "diagonal", "narrow", "select"]
+
+
+def slice_view(
+    input: Tensor, starts: Shape, sizes: Shape, steps: Shape, name: str = "Slice"
+) -> Tensor:
+    """Along every axis, ``sizes`` elements from ``starts`` in ``steps``; the bounds must hold."""
+    strides = input.strides
+    offset = input._offset + sum(a * s for a, s in zip(starts, strides))
+    apart = tuple(s * k for s, k in zip(strides, steps))
+    return view_of(input, Slice(starts, sizes, steps), sizes, apart, offset, name)
+
+
+def select_view(input: Tensor, axis: int, index: int) -> Tensor:
+    """Element ``index`` of ``axis``, without that axis; both must be in range."""
+    shape, strides = tuple(input.shape), input.strides
+    rank = len(shape)
+    starts = tuple(index if i == axis else 0 for i in range(rank))
+    sizes = tuple(1 if i == axis else n for i, n in enumerate(shape))
+    new = shape[:axis] + shape[axis + 1 :]
+    return view_of(
+        input,
+        [Slice(starts, sizes, (1,) * rank), Reshape(new)],
+        new,
+        strides[:axis] + strides[axis + 1 :],
+        input._offset + index * strides[axis],
+        "Select",
+    )
+
+
+@method()
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """Element ``index`` along ``dim``. Raises BoundsError when it is out of range."""
+    shape = tuple(input.shape)
+    if not shape:
+        raise BoundsError("select() cannot be applied to a 0-dim tensor.")
+    axis = normalize_dim(dim, len(shape))
+    index = int(index)
+    if not -shape[axis] <= index < shape[axis]:
+        raise BoundsError(
+            f"select(): index {index} out of range for tensor of size {list(shape)} at dimension "
+            f"{axis}"
+        )
+    return select_view(input, axis, index % shape[axis])
+
+
+@method()
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """``length`` elements from ``start`` along ``dim``.
+
+    Raises LazytError when they are not there.
+    """
+    shape = tuple(input.shape)
+    if not shape:
+        raise LazytError("narrow() cannot be applied to a 0-dim tensor.")
+    axis, start = normalize_dim(dim, len(shape)), int(start)
+    extent = shape[axis]
+    if length < 0:
+        raise LazytError("narrow(): length must be non-negative.")
+    if not -extent <= start <= extent:
+        raise BoundsError(
+            f"Dimension out of range (expected to be in range of [{-extent}, {extent}], "
+            f"but got {start})"
+        )
+    start = start + extent if start < 0 else start
+    if start + length > extent:
+        raise LazytError(f"start ({start}) + length ({length}) exceeds dimension size ({extent}).")
+    rank = len(shape)
+    return slice_view(
+        input,
+        tuple(start if i == axis else 0 for i in range(rank)),
+        tuple(length if i == axis else n for i, n in enumerate(shape)),
+        (1,) * rank,
+    )
+
+
+@method()
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of the matrices over ``dim1`` and ``dim2``, as the last dimension."""
+    shape, strides = tuple(input.shape), input.strides
+    rank = len(shape)
+    a, b = normalize_dim(dim1, rank), normalize_dim(dim2, rank)
+    if a == b:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    length = max(min(shape[a], shape[b] - offset) if offset >= 0
+                 else min(shape[a] + offset, shape[b]), 0)  # fmt: skip
+    kept = [i for i in range(rank) if i not in (a, b)]
+
+    def arrange(steps: Shape) -> tuple[Shape, int]:
+        start = offset * steps[b] if offset >= 0 else -offset * steps[a]
+        return (*[steps[i] for i in kept], steps[a] + steps[b]), start if length else 0
+
+    new = (*[shape[i] for i in kept], length)
+    inner, first = arrange(contiguous_strides(shape))
+    outer, shift = arrange(strides)
+    window = Window(new, inner, first)
+    return view_of(input, window, new, outer, input._offset + shift, "Diagonal")
+
+
+@method()
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """All slices of ``size`` along ``dimension``, ``step`` apart, as a new last dimension."""
+    shape, strides = tuple(input.shape), input.strides
+    axis = normalize_dim(dimension, len(shape))
+    extent = shape[axis] if shape else 1
+    if size < 0 or step <= 0:
+        raise LazytError(f"size is {size} but must be >= 0; step is {step} but must be > 0")
+    if size > extent:
+        raise LazytError(
+            f"maximum size for tensor at dimension {axis} is {extent} but size is {size}"
+        )
+    if not shape:
+        return view_of(input, Reshape((size,)), (size,), (1,), input._offset, "Unfold")
+    count = (extent - size) // step + 1
+    new = (*shape[:axis], count, *shape[axis + 1 :], size)
+
+    def arrange(steps: Shape) -> Shape:
+        return (*steps[:axis], steps[axis] * step, *steps[axis + 1 :], steps[axis])
+
+    window = Window(new, arrange(contiguous_strides(shape)), 0)
+    return view_of(input, window, new, arrange(strides), input._offset, "Unfold")
+
+
+@method()
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A view of the whole storage with any strides.
+
+    Raises ShapeError when it leaves the storage.
+    """
+    shape, strides = as_shape((size,), "as_strided"), as_shape((stride,), "as_strided")
+    if len(shape) != len(strides):
+        raise ShapeError(
+            f"mismatch in length of strides and shape: {len(strides)} strides, {len(shape)} sizes"
+        )
+    if any(s < 0 for s in strides):
+        raise ShapeError(
+            "as_strided: Negative strides are not supported at the moment, got strides: "
+            f"{list(strides)}"
+        )
+    offset = input._offset if storage_offset is None else int(storage_offset)
+    share = input._storage.share
+    if share is not None and share.region is not None:
+        raise LazytError("as_strided() of a leaf that is part of another tensor is not supported")
+    whole = input._storage.node
+    check_bounds(shape, strides, offset, whole.size, whole.dtype.itemsize)
+    found = view_of(input, None, shape, strides, offset, "AsStrided")
+    assert found._view is not None
+    found._view.steps = (Window(shape, strides, offset),)
+    return found

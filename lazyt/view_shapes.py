@@ -1,0 +1,342 @@
+"""Other shapes of the same memory, with PyTorch's strides and errors.
+
+They cost no kernel: a view's value is a movement of the graph value that it looks at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyt import ops
+from lazyt.dispatch import method, view_of, wrap
+from lazyt.errors import DTypeError, ShapeError
+from lazyt.functional.operands import as_shape, normalize_dim
+from lazyt.ir.graph import Shape
+from lazyt.tensor import Tensor
+from lazyt.views import Expand, Permute, Reshape, Step, strides_of_view
+
+__all__ = [
+    "alias", "clone", "flatten", "moveaxis", "movedim", "permute", "reshape", "squeeze",
+    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze",
+]  # fmt: skip
+
+
+def infer_shape(wanted: Shape, size: int) -> Shape:
+    """``wanted`` with its -1 replaced, for ``size`` elements; raises ShapeError when none fits."""
+    total = 1
+    unknown = -1
+    for axis, extent in enumerate(wanted):
+        if extent >= 0:
+            total *= extent
+        elif extent != -1:
+            raise ShapeError(f"invalid shape dimension {extent}")
+        elif unknown >= 0:
+            raise ShapeError("only one dimension can be inferred")
+        else:
+            unknown = axis
+    if unknown < 0:
+        if total == size:
+            return wanted
+    elif total == 0 and size == 0:
+        raise ShapeError(
+            f"cannot reshape tensor of 0 elements into shape {list(wanted)} because the "
+            "unspecified dimension size -1 can be any value and is ambiguous"
+        )
+    elif total and size % total == 0:
+        return (*wanted[:unknown], size // total, *wanted[unknown + 1 :])
+    raise ShapeError(f"shape '{list(wanted)}' is invalid for input of size {size}")
+
+
+def _arranged(input: Tensor, shape: Shape, name: str) -> Tensor | None:
+    """``input`` under another shape, sharing memory; None when its strides do not allow that."""
+    strides = strides_of_view(tuple(input.shape), input.strides, shape)
+    if strides is None:
+        return None
+    return view_of(input, Reshape(shape), shape, strides, input._offset, name)
+
+
+@method()
+def view(input: Tensor, *size: Any) -> Tensor:
+    """The same memory under another shape; one extent may be -1.
+
+    Raises ShapeError when the number of elements differs or the strides do not allow it.
+    """
+    if len(size) == 1 and not isinstance(size[0], (int, tuple, list, Tensor)):
+        raise DTypeError("view(): viewing the bits as another dtype is not supported")
+    shape = infer_shape(as_shape(size, "view"), input.shape.numel())
+    found = _arranged(input, shape, "View")
+    if found is None:
+        raise ShapeError(
+            "view size is not compatible with input tensor's size and stride (at least one "
+            "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
+        )
+    return found
+
+
+@method()
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """``input.view(other.shape)``."""
+    return view(input, tuple(other.shape))
+
+
+@method()
+def reshape(input: Tensor, *shape: Any) -> Tensor:
+    """Another shape: a view where the strides allow it, a copy otherwise.
+
+    Raises ShapeError when the number of elements differs.
+    """
+    wanted = infer_shape(as_shape(shape, "reshape"), input.shape.numel())
+    found = _arranged(input, wanted, "View")
+    if found is not None:
+        return found
+    return wrap(ops.reshape(input.node, wanted), input, name="UnsafeView")
+
+
+@method()
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """``input.reshape(other.shape)``."""
+    return reshape(input, tuple(other.shape))
+
+
+@method()
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Dimensions ``start_dim`` to ``end_dim`` merged into one.
+
+    Raises ShapeError when they are in the wrong order.
+    """
+    shape = tuple(input.shape)
+    start, end = normalize_dim(start_dim, len(shape)), normalize_dim(end_dim, len(shape))
+    if start > end:
+        raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if not shape:
+        return reshape(input, (1,))
+    if start == end:
+        return input
+    merged = 1
+    for extent in shape[start : end + 1]:
+        merged *= extent
+    return reshape(input, (*shape[:start], merged, *shape[end + 1 :]))
+
+
+@method()
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """Dimension ``dim`` split into ``sizes``, of which one may be -1."""
+    shape = tuple(input.shape)
+    axis = normalize_dim(dim, len(shape))
+    try:
+        inner = infer_shape(as_shape((sizes,), "unflatten"), shape[axis])
+    except ShapeError:
+        raise ShapeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} "
+            f"({shape[axis]}) in the input tensor"
+        ) from None
+    return view(input, (*shape[:axis], *inner, *shape[axis + 1 :]))
+
+
+def _permuted(input: Tensor, axes: Shape, name: str) -> Tensor:
+    shape, strides = input.shape, input.strides
+    return view_of(
+        input,
+        Permute(axes),
+        tuple(shape[a] for a in axes),
+        tuple(strides[a] for a in axes),
+        input._offset,
+        name,
+    )
+
+
+@method()
+def permute(input: Tensor, *dims: Any) -> Tensor:
+    """Dimensions in another order. Raises ShapeError for a wrong number or a repeated one."""
+    order = as_shape(dims, "permute")
+    rank = input.ndim
+    if len(order) != rank:
+        raise ShapeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+            f"length of the desired ordering of dimensions i.e. input.dim() = {rank} is not equal "
+            f"to len(dims) = {len(order)}"
+        )
+    axes = tuple(normalize_dim(d, rank) for d in order)
+    if len(set(axes)) < rank:
+        raise ShapeError("permute(): duplicate dims are not allowed.")
+    return _permuted(input, axes, "Permute")
+
+
+def _swapped(input: Tensor, first: int, second: int, name: str) -> Tensor:
+    axes = list(range(input.ndim))
+    axes[first], axes[second] = second, first
+    return _permuted(input, tuple(axes), name)
+
+
+@method("transpose", "swapaxes", "swapdims")
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged."""
+    rank = input.ndim
+    first, second = normalize_dim(dim0, rank), normalize_dim(dim1, rank)
+    if not rank:
+        return view_of(input, None, (), (), input._offset, "Transpose")
+    return _swapped(input, first, second, "Transpose")
+
+
+swapaxes = swapdims = transpose
+
+
+@method()
+def t(input: Tensor) -> Tensor:
+    """A matrix transposed; vectors stay. Raises ShapeError for more dimensions."""
+    rank = input.ndim
+    if rank > 2:
+        raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {rank}D")
+    if rank < 2:
+        return view_of(input, None, tuple(input.shape), input.strides, input._offset, "T")
+    return _swapped(input, 0, 1, "T")
+
+
+def _reversed(input: Tensor) -> Tensor:
+    """All dimensions in reverse order."""
+    name = "T" if input.ndim == 2 else "Permute"
+    return _permuted(input, tuple(range(input.ndim))[::-1], name)
+
+
+def _matrices_transposed(input: Tensor) -> Tensor:
+    """The last two dimensions exchanged. Raises ShapeError for fewer than two."""
+    rank = input.ndim
+    if rank < 2:
+        raise ShapeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor."
+        )
+    return _swapped(input, rank - 2, rank - 1, "Transpose")
+
+
+Tensor.T = property(_reversed)  # type: ignore[attr-defined]
+Tensor.mT = property(_matrices_transposed)  # type: ignore[attr-defined]
+
+
+@method("movedim", "moveaxis")
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Dimensions moved to other places, the rest in their order."""
+    rank = input.ndim
+    froms = source if isinstance(source, (tuple, list)) else (source,)
+    tos = destination if isinstance(destination, (tuple, list)) else (destination,)
+    if len(froms) != len(tos):
+        raise ShapeError(
+            f"movedim: Invalid source or destination dims: source ({list(froms)} dims) should "
+            f"contain the same number of dims as destination ({list(tos)} dims)"
+        )
+    old = [normalize_dim(d, rank) for d in froms]
+    new = [normalize_dim(d, rank) for d in tos]
+    for dims, which in ((old, "source"), (new, "destination")):
+        if len(set(dims)) < len(dims):
+            raise ShapeError(f"movedim: repeated dim in `{which}` ({list(dims)})")
+    rest = iter([d for d in range(rank) if d not in old])
+    place = dict(zip(new, old))
+    axes = tuple(place[d] if d in place else next(rest) for d in range(rank))
+    return _permuted(input, axes, "Permute")
+
+
+moveaxis = movedim
+
+
+@method()
+def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+    """Without dimensions of extent one: all, or those of ``dim`` that are."""
+    shape, strides = input.shape, input.strides
+    rank = len(shape)
+    if dim is None:
+        chosen = [*range(rank)]
+        name = "Squeeze"
+    else:
+        dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+        chosen = [normalize_dim(d, rank) for d in dims]
+        name = "SqueezeBackward1"
+    kept = [i for i in range(rank) if shape[i] != 1 or i not in chosen]
+    new = tuple(shape[i] for i in kept)
+    moves = Reshape(new) if len(kept) < rank else None
+    return view_of(input, moves, new, tuple(strides[i] for i in kept), input._offset, name)
+
+
+@method()
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """With a dimension of extent one at ``dim``."""
+    shape, strides = tuple(input.shape), input.strides
+    axis = normalize_dim(dim, len(shape) + 1)
+    new = (*shape[:axis], 1, *shape[axis:])
+    stride = shape[axis] * strides[axis] if axis < len(shape) else 1
+    return view_of(
+        input,
+        Reshape(new),
+        new,
+        (*strides[:axis], stride, *strides[axis:]),
+        input._offset,
+        "Unsqueeze",
+    )
+
+
+@method()
+def expand(input: Tensor, *size: Any) -> Tensor:
+    """Dimensions of extent one repeated without copying (stride 0); -1 keeps an extent.
+
+    Raises ShapeError, in PyTorch's words, for sizes that do not fit.
+    """
+    wanted = as_shape(size, "expand")
+    shape, strides = tuple(input.shape), input.strides
+    lead = len(wanted) - len(shape)
+    if lead < 0:
+        raise ShapeError(
+            f"expand(tensor{{{list(shape)}}}, size={list(wanted)}): the number of sizes provided "
+            f"({len(wanted)}) must be greater or equal to the number of dimensions in the tensor "
+            f"({len(shape)})"
+        )
+    new, steps = list(wanted), [0] * len(wanted)
+    for axis in range(len(wanted) - 1, -1, -1):
+        old = axis - lead
+        if old >= 0:
+            extent, step = shape[old], strides[old]
+        else:
+            extent = 1
+            step = new[axis + 1] * steps[axis + 1] if axis + 1 < len(new) else 1
+        if new[axis] == -1:
+            if old < 0:
+                raise ShapeError(
+                    "The expanded size of the tensor (-1) isn't allowed in a leading, "
+                    f"non-existing dimension {axis}"
+                )
+            new[axis] = extent
+        elif new[axis] != extent:
+            if extent != 1:
+                raise ShapeError(
+                    f"The expanded size of the tensor ({new[axis]}) must match the existing size "
+                    f"({extent}) at non-singleton dimension {axis}.  Target sizes: "
+                    f"{list(wanted)}.  Tensor sizes: {list(shape)}"
+                )
+            step = 0
+        steps[axis] = step
+    padded, full = (1,) * lead + shape, tuple(new)
+    moves: list[Step] = [Reshape(padded)] if lead else []
+    if full != padded:
+        moves.append(Expand(full))
+    return view_of(input, moves, full, tuple(steps), input._offset, "Expand")
+
+
+@method()
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """``input.expand(other.shape)``."""
+    return expand(input, tuple(other.shape))
+
+
+@method()
+def alias(input: Tensor) -> Tensor:
+    """Another tensor of the same memory, shape and strides."""
+    return view_of(input, None, tuple(input.shape), input.strides, input._offset, "Alias")
+
+
+@method()
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy with memory of its own. ``memory_format`` is accepted; copies are row-major."""
+    return wrap(input.node, input, name="Clone")
+
+
+@method()
+def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor itself when its elements lie in row-major order, else a copy."""
+    return input if input.is_contiguous() else wrap(input.node, input, name="Clone")
