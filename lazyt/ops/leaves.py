@@ -1,0 +1,322 @@
+"""Values that come from nowhere (constants, counters, inputs, random bits), and the two identities
+that mark where gradients start and stop."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyt import ops
+from lazyt.errors import DTypeError, ShapeError
+from lazyt.ir.dtypes import DType, float16, int64, uint32
+from lazyt.ir.graph import Node, NoGradient, Shape, Type, make
+from lazyt.ir.index import Linear, linearize
+from lazyt.ir.index import constant as fixed
+from lazyt.ir.kernel import Position
+from lazyt.ir.scalar import Const, Expr, Number, call, const
+from lazyt.ops.registry import define_op
+from lazyt.ops.scalars_special import threefry
+
+
+def _no_inputs_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    return []
+
+
+def _no_inputs_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    return None
+
+
+def _no_inputs_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    return node
+
+
+# ------------------------------------------------------------------------------- const
+
+
+def _const_infer(literal: Const) -> Type:
+    return Type((), literal.dtype)
+
+
+def _const_evaluate(node: Node) -> Any:
+    return np.asarray(node.params.value, node.dtype.compute.numpy)
+
+
+def _const_lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:
+    literal: Expr = node.params
+    return literal
+
+
+CONST = define_op(
+    "const",
+    params=Const,
+    infer=_const_infer,
+    evaluate=_const_evaluate,
+    vjp=_no_inputs_vjp,
+    jvp=_no_inputs_jvp,
+    batch=_no_inputs_batch,
+    lower=_const_lower,
+)
+
+
+def constant(value: Number, dtype: DType) -> Node:
+    """A rank-0 constant, converted to ``dtype`` as a store would: integers wrap, floats round.
+
+    Constants are equal when their types and bit patterns are: -0.0 is not 0.0, NaN equals NaN.
+    """
+    return make(CONST, (), const(representable(value, dtype), dtype))
+
+
+def representable(value: Number, dtype: DType) -> Number:
+    """``value`` as an element of ``dtype`` holds it. Raises DTypeError for an integer of NaN."""
+    if dtype.kind == "f":
+        return round_half(float(value), dtype) if dtype.is_half else float(value)
+    if dtype.kind == "b":
+        return bool(value)
+    if isinstance(value, float) and value != value:
+        raise DTypeError(f"NaN is not a value of {dtype.name}")
+    bits = dtype.itemsize * 8
+    whole = int(value) & ((1 << bits) - 1)
+    return whole - (1 << bits) if dtype.kind == "i" and whole >> (bits - 1) else whole
+
+
+def round_half(value: float, dtype: DType) -> float:
+    """``value`` rounded to float16 or bfloat16, nearest even, through float32."""
+    with np.errstate(over="ignore"):
+        single = float(np.float32(value))
+        if dtype is float16:
+            return float(np.float16(single))
+    if single != single:
+        return single
+    bits = struct.unpack("<I", struct.pack("<f", single))[0]
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return float(struct.unpack("<f", struct.pack("<I", rounded))[0])
+
+
+# -------------------------------------------------------------------------------- iota
+
+
+class IotaParams(NamedTuple):
+    """``extent`` elements of type ``dtype``."""
+
+    extent: int
+    dtype: DType
+
+
+def _iota_infer(params: IotaParams) -> Type:
+    if params.extent < 0:
+        raise ShapeError(f"iota: the extent must not be negative, got {params.extent}")
+    if params.dtype.kind == "b":
+        raise DTypeError("iota does not make bool")
+    return Type((params.extent,), params.dtype)
+
+
+def _iota_evaluate(node: Node) -> Any:
+    return np.arange(node.params.extent).astype(node.dtype.compute.numpy)
+
+
+def _iota_lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:
+    return call("cast", Position(index[0], int64), dtype=node.dtype)
+
+
+IOTA = define_op(
+    "iota",
+    params=IotaParams,
+    infer=_iota_infer,
+    evaluate=_iota_evaluate,
+    vjp=_no_inputs_vjp,
+    jvp=_no_inputs_jvp,
+    batch=_no_inputs_batch,
+    lower=_iota_lower,
+)
+
+
+def iota(extent: int, dtype: DType = int64) -> Node:
+    """The rank-1 value 0, 1, ..., extent-1."""
+    return make(IOTA, (), IotaParams(extent, dtype))
+
+
+# ------------------------------------------------------------------------------- input
+
+
+class InputParams(NamedTuple):
+    """``uid`` makes every input a value of its own."""
+
+    uid: int
+    shape: Shape
+    dtype: DType
+
+
+def _input_infer(params: InputParams) -> Type:
+    return Type(params.shape, params.dtype)
+
+
+def _input_evaluate(node: Node) -> Any:
+    raise ValueError(f"{node!r} has no data")
+
+
+INPUT = define_op(
+    "input",
+    params=InputParams,
+    infer=_input_infer,
+    evaluate=_input_evaluate,
+    vjp=_no_inputs_vjp,
+    jvp=_no_inputs_jvp,
+    batch=_no_inputs_batch,
+    lower="input",
+)
+_uids = itertools.count()
+
+
+def input_(shape: Sequence[int], dtype: DType, data: Any = None) -> Node:
+    """A new leaf, unequal to all others; ``data`` is the runtime buffer that holds its value."""
+    node = make(INPUT, (), InputParams(next(_uids), tuple(shape), dtype))
+    node.data = data
+    return node
+
+
+# ------------------------------------------------------------------------------ random
+
+
+class RandomParams(NamedTuple):
+    """The result's shape."""
+
+    shape: Shape
+
+
+_BITS = NoGradient("random bits are integers, which carry no gradient")
+
+
+def _random_infer(params: RandomParams, key: Node) -> Type:
+    if key.shape != (2,):
+        raise ShapeError(f"random: the key must have shape [2], not {list(key.shape)}")
+    if key.dtype is not uint32:
+        raise DTypeError(f"random: the key must be uint32, not {key.dtype.name}")
+    return Type(params.shape, uint32)
+
+
+def _random_evaluate(node: Node, key: Any) -> Any:
+    return threefry(key[0], key[1], np.arange(node.size)).reshape(node.shape)
+
+
+def _random_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    # Each key of the batch counts from 0 on its own.
+    (key,) = inputs
+    size, count = key.shape[0], node.size
+    low = ops.slice_(key, (0, 0), (size, 1), (1, 1))
+    high = ops.slice_(key, (0, 1), (size, 1), (1, 1))
+    counter = ops.reshape(ops.iota(count), (1, count))
+    return ops.reshape(ops.apply("threefry", low, high, counter), (size, *node.shape))
+
+
+def _random_lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:
+    (key,) = node.inputs
+    position = Position(linearize(index, node.shape), int64)
+    return call("threefry", read(key, (fixed(0),)), read(key, (fixed(1),)), position, dtype=uint32)
+
+
+RANDOM = define_op(
+    "random",
+    params=RandomParams,
+    infer=_random_infer,
+    evaluate=_random_evaluate,
+    vjp=_BITS,
+    jvp=_BITS,
+    batch=_random_batch,
+    lower=_random_lower,
+)
+
+
+def random(key: Node, shape: Sequence[int]) -> Node:
+    """uint32 random bits from a ``uint32[2]`` key.
+
+    Element i in row-major order is the first word of Threefry-2x32 with 20 rounds under the key,
+    with i as the 64-bit counter (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as
+    1, 2, 3", SC'11).
+    """
+    return make(RANDOM, (key,), RandomParams(tuple(shape)))
+
+
+# -------------------------------------------------------------------- variable, detach
+
+
+class VariableParams(NamedTuple):
+    """``uid`` tells variables over equal values apart."""
+
+    uid: int
+
+
+def _same_type(params: Any, node: Node) -> Type:
+    return Type(node.shape, node.dtype)
+
+
+def _identity_evaluate(node: Node, array: Any) -> Any:
+    return array
+
+
+def _identity_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    return [cotangent]
+
+
+def _stopped_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    return [None]
+
+
+def _stopped_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    return None
+
+
+def _identity_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    return tangents[0]
+
+
+def _variable_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    return variable(inputs[0], node.params.uid)
+
+
+def _detach_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    return detach(inputs[0])
+
+
+def _identity_lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:
+    value: Expr = read(node.inputs[0], index)
+    return value
+
+
+VARIABLE = define_op(
+    "variable",
+    params=VariableParams,
+    infer=_same_type,
+    evaluate=_identity_evaluate,
+    vjp=_identity_vjp,
+    jvp=_identity_jvp,
+    batch=_variable_batch,
+    lower=_identity_lower,
+)
+DETACH = define_op(
+    "detach",
+    params=None,
+    infer=_same_type,
+    evaluate=_identity_evaluate,
+    vjp=_stopped_vjp,
+    jvp=_stopped_jvp,
+    batch=_detach_batch,
+    lower=_identity_lower,
+)
+
+
+def variable(node: Node, uid: int) -> Node:
+    """``node`` as a differentiable leaf: what uses it needs gradients, which are taken by it."""
+    result = make(VARIABLE, (node,), VariableParams(uid))
+    result.needs_grad = result.dtype.kind == "f"
+    return result
+
+
+def detach(node: Node) -> Node:
+    """``node`` without its history: gradients stop here."""
+    result = make(DETACH, (node,))
+    result.needs_grad = False
+    return result

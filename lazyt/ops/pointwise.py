@@ -1,0 +1,209 @@
+"""``map``: a scalar expression applied element by element, with NumPy's broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lazyt import ops
+from lazyt.errors import DTypeError, InternalError, ShapeError
+from lazyt.ir.dtypes import DType, bool_, uint32
+from lazyt.ir.graph import Node, Shape, Type, broadcast_shapes, make
+from lazyt.ir.index import Linear, constant
+from lazyt.ir.scalar import (
+    FUNCTIONS,
+    Arg,
+    Call,
+    Const,
+    Expr,
+    ScalarFunction,
+    arg,
+    call,
+    post_order,
+    substitute,
+)
+from lazyt.ops.differentiate import gradients, tangent
+from lazyt.ops.registry import define_op
+from lazyt.ops.scalars_unary import convert
+
+
+@lru_cache(maxsize=65536)
+def arguments(expr: Expr) -> tuple[Arg, ...]:
+    """The distinct Args of an expression, in order of their numbers."""
+    found = (e for e in post_order(expr) if isinstance(e, Arg))
+    return tuple(sorted(found, key=lambda a: a.index))
+
+
+def _infer(expr: Expr, *inputs: Node) -> Type:
+    for item in arguments(expr):
+        if item.index >= len(inputs) or inputs[item.index].dtype is not item.dtype:
+            given = [i.dtype.name for i in inputs]
+            raise DTypeError(f"map: {expr!r} does not fit inputs of types {given}")
+    if not inputs:
+        return Type((), expr.dtype)
+    shape = inputs[0].shape
+    for node in inputs:
+        if node.shape != shape:
+            return Type(_broadcast(tuple(i.shape for i in inputs)), expr.dtype)
+    return Type(shape, expr.dtype)
+
+
+def _broadcast(shapes: tuple[Shape, ...]) -> Shape:
+    try:
+        return broadcast_shapes(*shapes)
+    except InternalError:
+        listed = ", ".join(map(str, map(list, shapes)))
+        raise ShapeError(f"map: shapes {listed} do not broadcast") from None
+
+
+def _evaluate(node: Node, *arrays: Any) -> Any:
+    values: dict[Expr, Any] = {}
+    for expr in post_order(node.params):
+        if isinstance(expr, Arg):
+            values[expr] = np.asarray(arrays[expr.index])
+        elif isinstance(expr, Const):
+            values[expr] = _literal(expr)
+        elif isinstance(expr, Call):
+            operands = [values[a] for a in expr.args]
+            if expr.fn.name == "cast":
+                values[expr] = convert(operands[0], expr.args[0].dtype, expr.dtype)
+            else:
+                values[expr] = np.asarray(expr.fn.evaluate(*operands))
+    result = np.broadcast_to(values[node.params], node.shape)
+    return np.ascontiguousarray(result).reshape(node.shape)
+
+
+def _literal(expr: Const) -> Any:
+    storage = expr.dtype.compute.numpy
+    if expr.dtype.kind in "ui":
+        # Constants wrap into their type, as everything else does.
+        bits = expr.dtype.itemsize * 8
+        return np.asarray(int(expr.value) % (1 << bits), f"u{bits // 8}").astype(storage)
+    return np.asarray(expr.value, storage)
+
+
+def _compact(expr: Expr, nodes: Sequence[Node]) -> Node:
+    """The map of ``expr`` over those of ``nodes`` that it reads."""
+    used = arguments(expr)
+    if expr is used[0] and len(used) == 1:
+        return nodes[used[0].index]
+    if [a.index for a in used] != list(range(len(nodes))):
+        renumbered: dict[Expr, Expr] = {a: arg(i, a.dtype) for i, a in enumerate(used)}
+        expr = substitute(expr, renumbered)
+    return elementwise(expr, [nodes[a.index] for a in used])
+
+
+def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    nodes = (*node.inputs, cotangent)
+    out: list[Node | None] = []
+    for item, expr in zip(node.inputs, gradients(node.params, len(node.inputs))):
+        if expr is None:
+            out.append(None)
+        else:
+            out.append(ops.sum_to(_compact(expr, nodes), item.shape))
+    return out
+
+
+def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    nodes = list(node.inputs)
+    numbers: list[int | None] = []
+    for item in tangents:
+        numbers.append(None if item is None else len(nodes))
+        if item is not None:
+            nodes.append(item)
+    expr = tangent(node.params, tuple(numbers))
+    if expr is None:
+        return None
+    return ops.broadcast_to(_compact(expr, nodes), node.shape)
+
+
+def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    rank = len(node.shape)
+    aligned = []
+    for item, old, flag in zip(inputs, node.inputs, batched):
+        if flag and len(old.shape) < rank:
+            ones = (1,) * (rank - len(old.shape))
+            item = ops.reshape(item, (item.shape[0], *ones, *old.shape))
+        aligned.append(item)
+    return make(MAP, tuple(aligned), node.params)
+
+
+def broadcast_index(index: tuple[Linear, ...], shape: Shape) -> tuple[Linear, ...]:
+    """Where an operand of ``shape`` is read for element ``index`` of the broadcast result."""
+    skipped = len(index) - len(shape)
+    return tuple(
+        constant(0) if extent == 1 else index[skipped + axis] for axis, extent in enumerate(shape)
+    )
+
+
+def _lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:
+    reads: dict[Expr, Expr] = {}
+    for item in arguments(node.params):
+        source = node.inputs[item.index]
+        reads[item] = read(source, broadcast_index(index, source.shape))
+    return substitute(node.params, reads)
+
+
+MAP = define_op(
+    "map",
+    params=Expr,
+    infer=_infer,
+    evaluate=_evaluate,
+    vjp=_vjp,
+    jvp=_jvp,
+    batch=_batch,
+    lower=_lower,
+)
+
+
+def elementwise(expr: Expr, inputs: Sequence[Node]) -> Node:
+    """``expr`` over the broadcast ``inputs``; Arg number i stands for input i.
+
+    Raises DTypeError when an Arg has another type than its input, and ShapeError when the shapes
+    do not broadcast.
+    """
+    return make(MAP, tuple(inputs), expr)
+
+
+_calls: dict[tuple[Any, ...], Expr] = {}
+
+
+def apply(name: str, *nodes: Node, dtype: DType | None = None) -> Node:
+    """The scalar function ``name`` over the broadcast ``nodes``.
+
+    ``dtype`` is the result's type where the function leaves it free (``cast``). Raises DTypeError
+    for types that the function does not take, ShapeError for shapes that do not broadcast.
+    """
+    key = (name, dtype, *[n.dtype for n in nodes])
+    expr = _calls.get(key)
+    if expr is None:
+        _calls[key] = expr = _call_on(FUNCTIONS[name], [n.dtype for n in nodes], dtype)
+    return make(MAP, nodes, expr)
+
+
+def _call_on(function: ScalarFunction, dtypes: Sequence[DType], dtype: DType | None) -> Expr:
+    """The checked call of ``function`` on Args of the given types."""
+    name = function.name
+    listed = ", ".join(t.name for t in dtypes)
+    if len(dtypes) != function.arity:
+        raise DTypeError(f"{name} takes {function.arity} arguments, not {len(dtypes)}")
+    if name == "where" and dtypes[0] is not bool_:
+        raise DTypeError(f"where: the condition must be bool, not {dtypes[0].name}")
+    checked = dtypes[1:] if name == "where" else dtypes
+    if name != "threefry" and any(t is not checked[0] for t in checked):
+        raise DTypeError(f"{name} takes arguments of one type, not ({listed})")
+    if any(t.kind not in function.kinds for t in checked):
+        raise DTypeError(f"{name} does not take ({listed})")
+    if name == "threefry":
+        dtype = uint32
+    elif (dtype is None) == (function.result == "free"):
+        raise DTypeError(f"{name}: a result type is {'needed' if dtype is None else 'not taken'}")
+    return call(function, *(arg(i, t) for i, t in enumerate(dtypes)), dtype=dtype)
+
+
+def cast(node: Node, dtype: DType) -> Node:
+    """``node`` converted to ``dtype``; the node itself when it has that type."""
+    return node if node.dtype is dtype else apply("cast", node, dtype=dtype)

@@ -1,0 +1,56 @@
+"""The table of structural ops, and the constructor that accepts only complete ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lazyt.errors import InternalError
+from lazyt.ir.graph import Node, NoGradient, Op, Type, make
+
+OPS: dict[str, Op] = {}
+
+Vjp = Callable[[Node, Node], Sequence[Node | None]] | NoGradient
+Jvp = Callable[[Node, Sequence[Node | None]], Node | None] | NoGradient
+Batch = Callable[[Node, Sequence[Node], Sequence[bool]], Node]
+
+
+def define_op(
+    name: str,
+    *,
+    params: type | None,
+    infer: Callable[..., Type],
+    evaluate: Callable[..., Any],
+    vjp: Vjp,
+    jvp: Jvp,
+    batch: Batch,
+    lower: Callable[..., Any] | str,
+) -> Op:
+    """Register an op. Every rule is required: what has no gradient says why in a NoGradient.
+
+    Raises InternalError when the name is taken or a rule is missing; see ``ir.graph.Op`` for the
+    rules' signatures.
+    """
+    if name in OPS:
+        raise InternalError("ops.registry", f"op {name} is defined twice")
+    for rule, value in (("infer", infer), ("evaluate", evaluate), ("batch", batch)):
+        if not callable(value):
+            raise InternalError("ops.registry", f"op {name} has no {rule} rule")
+    for rule, gradient in (("vjp", vjp), ("jvp", jvp)):
+        if isinstance(gradient, NoGradient):
+            if not gradient.reason:
+                raise InternalError("ops.registry", f"op {name} has no {rule} and no reason")
+        elif not callable(gradient):
+            raise InternalError("ops.registry", f"op {name} has no {rule} rule")
+    if not (callable(lower) or (isinstance(lower, str) and lower)):
+        raise InternalError("ops.registry", f"op {name} has no lower rule")
+    OPS[name] = op = Op(name, params, infer, evaluate, vjp, jvp, batch, lower)
+    return op
+
+
+def linear_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    """The jvp of an op with one differentiable input, in which it is linear."""
+    tangent = tangents[0]
+    if tangent is None:
+        return None
+    return make(node.op, (tangent, *node.inputs[1:]), node.params)

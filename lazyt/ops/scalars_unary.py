@@ -1,0 +1,192 @@
+"""Scalar functions of one argument: meaning, C spelling, derivative and traits, one entry each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazyt.ir.dtypes import DType, bfloat16, bool_, decode_bfloat16, encode_bfloat16, float16
+from lazyt.ir.scalar import Call, Expr, ScalarFunction, call, const, register
+from lazyt.ops import scalars_special as special
+
+_INTEGER_RESULT = "{} gives truth values or integers, which carry no gradient"
+
+
+def _number(value: float, like: Expr) -> Expr:
+    return const(value, like.dtype)
+
+
+def _square(x: Expr) -> Expr:
+    return call("mul", x, x)
+
+
+def _one_minus(x: Expr) -> Expr:
+    return call("sub", _number(1, x), x)
+
+
+def _one_plus(x: Expr) -> Expr:
+    return call("add", _number(1, x), x)
+
+
+def _times(x: Expr, factor: float) -> Expr:
+    return call("mul", x, _number(factor, x))
+
+
+def _inverse(x: Expr) -> Expr:
+    return call("reciprocal", x)
+
+
+def _flat(c: Call, number: int) -> Expr | None:
+    """The derivative of step functions: zero everywhere, as in PyTorch."""
+    return None
+
+
+def _gauss(x: Expr, factor: float) -> Expr:
+    """``factor * exp(-x*x)``."""
+    return _times(call("exp", call("neg", _square(x))), factor)
+
+
+def trigamma(x: Expr) -> Expr:
+    """The derivative of digamma as an expression: recurrence up to x + 10, then the asymptotic
+    series (Abramowitz and Stegun 6.4.12); reflection (6.4.7) below one half."""
+    below = call("lt", x, _number(0.5, x))
+    y = call("where", below, _one_minus(x), x)
+    total = _inverse(_square(y))
+    for step in range(1, 10):
+        term = _inverse(_square(call("add", y, _number(step, y))))
+        total = call("add", total, term)
+    u = _inverse(call("add", y, _number(10, y)))
+    r = _square(u)
+    tail = _number(5 / 66, x)
+    for coefficient in (-1 / 30, 1 / 42, -1 / 30, 1 / 6):
+        tail = call("add", _number(coefficient, x), call("mul", r, tail))
+    series = call("add", _one_plus(_times(u, 0.5)), call("mul", r, tail))
+    total = call("add", total, call("mul", u, series))
+    sine = call("sin", _times(call("sub", x, call("floor", x)), math.pi))
+    mirror = call("sub", call("div", _number(math.pi**2, x), _square(sine)), total)
+    return call("where", below, mirror, total)
+
+
+def _float(name: str, evaluate: Any, derivative: Any, cost: float) -> None:
+    """A function of floats whose derivative is ``derivative(argument, result)``."""
+
+    def rule(c: Call, number: int) -> Expr | None:
+        return derivative(c.args[0], c)  # type: ignore[no-any-return]
+
+    register(ScalarFunction(name, 1, evaluate, rule, kinds="f", cost=cost))
+
+
+_float("exp", np.exp, lambda x, y: y, 10)
+_float("exp2", np.exp2, lambda x, y: _times(y, math.log(2)), 10)
+_float("expm1", np.expm1, lambda x, y: _one_plus(y), 12)
+_float("log", np.log, lambda x, y: _inverse(x), 10)
+_float("log2", np.log2, lambda x, y: _inverse(_times(x, math.log(2))), 10)
+_float("log10", np.log10, lambda x, y: _inverse(_times(x, math.log(10))), 10)
+_float("log1p", np.log1p, lambda x, y: _inverse(_one_plus(x)), 12)
+_float("sqrt", np.sqrt, lambda x, y: _inverse(_times(y, 2)), 5)
+_float(
+    "rsqrt",
+    lambda x: x.dtype.type(1) / np.sqrt(x),
+    lambda x, y: _times(call("mul", y, _square(y)), -0.5),
+    6,
+)
+_float("reciprocal", lambda x: x.dtype.type(1) / x, lambda x, y: call("neg", _square(y)), 4)
+_float("sin", np.sin, lambda x, y: call("cos", x), 15)
+_float("cos", np.cos, lambda x, y: call("neg", call("sin", x)), 15)
+_float("tan", np.tan, lambda x, y: _one_plus(_square(y)), 20)
+_float("asin", np.arcsin, lambda x, y: call("rsqrt", _one_minus(_square(x))), 15)
+_float("acos", np.arccos, lambda x, y: call("neg", call("rsqrt", _one_minus(_square(x)))), 15)
+_float("atan", np.arctan, lambda x, y: _inverse(_one_plus(_square(x))), 15)
+_float("sinh", np.sinh, lambda x, y: call("cosh", x), 15)
+_float("cosh", np.cosh, lambda x, y: call("sinh", x), 15)
+_float("tanh", np.tanh, lambda x, y: _one_minus(_square(y)), 12)
+_float("asinh", np.arcsinh, lambda x, y: call("rsqrt", _one_plus(_square(x))), 15)
+_float(
+    "acosh",
+    np.arccosh,
+    lambda x, y: call("rsqrt", call("sub", _square(x), _number(1, x))),
+    15,
+)
+_float("atanh", np.arctanh, lambda x, y: _inverse(_one_minus(_square(x))), 15)
+_float("erf", special.erf, lambda x, y: _gauss(x, 2 / math.sqrt(math.pi)), 15)
+_float("erfc", special.erfc, lambda x, y: _gauss(x, -2 / math.sqrt(math.pi)), 20)
+_float(
+    "erfinv",
+    special.erfinv,
+    lambda x, y: _times(call("exp", _square(y)), math.sqrt(math.pi) / 2),
+    25,
+)
+_float("lgamma", special.lgamma, lambda x, y: call("digamma", x), 40)
+_float("digamma", special.digamma, lambda x, y: trigamma(x), 40)
+_float("sigmoid", special.sigmoid, lambda x, y: call("mul", y, _one_minus(y)), 12)
+
+
+def _minus_one(c: Call, number: int) -> Expr:
+    return _number(-1, c)
+
+
+def _sign_of_argument(c: Call, number: int) -> Expr:
+    return call("sign", c.args[0])
+
+
+register(ScalarFunction("neg", 1, np.negative, _minus_one, symbol="-", kinds="uif"))
+register(ScalarFunction("abs", 1, np.abs, _sign_of_argument, kinds="buif"))
+register(ScalarFunction("sign", 1, special.sign, _flat, kinds="buif"))
+for _name, _function in (
+    ("floor", np.floor),
+    ("ceil", np.ceil),
+    ("trunc", np.trunc),
+    ("round", np.rint),
+):
+    register(ScalarFunction(_name, 1, _function, _flat, kinds="f"))
+
+
+def _test(name: str, evaluate: Any, symbol: str | None = None) -> None:
+    """A function whose result is bool."""
+    reason = _INTEGER_RESULT.format(name)
+    register(ScalarFunction(name, 1, evaluate, None, result="bool", symbol=symbol, reason=reason))
+
+
+_test("isnan", np.isnan)
+_test("isinf", np.isinf)
+_test("isfinite", np.isfinite)
+_test("signbit", lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0)
+_test("logical_not", np.logical_not, "!")
+register(
+    ScalarFunction(
+        "bitwise_not",
+        1,
+        np.invert,
+        None,
+        symbol="~",
+        kinds="bui",
+        reason=_INTEGER_RESULT.format("bitwise_not"),
+    )
+)
+
+
+def convert(x: Any, source: DType, target: DType) -> Any:
+    """The meaning of ``cast`` on arrays of the compute type; to 16 bits it rounds once, from
+    float32, and gives float32 back."""
+    x = np.asarray(x)
+    if target is bool_:
+        return x != 0
+    if source.kind == "f" and target.kind == "u" and target.itemsize < 8:
+        # Through a signed type: negative numbers wrap instead of being undefined.
+        return x.astype(np.int64).astype(target.numpy)
+    values = x.astype(target.compute.numpy)
+    if target is float16:
+        return values.astype(np.float16).astype(np.float32)
+    if target is bfloat16:
+        return decode_bfloat16(encode_bfloat16(values))
+    return values
+
+
+def _unit_slope(c: Call, number: int) -> Expr:
+    # The transform of expressions converts adjoints itself, so this is in the argument's type.
+    return _number(1, c.args[0])
+
+
+register(ScalarFunction("cast", 1, convert, _unit_slope, result="free"))

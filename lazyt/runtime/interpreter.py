@@ -1,0 +1,71 @@
+"""The NumPy interpreter: the meaning of the graph, used as test oracle and announced fallback.
+
+Every node is evaluated by its op's own ``evaluate`` rule, one after the other. 16-bit floats are
+float32 arrays in between, rounded to what the type can hold after every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lazyt.errors import InternalError
+from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, encode_bfloat16, float16
+from lazyt.ir.graph import Node, topological
+
+
+def interpret(roots: Sequence[Node]) -> list[np.ndarray]:
+    """The values of ``roots`` as stored arrays (bfloat16 as uint16 bit patterns).
+
+    Nodes that hold data are not computed again. Raises InternalError for an input without data and
+    when a computed array has not the inferred shape or type.
+    """
+    order = topological(roots, lambda node: node.data is not None)
+    uses: dict[Node, int] = dict.fromkeys(order, 0)
+    for node in order:
+        if node.data is None:
+            for item in node.inputs:
+                uses[item] += 1
+    for node in roots:
+        uses[node] += 1
+    values: dict[Node, np.ndarray] = {}
+    with np.errstate(all="ignore"):
+        for node in order:
+            values[node] = _value(node, values)
+            if node.data is None:
+                for item in node.inputs:
+                    uses[item] -= 1
+                    if uses[item] == 0:
+                        del values[item]
+        return [store(values[node], node.dtype) for node in roots]
+
+
+def _value(node: Node, values: dict[Node, np.ndarray]) -> np.ndarray:
+    """One node's value in its compute type."""
+    if node.data is not None:
+        return load(node.data.as_numpy(node.dtype, node.shape), node.dtype)
+    result = np.asarray(node.op.evaluate(node, *(values[i] for i in node.inputs)))
+    if result.shape != node.shape or result.dtype != node.dtype.compute.numpy:
+        raise InternalError(
+            "the interpreter",
+            f"{node.op.name} was inferred as {node.dtype.name}{list(node.shape)} and evaluated to "
+            f"{result.dtype}{list(result.shape)}",
+        )
+    if node.dtype.is_half:
+        return load(store(result, node.dtype), node.dtype)
+    return result
+
+
+def load(stored: np.ndarray, dtype: DType) -> np.ndarray:
+    """A stored array as an array of the compute type."""
+    if dtype is bfloat16:
+        return decode_bfloat16(stored)
+    return stored.astype(np.float32) if dtype is float16 else stored
+
+
+def store(values: np.ndarray, dtype: DType) -> np.ndarray:
+    """An array of the compute type as a stored array, 16-bit floats rounded to nearest even."""
+    if dtype is bfloat16:
+        return encode_bfloat16(values)
+    return values.astype(np.float16) if dtype is float16 else values
