@@ -139,7 +139,7 @@ class GraphMaker:
         """Data of moderate size; floats are multiples of 1/8, which every float type holds."""
         if dtype is bool_:
             return self.data.integers(0, 2, shape).astype(bool), Span(0, 1, 0)
-        low = 0 if dtype.kind == "u" else self.choose.pick((-9, -3, -1, 0, 1))
+        low = 0 if dtype.kind == "u" else self.choose.pick((-9, -3, -1, 0, 1, 1, 2))
         high = low + self.choose.pick((1, 3, 9, 18))
         if dtype.kind != "f":
             return self.data.integers(low, high + 1, shape), Span(low, high, 0)
@@ -150,7 +150,7 @@ class GraphMaker:
         """A new input with data."""
         shape = self.shape() if shape is None else shape
         if dtype is None:
-            dtype = self.choose.pick((*ALL, float32, float32, float32, float64, int64))
+            dtype = self.choose.pick((*ALL, *[float32] * 6, float64, float64, int64))
         array, span = self.array(shape, dtype)
         return Value(ops.input_(shape, dtype, buffer_of(array, dtype)), span)
 
@@ -199,13 +199,20 @@ class GraphMaker:
 
     # -------------------------------------------------------------- elementwise
 
+    @staticmethod
+    def names(names: Sequence[str], dtype: DType) -> list[str]:
+        """The functions among ``names`` that take ``dtype``."""
+        return [n for n in names if dtype.kind in FUNCTIONS[n].kinds]
+
     def unary(self) -> Value | None:
         """One function of one value."""
         value = self.any()
         if value is None:
             return None
-        name = self.choose.pick([n for n in UNARY if value.node.dtype.kind in FUNCTIONS[n].kinds])
-        span = unary_span(name, value.span, value.node.dtype)
+        dtype = value.node.dtype
+        fitting = {n: unary_span(n, value.span, dtype) for n in self.names(UNARY, dtype)}
+        name = self.choose.pick([n for n, span in fitting.items() if span] or ["isnan"])
+        span = fitting.get(name)
         return span and Value(ops.apply(name, value.node), span)
 
     def binary(self) -> Value | None:
@@ -217,8 +224,12 @@ class GraphMaker:
         if self.choose.number(0, 1):
             left, right = right, left
         dtype = left.node.dtype
-        name = self.choose.pick([n for n in BINARY if dtype.kind in FUNCTIONS[n].kinds])
-        span = binary_span(name, left.span, right.span, dtype)
+        arithmetic = [n for n in BINARY if n not in COMPARISONS]
+        fitting = {
+            n: binary_span(n, left.span, right.span, dtype) for n in self.names(arithmetic, dtype)
+        }
+        name = self.choose.pick([n for n, span in fitting.items() if span] or ["maximum"])
+        span = fitting[name]
         return span and Value(ops.apply(name, left.node, right.node), span)
 
     def where(self) -> Value | None:
@@ -246,7 +257,7 @@ class GraphMaker:
             (arg(1, dtype), right.span),
         ]
         for _ in range(self.choose.number(2, 6)):
-            name = self.choose.pick([n for n in UNARY + BINARY if dtype.kind in FUNCTIONS[n].kinds])
+            name = self.choose.pick(self.names(UNARY + BINARY, dtype))
             picked = [self.choose.pick(parts) for _ in range(FUNCTIONS[name].arity)]
             rule = unary_span if len(picked) == 1 else binary_span
             span = rule(name, *(p[1] for p in picked), dtype)

@@ -195,7 +195,7 @@ def _bits_span(name: str, a: Span, b: Span, dtype: DType) -> Span | None:
         if dtype is bool_ or b.low < 0 or (name == "shift_left" and b.high > 8):
             return None
         factor = 2**b.high if name == "shift_left" else 1
-        return Span(min(a.low * factor, a.low), max(a.high * factor, a.high), 0)
+        return Span(min(a.low * factor, a.low, 0), max(a.high * factor, a.high, 0), 0)
     top = 1 << math.ceil(max(a.size, b.size)).bit_length()
     return Span(-top if min(a.low, b.low) < 0 else 0, top - 1, 0)
 

@@ -184,7 +184,10 @@ def params_hints(op: Op) -> dict[str, Any]:
 def _build(scope: _Scope, op: Op, inputs: tuple[Node, ...], params: Any, start: int) -> Node:
     """The node, or a ParseError with the reason for which ``op`` refuses."""
     try:
-        return make(op, inputs, params)
+        node = make(op, inputs, params)
+        if op.name in ("variable", "detach"):  # what these two ops are for; see their builders
+            node.needs_grad = op.name == "variable" and node.dtype.kind == "f"
+        return node
     except (LazytError, TypeError, ValueError, IndexError) as error:
         raise scope.reader.error(f"{op.name} refuses: {error}", start) from error
 

@@ -12,7 +12,7 @@ from typing import Any
 from lazyt.errors import LazytError, VerifyError
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, make
-from lazyt.ir.scalar import Arg, Call, Expr, post_order
+from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
 from lazyt.ir.text_graph import field_names, graph_lines, is_leaf
 from lazyt.ir.text_tokens import format_type
 
@@ -86,9 +86,21 @@ def check_expr(expr: Expr, inputs: Sequence[Node] | None = None) -> list[str]:
             elif item.dtype is not inputs[item.index].dtype:
                 given = inputs[item.index].dtype.name
                 found.append(f"${item.index} is read as {item.dtype.name} but is {given}")
+        elif isinstance(item, Const):
+            found.extend(check_literal(item))
         elif isinstance(item, Call):
             found.extend(check_call(item))
     return found
+
+
+def check_literal(item: Const) -> list[str]:
+    """A complaint about an integer literal that its type cannot hold."""
+    if item.dtype.kind not in "ui":
+        return []
+    bits = 8 * item.dtype.itemsize
+    low = -(1 << bits - 1) if item.dtype.is_signed else 0
+    high = low + (1 << bits) - 1
+    return [] if low <= item.value <= high else [f"{item.value} is no {item.dtype.name}"]
 
 
 def check_call(item: Call) -> list[str]:

@@ -24,9 +24,9 @@ from lazyt.ir.kernel import (
     Var,
     sub_expressions,
 )
-from lazyt.ir.scalar import Arg, Call, Expr
+from lazyt.ir.scalar import Arg, Call, Const, Expr
 from lazyt.ir.text_kernel import defined_type, kernel_lines
-from lazyt.ir.verify import check_call, failure
+from lazyt.ir.verify import check_call, check_literal, failure
 
 _ROLES = ("in", "out", "inout", "work")
 _REDUCE = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
@@ -141,6 +141,9 @@ class _Checker:
                 if item.value.dtype.compute is not item.other.dtype.compute:
                     types = f"{item.value.dtype.name} and {item.other.dtype.name}"
                     self.complain(f"a guarded value chooses between {types}")
+            elif isinstance(item, Const):
+                for text in check_literal(item):
+                    self.complain(text)
             elif isinstance(item, Call):
                 for text in check_call(item):
                     self.complain(text)
