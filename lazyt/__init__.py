@@ -1,5 +1,10 @@
-"""Lazy tensors with PyTorch's API that compile into a few fused C kernels."""
+"""Lazy tensors with PyTorch's API that compile into a few fused C kernels.
 
+``import lazyt as torch`` runs PyTorch code. Operations build a graph; looking at a value, or
+``realize()``, compiles and runs it.
+"""
+
+from lazyt import autograd as autograd
 from lazyt.config import config as config
 from lazyt.device import device as device
 from lazyt.functional import *  # noqa: F403 - the public functions list themselves in __all__
@@ -9,6 +14,34 @@ from lazyt.grad_mode import is_grad_enabled as is_grad_enabled
 from lazyt.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from lazyt.grad_mode import no_grad as no_grad
 from lazyt.grad_mode import set_grad_enabled as set_grad_enabled
-from lazyt.ir.dtypes import DType as dtype
+from lazyt.ir.dtypes import DType as dtype  # noqa: F401 - PyTorch's name
+from lazyt.ir.dtypes import bfloat16 as bfloat16
+from lazyt.ir.dtypes import bool_
+from lazyt.ir.dtypes import float16 as float16
+from lazyt.ir.dtypes import float32 as float32
+from lazyt.ir.dtypes import float64 as float64
+from lazyt.ir.dtypes import int8 as int8
+from lazyt.ir.dtypes import int16 as int16
+from lazyt.ir.dtypes import int32 as int32
+from lazyt.ir.dtypes import int64 as int64
+from lazyt.ir.dtypes import uint8 as uint8
+from lazyt.ir.dtypes import uint16 as uint16
+from lazyt.ir.dtypes import uint32 as uint32
+from lazyt.ir.dtypes import uint64 as uint64
+from lazyt.numpy_bridge import from_numpy as from_numpy
 from lazyt.tensor import Size as Size
 from lazyt.tensor import Tensor as Tensor
+from lazyt.tensor_protocol import explain as explain
+from lazyt.tensor_protocol import is_tensor as is_tensor
+from lazyt.tensor_protocol import numel as numel
+from lazyt.tensor_protocol import realize as realize
+from lazyt.tensor_protocol import why_compiled as why_compiled
+from lazyt.tensor_protocol import why_realized as why_realized
+from lazyt.view_parts import *  # noqa: F403
+from lazyt.view_shapes import *  # noqa: F403
+
+bool, half, float, double = bool_, float16, float32, float64
+short, int, long = int16, int32, int64
+
+__version__ = "0.1.0"
+strided = "strided"  # the only memory layout, for `layout=torch.strided`

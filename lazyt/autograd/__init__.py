@@ -90,7 +90,7 @@ def backward(
     if inputs is not None and not only:
         raise GradientError("'inputs' argument to backward cannot be empty.")
     pairs = _roots(outputs, _tuple(grad_tensors))
-    targets = {fn for fn in _fns(only)} if inputs is not None else None
+    targets = set(_fns(only)) if inputs is not None else None
     order = walk_tape(_fns(outputs), targets)
     check_tape(order)
     inner = [t for t in only if not isinstance(t._fn, AccumulateGrad)]

@@ -1,0 +1,158 @@
+"""Values out of tensors, and memory shared with NumPy in both directions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from lazyt import ops, pending
+from lazyt.dispatch import method, view_of
+from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
+from lazyt.ir.dtypes import bfloat16, decode_bfloat16, dtype_by_numpy
+from lazyt.runtime.memory import Buffer
+from lazyt.storage import Exposure, Storage
+from lazyt.tensor import Tensor
+from lazyt.views import Window, contiguous_strides
+
+Array = np.ndarray[Any, Any]
+
+
+def read_values(tensor: Tensor, reason: str) -> Array:
+    """The stored values, computed when they are pending; a look, not to be written to.
+
+    bfloat16 gives uint16 bit patterns. ``reason`` is what ``why_realized()`` tells.
+    """
+    node = tensor.node
+    pending.realize_now([node], reason)
+    values: Array = node.data.as_numpy(node.dtype, node.shape)
+    return values
+
+
+def readable_values(tensor: Tensor, reason: str) -> Array:
+    """``read_values`` with bfloat16 as float32."""
+    values = read_values(tensor, reason)
+    return decode_bfloat16(values) if tensor.dtype is bfloat16 else values
+
+
+@method()
+def item(self: Tensor) -> bool | int | float:
+    """The only element as a Python number. Raises LazytError when there is not exactly one."""
+    count = self.shape.numel()
+    if count != 1:
+        raise LazytError(f"a Tensor with {count} elements cannot be converted to Scalar")
+    found: bool | int | float = readable_values(self, "item()").item()
+    return found
+
+
+@method()
+def tolist(self: Tensor) -> Any:
+    """The elements as nested lists of Python numbers; a number for no dimensions."""
+    return readable_values(self, "tolist()").tolist()
+
+
+@method()
+def numpy(self: Tensor, *, force: bool = False) -> Array:
+    """An array that shares memory with the tensor: writes to either show in the other.
+
+    Args:
+        force: detach first, and give a float32 copy of bfloat16.
+
+    Raises GradientError for a tensor that requires its gradient and DTypeError for bfloat16.
+    """
+    if self._fn is not None:
+        if not force:
+            raise GradientError(
+                "Can't call numpy() on Tensor that requires grad. "
+                "Use tensor.detach().numpy() instead."
+            )
+        self = self.detach()
+    if self.dtype is bfloat16:
+        if force:
+            return readable_values(self, "numpy()")
+        raise DTypeError("Got unsupported ScalarType BFloat16")
+    return shared_array(self)
+
+
+def shared_array(tensor: Tensor) -> Array:
+    """An array on the tensor's memory, with its strides."""
+    dtype = tensor.dtype
+    shape = tuple(tensor.shape)
+    storage = tensor._storage
+    token = storage.expose()
+    size = dtype.itemsize
+    flat = token.as_numpy(dtype, (storage.memory().value.size,))
+    steps = tuple(s * size for s in tensor.strides)
+    if 0 in shape:
+        return np.empty(shape, dtype.numpy)
+    return np.ndarray(shape, dtype.numpy, flat, tensor._offset * size, steps)
+
+
+@method("__array__")
+def as_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
+    """The array NumPy asks for; shares memory where neither dtype nor ``copy`` forbid it."""
+    array = numpy(self)
+    if dtype is not None and np.dtype(dtype) != array.dtype:
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def from_numpy(array: Array) -> Tensor:
+    """A tensor on the array's memory: writes to either show in the other.
+
+    Raises DTypeError for what is no array or has a type that tensors do not have, and ShapeError
+    for strides that tensors cannot have (negative, or not whole elements).
+    """
+    if not isinstance(array, np.ndarray):
+        raise DTypeError(f"expected np.ndarray (got {type(array).__name__})")
+    dtype = dtype_by_numpy(array.dtype)
+    if dtype is None or not array.dtype.isnative:
+        raise DTypeError(
+            f"can't convert np.ndarray of type {_type_text(array)}. The only supported types are: "
+            "float64, float32, float16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
+            "and bool."
+        )
+    size = dtype.itemsize
+    if any(s < 0 for s in array.strides):
+        raise ShapeError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            "strides are not currently supported. (You can probably work around this by making a "
+            "copy of your array  with array.copy().) "
+        )
+    if any(s % size for s in array.strides):
+        raise ShapeError(
+            "given numpy array strides not a multiple of the element byte size. "
+            "Copy the numpy array to reallocate the memory."
+        )
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable, and tensors are. Writing to this tensor is "
+            "undefined behaviour; copy the array first to be safe.",
+            UserWarning,
+            stacklevel=2,
+        )
+    shape = tuple(array.shape)
+    strides = tuple(s // size for s in array.strides)
+    plain = array.flags.c_contiguous
+    extent = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    whole = shape if plain else (extent,)
+    buffer = Buffer.foreign(array.__array_interface__["data"][0], extent * size, array)
+    storage = Storage(ops.input_(whole, dtype, buffer))
+    storage.memory().exposure = Exposure(buffer, None)
+    tensor = Tensor.__new__(Tensor)
+    tensor._storage, tensor._view = storage, None
+    if plain:
+        return tensor
+    if 0 in shape:
+        strides = contiguous_strides(shape)
+    return view_of(tensor, Window(shape, strides, 0), shape, strides, 0, "AsStrided")
+
+
+def _type_text(array: Array) -> str:
+    return f"numpy.{array.dtype.type.__name__}" if array.dtype.isnative else str(array.dtype)
+
+
+__all__ = ["from_numpy"]

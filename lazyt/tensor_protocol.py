@@ -1,0 +1,339 @@
+"""Tensors as Python objects: conversion, truth, iteration, copying, pickling, and their facts."""
+
+from __future__ import annotations
+
+import copy as copying
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lazyt import pending
+from lazyt.autograd.handles import require_grad
+from lazyt.dispatch import array_node, method, type_title, wrap
+from lazyt.errors import DTypeError, GradientError, LazytError
+from lazyt.functional.operands import normalize_dim
+from lazyt.ir.dtypes import DType, dtype_by_name
+from lazyt.numpy_bridge import item, read_values, readable_values
+from lazyt.runtime import events
+from lazyt.tape import AccumulateGrad
+from lazyt.tensor import Tensor
+from lazyt.view_parts import select_view
+
+if TYPE_CHECKING:
+    from lazyt.explanation import Explanation
+
+__all__ = ["explain", "is_tensor", "numel", "realize", "why_compiled", "why_realized"]
+
+# NumPy's operators leave the work to ours: `array * tensor` is a tensor.
+Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+@method()
+def __bool__(self: Tensor) -> bool:
+    count = self.shape.numel()
+    if count == 0:
+        raise LazytError("Boolean value of Tensor with no values is ambiguous")
+    if count > 1:
+        raise LazytError("Boolean value of Tensor with more than one value is ambiguous")
+    return bool(readable_values(self, "its truth was asked for").item())
+
+
+@method()
+def __int__(self: Tensor) -> int:
+    return int(item(self))
+
+
+@method()
+def __float__(self: Tensor) -> float:
+    return float(item(self))
+
+
+@method()
+def __complex__(self: Tensor) -> complex:
+    return complex(item(self))
+
+
+@method()
+def __index__(self: Tensor) -> int:
+    if self.dtype.kind == "f" or self.shape.numel() != 1:
+        raise DTypeError("only integer tensors of a single element can be converted to an index")
+    return int(item(self))
+
+
+@method()
+def __format__(self: Tensor, spec: str) -> str:
+    if self.ndim == 0 and spec:
+        return format(item(self), spec)
+    return object.__format__(self, spec)
+
+
+# ---------------------------------------------------------------------- sequences
+
+
+@method()
+def __len__(self: Tensor) -> int:
+    if self.ndim == 0:
+        raise DTypeError("len() of a 0-d tensor")
+    return self.shape[0]  # type: ignore[no-any-return]
+
+
+@method()
+def __iter__(self: Tensor) -> Iterator[Tensor]:
+    if self.ndim == 0:
+        raise DTypeError("iteration over a 0-d tensor")
+    return iter([select_view(self, 0, index) for index in range(self.shape[0])])
+
+
+@method()
+def __contains__(self: Tensor, element: object) -> bool:
+    if isinstance(element, (Tensor, bool, int, float)):
+        return bool((self == element).any())
+    raise LazytError(
+        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+    )
+
+
+# ---------------------------------------------------------------------- copying
+
+
+@method()
+def __copy__(self: Tensor) -> Tensor:
+    alike = _blank(type(self))
+    alike._storage, alike._view = self._storage, self._view
+    alike.__dict__.update(self.__dict__)
+    return alike
+
+
+def _blank(kind: type[Tensor]) -> Tensor:
+    return Tensor.__new__(kind)
+
+
+@method()
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if id(self) in memo:
+        found: Tensor = memo[id(self)]
+        return found
+    if not self.is_leaf:
+        raise GradientError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment."
+        )
+    made = wrap(self.detach().node)
+    alike = _blank(type(self))
+    alike._storage, alike._view = made._storage, None
+    memo[id(self)] = alike
+    fn = self._fn
+    if fn is not None:
+        require_grad(alike, True)
+        grad = fn.grad if isinstance(fn, AccumulateGrad) else None
+        if grad is not None:
+            alike.grad = copying.deepcopy(grad, memo)
+    for name, value in self.__dict__.items():
+        alike.__dict__[name] = copying.deepcopy(value, memo)
+    return alike
+
+
+@method()
+def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+    if not self.is_leaf:
+        raise GradientError(
+            "Can't pickle a tensor that is not a leaf: its gradient history would be lost. "
+            "Use tensor.detach() first."
+        )
+    values = read_values(self, "pickling")
+    state = {k: v for k, v in self.__dict__.items() if k != "_grad"}
+    return rebuild_tensor, (type(self), values.copy(), self.dtype.name, self.requires_grad, state)
+
+
+def rebuild_tensor(
+    kind: type[Tensor], values: Any, dtype: str, requires_grad: bool, state: dict[str, Any]
+) -> Tensor:
+    """What unpickling calls."""
+    node = array_node(values)
+    wanted = dtype_by_name(dtype)
+    if node.dtype is not wanted:  # bfloat16 travels as bit patterns
+        from lazyt import ops
+
+        node = ops.input_(node.shape, wanted, node.data)
+    made = wrap(node)
+    tensor = _blank(kind)
+    tensor._storage, tensor._view = made._storage, None
+    tensor.__dict__.update(state)
+    if requires_grad:
+        require_grad(tensor, True)
+    return tensor
+
+
+# ---------------------------------------------------------------------- facts
+
+
+@method()
+def size(self: Tensor, dim: int | None = None) -> Any:
+    """The shape, or the extent of one dimension."""
+    return self.shape if dim is None else self.shape[normalize_dim(dim, self.ndim)]
+
+
+@method()
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """The strides in elements, or that of one dimension."""
+    return self.strides if dim is None else self.strides[normalize_dim(dim, self.ndim)]
+
+
+@method("dim", "ndimension")
+def dim(self: Tensor) -> int:
+    """Number of dimensions."""
+    return self.ndim
+
+
+@method("numel", "nelement")
+def numel(input: Tensor) -> int:
+    """Number of elements."""
+    return input.shape.numel()
+
+
+@method()
+def element_size(self: Tensor) -> int:
+    """Bytes per element."""
+    return self.itemsize
+
+
+@method()
+def storage_offset(self: Tensor) -> int:
+    """Where in its storage the tensor begins, in elements."""
+    return self._offset
+
+
+@method()
+def data_ptr(self: Tensor) -> int:
+    """The address of the first element. From here on the memory counts as shared: it stays put,
+    writes take effect in it at once, and what is written to it from outside is seen."""
+    token = self._storage.expose(forever=True)
+    return token.ptr + self._offset * self.itemsize
+
+
+@method()
+def is_floating_point(self: Tensor) -> bool:
+    """Whether the elements are floating point numbers."""
+    return self.dtype.kind == "f"
+
+
+@method()
+def is_complex(self: Tensor) -> bool:
+    """Always False: there are no complex tensors."""
+    return False
+
+
+@method()
+def is_signed(self: Tensor) -> bool:
+    """Whether elements can be negative."""
+    return self.dtype.is_signed
+
+
+@method()
+def get_device(self: Tensor) -> int:
+    """The number of the GPU, -1 on the CPU."""
+    return -1
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether ``obj`` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+Tensor.is_cuda = property(lambda self: False)  # type: ignore[attr-defined]
+Tensor._version = property(lambda self: self._storage.version_now())  # type: ignore[attr-defined]
+
+
+class StorageHandle:
+    """What ``storage()`` returns: the whole memory of a tensor, without a shape."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return self._tensor.dtype
+
+    def _whole(self) -> Tensor:
+        node = self._tensor._storage.memory_value()
+        return wrap(node).reshape(-1)  # type: ignore[no-any-return]
+
+    def size(self) -> int:
+        """Number of elements."""
+        return self._tensor._storage.memory().value.size
+
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self.size() * self.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the memory."""
+        return self._tensor._storage.expose(forever=True).ptr
+
+    def tolist(self) -> list[Any]:
+        """All elements."""
+        found: list[Any] = self._whole().tolist()
+        return found
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __getitem__(self, index: int) -> Any:
+        return self.tolist()[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        return f"[lazyt.storage.{type_title(self.dtype)}Storage of size {self.size()}]"
+
+
+@method("storage", "untyped_storage")
+def storage(self: Tensor) -> StorageHandle:
+    """The memory that this tensor, and its views, show."""
+    return StorageHandle(self)
+
+
+# ---------------------------------------------------------------------- computing
+
+
+def realize(*tensors: Tensor) -> None:
+    """Compute all of ``tensors`` now, in one plan."""
+    pending.realize_nodes([tensor.node for tensor in tensors])
+
+
+@method("realize")
+def _realize(self: Tensor) -> Tensor:
+    """Compute this tensor's value now; returns the tensor."""
+    pending.realize_nodes([self.node])
+    return self
+
+
+def explain(*tensors: Tensor) -> Explanation:
+    """What computing ``tensors`` would do: kernels, and the reason of every fusion decision."""
+    from lazyt import compiler
+
+    return compiler.explain([tensor.node for tensor in tensors])
+
+
+@method("explain")
+def _explain(self: Tensor) -> Explanation:
+    """``lazyt.explain`` of this tensor."""
+    return explain(self)
+
+
+def why_realized() -> Sequence[events.Event]:
+    """The values that were computed without ``realize()``, with the line that looked at them."""
+    return events.recorded("realize")
+
+
+def why_compiled() -> Sequence[events.Event]:
+    """What was compiled, and why it was not found in a cache."""
+    return events.recorded("compile")
