@@ -1,0 +1,1 @@
+"""Graph transforms: reverse and forward derivatives, and batching."""

@@ -1,0 +1,99 @@
+"""Reverse-mode derivatives as a graph transform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazyt import ops
+from lazyt.errors import DTypeError, GradientError, ShapeError
+from lazyt.ir.graph import Node, NoGradient, source_text, topological
+
+
+def connected(outputs: Sequence[Node], wrt: Sequence[Node]) -> list[Node]:
+    """The nodes on differentiable paths from ``wrt`` to ``outputs``, inputs before users.
+
+    A path runs through floating point values and ends at a ``detach``.
+    """
+    targets = set(wrt)
+    reached: set[Node] = set()
+    path: list[Node] = []
+    # Whatever hangs on a value that needs a gradient needs one: then the rest need not be visited.
+    marked = all(node.needs_grad for node in wrt)
+
+    def ends(node: Node) -> bool:
+        return node.dtype.kind != "f" or node.op is ops.DETACH or (marked and not node.needs_grad)
+
+    for node in topological(outputs, ends):
+        if node in targets or (not ends(node) and any(item in reached for item in node.inputs)):
+            reached.add(node)
+            path.append(node)
+    return path
+
+
+def vjp(
+    outputs: Sequence[Node], cotangents: Sequence[Node | None], wrt: Sequence[Node]
+) -> list[Node | None]:
+    """What the cotangents of ``outputs`` mean for each node of ``wrt``, as new graph nodes.
+
+    Args:
+        outputs: the differentiated values.
+        cotangents: one per output, of its shape and type; None for zero.
+        wrt: any nodes, leaves or not; several may lie on one path.
+
+    The result has the node's shape and type; it is None where no differentiable path leads from the
+    node to an output. Iterative; only nodes on such paths are visited, and contributions are summed
+    from the last user to the first. The result is an ordinary graph: differentiate it again for
+    higher derivatives. Raises GradientError, in the op's words, for an op without a gradient, and
+    ShapeError or DTypeError for a cotangent that does not fit.
+    """
+    sums: dict[Node, Node] = {}
+    for output, cotangent in zip(outputs, cotangents, strict=True):
+        if cotangent is not None:
+            _check(output, cotangent)
+            _accumulate(sums, output, cotangent)
+    path = connected(outputs, wrt)
+    active = set(path)
+    targets = set(wrt)
+    for node in reversed(path):
+        total = sums.get(node)
+        if total is None:
+            continue
+        if node not in targets:
+            del sums[node]
+        if any(item in active for item in node.inputs):
+            for item, part in zip(node.inputs, _pull(node, total), strict=True):
+                if part is not None and item in active:
+                    _accumulate(sums, item, part)
+    return [_result(node, sums, active) for node in wrt]
+
+
+def _result(node: Node, sums: dict[Node, Node], active: set[Node]) -> Node | None:
+    """The summed cotangent; zeros where the path is there but every derivative on it is zero."""
+    if node not in active or node.dtype.kind != "f":
+        return None
+    return sums[node] if node in sums else ops.zeros_like(node)
+
+
+def _pull(node: Node, cotangent: Node) -> Sequence[Node | None]:
+    rule = node.op.vjp
+    if isinstance(rule, NoGradient):
+        where = source_text(node.source)
+        raise GradientError(f"{node.op.name} has no gradient: {rule.reason} (made at {where})")
+    return rule(node, cotangent)
+
+
+def _accumulate(sums: dict[Node, Node], node: Node, part: Node) -> None:
+    old = sums.get(node)
+    sums[node] = part if old is None else ops.apply("add", old, part)
+
+
+def _check(output: Node, cotangent: Node) -> None:
+    if cotangent.shape != output.shape:
+        raise ShapeError(
+            f"vjp: a cotangent of shape {list(cotangent.shape)} for an output of shape "
+            f"{list(output.shape)}"
+        )
+    if cotangent.dtype is not output.dtype:
+        raise DTypeError(
+            f"vjp: a {cotangent.dtype.name} cotangent for a {output.dtype.name} output"
+        )
