@@ -4,12 +4,12 @@ A section starts with a marker line and reaches to the next one::
 
     //@ name [types] -> [types] ulp=number
 
-``name`` may hold ``@S``, then there is one section for each type in the first brackets, and ``@D``,
-one for each (other) type in the second. The lists name types by suffix or by group (see
-``_GROUPS``). In the text ``@S`` and ``@D`` stand for the suffixes, ``@N`` for ``@S`` in capitals, ``@U`` for the
-unsigned type of its width, ``@W`` for that of at least 32 bits, ``@B`` for the position of its top
-bit, ``@{a|b}`` for a in float32 and b in float64. ``ulp`` is the largest error in units in the last
-place. A section depends on the sections whose names its text uses.
+``name`` may hold ``@S``, then there is one section for each type in the first brackets, and
+``@D``, one for each (other) type in the second. The lists name types by suffix or by group (see
+``_GROUPS``). In the text ``@S`` and ``@D`` stand for the suffixes, ``@N`` for ``@S`` in capitals,
+``@U`` for the unsigned type of its width, ``@W`` for that of at least 32 bits, ``@B`` for the
+position of its top bit, ``@{a|b}`` for a in float32 and b in float64. ``ulp`` is the largest error
+in units in the last place. A section depends on the sections whose names its text uses.
 """
 
 from __future__ import annotations

@@ -12,11 +12,17 @@ import numpy as np
 
 from lazyt.codegen.prelude import sections_for
 
-FLAGS = (
+
+def words(text: str) -> list[str]:
+    """The words of ``text``; keeps long tables of names readable."""
+    return text.split()
+
+
+FLAGS = words(
     "-std=c11 -O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math "
     "-fopenmp-simd -fPIC -shared"
-).split()
-C_TYPES = {
+)
+C_TYPES: dict[str, type[np.generic]] = {
     "b8": np.uint8, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     "f16": np.uint16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64,
@@ -33,7 +39,7 @@ _REFERENCE_HEAD = """
 #include <math.h>
 typedef long double R;
 static R newton_erfinv(R x, R got) {
-  if (fabsl(x) >= 1) return x / (1 - fabsl(x));
+  if (fabsl(x) >= 1) return fabsl(x) == 1 ? x * INFINITY : NAN;
   if (x == 0 || isnan(x)) return x;
   R a = fabsl(x), y = isfinite(got) && got != 0 ? fabsl(got) : 1;
   for (int i = 0; i < 3; i++) {
@@ -95,6 +101,11 @@ def compiler() -> str | None:
     return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
 
 
+def compiler_version() -> str:
+    """What the compiler says it is."""
+    return subprocess.run([str(compiler()), "--version"], capture_output=True, text=True).stdout
+
+
 def build(folder: Path, name: str, source: str, flags: list[str]) -> tuple[ctypes.CDLL, str]:
     """Compile ``source`` and load it; also returns what the compiler printed."""
     cc = compiler()
@@ -140,15 +151,19 @@ def reference_text(function: str) -> str:
     value = REFERENCES.get(name, f"F({name})(x, y)" if two else f"F({name})(x)")
     value = value.replace("F(", "WIDE(" if wide else "(")
     small = suffix == "f32"
-    return _REFERENCE.format(
-        name=function,
-        T="float" if small else "double",
-        R="long double" if wide else "double",
-        value=value,
-        top=128 if small else 1024,
-        low=-126 if small else -1022,
-        digits=23 if small else 52,
-    ).replace("ldexp(1.0, 1024)", "ldexpl(1.0L, 1024)").replace("copysign(ld", "copysignl(ld")
+    return (
+        _REFERENCE.format(
+            name=function,
+            T="float" if small else "double",
+            R="long double" if wide else "double",
+            value=value,
+            top=128 if small else 1024,
+            low=-126 if small else -1022,
+            digits=23 if small else 52,
+        )
+        .replace("ldexp(1.0, 1024)", "ldexpl(1.0L, 1024)")
+        .replace("copysign(ld", "copysignl(ld")
+    )
 
 
 def reference_source(functions: list[str]) -> str:
