@@ -44,8 +44,8 @@ def contract_text(
         acc=phase.accumulator.compute.suffix,
         load_a=_loader(expressions, phase.left, left_groups),
         load_b=_loader(expressions, phase.right, right_groups),
-        a_unit=_unit_axis(phase.left, expressions, {"m": phase.rows, "k": phase.inner}),
-        b_unit=_unit_axis(phase.right, expressions, {"k": phase.inner, "n": phase.columns}),
+        a_unit=unit_axis(phase.left, expressions, {"m": phase.rows, "k": phase.inner}),
+        b_unit=unit_axis(phase.right, expressions, {"k": phase.inner, "n": phase.columns}),
         epilogue=_epilogue(expressions, phase),
         vector_bytes=vector_bytes,
         cache=caches,
@@ -112,7 +112,7 @@ def _epilogue(
     return finish
 
 
-def _unit_axis(value: Expr, e: Expressions, groups: dict[str, Sequence[Axis]]) -> str | None:
+def unit_axis(value: Expr, e: Expressions, groups: dict[str, Sequence[Axis]]) -> str | None:
     """Along which group the largest operand is contiguous in memory."""
     best: tuple[int, str] | None = None
     for item in sub_expressions(value):

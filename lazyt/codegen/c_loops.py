@@ -68,8 +68,8 @@ class PhasePrinter:
             rows *= axis.extent
         tile = f"t{self.number}"
         if not self.vector:
-            body = self._decompose(tile, outer) + self._stages()
-            return self._parallel(tile, rows, body, self.phase.work * rows)
+            point = self._decompose(tile, outer) + self._stages()
+            return self._parallel(tile, rows, point, self.phase.work * rows)
         last = self.phase.grid[-1]
         strips = -(-last.extent // self.tile)
         body: Trees = []
@@ -233,13 +233,13 @@ class PhasePrinter:
         out: Trees = [self._keep(k, axis) for k in keeps]
         for r in reduces:
             out.append(self._array(compute_type(r.dtype), r.name))
-            if _positional(r):
+            if is_positional(r):
                 out.append(self._array(compute_type(r.value.dtype), f"{r.name}_v"))
         body = self._fold_levels(stage, axis, len(levels) - 1, ct.integer(0))
         for r in reduces:
             top = len(levels) - 1
             cell = self._cell(r.name) if self.vector else ct.name(r.name)
-            suffix = "i" if _positional(r) else "a"
+            suffix = "i" if is_positional(r) else "a"
             result = self._cell(f"{r.name}_{suffix}{top}", ct.integer(0))
             body += self._over_run([ct.assign(cell, result)], index=False)
             self.e.values[r.name] = cell
@@ -269,7 +269,7 @@ class PhasePrinter:
         return out + self._halve(reduces, level, width)
 
     def _accumulators(self, r: Reduce, level: int, width: int) -> Trees:
-        arg = _positional(r)
+        arg = is_positional(r)
         kind = compute_type(r.value.dtype if arg else r.dtype)
         out = [self._lanes(kind, f"{r.name}_a{level}")]
         dtype = r.value.dtype if arg else r.dtype
@@ -341,7 +341,7 @@ class PhasePrinter:
         lane = ct.name("l")
         acc = self._cell(f"{r.name}_a0", lane)
         value = self.e.value(r.value)
-        if _positional(r):
+        if is_positional(r):
             where = ct.name(axis.name) if axis.extent > 1 else ct.integer(0)
             position = self._cell(f"{r.name}_i0", lane)
             return self.e.extreme(r, acc, position, value, where, ties=False)
@@ -353,7 +353,7 @@ class PhasePrinter:
         """Folds lane ``at`` of level ``other`` into lane ``lane`` of ``level``."""
         acc = self._cell(f"{r.name}_a{level}", lane)
         value = self._cell(f"{r.name}_a{other}", at)
-        if _positional(r):
+        if is_positional(r):
             mine = self._cell(f"{r.name}_i{level}", lane)
             theirs = self._cell(f"{r.name}_i{other}", at)
             return self.e.extreme(r, acc, mine, value, theirs, ties=True)
@@ -384,7 +384,8 @@ class PhasePrinter:
         return out
 
 
-def _positional(r: Reduce) -> bool:
+def is_positional(r: Reduce) -> bool:
+    """Whether a reduction gives a position instead of a value."""
     return r.kind in ("argmax", "argmin")
 
 

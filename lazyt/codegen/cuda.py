@@ -1,0 +1,134 @@
+"""The CUDA target: kernels as CUDA C, from the same kernel IR and C trees as the C target.
+
+Every phase becomes one ``__global__`` function, because only the end of a launch makes the whole
+grid wait. Kernels call small ``lz_*`` helpers and nothing else of CUDA: ``prelude/cuda.h`` spells
+them for NVRTC, ``prelude/emulator.h`` for a C++ compiler, so that the same text runs on a GPU and,
+slowly and with checks, on a CPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lazyt.codegen import c_tree as ct
+from lazyt.codegen.c_family import Expressions, c_type
+from lazyt.codegen.cuda_contract import ContractPrinter
+from lazyt.codegen.cuda_folds import GroupPhase
+from lazyt.codegen.cuda_threads import ThreadPhase, is_ordered, over_tiles
+from lazyt.codegen.prelude import sections_for
+from lazyt.ir.kernel import ContractPhase, Kernel, Phase
+
+#: Blocks of the largest launch; larger grids are walked with a stride.
+MOST_BLOCKS = (1 << 31) - 1
+#: Shared memory of a block that every GPU gives without being asked.
+MOST_SHARED_BYTES = 48 << 10
+#: Steps of a loop below which a thread does it alone.
+SHORT_LOOP = 16
+#: Adjacent grid points from which ``lanes == "grid"`` is worth a block of 32 points.
+NARROW_GRID = 8
+
+
+@dataclass(frozen=True)
+class CudaLaunch:
+    """One function to launch over ``blocks`` blocks of ``threads`` threads, both in one dimension.
+
+    Attributes:
+        function: its name in the text.
+        blocks, threads: the grid and the block; a launch with 0 blocks does not exist.
+        shared_bytes: dynamic shared memory of a block.
+        collective: whether threads wait for each other (the emulator needs fibers then).
+    """
+
+    function: str
+    blocks: int
+    threads: int
+    shared_bytes: int
+    collective: bool
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A kernel as CUDA C.
+
+    Attributes:
+        name: its name.
+        text: its functions; each takes a pointer per buffer, in the order of the kernel's buffers.
+        launches: calls in order, each after the end of the one before.
+        used: functions of the math prelude that the text calls.
+        note: which form each phase takes.
+    """
+
+    name: str
+    text: str
+    launches: tuple[CudaLaunch, ...]
+    used: tuple[str, ...]
+    note: str
+
+
+def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKernel:
+    """A kernel as CUDA C; phases without grid points are left out.
+
+    Raises InternalError for a phase that no form fits.
+    """
+    parameters = ", ".join(
+        f"{'const ' if b.role == 'in' else ''}{c_type(b.dtype)} *restrict {b.name}"
+        for b in kernel.buffers
+    )
+    texts: list[str] = []
+    launches: list[CudaLaunch] = []
+    forms: list[str] = []
+    used: set[str] = set()
+    for number, phase in enumerate(kernel.phases):
+        expressions = Expressions(kernel.buffers)
+        printer, form = choose_form(phase, expressions, most_blocks)
+        forms.append(form)
+        if printer.tiles == 0:
+            continue
+        name = kernel.name if len(kernel.phases) == 1 else f"{kernel.name}_p{number}"
+        body = over_tiles(printer.statements(), printer.tiles, most_blocks)
+        head = f'extern "C" __global__ void __launch_bounds__({printer.threads}) {name}'
+        texts.append(f"{head}({parameters})\n{ct.text(ct.block(body))}")
+        shape = printer.blocks, printer.threads, printer.shared_bytes
+        launches.append(CudaLaunch(name, *shape, printer.collective))
+        used |= expressions.used
+    return CudaKernel(
+        kernel.name, "\n".join(texts), tuple(launches), tuple(sorted(used)), ", ".join(forms)
+    )
+
+
+def choose_form(
+    phase: Phase | ContractPhase, expressions: Expressions, most_blocks: int
+) -> tuple[ThreadPhase | ContractPrinter, str]:
+    """How the grid and the loops of a phase become blocks and threads, and what that is called."""
+    if isinstance(phase, ContractPhase):
+        printer = ContractPrinter(phase, expressions, most_blocks)
+        return printer, f"contract {printer.tile.height}x{printer.tile.width}"
+    steps = max((s.axis.extent for s in phase.stages if s.axis is not None), default=0)
+    if steps <= SHORT_LOOP or is_ordered(phase):
+        return ThreadPhase(phase, expressions, most_blocks), "threads"
+    points = math.prod(a.extent for a in phase.grid)
+    columns = phase.lanes == "grid" and points >= NARROW_GRID
+    group = GroupPhase(phase, expressions, most_blocks, columns)
+    if group.shared_bytes > MOST_SHARED_BYTES:
+        return ThreadPhase(phase, expressions, most_blocks), "threads (too many reductions)"
+    return group, "columns" if columns else "rows"
+
+
+def program_text(kernels: Iterable[CudaKernel]) -> str:
+    """Math functions and kernels, each once: what NVRTC and the emulator have in common."""
+    distinct = {k.name: k for k in kernels}.values()
+    used = sorted({name for kernel in distinct for name in kernel.used})
+    sections = [text for _, text in sections_for(used)]
+    return "\n".join([*sections, *(kernel.text for kernel in distinct)]) + "\n"
+
+
+def device_helpers(target: str) -> str:
+    """The text of the ``lz_*`` helpers for ``"cuda"`` (NVRTC) or ``"emulator"`` (a C++ compiler).
+
+    It stands before ``program_text``.
+    """
+    path = Path(__file__).with_name("prelude") / f"{target}.h"
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,280 @@
+// The helpers of "cuda.h" in C++, to run a GPU kernel's very text on a CPU and find its faults.
+// Blocks run one after another. Every CUDA thread is a fiber; a barrier or shuffle is a counter of
+// arrivals at which fibers wait. Warps take turns in a seeded random order. Shared memory starts
+// as NaN bytes and its bounds are checked. Faults end the launch with a message.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sys/mman.h>
+#include <utility>
+#ifndef __x86_64__
+#include <ucontext.h>
+#endif
+#define restrict __restrict__
+#define __global__
+#define __launch_bounds__(threads)
+
+namespace lz_emulated {
+typedef unsigned long long Word;
+const int WARP = 32, MOST_THREADS = 1024;
+
+// ------------------------------------------------------------------ fibers
+#ifdef __x86_64__
+struct Context { void *stack; };
+extern "C" void lz_emulated_switch(void **save, void *to);
+asm(R"(.text
+.globl lz_emulated_switch
+.hidden lz_emulated_switch
+lz_emulated_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+static void prepare(Context &c, char *stack, size_t size, void (*entry)()) {
+  void **top = (void **)(stack + size - 64);
+  *--top = 0;  // keeps the stack aligned as after a call
+  *--top = (void *)entry;
+  for (int i = 0; i < 6; i++) *--top = 0;
+  c.stack = top;
+}
+static void change(Context &from, Context &to) { lz_emulated_switch(&from.stack, to.stack); }
+#else
+typedef ucontext_t Context;
+static void prepare(Context &c, char *stack, size_t size, void (*entry)()) {
+  getcontext(&c);
+  c.uc_stack.ss_sp = stack;
+  c.uc_stack.ss_size = size;
+  c.uc_link = 0;
+  makecontext(&c, entry, 0);
+}
+static void change(Context &from, Context &to) { swapcontext(&from, &to); }
+#endif
+
+struct Fiber { Context context; int state; };  // state: what it waits for
+enum { READY, DONE };
+
+// A barrier: who has arrived, and at which line of the text.
+struct Meeting { int arrived, line; unsigned round; Word words[2][WARP]; };
+
+struct Launch {
+  const char *kernel;
+  void (*call)(char **);
+  char **buffers;
+  long long blocks, block;
+  int threads, shared, failed;
+  Word random, progress;
+  char message[400];
+};
+
+static Launch run;
+static Fiber fibers[MOST_THREADS];
+static Meeting meetings[MOST_THREADS / WARP + 1];  // one per warp, then the block's
+static Context scheduler;
+static unsigned char *shared_bytes;
+static char *stacks;
+static size_t stack_size;
+static int current, fibers_in_use;
+
+static void fail(const char *what, int line) {
+  if (!run.failed)
+    snprintf(run.message, sizeof run.message, "kernel %s, block %lld, thread %d, line %d: %s",
+             run.kernel, run.block, current, line, what);
+  run.failed = 1;
+  if (!fibers_in_use) throw 1;
+  change(fibers[current].context, scheduler);
+}
+
+// ------------------------------------------------------------- collectives
+static void meet(Meeting &m, int expected, int line) {
+  if (!fibers_in_use) fail("a barrier in a kernel that was said to have none", line);
+  if (m.arrived && m.line != line) fail("threads wait at different barriers", line);
+  m.line = line;
+  unsigned round = m.round;
+  if (++m.arrived == expected) {
+    m.arrived = 0;
+    m.round++;
+    run.progress++;
+    return;
+  }
+  while (m.round == round) change(fibers[current].context, scheduler);
+}
+
+static int warp_size() {
+  int left = run.threads - current / WARP * WARP;
+  return left < WARP ? left : WARP;
+}
+static void sync_block(int line) { meet(meetings[MOST_THREADS / WARP], run.threads, line); }
+static void sync_warp(int line) { meet(meetings[current / WARP], warp_size(), line); }
+
+template <class T> static T shuffle(T x, int lane, int line) {
+  Meeting &m = meetings[current / WARP];
+  unsigned side = m.round & 1;  // alternate: the next shuffle may start before all have read
+  Word word = 0;
+  memcpy(&word, &x, sizeof x);
+  m.words[side][current % WARP] = word;
+  sync_warp(line);
+  if (lane < warp_size()) memcpy(&x, &m.words[side][lane], sizeof x);
+  return x;
+}
+
+// ----------------------------------------------------------- shared memory
+template <class T> struct Shared {
+  int offset, count, line;
+  Shared(int o, int n, int l) : offset(o), count(n), line(l) {
+    if (o < 0 || o % sizeof(T) || o + (long long)n * (long long)sizeof(T) > run.shared)
+      fail("a shared array outside the launch's shared memory", l);
+  }
+  T &operator[](long long i) const {
+    if (i < 0 || i >= count) fail("a shared array is accessed out of bounds", line);
+    return ((T *)(shared_bytes + offset))[i];
+  }
+};
+
+// --------------------------------------------------------------- execution
+static void enter() {
+  run.call(run.buffers);
+  fibers[current].state = DONE;
+  run.progress++;
+  change(fibers[current].context, scheduler);
+}
+
+static Word draw() {
+  run.random ^= run.random << 13;
+  run.random ^= run.random >> 7;
+  return run.random ^= run.random << 17;
+}
+
+static void run_block() {
+  int warps = (run.threads + WARP - 1) / WARP, order[MOST_THREADS / WARP];
+  memset(shared_bytes, 0xff, run.shared);
+  memset(meetings, 0, sizeof meetings);
+  for (int i = 0; i < run.threads; i++) {
+    prepare(fibers[i].context, stacks + i * stack_size, stack_size, enter);
+    fibers[i].state = READY;
+  }
+  for (int i = 0; i < warps; i++) order[i] = i;
+  for (int left = run.threads; left;) {
+    Word before = run.progress;
+    for (int i = warps - 1; i > 0; i--) std::swap(order[i], order[draw() % (i + 1)]);
+    left = 0;
+    for (int w = 0; w < warps; w++)
+      for (int i = order[w] * WARP; i < run.threads && i < order[w] * WARP + WARP; i++) {
+        if (fibers[i].state == DONE) continue;
+        current = i;
+        change(scheduler, fibers[i].context);
+        if (run.failed) return;
+        left += fibers[i].state != DONE;
+        if (left) current = i;
+      }
+    if (left && before == run.progress) {
+      run.failed = 1;
+      snprintf(run.message, sizeof run.message,
+               "kernel %s, block %lld: deadlock, %d of %d threads wait, thread %d among them",
+               run.kernel, run.block, left, run.threads, current);
+    }
+    if (run.failed) return;
+  }
+}
+
+static void run_plainly() {
+  try {
+    for (current = 0; current < run.threads; current++) run.call(run.buffers);
+  } catch (int) {
+    return;
+  }
+}
+
+static int reserve(int threads, size_t bytes) {
+  static size_t have = 0;
+  if (have < threads * bytes) {
+    if (have) munmap(stacks, have);
+    have = threads * bytes;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    stacks = (char *)mmap(0, have, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (stacks == MAP_FAILED) return have = 0, 1;
+  }
+  stack_size = bytes;
+  return 0;
+}
+
+static const char *launch(const char *kernel, void (*call)(char **), char **buffers,
+                          long long blocks, int threads, int shared, int collective,
+                          long long stack, Word seed) {
+  run = {kernel, call, buffers, blocks, 0, threads, shared, 0, seed * 2 + 1, 0, ""};
+  if (threads < 1 || threads > MOST_THREADS) return "a block has 1 to 1024 threads";
+  if (collective && reserve(threads, (size_t)stack)) return "no memory for the threads' stacks";
+  shared_bytes = (unsigned char *)aligned_alloc(64, (shared + 127) / 64 * 64);
+  if (!shared_bytes) return "no memory for shared memory";
+  fibers_in_use = collective;
+  for (run.block = 0; run.block < blocks && !run.failed; run.block++)
+    collective ? run_block() : run_plainly();
+  free(shared_bytes);
+  return run.failed ? run.message : 0;
+}
+
+// Calls a kernel with pointers of its own types.
+template <class... P, int... I>
+static void apply(void (*kernel)(P...), char **b, std::integer_sequence<int, I...>) {
+  kernel((P)b[I]...);
+}
+template <class... P> static void spread(void (*kernel)(P...), char **b) {
+  apply(kernel, b, std::make_integer_sequence<int, (int)sizeof...(P)>());
+}
+}  // namespace lz_emulated
+
+#define LZ_EMULATED(kernel)                                                                        \
+  static void kernel##_spread(char **b) { lz_emulated::spread(kernel, b); }                        \
+  extern "C" const char *kernel##_launch(char **buffers, long long blocks, int threads,            \
+                                         int shared, int collective, long long stack,              \
+                                         unsigned long long seed) {                                \
+    return lz_emulated::launch(#kernel, kernel##_spread, buffers, blocks, threads, shared,         \
+                               collective, stack, seed);                                           \
+  }
+
+static inline int lz_thread() { return lz_emulated::current; }
+static inline long long lz_block() { return lz_emulated::run.block; }
+static inline long long lz_blocks() { return lz_emulated::run.blocks; }
+// The default argument is the line of the call, which tells barriers apart.
+static inline void lz_sync_block(int line = __builtin_LINE()) { lz_emulated::sync_block(line); }
+static inline void lz_sync_warp(int line = __builtin_LINE()) { lz_emulated::sync_warp(line); }
+
+#define LZ_GPU_TYPE(S, T)                                                                          \
+  typedef lz_emulated::Shared<T> lz_shared_##S;                                                    \
+  static inline lz_shared_##S lz_take_shared_##S(int offset, int count,                            \
+                                                 int line = __builtin_LINE()) {                    \
+    return lz_shared_##S(offset, count, line);                                                     \
+  }                                                                                                \
+  static inline T lz_shuffle_down_##S(T x, int distance, int line = __builtin_LINE()) {            \
+    return lz_emulated::shuffle(x, lz_emulated::current % lz_emulated::WARP + distance, line);     \
+  }                                                                                                \
+  static inline T lz_shuffle_first_##S(T x, int line = __builtin_LINE()) {                         \
+    return lz_emulated::shuffle(x, 0, line);                                                       \
+  }
+#define LZ_GPU_INTEGER(S, T, U)                                                                    \
+  LZ_GPU_TYPE(S, T)                                                                                \
+  static inline T lz_madd_##S(T a, T b, T c) { return (T)((U)a * (U)b + (U)c); }
+LZ_GPU_INTEGER(b8, unsigned char, unsigned)
+LZ_GPU_INTEGER(u8, unsigned char, unsigned)
+LZ_GPU_INTEGER(u16, unsigned short, unsigned)
+LZ_GPU_INTEGER(u32, unsigned, unsigned)
+LZ_GPU_INTEGER(u64, unsigned long long, unsigned long long)
+LZ_GPU_INTEGER(i8, signed char, unsigned)
+LZ_GPU_INTEGER(i16, short, unsigned)
+LZ_GPU_INTEGER(i32, int, unsigned)
+LZ_GPU_INTEGER(i64, long long, unsigned long long)
+LZ_GPU_TYPE(f32, float)
+LZ_GPU_TYPE(f64, double)
+static inline float lz_madd_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static inline double lz_madd_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
