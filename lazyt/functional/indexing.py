@@ -58,7 +58,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     Raises BoundsError for bad indices, ShapeError for a value that does not fit.
     """
     plan = plan_index(tuple(input.shape), index)
-    view = view_of_plan(input, plan)
+    view = input if plan.is_whole(tuple(input.shape)) else view_of_plan(input, plan)
     source = value if isinstance(value, Tensor) else None
     if source is None:
         number = as_number(value)

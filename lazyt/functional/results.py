@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lazyt import pending
+from lazyt import ops, pending
 from lazyt.dispatch import assign, check_writable, view_of, wrap, write_result
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
-from lazyt.views import Reshape, Slice
+from lazyt.views import Reshape, Slice, Step
 
 if TYPE_CHECKING:
     from lazyt.functional.index_plan import IndexPlan
@@ -33,10 +33,8 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
 
 
 def _zeros_like_result(node: Node, out: Tensor) -> Node:
-    from lazyt import ops
-    from lazyt.functional.operands import expand_to
-
-    return expand_to(ops.constant(0, out.dtype), node.shape)
+    zero = ops.reshape(ops.constant(0, out.dtype), (1,) * len(node.shape))
+    return ops.expand(zero, node.shape) if node.shape else zero
 
 
 def known_values(node: Node) -> np.ndarray[Any, Any]:
@@ -53,25 +51,23 @@ def overwrite(target: Tensor, node: Node, name: str, parents: Sequence[Any]) -> 
 
 def view_of_plan(input: Tensor, plan: IndexPlan) -> Tensor:
     """The view that the numbers, slices and new axes of an index make."""
-    shape = input.shape
-    strides, offset = input.strides, input._offset
-    view = input
-    if plan.sizes != [*shape] or any(s != 1 for s in plan.steps):
-        # An empty view may start past the end; its offset must not.
-        empty = 0 in plan.sizes
-        moved = 0 if empty else sum(s * n for s, n in zip(plan.starts, strides))
-        strides = tuple(s * n for s, n in zip(plan.steps, strides))
-        starts = (0,) * len(shape) if empty else tuple(plan.starts)
-        step = Slice(starts, tuple(plan.sizes), (1,) * len(shape) if empty else tuple(plan.steps))
-        offset += moved
-        name = "Slice" if len(plan.layout) == len(shape) else "Select"
-        view = view_of(input, step, tuple(plan.sizes), strides, offset, name)
+    shape = tuple(input.shape)
+    sizes, strides, offset = tuple(plan.sizes), input.strides, input._offset
+    moves: tuple[Step, ...] = ()
+    name = "Alias"
+    if sizes != shape or any(s != 1 for s in plan.steps):
+        name = "Slice"
+        starts, steps = tuple(plan.starts), tuple(plan.steps)
+        if 0 in sizes:  # nothing is shown, so it may as well start at the beginning
+            starts, steps = (0,) * len(shape), (1,) * len(shape)
+        moves = (Slice(starts, sizes, steps),)
+        offset += sum(s * n for s, n in zip(starts, strides))
+        strides = tuple(s * n for s, n in zip(steps, strides))
     if plan.layout != [*range(len(shape))]:
-        new = plan.shape
         name = "Unsqueeze" if len(plan.layout) > len(shape) else "Select"
-        kept = tuple(_new_stride(plan, strides, d, i) for i, d in enumerate(plan.layout))
-        view = view_of(view, Reshape(new), new, kept, offset, name)
-    return view
+        moves = (*moves, Reshape(plan.shape))
+        strides = tuple(_new_stride(plan, strides, d, i) for i, d in enumerate(plan.layout))
+    return view_of(input, moves, plan.shape, strides, offset, name)
 
 
 def _new_stride(plan: IndexPlan, strides: tuple[int, ...], dim: int, place: int) -> int:
@@ -82,8 +78,3 @@ def _new_stride(plan: IndexPlan, strides: tuple[int, ...], dim: int, place: int)
         if later >= 0:
             return strides[later] * plan.sizes[later]
     return 1
-
-
-def whole_view(input: Tensor) -> Tensor:
-    """Another tensor that shows the same memory in the same way."""
-    return view_of(input, None, tuple(input.shape), input.strides, input._offset, "Alias")

@@ -1,0 +1,271 @@
+"""Activation functions: each is one map, differentiated as one scalar expression."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import DTypeError, LazytError
+from lazyt.functional.operands import constant_of, mapped, normalize_dim, require_tensor
+from lazyt.functional.promotion import torch_name
+from lazyt.functional.results import give
+from lazyt.functional.unary import sigmoid, tanh
+from lazyt.ir.dtypes import bool_
+from lazyt.ir.scalar import Expr, call, const
+from lazyt.tensor import Tensor
+
+
+def _of(value: float, like: Expr) -> Expr:
+    return const(value, like.dtype)
+
+
+def _apply(build: Callable[..., Expr], name: str, title: str, input: Tensor, *settings: float) -> Tensor:
+    node = require_tensor(input, name).node
+    dtype = node.dtype
+    if dtype.kind != "f":
+        raise DTypeError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+    constants = tuple(constant_of(s, dtype.compute) for s in settings)
+    return give(mapped(build, (node, *constants), dtype, dtype), title, (input,))
+
+
+def _relu(x: Expr) -> Expr:
+    # NaN is not <= 0, so it stays; at 0 the gradient is 0.
+    zero = _of(0, x)
+    return call("where", call("le", x, zero), zero, x)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(x, 0)``, with gradient 0 at 0. Raises DTypeError for bools."""
+    node = require_tensor(input, "relu").node
+    if node.dtype is bool_:
+        raise DTypeError("Boolean inputs not supported for relu")
+    result = give(mapped(_relu, (node,), node.dtype, node.dtype), "Relu", (input,))
+    return written(input, result, inplace)
+
+
+def written(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
+    """``result``, or ``input`` after ``result`` was written into it."""
+    if not inplace:
+        return result
+    from lazyt.dispatch import write_result
+
+    return write_result(input, result)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` in place."""
+    return relu(input, True)
+
+
+def _gelu(x: Expr) -> Expr:
+    scaled = call("erf", call("mul", x, _of(math.sqrt(0.5), x)))
+    return call("mul", call("mul", x, _of(0.5, x)), call("add", _of(1, x), scaled))
+
+
+def _gelu_tanh(x: Expr) -> Expr:
+    cube = call("mul", call("mul", x, x), x)
+    inside = call("add", x, call("mul", _of(0.044715, x), cube))
+    wave = call("tanh", call("mul", _of(math.sqrt(2 / math.pi), x), inside))
+    return call("mul", call("mul", _of(0.5, x), x), call("add", _of(1, x), wave))
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function, exactly or by ``tanh``. Raises LazytError."""
+    if approximate not in ("none", "tanh"):
+        raise LazytError("approximate argument must be either none or tanh.")
+    return _apply(_gelu if approximate == "none" else _gelu_tanh, "gelu", "Gelu", input)
+
+
+def _silu(x: Expr) -> Expr:
+    return call("mul", x, call("sigmoid", x))
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * sigmoid(x)``."""
+    return written(input, _apply(_silu, "silu", "Silu", input), inplace)
+
+
+def _softplus_of(x: Expr) -> Expr:
+    """log(1 + exp(x)) without overflow."""
+    gap = call("log1p", call("exp", call("neg", call("abs", x))))
+    return call("add", call("maximum", x, _of(0, x)), gap)
+
+
+def _softplus(x: Expr, beta: Expr, threshold: Expr) -> Expr:
+    steep = call("mul", x, beta)
+    soft = call("div", call("log1p", call("exp", call("minimum", steep, threshold))), beta)
+    return call("where", call("gt", steep, threshold), x, soft)
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """``log(1 + exp(beta * x)) / beta``, and x itself above the threshold."""
+    return _apply(_softplus, "softplus", "Softplus", input, beta, threshold)
+
+
+def _mish(x: Expr) -> Expr:
+    return call("mul", x, call("tanh", _softplus_of(x)))
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * tanh(softplus(x))``."""
+    return written(input, _apply(_mish, "mish", "Mish", input), inplace)
+
+
+def _elu(x: Expr, alpha: Expr) -> Expr:
+    low = call("mul", alpha, call("expm1", call("minimum", x, _of(0, x))))
+    return call("where", call("le", x, _of(0, x)), low, x)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above 0, ``alpha * (exp(x) - 1)`` below."""
+    return written(input, _apply(_elu, "elu", "Elu", input, alpha), inplace)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above 0, ``alpha * (exp(x / alpha) - 1)`` below."""
+    return written(input, _apply(_celu, "celu", "Celu", input, alpha), inplace)
+
+
+def _celu(x: Expr, alpha: Expr) -> Expr:
+    low = call("expm1", call("div", call("minimum", x, _of(0, x)), alpha))
+    return call("where", call("le", x, _of(0, x)), call("mul", alpha, low), x)
+
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def _selu(x: Expr) -> Expr:
+    return call("mul", _of(_SELU_SCALE, x), _elu(x, _of(_SELU_ALPHA, x)))
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``elu`` scaled so that variances are kept (Klambauer et al. 2017)."""
+    return written(input, _apply(_selu, "selu", "Elu", input), inplace)
+
+
+def _leaky(x: Expr, slope: Expr) -> Expr:
+    return call("where", call("gt", x, _of(0, x)), x, call("mul", x, slope))
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x above 0, ``negative_slope * x`` below."""
+    result = _apply(_leaky, "leaky_relu", "LeakyRelu", input, negative_slope)
+    return written(input, result, inplace)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``leaky_relu`` with a learned slope, one for all or one per channel (dimension 1)."""
+    slope = weight.node
+    if slope.size > 1:
+        tail = (1,) * (len(input.shape) - 2)
+        slope = ops.reshape(slope, (slope.size, *tail))
+    else:
+        slope = ops.reshape(slope, ())
+    dtype = input.dtype
+    return give(mapped(_leaky, (input.node, slope), dtype, dtype), "Prelu", (input, weight))
+
+
+def _clipped(x: Expr, low: Expr, high: Expr) -> Expr:
+    kept = call("where", call("le", x, low), low, x)
+    return call("where", call("ge", kept, high), high, kept)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """x kept within [min_val, max_val]."""
+    result = _apply(_clipped, "hardtanh", "Hardtanh", input, min_val, max_val)
+    return written(input, result, inplace)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """x kept within [0, 6]."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def _hardsigmoid(x: Expr) -> Expr:
+    shifted = _clipped(call("add", x, _of(3, x)), _of(0, x), _of(6, x))
+    return call("div", shifted, _of(6, x))
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``relu6(x + 3) / 6``."""
+    return written(input, _apply(_hardsigmoid, "hardsigmoid", "Hardsigmoid", input), inplace)
+
+
+def _hardswish(x: Expr) -> Expr:
+    return call("mul", x, _hardsigmoid(x))
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * relu6(x + 3) / 6``."""
+    return written(input, _apply(_hardswish, "hardswish", "Hardswish", input), inplace)
+
+
+def _logsigmoid(x: Expr) -> Expr:
+    return call("neg", _softplus_of(call("neg", x)))
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(x))`` without underflow."""
+    return _apply(_logsigmoid, "log_sigmoid", "LogSigmoid", input)
+
+
+def _softsign(x: Expr) -> Expr:
+    return call("div", x, call("add", _of(1, x), call("abs", x)))
+
+
+def softsign(input: Tensor) -> Tensor:
+    """``x / (1 + |x|)``."""
+    return _apply(_softsign, "softsign", "Div", input)
+
+
+def _threshold(x: Expr, limit: Expr, value: Expr) -> Expr:
+    return call("where", call("gt", x, limit), x, value)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x above the threshold, ``value`` elsewhere."""
+    result = _apply(_threshold, "threshold", "Threshold", input, threshold, value)
+    return written(input, result, inplace)
+
+
+def _softshrink(x: Expr, width: Expr) -> Expr:
+    low = call("where", call("lt", x, call("neg", width)), call("add", x, width), _of(0, x))
+    return call("where", call("gt", x, width), call("sub", x, width), low)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved towards 0 by ``lambd``, and 0 within it."""
+    return _apply(_softshrink, "softshrink", "Softshrink", input, lambd)
+
+
+def _hardshrink(x: Expr, width: Expr) -> Expr:
+    return call("where", call("gt", call("abs", x), width), x, _of(0, x))
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x, and 0 within ``lambd`` of 0."""
+    return _apply(_hardshrink, "hardshrink", "Hardshrink", input, lambd)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """``x - tanh(x)``."""
+    result: Tensor = input - tanh(input)
+    return result
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along ``dim`` times the sigmoid of the second. Raises LazytError."""
+    axis = normalize_dim(dim, len(input.shape))
+    extent = input.shape[axis]
+    if extent % 2:
+        raise LazytError(
+            f"Halving dimension must be even, but dimension {axis} is size {extent}"
+        )
+    first = input.narrow(axis, 0, extent // 2)
+    second = input.narrow(axis, extent // 2, extent // 2)
+    result: Tensor = first * sigmoid(second)
+    return result

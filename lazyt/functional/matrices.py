@@ -1,0 +1,222 @@
+"""Triangles, diagonals and splitting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import LazytError, ShapeError
+from lazyt.functional.choice import choose
+from lazyt.functional.creation import fresh
+from lazyt.functional.operands import constant_of, normalize_dim
+from lazyt.functional.promotion import as_dtype
+from lazyt.functional.results import give
+from lazyt.ir.dtypes import int64
+from lazyt.ir.graph import Node
+from lazyt.tensor import Tensor
+
+
+def _triangle(input: Tensor, diagonal: int, kind: str, title: str, out: Tensor | None) -> Tensor:
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise ShapeError(f"{title.lower()}: input tensor must have at least 2 dimensions")
+    rows = ops.reshape(ops.iota(shape[-2]), (shape[-2], 1))
+    columns = ops.iota(shape[-1])
+    if diagonal:
+        rows = ops.apply("add", rows, ops.constant(diagonal, int64))
+    keep = ops.apply(kind, columns, rows)
+    node = choose(keep, input.node, constant_of(0, input.dtype), input.dtype)
+    return give(node, title, (input,), out)
+
+
+def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The lower triangle of matrices, zero above. Raises ShapeError for vectors."""
+    return _triangle(input, diagonal, "le", "Tril", out)
+
+
+def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """The upper triangle of matrices, zero below. Raises ShapeError for vectors."""
+    return _triangle(input, diagonal, "ge", "Triu", out)
+
+
+def _triangle_indices(row: int, col: int, keep: Any, dtype: Any) -> Tensor:
+    from lazyt.functional.creation import tensor
+
+    wanted = int64 if dtype is None else as_dtype(dtype)
+    places = [(i, j) for i in range(row) for j in range(col) if keep(i, j)]
+    return tensor([[i for i, _ in places], [j for _, j in places]], dtype=wanted)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Tensor:
+    """Row and column numbers of the lower triangle, as two rows."""
+    return _triangle_indices(row, col, lambda i, j: j <= i + offset, dtype)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Tensor:
+    """Row and column numbers of the upper triangle, as two rows."""
+    return _triangle_indices(row, col, lambda i, j: j >= i + offset, dtype)
+
+
+def _embedded(node: Node, offset: int) -> Node:
+    """Vectors along the last axis put on the diagonal ``offset`` of zero matrices."""
+    n = node.shape[-1]
+    size = n + abs(offset)
+    rows = ops.reshape(ops.iota(size), (size, 1))
+    on_diagonal = ops.apply("eq", ops.iota(size), _shifted(rows, offset))
+    low = offset if offset > 0 else 0
+    lead = len(node.shape) - 1
+    padded = ops.pad(
+        node, (*(0,) * lead, low), (*(0,) * lead, size - n - low), (0,) * (lead + 1), 0
+    )
+    spread = ops.reshape(padded, (*node.shape[:-1], 1, size))
+    return choose(on_diagonal, spread, constant_of(0, node.dtype), node.dtype)
+
+
+def _shifted(rows: Node, offset: int) -> Node:
+    return ops.apply("add", rows, ops.constant(offset, int64)) if offset else rows
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Matrices with the last dimension of ``input`` on a diagonal."""
+    node = _embedded(input.node, offset)
+    rank = len(node.shape)
+    first, second = normalize_dim(dim1, rank), normalize_dim(dim2, rank)
+    rest = iter(range(rank - 2))
+    ends = {first: rank - 2, second: rank - 1}
+    order = tuple(ends[i] if i in ends else next(rest) for i in range(rank))
+    if order != tuple(range(rank)):
+        node = ops.permute(node, order)
+    return give(node, "DiagEmbed", (input,))
+
+
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """A matrix with the vector on its diagonal, or the diagonal of a matrix as a copy."""
+    if len(input.shape) == 1:
+        return give(_embedded(input.node, diagonal), "Diag", (input,))
+    if len(input.shape) != 2:
+        raise ShapeError(
+            f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D"
+        )
+    copy: Tensor = input.diagonal(diagonal).clone()
+    return copy
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all elements on its diagonal."""
+    return diag(input.reshape(-1), offset)
+
+
+def trace(input: Tensor) -> Tensor:
+    """The sum of a matrix' diagonal. Raises ShapeError for other ranks."""
+    if len(input.shape) != 2:
+        raise ShapeError(f"trace: expected a matrix, but got tensor with dim {len(input.shape)}")
+    total: Tensor = input.diagonal().sum()
+    return total
+
+
+# ------------------------------------------------------------------ splitting
+
+
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of parts along ``dim``: of one size, the last perhaps smaller, or of given sizes.
+
+    Raises LazytError for sizes that do not add up.
+    """
+    axis = normalize_dim(dim, len(tensor.shape))
+    extent = tensor.shape[axis]
+    if isinstance(split_size_or_sections, int):
+        size = split_size_or_sections
+        if size < 0 or (size == 0 and extent):
+            raise LazytError(
+                f"split expects split_size be non-negative, but got split_size={size}"
+            )
+        sizes = [min(size, extent - i) for i in range(0, extent, size)] if extent else [0]
+    else:
+        sizes = [int(s) for s in split_size_or_sections]
+        if sum(sizes) != extent:
+            raise LazytError(
+                "split_with_sizes expects split_sizes to sum exactly to "
+                f"{extent} (input tensor's size at dimension {axis}), but got split_sizes={sizes}"
+            )
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(tensor.narrow(axis, start, size))
+        start += size
+    return tuple(parts)
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` views of nearly equal parts along ``dim``."""
+    if chunks <= 0:
+        raise LazytError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    axis = normalize_dim(dim, len(input.shape))
+    extent = input.shape[axis]
+    size = -(-extent // chunks)
+    return split(input, size or 1, axis) if extent else split(input, [0] * chunks, axis)
+
+
+def tensor_split(
+    input: Tensor, indices_or_sections: Any, dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Views of parts along ``dim``: so many of nearly equal size, or cut before given places."""
+    axis = normalize_dim(dim, len(input.shape))
+    extent = input.shape[axis]
+    if isinstance(indices_or_sections, int):
+        count = indices_or_sections
+        small, larger = divmod(extent, count)
+        return split(input, [small + (i < larger) for i in range(count)], axis)
+    places = range(extent)
+    edges = [0, *(_edge(i, extent) for i in indices_or_sections), extent]
+    sizes = [max(len(places[a:b]), 0) for a, b in zip(edges, edges[1:])]
+    starts = [min(e, extent) for e in edges]
+    return tuple(input.narrow(axis, a, n) for a, n in zip(starts, sizes))
+
+
+def _edge(index: int, extent: int) -> int:
+    return index + extent if index < 0 else min(index, extent)
+
+
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """``tensor_split`` along the columns."""
+    return tensor_split(input, indices_or_sections, 0 if len(input.shape) == 1 else 1)
+
+
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """``tensor_split`` along the rows."""
+    return tensor_split(input, indices_or_sections, 0)
+
+
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """``tensor_split`` along the third dimension."""
+    return tensor_split(input, indices_or_sections, 2)
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of all slices along ``dim``, without that dimension."""
+    axis = normalize_dim(dim, len(input.shape))
+    if not input.shape:
+        raise ShapeError("Dimension specified as 0 but tensor has no dimensions")
+    return tuple(input.select(axis, i) for i in range(input.shape[axis]))
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of ``r`` elements of a vector, one a row."""
+    import itertools
+
+    from lazyt.functional.creation import tensor
+
+    choose_from = (
+        itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    )
+    places: Sequence[Any] = list(choose_from(range(input.shape[0]), r))
+    index = tensor(places, dtype=int64).reshape(-1, r)
+    return give(ops.gather(input.node, index.node, 0), "Index", (input,))
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+    """Powers of a vector as columns, falling unless ``increasing``."""
+    count = x.shape[0] if N is None else N
+    powers = fresh(ops.cast(ops.iota(count), x.dtype))
+    table: Tensor = x.unsqueeze(1) ** powers
+    return table if increasing else table.flip(1)

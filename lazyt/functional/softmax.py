@@ -1,0 +1,233 @@
+"""Running totals, norms, and the exponentials that are normalised along a dimension."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import DTypeError
+from lazyt.functional import return_types
+from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.operands import constant_of, mapped, normalize_dim, normalize_dims
+from lazyt.functional.promotion import as_dtype, default_dtype, torch_name
+from lazyt.functional.reductions import kept_shape, reduce_node
+from lazyt.functional.results import give
+from lazyt.ir.dtypes import DType, bool_, int64
+from lazyt.ir.graph import Node
+from lazyt.ir.scalar import Expr, call, const
+from lazyt.tensor import Tensor
+
+_SUB, _DIV, _ADD = scalar_build("sub"), scalar_build("div"), scalar_build("add")
+
+
+def _exp_gap(x: Expr, top: Expr) -> Expr:
+    return call("exp", call("sub", x, top))
+
+
+def _normalised_dtype(input: Tensor, dtype: Any, name: str) -> DType:
+    wanted = input.dtype if dtype is None else as_dtype(dtype)
+    if wanted.kind != "f":
+        raise DTypeError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{torch_name(wanted)}'")
+    return wanted
+
+
+def _top(node: Node, axes: tuple[int, ...]) -> Node:
+    """The largest element, without gradient: it cancels out."""
+    top = reduce_node("max", node, axes, True)
+    return ops.detach(top) if top.needs_grad else top
+
+
+def softmax_node(node: Node, axis: int) -> Node:
+    """``exp(x - max) / sum`` along an axis, in the compute type of ``node``'s dtype."""
+    if not node.shape:
+        return mapped(_DIV, (node, node), node.dtype, node.dtype)
+    dtype = node.dtype.compute
+    node = ops.cast(node, dtype)
+    raised = mapped(_exp_gap, (node, _top(node, (axis,))), dtype, None)
+    total = reduce_node("sum", raised, (axis,), True)
+    return mapped(_DIV, (raised, total), dtype, None)
+
+
+def log_softmax_node(node: Node, axis: int) -> Node:
+    """``x - max - log(sum(exp(x - max)))`` along an axis, in the compute type."""
+    dtype = node.dtype.compute
+    node = ops.cast(node, dtype)
+    axes = (axis,) if node.shape else ()
+    gap = mapped(_SUB, (node, _top(node, axes)), dtype, None)
+    total = reduce_node("sum", ops.apply("exp", gap), axes, True)
+    return mapped(_SUB, (gap, ops.apply("log", total)), dtype, None)
+
+
+def softmax(input: Tensor, dim: int, dtype: Any = None, *, _stacklevel: int = 3) -> Tensor:
+    """Exponentials along ``dim`` that add up to 1. Raises DTypeError for whole numbers."""
+    wanted = _normalised_dtype(input, dtype, "softmax")
+    axis = normalize_dim(dim, len(input.shape))
+    node = softmax_node(ops.cast(input.node, wanted), axis)
+    return give(ops.cast(node, wanted), "Softmax", (input,))
+
+
+def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, _stacklevel: int = 3) -> Tensor:
+    """The logarithm of ``softmax``, without overflow. Raises DTypeError for whole numbers."""
+    wanted = _normalised_dtype(input, dtype, "log_softmax")
+    axis = normalize_dim(dim, len(input.shape))
+    node = log_softmax_node(ops.cast(input.node, wanted), axis)
+    return give(ops.cast(node, wanted), "LogSoftmax", (input,))
+
+
+def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """``softmax`` of ``-input``."""
+    return softmax(-input, dim, dtype)
+
+
+def _safe_top(x: Expr) -> Expr:
+    # An infinite maximum would make inf - inf.
+    return call("where", call("isinf", x), const(0, x.dtype), x)
+
+
+def _log_plus(total: Expr, top: Expr) -> Expr:
+    return call("add", call("log", total), top)
+
+
+def logsumexp(
+    input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """``log(sum(exp(x)))`` along dimensions, without overflow."""
+    dtype = input.dtype if input.dtype.kind == "f" else default_dtype()
+    wide = dtype.compute
+    node = ops.cast(input.node, wide)
+    axes = normalize_dims(dim, len(node.shape))
+    top = mapped(_safe_top, (_top(node, axes),), wide, None)
+    raised = mapped(_exp_gap, (node, top), wide, None)
+    node = mapped(_log_plus, (reduce_node("sum", raised, axes, True), top), wide, dtype)
+    if not keepdim:
+        node = ops.reshape(node, tuple(n for i, n in enumerate(input.shape) if i not in axes))
+    return give(node, "Logsumexp", (input,), out)
+
+
+def _scan(input: Tensor, kind: str, dim: int, dtype: Any) -> Node:
+    node = input.node
+    axis = normalize_dim(dim, len(node.shape))
+    wanted = as_dtype(dtype) if dtype is not None else node.dtype
+    if dtype is None and wanted.kind != "f":
+        wanted = int64
+    node = ops.cast(node, wanted)
+    return ops.scan(kind, node, axis) if node.shape else node
+
+
+def cumsum(
+    input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None
+) -> Tensor:
+    """Running sums along ``dim``; of bools and integers in int64."""
+    return give(_scan(input, "sum", dim, dtype), "Cumsum", (input,), out)
+
+
+def cumprod(
+    input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None
+) -> Tensor:
+    """Running products along ``dim``; of bools and integers in int64."""
+    return give(_scan(input, "prod", dim, dtype), "Cumprod", (input,), out)
+
+
+def _running_extreme(input: Tensor, kind: str, dim: int) -> tuple[Tensor, Tensor]:
+    """Running extremes, and where each was last reached."""
+    node = input.node
+    axis = normalize_dim(dim, len(node.shape))
+    if not node.shape:
+        return give(node, "Cummax", (input,)), give(ops.constant(0, int64), "", ())
+    values = ops.scan(kind, node, axis)
+    place = tuple(n if i == axis else 1 for i, n in enumerate(node.shape))
+    ramp = ops.reshape(ops.iota(node.shape[axis]), place)
+    plain = ops.detach(node) if node.needs_grad else node
+    fixed = ops.detach(values) if values.needs_grad else values
+    hit = ops.apply("eq", plain, fixed)
+    if node.dtype.kind == "f":
+        hit = ops.apply("logical_or", hit, ops.apply("isnan", plain))
+    from lazyt.functional.choice import choose
+
+    reached = choose(hit, ramp, ops.constant(0, int64), int64)
+    return give(values, "Cum" + kind, (input,)), give(ops.scan("max", reached, axis), "", ())
+
+
+def cummax(input: Tensor, dim: int) -> return_types.cummax:
+    """Running maxima along ``dim`` and where each was last reached."""
+    return return_types.cummax(_running_extreme(input, "max", dim))
+
+
+def cummin(input: Tensor, dim: int) -> return_types.cummin:
+    """Running minima along ``dim`` and where each was last reached."""
+    return return_types.cummin(_running_extreme(input, "min", dim))
+
+
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """``log(cumsum(exp(x)))``, computed relative to the largest element along ``dim``."""
+    node = input.node
+    axis = normalize_dim(dim, len(node.shape))
+    top = _top(node, (axis,))
+    raised = mapped(_exp_gap, (node, top), node.dtype, None)
+    total = ops.scan("sum", raised, axis)
+    return give(mapped(_log_plus, (total, top), node.dtype, node.dtype), "Logcumsumexp", (input,))
+
+
+def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
+    """Differences of neighbours along ``dim``, ``n`` times over."""
+    axis = normalize_dim(dim, len(input.shape))
+    result = input
+    for _ in range(n):
+        size = max(result.shape[axis] - 1, 0)
+        late = result.narrow(axis, min(1, result.shape[axis]), size)
+        early = result.narrow(axis, 0, size)
+        result = late.logical_xor(early) if input.dtype is bool_ else late - early
+    return result
+
+
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Tensor:
+    """The p-norm of vectors along ``dim``, of all elements by default.
+
+    ``p`` is a number, ``inf``, ``-inf`` or ``"fro"`` (2). Raises DTypeError for whole numbers.
+    """
+    if p is None or p == "fro":
+        p = 2.0
+    wanted = input.dtype if dtype is None else as_dtype(dtype)
+    if wanted.kind != "f":
+        raise DTypeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            + torch_name(wanted)
+        )
+    node = ops.cast(input.node, wanted.compute)
+    axes = normalize_dims(dim, len(node.shape))
+    result = ops.cast(_norm_node(node, float(p), axes), wanted)
+    if keepdim:
+        result = ops.reshape(result, kept_shape(tuple(input.shape), axes))
+    return give(result, "LinalgVectorNorm", (input,))
+
+
+def _norm_node(node: Node, p: float, axes: tuple[int, ...]) -> Node:
+    dtype = node.dtype
+    if p == 2:
+        squares = ops.apply("mul", node, node)
+        return ops.apply("sqrt", reduce_node("sum", squares, axes, False))
+    size = ops.apply("abs", node)
+    if math.isinf(p):
+        return reduce_node("max" if p > 0 else "min", size, axes, False)
+    if p == 0:
+        present = ops.cast(ops.cast(node, bool_), dtype)
+        return reduce_node("sum", present, axes, False)
+    if p == 1:
+        return reduce_node("sum", size, axes, False)
+    powers = ops.apply("pow", size, constant_of(p, dtype))
+    total = reduce_node("sum", powers, axes, False)
+    return ops.apply("pow", total, constant_of(1 / p, dtype))
+
+
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of ``input - other``."""
+    return norm(input - other, p)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """``input`` divided by its p-norm along ``dim``, or by ``eps`` where that is larger."""
+    result: Tensor = input / norm(input, p, dim, True).clamp(min=eps)
+    return result
