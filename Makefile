@@ -1,0 +1,57 @@
+# Everything runs in an environment of its own, .venv; Python 3.11, make and a C compiler suffice.
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+ARGS ?=
+
+python := $(VENV)/bin/python
+pip := $(python) -m pip --disable-pip-version-check install --quiet
+
+# The tests have a disk cache of their own and one thread per worker: two workers already fill
+# the two cores of a small machine.
+test_env := LAZYT_CACHE_DIR="$(CURDIR)/build/test-cache" LAZYT_THREADS=1 OMP_NUM_THREADS=1 \
+	OPENBLAS_NUM_THREADS=1
+
+.PHONY: help demo test check bench docs clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    train a network on handwritten digits, draw the result (ARGS='--epochs 3')"
+	@echo "make test    run the tests (WORKERS=2 processes, ARGS='-k softmax')"
+	@echo "make check   lint, check the format, check the types"
+	@echo "make bench   time lazyt, beside whichever peers are installed (ARGS='--only chain')"
+	@echo "make docs    write docs/api.md from the docstrings, tables from the settings"
+	@echo "make clean   remove what these targets made"
+
+$(python):
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "lazyt needs Python 3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/examples.stamp: pyproject.toml | $(python)
+	$(pip) --editable '.[examples]'
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(python)
+	$(pip) --editable '.[dev,examples]'
+	@touch $@
+
+demo: $(VENV)/examples.stamp
+	$(python) examples/digits.py $(ARGS)
+
+test: $(VENV)/dev.stamp
+	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal $(ARGS)
+
+check: $(VENV)/dev.stamp
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
+	$(python) -m mypy --strict lazyt tests
+
+bench: $(VENV)/examples.stamp
+	$(python) bench/run.py $(ARGS)
+
+docs: $(VENV)/examples.stamp
+	$(python) docs/generate.py
+
+clean:
+	rm -rf $(VENV) build dist demo-output lazyt.egg-info .pytest_cache .mypy_cache .ruff_cache
+	find lazyt tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} +

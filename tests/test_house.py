@@ -1,0 +1,297 @@
+"""The rules of the house: who imports whom, sizes, names, docstrings, the cost of importing."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import statistics
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "lazyt"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+TESTED_SOURCES = sorted([*SOURCES, *ROOT.glob("tests/**/*.py"), *ROOT.glob("bench/**/*.py")])
+DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")])
+
+CORE = frozenset({"errors", "config", "ir", "ops", "transforms", "passes", "codegen", "runtime"})
+API = CORE | {"frontend", "compiler", "api"}
+
+#: Who may import whom, besides itself. Packages that are not named here hold what is built on the
+#: user's API (nn, optim, ...), and see nothing else.
+ROOMS: dict[str, frozenset[str]] = {
+    "errors": frozenset(),
+    "config": frozenset(),
+    "ir": frozenset({"errors"}),
+    "ops": frozenset({"ir", "errors"}),
+    "transforms": frozenset({"ops", "ir", "errors"}),
+    "passes": frozenset({"ops", "ir", "errors", "config"}),
+    "codegen": frozenset({"ops", "ir", "errors"}),
+    "runtime": frozenset({"ir", "errors", "config"}),
+    "frontend": frozenset({"ops", "ir", "errors"}),
+    "compiler": CORE | {"frontend"},
+    "api": API,
+}
+ABOVE = frozenset({"api", "errors", "config", "front"})
+FRONT = frozenset({"__init__", "__main__"})
+RECIPE = frozenset({"compiler", "planning", "explanation"})
+#: Above the API, but for developers: they look into every room.
+OPEN = frozenset({"tools", "front"})
+
+NO_NUMPY = ("codegen", "passes")
+MAX_FILE, MAX_FUNCTION = 400, 60
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of a module of lazyt, by the room it is in."""
+
+    path: Path
+    line: int
+    room: str
+    target: str
+
+
+def room_of(parts: tuple[str, ...]) -> str:
+    """The room of a module, given its path below ``lazyt``."""
+    first = parts[0].removesuffix(".py") if parts else "__init__"
+    if first in FRONT:
+        return "front"
+    if first in ("errors", "config"):
+        return first
+    if first in RECIPE:
+        return "compiler"
+    if not (PACKAGE / first).is_dir() or first in ("functional", "autograd"):
+        return "api"
+    return first
+
+
+def imported_names(node: ast.stmt) -> Iterator[str]:
+    """Dotted names of lazyt's modules that an import statement may load."""
+    if isinstance(node, ast.Import):
+        yield from (a.name for a in node.names if a.name.split(".")[0] == "lazyt")
+    elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lazyt":
+        for alias in node.names:
+            inner = PACKAGE.joinpath(*str(node.module).split(".")[1:], alias.name)
+            is_module = inner.with_suffix(".py").exists() or (inner / "__init__.py").exists()
+            yield f"{node.module}.{alias.name}" if is_module else str(node.module)
+
+
+def statements(path: Path) -> list[ast.stmt]:
+    """All statements of a file, those inside of functions too."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+
+
+def imports() -> list[Import]:
+    """All imports within lazyt from one room of another."""
+    found = []
+    for path in SOURCES:
+        room = room_of(path.relative_to(PACKAGE).parts)
+        for node in statements(path):
+            for name in imported_names(node):
+                target = room_of(tuple(name.split(".")[1:]))
+                if target != room:
+                    found.append(Import(path, node.lineno, room, target))
+    return found
+
+
+def test_rooms_import_only_what_they_may() -> None:
+    wrong = [
+        f"{i.path.relative_to(ROOT)}:{i.line}: {i.room} must not import {i.target}"
+        for i in imports()
+        if i.room not in OPEN and i.target not in ROOMS.get(i.room, ABOVE)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_relative_imports_are_not_used() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in SOURCES
+        for node in statements(path)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert not wrong, wrong
+
+
+def test_rooms_form_no_cycle() -> None:
+    edges: dict[str, set[str]] = {}
+    for item in imports():
+        # `from lazyt import Tensor` in nn is an import of the user's API, which is below nn.
+        target = "api" if item.target == "front" else item.target
+        if item.room not in OPEN:
+            edges.setdefault(item.room, set()).add(target)
+    free: set[str] = set()
+    waiting = set(edges)
+    while waiting:
+        ready = {room for room in waiting if not (edges[room] - {room}) & waiting}
+        assert ready, f"these rooms import each other in a circle: {sorted(waiting)}"
+        free |= ready
+        waiting -= ready
+    assert free == set(edges)
+
+
+def test_table_names_existing_rooms() -> None:
+    optional = {"frontend"}
+    for room in set(ROOMS) - {"api", "compiler"} - optional:
+        assert (PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").exists(), room
+
+
+@pytest.mark.parametrize("path", TESTED_SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_file_is_small(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MAX_FILE, f"split {path.name}: over {MAX_FILE} lines"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= MAX_FUNCTION, f"{path.name}: {node.name} has {length} lines"
+
+
+def test_no_room_is_called_utils() -> None:
+    vague = {"utils", "util", "helpers", "misc", "common"}
+    assert not [p for p in TESTED_SOURCES if p.stem in vague]
+
+
+def test_no_exception_is_swallowed_whole() -> None:
+    wrong = []
+    for path in TESTED_SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ExceptHandler):
+                continue
+            broad = node.type is None or (
+                isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
+            )
+            silent = all(isinstance(s, (ast.Pass, ast.Continue)) for s in node.body)
+            if node.type is None or (broad and silent):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not wrong, wrong
+
+
+def public_definitions(path: Path) -> Iterator[ast.FunctionDef | ast.ClassDef]:
+    """Public functions and classes of a module, and the public methods of those classes."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
+            continue
+        yield node
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_"):
+                    yield inner
+
+
+def test_public_definitions_have_docstrings() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for path in SOURCES
+        for node in public_definitions(path)
+        if not ast.get_docstring(node) and not is_declared_again(node)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def is_declared_again(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    """Overloads, property setters and bodies of ``...`` say nothing of their own."""
+    body = node.body[0]
+    ellipsis = isinstance(body, ast.Expr) and (
+        isinstance(body.value, ast.Constant) and body.value.value is ...
+    )
+    decorators = [ast.unparse(d) for d in node.decorator_list]
+    return ellipsis or any(d == "overload" or d.endswith(".setter") for d in decorators)
+
+
+def test_modules_have_docstrings() -> None:
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    ]
+    assert not wrong, wrong
+
+
+def test_exported_names_exist_and_are_documented() -> None:
+    import lazyt
+
+    exported = [name for name in dir(lazyt) if not name.startswith("_")]
+    wrong = [n for n in exported if callable(v := getattr(lazyt, n)) and not v.__doc__]
+    assert not wrong, wrong
+
+
+def test_numpy_stays_out_of_the_compiler() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for room in NO_NUMPY
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for node in statements(path)
+        if re.match(r"(import|from) numpy\b", ast.unparse(node).split("\n")[0])
+    ]
+    assert not wrong, wrong
+
+
+def test_one_place_imports_cuda_python() -> None:
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        for node in statements(path)
+        if re.match(r"(import|from) cuda\b", ast.unparse(node).split("\n")[0])
+        and path.relative_to(PACKAGE).parts[0] != "runtime"
+    ]
+    assert not wrong, wrong
+
+
+def test_documents_name_no_place_of_one_machine() -> None:
+    place = re.compile(r"(?<![\w.])(/(home|root|work|tmp|Users|opt|mnt)/\w|[A-Z]:\\)")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in DOCUMENTS
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if place.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout
+
+
+def test_import_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, numpy; before = set(sys.modules); import lazyt;"
+        "print(*sorted(m for m in set(sys.modules) - before if '.' not in m))"
+    )
+    loaded = set(run_python(code).split())
+    assert "lazyt" in loaded
+    heavy = {"networkx", "pycparser", "subprocess", "cuda", "multiprocessing", "asyncio"}
+    assert not loaded & heavy
+
+
+def test_import_is_quick() -> None:
+    # Processor time: what other processes do at the same time is not lazyt's cost.
+    code = (
+        "import numpy, time; t = time.process_time(); import lazyt;"
+        "print(1000 * (time.process_time() - t))"
+    )
+    run_python(code)  # writes the bytecode
+    cost = statistics.median(float(run_python(code)) for _ in range(5))
+    assert cost <= 80, f"import lazyt takes {cost:.0f} ms beyond numpy"
+
+
+def test_package_holds_its_data() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["lazyt"]
+    packed = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    data = {p for p in PACKAGE.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")}
+    assert data <= packed, sorted(str(p.relative_to(ROOT)) for p in data - packed)
+    for command in settings["project"].get("scripts", {}).values():
+        module, _, name = command.partition(":")
+        assert callable(getattr(importlib.import_module(module), name))
