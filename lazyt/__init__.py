@@ -32,8 +32,6 @@ from lazyt.numpy_bridge import from_numpy as from_numpy
 from lazyt.tensor import Size as Size
 from lazyt.tensor import Tensor as Tensor
 from lazyt.tensor_protocol import explain as explain
-from lazyt.tensor_protocol import is_tensor as is_tensor
-from lazyt.tensor_protocol import numel as numel
 from lazyt.tensor_protocol import realize as realize
 from lazyt.tensor_protocol import why_compiled as why_compiled
 from lazyt.tensor_protocol import why_realized as why_realized

@@ -68,7 +68,7 @@ def _over_budget(node: Node) -> None:
 
 def view_of(
     base: Tensor,
-    moves: Step | list[Step] | None,
+    moves: tuple[Step, ...],
     shape: Shape,
     strides: Shape,
     offset: int,
@@ -77,15 +77,13 @@ def view_of(
     """A tensor that shares ``base``'s storage.
 
     Args:
-        moves: the movement, or movements, from ``base``'s value to the view's; None for none.
+        moves: the movements from ``base``'s value to the view's.
         shape, strides, offset: the arrangement in memory, in elements.
         name: the function's name, for ``grad_fn``.
     """
     outer = base._view
     steps = () if outer is None else outer.steps
-    if moves is not None:
-        steps = (*steps, *moves) if isinstance(moves, list) else (*steps, moves)
-    view = View(shape, strides, offset, steps, name)
+    view = View(shape, strides, offset, steps + moves, name)
     fn = base._fn
     if fn is not None:
         if mode.enabled:

@@ -148,7 +148,7 @@ def from_numpy(array: Array) -> Tensor:
         return tensor
     if 0 in shape:
         strides = contiguous_strides(shape)
-    return view_of(tensor, Window(shape, strides, 0), shape, strides, 0, "AsStrided")
+    return view_of(tensor, (Window(shape, strides, 0),), shape, strides, 0, "AsStrided")
 
 
 def _type_text(array: Array) -> str:

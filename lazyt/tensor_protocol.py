@@ -21,7 +21,7 @@ from lazyt.view_parts import select_view
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
 
-__all__ = ["explain", "is_tensor", "numel", "realize", "why_compiled", "why_realized"]
+__all__ = ["explain", "realize", "why_compiled", "why_realized"]
 
 # NumPy's operators leave the work to ours: `array * tensor` is a tensor.
 Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
@@ -170,33 +170,9 @@ def rebuild_tensor(
 
 
 @method()
-def size(self: Tensor, dim: int | None = None) -> Any:
-    """The shape, or the extent of one dimension."""
-    return self.shape if dim is None else self.shape[normalize_dim(dim, self.ndim)]
-
-
-@method()
 def stride(self: Tensor, dim: int | None = None) -> Any:
     """The strides in elements, or that of one dimension."""
     return self.strides if dim is None else self.strides[normalize_dim(dim, self.ndim)]
-
-
-@method("dim", "ndimension")
-def dim(self: Tensor) -> int:
-    """Number of dimensions."""
-    return self.ndim
-
-
-@method("numel", "nelement")
-def numel(input: Tensor) -> int:
-    """Number of elements."""
-    return input.shape.numel()
-
-
-@method()
-def element_size(self: Tensor) -> int:
-    """Bytes per element."""
-    return self.itemsize
 
 
 @method()
@@ -211,35 +187,6 @@ def data_ptr(self: Tensor) -> int:
     writes take effect in it at once, and what is written to it from outside is seen."""
     token = self._storage.expose(forever=True)
     return token.ptr + self._offset * self.itemsize
-
-
-@method()
-def is_floating_point(self: Tensor) -> bool:
-    """Whether the elements are floating point numbers."""
-    return self.dtype.kind == "f"
-
-
-@method()
-def is_complex(self: Tensor) -> bool:
-    """Always False: there are no complex tensors."""
-    return False
-
-
-@method()
-def is_signed(self: Tensor) -> bool:
-    """Whether elements can be negative."""
-    return self.dtype.is_signed
-
-
-@method()
-def get_device(self: Tensor) -> int:
-    """The number of the GPU, -1 on the CPU."""
-    return -1
-
-
-def is_tensor(obj: object) -> bool:
-    """Whether ``obj`` is a Tensor."""
-    return isinstance(obj, Tensor)
 
 
 Tensor.is_cuda = property(lambda self: False)  # type: ignore[attr-defined]

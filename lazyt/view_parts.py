@@ -21,7 +21,7 @@ def slice_view(
     strides = input.strides
     offset = input._offset + sum(a * s for a, s in zip(starts, strides))
     apart = tuple(s * k for s, k in zip(strides, steps))
-    return view_of(input, Slice(starts, sizes, steps), sizes, apart, offset, name)
+    return view_of(input, (Slice(starts, sizes, steps),), sizes, apart, offset, name)
 
 
 def select_view(input: Tensor, axis: int, index: int) -> Tensor:
@@ -33,7 +33,7 @@ def select_view(input: Tensor, axis: int, index: int) -> Tensor:
     new = shape[:axis] + shape[axis + 1 :]
     return view_of(
         input,
-        [Slice(starts, sizes, (1,) * rank), Reshape(new)],
+        (Slice(starts, sizes, (1,) * rank), Reshape(new)),
         new,
         strides[:axis] + strides[axis + 1 :],
         input._offset + index * strides[axis],
@@ -107,7 +107,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     inner, first = arrange(contiguous_strides(shape))
     outer, shift = arrange(strides)
     window = Window(new, inner, first)
-    return view_of(input, window, new, outer, input._offset + shift, "Diagonal")
+    return view_of(input, (window,), new, outer, input._offset + shift, "Diagonal")
 
 
 @method()
@@ -123,7 +123,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
             f"maximum size for tensor at dimension {axis} is {extent} but size is {size}"
         )
     if not shape:
-        return view_of(input, Reshape((size,)), (size,), (1,), input._offset, "Unfold")
+        return view_of(input, (Reshape((size,)),), (size,), (1,), input._offset, "Unfold")
     count = (extent - size) // step + 1
     new = (*shape[:axis], count, *shape[axis + 1 :], size)
 
@@ -131,7 +131,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
         return (*steps[:axis], steps[axis] * step, *steps[axis + 1 :], steps[axis])
 
     window = Window(new, arrange(contiguous_strides(shape)), 0)
-    return view_of(input, window, new, arrange(strides), input._offset, "Unfold")
+    return view_of(input, (window,), new, arrange(strides), input._offset, "Unfold")
 
 
 @method()
@@ -156,7 +156,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         raise LazytError("as_strided() of a leaf that is part of another tensor is not supported")
     whole = input._storage.node
     check_bounds(shape, strides, offset, whole.size, whole.dtype.itemsize)
-    found = view_of(input, None, shape, strides, offset, "AsStrided")
+    found = view_of(input, (), shape, strides, offset, "AsStrided")
     assert found._view is not None
     found._view.steps = (Window(shape, strides, offset),)
     return found

@@ -52,7 +52,7 @@ def _arranged(input: Tensor, shape: Shape, name: str) -> Tensor | None:
     strides = strides_of_view(tuple(input.shape), input.strides, shape)
     if strides is None:
         return None
-    return view_of(input, Reshape(shape), shape, strides, input._offset, name)
+    return view_of(input, (Reshape(shape),), shape, strides, input._offset, name)
 
 
 @method()
@@ -137,7 +137,7 @@ def _permuted(input: Tensor, axes: Shape, name: str) -> Tensor:
     shape, strides = input.shape, input.strides
     return view_of(
         input,
-        Permute(axes),
+        (Permute(axes),),
         tuple(shape[a] for a in axes),
         tuple(strides[a] for a in axes),
         input._offset,
@@ -174,7 +174,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     rank = input.ndim
     first, second = normalize_dim(dim0, rank), normalize_dim(dim1, rank)
     if not rank:
-        return view_of(input, None, (), (), input._offset, "Transpose")
+        return view_of(input, (), (), (), input._offset, "Transpose")
     return _swapped(input, first, second, "Transpose")
 
 
@@ -188,7 +188,7 @@ def t(input: Tensor) -> Tensor:
     if rank > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {rank}D")
     if rank < 2:
-        return view_of(input, None, tuple(input.shape), input.strides, input._offset, "T")
+        return view_of(input, (), tuple(input.shape), input.strides, input._offset, "T")
     return _swapped(input, 0, 1, "T")
 
 
@@ -251,7 +251,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
         name = "SqueezeBackward1"
     kept = [i for i in range(rank) if shape[i] != 1 or i not in chosen]
     new = tuple(shape[i] for i in kept)
-    moves = Reshape(new) if len(kept) < rank else None
+    moves = (Reshape(new),) if len(kept) < rank else ()
     return view_of(input, moves, new, tuple(strides[i] for i in kept), input._offset, name)
 
 
@@ -264,7 +264,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     stride = shape[axis] * strides[axis] if axis < len(shape) else 1
     return view_of(
         input,
-        Reshape(new),
+        (Reshape(new),),
         new,
         (*strides[:axis], stride, *strides[axis:]),
         input._offset,
@@ -315,7 +315,7 @@ def expand(input: Tensor, *size: Any) -> Tensor:
     moves: list[Step] = [Reshape(padded)] if lead else []
     if full != padded:
         moves.append(Expand(full))
-    return view_of(input, moves, full, tuple(steps), input._offset, "Expand")
+    return view_of(input, tuple(moves), full, tuple(steps), input._offset, "Expand")
 
 
 @method()
@@ -327,7 +327,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 @method()
 def alias(input: Tensor) -> Tensor:
     """Another tensor of the same memory, shape and strides."""
-    return view_of(input, None, tuple(input.shape), input.strides, input._offset, "Alias")
+    return view_of(input, (), tuple(input.shape), input.strides, input._offset, "Alias")
 
 
 @method()
