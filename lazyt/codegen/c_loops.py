@@ -194,7 +194,8 @@ class PhasePrinter:
     def _put(self, statement: Keep, axis: Axis) -> ct.Node:
         """Stores a kept value; from here on its name reads the array at the loop's step."""
         value = self.e.value(statement.value)
-        cell = self._cell(statement.name, ct.name(axis.name))
+        step = ct.name(axis.name) if axis.extent > 1 else ct.integer(0)
+        cell = self._cell(statement.name, step)
         self.e.values[statement.name] = cell
         return ct.assign(cell, value)
 
