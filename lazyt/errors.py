@@ -7,8 +7,8 @@ The classes inherit from the built-in exceptions that PyTorch raises in the same
 from __future__ import annotations
 
 
-class LazytError(Exception):
-    """Base of all errors that lazyt raises on purpose."""
+class LazytError(RuntimeError):
+    """Base of all errors that lazyt raises on purpose; PyTorch's own default is RuntimeError."""
 
 
 class ShapeError(LazytError, ValueError, RuntimeError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lazyt import pending
 from lazyt.autograd.handles import require_grad
 from lazyt.dispatch import array_node, method, type_title, wrap
-from lazyt.errors import DTypeError, GradientError, LazytError
+from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.operands import normalize_dim
 from lazyt.ir.dtypes import DType, dtype_by_name
 from lazyt.numpy_bridge import item, read_values, readable_values
@@ -40,19 +40,25 @@ def __bool__(self: Tensor) -> bool:
     return bool(readable_values(self, "its truth was asked for").item())
 
 
+def _number(tensor: Tensor) -> bool | int | float:
+    if tensor.shape.numel() != 1:
+        raise ShapeError("only one element tensors can be converted to Python scalars")
+    return item(tensor)
+
+
 @method()
 def __int__(self: Tensor) -> int:
-    return int(item(self))
+    return int(_number(self))
 
 
 @method()
 def __float__(self: Tensor) -> float:
-    return float(item(self))
+    return float(_number(self))
 
 
 @method()
 def __complex__(self: Tensor) -> complex:
-    return complex(item(self))
+    return complex(_number(self))
 
 
 @method()
