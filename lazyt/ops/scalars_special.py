@@ -26,9 +26,12 @@ def _elementwise(function: Callable[[float], float]) -> Callable[[Any], Any]:
 
 
 def _lgamma(x: float) -> float:
-    if x <= 0 and x == math.floor(x):
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
         return math.inf
-    return math.lgamma(x)
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
 
 
 erf = _in_float64(_elementwise(math.erf))

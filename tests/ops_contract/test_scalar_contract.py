@@ -1,0 +1,211 @@
+"""Every scalar function keeps its promises, over all types that it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numeric import check_first_order, check_second_order, leaf, value
+
+from lazyt import ops
+from lazyt.errors import DTypeError, GradientError
+from lazyt.ir.dtypes import ALL, DType, bool_, float32, float64, uint32
+from lazyt.ir.graph import Node
+from lazyt.ir.scalar import FUNCTIONS, ScalarFunction
+from lazyt.transforms.vjp import vjp
+
+#: Where a function is smooth: one interval per argument, or two for both sides of a gap.
+DOMAINS: dict[str, tuple[tuple[float, ...], ...]] = {
+    "neg": ((-2, 2),), "abs": ((0.3, 2, -2, -0.3),), "sign": ((0.3, 2, -2, -0.3),),
+    "exp": ((-2, 2),), "exp2": ((-2, 2),), "expm1": ((-2, 2),),
+    "log": ((0.3, 3),), "log2": ((0.3, 3),), "log10": ((0.3, 3),), "log1p": ((-0.5, 3),),
+    "sqrt": ((0.3, 3),), "rsqrt": ((0.3, 3),), "reciprocal": ((0.4, 2, -2, -0.4),),
+    "sin": ((-4, 4),), "cos": ((-4, 4),), "tan": ((-1, 1),),
+    "asin": ((-0.8, 0.8),), "acos": ((-0.8, 0.8),), "atan": ((-3, 3),),
+    "sinh": ((-2, 2),), "cosh": ((-2, 2),), "tanh": ((-2, 2),),
+    "asinh": ((-3, 3),), "acosh": ((1.4, 3),), "atanh": ((-0.8, 0.8),),
+    "erf": ((-2, 2),), "erfc": ((-2, 2),), "erfinv": ((-0.8, 0.8),),
+    "lgamma": ((0.5, 5, -1.7, -1.3),), "digamma": ((0.5, 5, -1.7, -1.3),),
+    "sigmoid": ((-4, 4),), "cast": ((-2, 2),),
+    "floor": ((0.2, 0.8),), "ceil": ((0.2, 0.8),), "trunc": ((0.2, 0.8),),
+    "round": ((0.6, 1.4),),
+    "add": ((-2, 2), (-2, 2)), "sub": ((-2, 2), (-2, 2)), "mul": ((-2, 2), (-2, 2)),
+    "div": ((-2, 2), (0.4, 2, -2, -0.4)), "floordiv": ((2.2, 2.8), (0.9, 1.1)),
+    "mod": ((2.2, 2.8, -2.8, -2.2), (0.9, 1.1)), "fmod": ((2.2, 2.8, -2.8, -2.2), (0.9, 1.1)),
+    "pow": ((0.4, 2), (-2, 3)), "atan2": ((0.3, 2, -2, -0.3), (-2, 2)),
+    "hypot": ((0.3, 2), (-2, 2)), "copysign": ((0.3, 2, -2, -0.3), (0.3, 2, -2, -0.3)),
+    "maximum": ((-2, -0.1), (0.1, 2)), "minimum": ((-2, -0.1), (0.1, 2)),
+    "fmax": ((0.1, 2), (-2, -0.1)), "fmin": ((-2, -0.1), (0.1, 2)),
+    "where": ((), (-2, 2), (-2, 2)),
+}  # fmt: skip
+
+#: What gives no floating point number has nothing to differentiate.
+DISCRETE = {
+    "isnan", "isinf", "isfinite", "signbit", "logical_not", "bitwise_not", "eq", "ne", "lt", "le",
+    "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "shift_left", "shift_right", "threefry",
+}  # fmt: skip
+
+_functions = pytest.mark.parametrize("fn", list(FUNCTIONS.values()), ids=lambda f: f.name)
+
+
+def test_every_function_is_covered() -> None:
+    assert DOMAINS.keys() | DISCRETE == FUNCTIONS.keys()
+    assert not DOMAINS.keys() & DISCRETE
+
+
+def _points(bounds: tuple[float, ...], count: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if not bounds:
+        return rng.integers(0, 2, count).astype(bool)
+    halves = [rng.uniform(a, b, count) for a, b in zip(bounds[::2], bounds[1::2])]
+    return np.where(np.arange(count) % len(halves), halves[-1], halves[0])
+
+
+def _apply(fn: ScalarFunction, *nodes: Node) -> Node:
+    return ops.apply(fn.name, *nodes, dtype=float64 if fn.name == "cast" else None)
+
+
+def _smooth(fn: ScalarFunction) -> tuple[Any, list[np.ndarray]]:
+    arrays = [_points(b, 6, k) for k, b in enumerate(DOMAINS[fn.name])]
+    return (lambda *nodes: _apply(fn, *nodes)), arrays
+
+
+@_functions
+def test_first_order(fn: ScalarFunction) -> None:
+    if fn.name in DOMAINS:
+        build, arrays = _smooth(fn)
+        check_first_order(build, arrays, np.linspace(0.5, 2, 6))
+
+
+@_functions
+def test_second_order(fn: ScalarFunction) -> None:
+    if fn.name in DOMAINS:
+        build, arrays = _smooth(fn)
+        check_second_order(build, arrays, np.linspace(2, 0.5, 6))
+
+
+def _operand_types(fn: ScalarFunction, dtype: DType) -> list[DType]:
+    if fn.name == "where":
+        return [bool_, dtype, dtype]
+    return [dtype] * fn.arity
+
+
+_EDGES = (0, 1, 2, 3, 7, 100, 127, 128, 250, 255)
+
+
+def _edge_values(dtype: DType) -> np.ndarray:
+    if dtype.kind == "f":
+        return np.array([-np.inf, -3.5, -1, -0.0, 0.0, 0.5, 1, 2, 1e30, np.inf, np.nan])
+    values = np.array(_EDGES, np.int64)
+    return np.concatenate([values, -values]).astype(dtype.compute.numpy)
+
+
+@_functions
+@pytest.mark.parametrize("dtype", ALL, ids=repr)
+def test_types_and_edges(fn: ScalarFunction, dtype: DType) -> None:
+    """Shape and type are as inferred for every value; what is not taken is refused."""
+    types = _operand_types(fn, dtype)
+    if fn.name == "threefry":
+        types = [uint32, uint32, dtype]
+    if dtype.kind not in fn.kinds:
+        with pytest.raises(DTypeError):
+            ops.apply(fn.name, *(ops.input_((2,), t) for t in types))
+        return
+    nodes = []
+    for axis, kind in enumerate(types):
+        edges = _edge_values(kind)
+        shape = [1] * len(types)
+        shape[axis] = -1
+        nodes.append(leaf(edges.reshape(shape), kind))
+    targets = ALL if fn.name == "cast" else (None,)
+    for target in targets:
+        node = ops.apply(fn.name, *nodes, dtype=target)
+        found = value(node)
+        if dtype.kind in "ui" and node.dtype is dtype and fn.arity == 2:
+            value(ops.apply(fn.name, nodes[1], nodes[0]))
+        assert found.shape == node.shape
+
+
+def test_integers_never_trap() -> None:
+    x = leaf(np.array([-128, 7, -7, 5], np.int8))
+    for divisor, quotient in ((0, [0, 0, 0, 0]), (-1, [-128, -7, 7, -5])):
+        y = leaf(np.full(4, divisor, np.int8))
+        assert value(ops.apply("floordiv", x, y)).tolist() == quotient
+        assert value(ops.apply("mod", x, y)).tolist() == [0, 0, 0, 0]
+        assert value(ops.apply("fmod", x, y)).tolist() == [0, 0, 0, 0]
+    three = leaf(np.full(4, 3, np.int8))
+    assert value(ops.apply("mod", x, three)).tolist() == [1, 1, 2, 2]
+    assert value(ops.apply("fmod", x, three)).tolist() == [-2, 1, -1, 2]
+
+
+def test_integer_powers_and_shifts() -> None:
+    base = leaf(np.array([2, 1, -1, -1, 0], np.int32))
+    power = leaf(np.array([-1, -2, -3, -2, 0], np.int32))
+    assert value(ops.apply("pow", base, power)).tolist() == [0, 1, -1, 1, 1]
+    x = leaf(np.array([-5, 5, 1], np.int16))
+    for count, left, right in (
+        (1, [-10, 10, 2], [-3, 2, 0]),
+        (16, [0, 0, 0], [-1, 0, 0]),
+        (-1, [0, 0, 0], [-1, 0, 0]),
+    ):
+        n = leaf(np.full(3, count, np.int16))
+        assert value(ops.apply("shift_left", x, n)).tolist() == left
+        assert value(ops.apply("shift_right", x, n)).tolist() == right
+
+
+def _slope(name: str, *arrays: list[Any]) -> list[list[float]]:
+    """The gradients of the sum of ``name`` by its floating point arguments."""
+    nodes = [leaf(np.array(a)) for a in arrays]
+    out = ops.apply(name, *nodes)
+    ones = ops.broadcast_to(ops.constant(1, out.dtype), out.shape)
+    wanted = [n for n in nodes if n.dtype is float64]
+    return [value(g).tolist() for g in vjp([out], [ones], wanted) if g is not None]
+
+
+def test_gradients_at_kinks() -> None:
+    """PyTorch's conventions."""
+    assert _slope("abs", [0.0, -2.0]) == [[0, -1]]
+    assert _slope("maximum", [1.0, 1.0], [1.0, 3.0]) == [[0.5, 0], [0.5, 1]]
+    assert _slope("minimum", [1.0, 1.0], [1.0, 3.0]) == [[0.5, 1], [0.5, 0]]
+    assert _slope("fmax", [1.0, np.nan], [1.0, 3.0]) == [[1, 0], [0, 1]]
+    assert _slope("sqrt", [0.0]) == [[np.inf]]
+    assert _slope("pow", [0.0, 0.0, 2.0], [0.0, 2.0, 0.0]) == [[0, 0, 0], [0, 0, np.log(2.0)]]
+    assert _slope("where", [True, False], [1.0, 2.0], [3.0, 4.0]) == [[1, 0], [0, 1]]
+    assert _slope("copysign", [0.0, 2.0], [-1.0, -1.0]) == [[0, -1], [0, 0]]
+    assert _slope("round", [0.4, 2.5]) == [[0, 0]]
+
+
+def test_masks_hide_infinite_cotangents() -> None:
+    """A branch that was not chosen gets 0, whatever its cotangent would have been."""
+    x, y = leaf(np.array([0.0, 1.0])), leaf(np.array([1.0, 1.0]))
+    chosen = ops.apply("where", leaf(np.array([False, True])), x, y)
+    (slope,) = vjp([chosen], [leaf(np.array([np.inf, 2.0]))], [x])
+    assert slope is not None and value(slope).tolist() == [0, 2]
+
+
+def test_random_words_match_the_published_ones() -> None:
+    """Known answers of Threefry-2x32-20 from the Random123 distribution."""
+    for key, counter, word in (
+        ((0, 0), 0, 0x6B200159),
+        ((0xFFFFFFFF, 0xFFFFFFFF), 0xFFFFFFFFFFFFFFFF, 0x1CB996FC),
+        ((0x13198A2E, 0x03707344), 0x85A308D3243F6A88, 0xC4923A9C),
+    ):
+        k0, k1 = (leaf(np.array(k, np.uint32)) for k in key)
+        at = leaf(np.array(counter, np.uint64).astype(np.int64))
+        assert int(value(ops.apply("threefry", k0, k1, at))) == word
+
+
+def test_functions_without_gradient_say_why() -> None:
+    from lazyt.ir.scalar import arg, call
+    from lazyt.ops.differentiate import gradients
+
+    for name in DISCRETE:
+        assert "gradient" in FUNCTIONS[name].reason
+    # A discrete call inside an expression is never differentiated through.
+    mask = call("cast", call("gt", arg(0, float32), arg(1, float32)), dtype=float32)
+    assert gradients(mask, 2) == (None, None)
+    bad = ScalarFunction("odd", 1, np.negative, None, reason="it is odd")
+    with pytest.raises(GradientError, match="it is odd"):
+        gradients(call(bad, arg(0, float32)), 1)
