@@ -134,6 +134,7 @@ def plan_index(shape: Shape, index: Any) -> IndexPlan:
             axis = _add_pick(plan, item, axis)
         elif isinstance(item, slice):
             _slice(plan, axis, item)
+            plan.layout.append(axis)
             axis += 1
         else:
             _select(plan, axis, int(item), position)
