@@ -123,14 +123,15 @@ def prelude_text(functions: list[str]) -> str:
     return "".join(text for _, text in sections_for(functions))
 
 
-def loop(function: str, arguments: list[str], result: str) -> str:
+def loop(function: str, arguments: list[str], result: str, simd: bool = True) -> str:
     """A C function that applies one of the prelude's to arrays."""
+    pragma = "#pragma omp simd\n" if simd else ""
     names = ["a", "b", "c"][: len(arguments)]
     pointers = ", ".join(f"const lz_{t} *restrict {n}" for n, t in zip(names, arguments))
     values = ", ".join(f"{n}[i]" for n in names)
     return (
         f"void loop_{function}({pointers}, lz_{result} *restrict out, long n) {{\n"
-        f"#pragma omp simd\n  for (long i = 0; i < n; i++) out[i] = {function}({values});\n}}\n"
+        f"{pragma}  for (long i = 0; i < n; i++) out[i] = {function}({values});\n}}\n"
     )
 
 

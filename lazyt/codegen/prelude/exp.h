@@ -2,11 +2,11 @@
 // multiply-add: results must not depend on the machine. Polynomials are minimax (Remez) fits.
 
 //@ lz_expm1_poly_f32
-// exp(r) - 1 for |r| <= ln(2)/2.
+// exp(r) - 1 for |r| <= ln(2)/2. Paired terms (Estrin): this is the longest chain of most kernels.
 LZ_FN lz_f32 lz_expm1_poly_f32(lz_f32 r) {
-  lz_f32 q = 0.00139466149f; q = q * r + 0.00836669933f; q = q * r + 0.0416662805f;
-  q = q * r + 0.16666542f; q = q * r + 0.5f;
-  return r + r * r * q;
+  lz_f32 s = r * r;
+  lz_f32 q = (0.00836669933f * r + 0.0416662805f) + s * 0.00139466149f;
+  return r + s * ((0.16666542f * r + 0.5f) + s * q);
 }
 
 //@ lz_expm1_poly_f64
@@ -67,31 +67,38 @@ LZ_FN lz_@S lz_exp2_@S(lz_@S x) {
   return lz_exp_scale_@S(lz_expm1_poly_@S(r), lz_bits_@S(t) - lz_bits_@S(magic));
 }
 
-//@ lz_expm1_@S [floats] ulp=2.5
-// 2^n * (exp(r) - 1) + (2^n - 1), kept at half size lest 2^128 overflow.
-LZ_FN lz_@S lz_expm1_@S(lz_@S x) {
+//@ lz_expm1_inside_@S [floats]
+// exp(x) - 1 from where it rounds to -1 up to overflow, as 2^n * (exp(r) - 1) + (2^n - 1); kept at
+// half size lest 2^128 overflow.
+LZ_FN lz_@S lz_expm1_inside_@S(lz_@S x) {
   lz_@S magic = @{12582912.0f|6755399441055744.0};
-  lz_@S y = x < @{-18|-40} ? @{-18|-40} : x;
-  y = y > @{89|710} ? @{89|710} : y;
-  lz_@S t = y * @{1.44269502f|1.4426950408889634} + magic, n = t - magic;
-  lz_@S r = (y - n * @{0.693145751953125f|0.69314718055989033})
+  lz_@S t = x * @{1.44269502f|1.4426950408889634} + magic, n = t - magic;
+  lz_@S r = (x - n * @{0.693145751953125f|0.69314718055989033})
       - n * @{1.42860682e-6f|5.4979230187083712e-14};
   lz_@U count = lz_bits_@S(t) - lz_bits_@S(magic);
   lz_@S h = lz_from_bits_@S((count + @{126|1022}u) << @{23|52});
-  lz_@S e = (h * lz_expm1_poly_@S(r) + (h - (lz_@S)0.5)) * 2;
-  return lz_abs_@S(x) < @{3e-8f|5e-17} ? x : e;
+  return (h * lz_expm1_poly_@S(r) + (h - (lz_@S)0.5)) * 2;
 }
 
-//@ lz_sigmoid_@S [floats] ulp=2.5
+//@ lz_expm1_@S [floats] ulp=2.5
+LZ_FN lz_@S lz_expm1_@S(lz_@S x) {
+  lz_@S y = x < @{-18|-40} ? @{-18|-40} : x;
+  y = y > @{89|710} ? @{89|710} : y;
+  return lz_abs_@S(x) < @{3e-8f|5e-17} ? x : lz_expm1_inside_@S(y);
+}
+
+//@ lz_sigmoid_@S [floats] ulp=3
 // From exp(-|x|), which cannot overflow, so that small results keep their digits.
 LZ_FN lz_@S lz_sigmoid_@S(lz_@S x) {
-  lz_@S e = lz_exp_@S(-lz_abs_@S(x));
+  lz_@S a = -lz_abs_@S(x), y = a < @{-105|-746} ? @{-105|-746} : a;
+  lz_@S e = lz_exp_sum_@S(y, @{-0.0f|-0.0}, 0);
   return (x < 0 ? e : 1) / (1 + e);
 }
 
-//@ lz_tanh_@S [floats] ulp=2.5
+//@ lz_tanh_@S [floats] ulp=3
 LZ_FN lz_@S lz_tanh_@S(lz_@S x) {
-  lz_@S t = lz_expm1_@S(-2 * lz_abs_@S(x));
+  lz_@S a = -2 * lz_abs_@S(x), y = a < @{-18|-40} ? @{-18|-40} : a;
+  lz_@S t = lz_expm1_inside_@S(y);
   return lz_copysign_@S(t / (t + 2), x);
 }
 
