@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError
@@ -16,12 +15,18 @@ from lazyt.ir.dtypes import bool_
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "celu", "prelu", "relu", "relu_", "selu", "threshold",
+]  # fmt: skip
+
 
 def _of(value: float, like: Expr) -> Expr:
     return const(value, like.dtype)
 
 
-def _apply(build: Callable[..., Expr], name: str, title: str, input: Tensor, *settings: float) -> Tensor:
+def _apply(
+    build: Callable[..., Expr], name: str, title: str, input: Tensor, *settings: float
+) -> Tensor:
     node = require_tensor(input, name).node
     dtype = node.dtype
     if dtype.kind != "f":
@@ -262,9 +267,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     axis = normalize_dim(dim, len(input.shape))
     extent = input.shape[axis]
     if extent % 2:
-        raise LazytError(
-            f"Halving dimension must be even, but dimension {axis} is size {extent}"
-        )
+        raise LazytError(f"Halving dimension must be even, but dimension {axis} is size {extent}")
     first = input.narrow(axis, 0, extent // 2)
     second = input.narrow(axis, extent // 2, extent // 2)
     result: Tensor = first * sigmoid(second)

@@ -24,6 +24,16 @@ from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "add", "addcdiv", "addcmul", "arctan2", "atan2", "bitwise_and", "bitwise_left_shift",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign", "div", "divide", "eq",
+    "float_power", "floor_divide", "fmax", "fmin", "fmod", "ge", "greater", "greater_equal",
+    "gt", "hypot", "le", "lerp", "less", "less_equal", "logaddexp", "logical_and",
+    "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul", "multiply", "ne",
+    "not_equal", "pow", "remainder", "result_type", "rsub", "square", "sub", "subtract",
+    "true_divide", "xlogy",
+]  # fmt: skip
+
 Binary = Callable[..., Tensor]
 
 
@@ -56,7 +66,9 @@ def pair(a: Any, b: Any, function: str) -> tuple[Node, Node, DType]:
 def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
     """``other * alpha``; raises DTypeError for a fraction of whole numbers."""
     if isinstance(alpha, float) and dtype.kind != "f":
-        raise DTypeError("For integral input tensors, argument alpha must not be a floating point number.")
+        raise DTypeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
     if isinstance(alpha, bool) and dtype is not bool_:
         raise DTypeError("Boolean alpha only supported for Boolean results.")
     return mul(other, alpha) if isinstance(other, Tensor) else other * alpha
@@ -378,3 +390,16 @@ def cast_to(input: Tensor, dtype: Any) -> Tensor:
     if input.dtype is wanted:
         return input
     return give(ops.cast(input.node, wanted), "ToCopy", (input,))
+
+
+# Other names that PyTorch has for the same functions.
+subtract = sub
+multiply = mul
+divide = div
+true_divide = div
+arctan2 = atan2
+not_equal = ne
+less = lt
+less_equal = le
+greater = gt
+greater_equal = ge

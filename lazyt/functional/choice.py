@@ -24,6 +24,11 @@ from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, arg, call, const
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "allclose", "clamp", "clamp_max", "clamp_min", "clip", "equal", "isclose",
+    "masked_fill", "nan_to_num", "where",
+]  # fmt: skip
+
 _MAXIMUM, _MINIMUM = scalar_build("maximum"), scalar_build("minimum")
 
 
@@ -68,9 +73,12 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return give(choose(test, a, b, dtype), "Where", (condition, *values))
 
 
-def clamp(
-    input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None
-) -> Tensor:
+def where_method(self: Tensor, condition: Tensor, other: Any) -> Any:
+    """This tensor where ``condition`` holds, else ``other``."""
+    return where(condition, self, other)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` kept within [min, max], numbers or tensors. Raises LazytError without either."""
     require_tensor(input, "clamp")
     if min is None and max is None:
@@ -215,3 +223,6 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 _EQUAL = scalar_build("eq")
+
+# Other names that PyTorch has for the same functions.
+clip = clamp

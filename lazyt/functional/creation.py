@@ -20,6 +20,11 @@ from lazyt.ir.graph import Node, Shape
 from lazyt.runtime.memory import Buffer
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "arange", "as_tensor", "empty", "empty_like", "eye", "full", "full_like", "linspace",
+    "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
+
 _ADD, _MUL, _GE = scalar_build("add"), scalar_build("mul"), scalar_build("ge")
 
 
@@ -143,7 +148,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, without a copy where it is one, or an array, of that dtype."""
     check_device(device)
     if isinstance(data, np.ndarray):
-        from lazyt.functional.exchange import from_numpy
+        from lazyt.numpy_bridge import from_numpy
 
         data = from_numpy(data)
     if isinstance(data, Tensor):

@@ -19,6 +19,10 @@ from lazyt.ir.dtypes import bool_, int64, uint8
 from lazyt.ir.graph import Node, Shape, broadcast_shapes
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "index_put",
+]  # fmt: skip
+
 _ADD, _MUL = scalar_build("add"), scalar_build("mul")
 
 
@@ -70,13 +74,13 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
             filler = constant_of(number, view.dtype)
     new = source.node if source is not None else filler
     if not plan.picks:
-        result = _fitted(ops.cast(new, view.dtype), tuple(view.shape))
+        result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
     else:
         result = _put(view.node, plan, new)
     overwrite(view, result, "CopySlices", (input,) if source is None else (input, source))
 
 
-def _fitted(value: Node, shape: Shape) -> Node:
+def fitted(value: Node, shape: Shape) -> Node:
     """``value`` expanded to ``shape``; leading ones are dropped as PyTorch drops them."""
     lead = len(value.shape) - len(shape)
     if lead > 0 and all(n == 1 for n in value.shape[:lead]):
@@ -165,9 +169,7 @@ def _merged(node: Node, chosen: Selection) -> Node:
     if chosen.span == 1:
         return node
     shape, end = node.shape, chosen.axis + chosen.span
-    return ops.reshape(
-        node, (*shape[: chosen.axis], prod(shape[chosen.axis : end]), *shape[end:])
-    )
+    return ops.reshape(node, (*shape[: chosen.axis], prod(shape[chosen.axis : end]), *shape[end:]))
 
 
 def _put(base: Node, plan: IndexPlan, value: Node, kind: str = "set") -> Node:
@@ -225,9 +227,7 @@ def _broadcast_value(value: Node, result: Shape) -> Node:
     return expand_to(value, result)
 
 
-def index_put(
-    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
-) -> Tensor:
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of ``input`` with ``values`` at ``indices``, added up when ``accumulate``."""
     if values.dtype is not input.dtype:
         raise DTypeError(
@@ -239,9 +239,7 @@ def index_put(
     return give(_put(input.node, plan, values.node, kind), "IndexPut", (input, values))
 
 
-def index_put_(
-    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
-) -> Tensor:
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """``index_put`` in place."""
     result = index_put(input, indices, values, accumulate)
     overwrite(input, result.node, "IndexPut", (input, values))

@@ -20,6 +20,13 @@ from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
+    "broadcast_tensors", "cartesian_prod", "cat", "column_stack", "concat", "concatenate",
+    "dstack", "flip", "fliplr", "flipud", "hstack", "meshgrid", "repeat",
+    "repeat_interleave", "roll", "rot90", "row_stack", "stack", "tile", "vstack",
+]  # fmt: skip
+
 
 def _tensors(tensors: Any, function: str) -> list[Tensor]:
     found = list(tensors)
@@ -278,7 +285,9 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinate grids of vectors, as views; ``indexing`` is ``ij`` or ``xy``."""
-    items = list(tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors)
+    items = list(
+        tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+    )
     if indexing not in ("ij", "xy"):
         raise LazytError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
@@ -320,3 +329,9 @@ def block_diag(*tensors: Tensor) -> Tensor:
         rows.append(ops.pad(node, (0, left), (0, right), (0, 0), 0))
         left += item.shape[1]
     return give(rows[0] if len(rows) == 1 else ops.concat(tuple(rows), 0), "BlockDiag", tensors)
+
+
+# Other names that PyTorch has for the same functions.
+concat = cat
+concatenate = cat
+row_stack = vstack

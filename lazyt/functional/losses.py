@@ -7,12 +7,12 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import choose
+from lazyt.functional.normalizers import log_softmax_node
 from lazyt.functional.operands import broadcast_pair, constant_of, mapped
 from lazyt.functional.picking import gather_node, value_range
 from lazyt.functional.promotion import promote_pair
 from lazyt.functional.reductions import mean_node
 from lazyt.functional.results import give
-from lazyt.functional.softmax import log_softmax_node
 from lazyt.ir.dtypes import DType, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
@@ -187,9 +187,7 @@ def _check_classes(shape: tuple[int, ...], target: Tensor) -> int:
             f"({wanted[0] if wanted else 1})."
         )
     if (shape[0], *shape[2:]) != wanted:
-        raise ShapeError(
-            f"Expected target size {[shape[0], *shape[2:]]}, got {list(wanted)}"
-        )
+        raise ShapeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(wanted)}")
     return 1
 
 
@@ -261,9 +259,7 @@ def cross_entropy(
         even = _smoothing_loss(logs, target, reduction, ignore_index, axis)
         keep = constant_of(1 - label_smoothing, node.dtype)
         share = constant_of(label_smoothing / logs.shape[axis], node.dtype)
-        node = ops.apply(
-            "add", ops.apply("mul", node, keep), ops.apply("mul", even, share)
-        )
+        node = ops.apply("add", ops.apply("mul", node, keep), ops.apply("mul", even, share))
     return give(ops.cast(node, input.dtype), "NllLoss", (input,))
 
 

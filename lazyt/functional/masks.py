@@ -15,6 +15,10 @@ from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "argwhere", "bincount", "masked_scatter", "masked_select", "nonzero",
+]  # fmt: skip
+
 _SUB, _FLOORDIV, _MOD = (scalar_build(n) for n in ("sub", "floordiv", "mod"))
 _counts: weakref.WeakKeyDictionary[Node, int] = weakref.WeakKeyDictionary()
 

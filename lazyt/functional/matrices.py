@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from lazyt import ops
@@ -15,6 +16,12 @@ from lazyt.functional.results import give
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
+
+__all__ = [
+    "chunk", "combinations", "diag", "diag_embed", "diagflat", "dsplit", "hsplit", "split",
+    "tensor_split", "trace", "tril", "tril_indices", "triu", "triu_indices", "unbind",
+    "vander", "vsplit",
+]  # fmt: skip
 
 
 def _triangle(input: Tensor, diagonal: int, kind: str, title: str, out: Tensor | None) -> Tensor:
@@ -95,9 +102,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     if len(input.shape) == 1:
         return give(_embedded(input.node, diagonal), "Diag", (input,))
     if len(input.shape) != 2:
-        raise ShapeError(
-            f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D"
-        )
+        raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D")
     copy: Tensor = input.diagonal(diagonal).clone()
     return copy
 
@@ -128,9 +133,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     if isinstance(split_size_or_sections, int):
         size = split_size_or_sections
         if size < 0 or (size == 0 and extent):
-            raise LazytError(
-                f"split expects split_size be non-negative, but got split_size={size}"
-            )
+            raise LazytError(f"split expects split_size be non-negative, but got split_size={size}")
         sizes = [min(size, extent - i) for i in range(0, extent, size)] if extent else [0]
     else:
         sizes = [int(s) for s in split_size_or_sections]
@@ -156,9 +159,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, size or 1, axis) if extent else split(input, [0] * chunks, axis)
 
 
-def tensor_split(
-    input: Tensor, indices_or_sections: Any, dim: int = 0
-) -> tuple[Tensor, ...]:
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of parts along ``dim``: so many of nearly equal size, or cut before given places."""
     axis = normalize_dim(dim, len(input.shape))
     extent = input.shape[axis]
@@ -168,7 +169,7 @@ def tensor_split(
         return split(input, [small + (i < larger) for i in range(count)], axis)
     places = range(extent)
     edges = [0, *(_edge(i, extent) for i in indices_or_sections), extent]
-    sizes = [max(len(places[a:b]), 0) for a, b in zip(edges, edges[1:])]
+    sizes = [max(len(places[a:b]), 0) for a, b in pairwise(edges)]
     starts = [min(e, extent) for e in edges]
     return tuple(input.narrow(axis, a, n) for a, n in zip(starts, sizes))
 
@@ -214,7 +215,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return give(ops.gather(input.node, index.node, 0), "Index", (input,))
 
 
-def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of a vector as columns, falling unless ``increasing``."""
     count = x.shape[0] if N is None else N
     powers = fresh(ops.cast(ops.iota(count), x.dtype))

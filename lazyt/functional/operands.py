@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -210,3 +211,20 @@ def operand_node(value: Operand, dtype: DType) -> Node:
         return value.node
     return constant_of(value, dtype.compute)
 
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def numpy_names(function: F) -> F:
+    """Decorator: also take NumPy's ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``."""
+
+    @functools.wraps(function)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            if "axis" in kwargs:
+                kwargs["dim"] = kwargs.pop("axis")
+            if "keepdims" in kwargs:
+                kwargs["keepdim"] = kwargs.pop("keepdims")
+        return function(*args, **kwargs)
+
+    return cast(F, named)

@@ -21,6 +21,11 @@ from lazyt.ir.dtypes import int32, int64
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "gather", "index_add", "index_copy", "index_fill", "index_select", "scatter",
+    "scatter_add", "scatter_reduce", "take", "take_along_dim",
+]  # fmt: skip
+
 _ADD, _MUL = scalar_build("add"), scalar_build("mul")
 
 # The smallest and largest value of index nodes that were looked at; values never change.
@@ -146,9 +151,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     return gather(source, axis, give(expand_to(indices.node, places), "Expand", (indices,)))
 
 
-def index_select(
-    input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None
-) -> Tensor:
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices of ``input`` along ``dim`` that the vector ``index`` names."""
     if len(index.shape) > 1:
         raise BoundsError("index_select(): Index is supposed to be a vector")
@@ -268,21 +271,17 @@ def _along(input: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> No
     places = checked_index(index, extent, complain)
     places = places if places.shape else ops.reshape(places, (1,))
     shape = (*base.shape[:axis], places.shape[0], *base.shape[axis + 1 :])
-    if isinstance(source, Tensor) and source.shape:
-        if tuple(source.shape) != shape:
-            raise ShapeError(
-                f"source tensor shape must match self tensor shape, excluding the specified "
-                f"dimension. Got self.shape = {list(base.shape)} source.shape = "
-                f"{list(source.shape)}"
-            )
+    if isinstance(source, Tensor) and source.shape and tuple(source.shape) != shape:
+        raise ShapeError(
+            f"source tensor shape must match self tensor shape, excluding the specified "
+            f"dimension. Got self.shape = {list(base.shape)} source.shape = {list(source.shape)}"
+        )
     value = source.node if isinstance(source, Tensor) else constant_of(source, base.dtype)
     updates = expand_to(ops.cast(value, base.dtype), shape)
     return ops.scatter(base, places, updates, axis, kind)
 
 
-def index_add(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1
-) -> Tensor:
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """A copy of ``input`` with slices of ``alpha * source`` added at ``index``."""
     scaled = source if alpha == 1 else source * alpha
     return give(_along(input, dim, index, scaled, "add"), "IndexAdd", (input, source))

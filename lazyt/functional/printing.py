@@ -11,6 +11,10 @@ import numpy as np
 
 from lazyt.errors import LazytError
 
+__all__ = [
+    "get_printoptions", "set_printoptions",
+]  # fmt: skip
+
 Array = np.ndarray[Any, Any]
 
 

@@ -15,6 +15,11 @@ from lazyt.functional.results import give
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "addbmm", "addmm", "addmv", "baddbmm", "bmm", "chain_matmul", "dot", "ger", "inner",
+    "matmul", "mm", "mv", "outer", "tensordot", "vdot",
+]  # fmt: skip
+
 _ADD, _MUL = scalar_build("add"), scalar_build("mul")
 
 
@@ -65,12 +70,8 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     _same_dtype(input, vec)
     (rows, columns), size = tuple(input.shape), vec.shape[0]
     if columns != size:
-        raise ShapeError(
-            f"size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({size})"
-        )
-    return give(
-        ops.contract(input.node, vec.node, (0, 1), (1,), (0,)), "Mv", (input, vec), out
-    )
+        raise ShapeError(f"size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({size})")
+    return give(ops.contract(input.node, vec.node, (0, 1), (1,), (0,)), "Mv", (input, vec), out)
 
 
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -117,8 +118,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     a, b = tuple(input.shape), tuple(other.shape)
     if not a or not b:
         raise ShapeError(
-            "both arguments to matmul need to be at least 1D, but they are "
-            f"{len(a)}D and {len(b)}D"
+            f"both arguments to matmul need to be at least 1D, but they are {len(a)}D and {len(b)}D"
         )
     if len(a) == 1 and len(b) == 1:
         return dot(input, other, out=out)
@@ -175,9 +175,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of the elements of two vectors. Raises ShapeError for other ranks."""
     for name, item in (("self", input), ("vec2", vec2)):
         if len(item.shape) != 1:
-            raise ShapeError(
-                f"outer: Expected 1-D argument {name}, but got {len(item.shape)}-D"
-            )
+            raise ShapeError(f"outer: Expected 1-D argument {name}, but got {len(item.shape)}-D")
     left = input.reshape(-1, 1)
     product: Tensor = left * vec2
     return give(product.node, "Mul", (input, vec2), out)
@@ -229,9 +227,7 @@ def _plus(base: Tensor, product: Node, beta: Any, alpha: Any) -> Node:
     return mapped(_ADD, (x, product), dtype, dtype)
 
 
-def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1
-) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``."""
     product = mm(mat1, mat2).node
     return give(_plus(input, product, beta, alpha), "Addmm", (input, mat1, mat2))
@@ -291,3 +287,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     for item in tensors[1:]:
         result = matmul(result, item)
     return result
+
+
+# Other names that PyTorch has for the same functions.
+ger = outer

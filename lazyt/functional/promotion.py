@@ -28,6 +28,10 @@ from lazyt.ir.dtypes import (
     uint64,
 )
 
+__all__ = [
+    "can_cast", "promote_types", "set_default_dtype",
+]  # fmt: skip
+
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 _SIGNED = (int8, int16, int32, int64)
 _default = float32

@@ -24,6 +24,12 @@ from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, arg, call, const
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "Generator", "bernoulli", "get_rng_state", "initial_seed", "manual_seed", "normal",
+    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
+    "seed", "set_rng_state",
+]  # fmt: skip
+
 
 class Generator:
     """A source of random numbers with its own seed.
@@ -163,7 +169,7 @@ def integer_node(
 def _float_dtype(dtype: Any, function: str) -> DType:
     wanted = default_dtype() if dtype is None else as_dtype(dtype)
     if wanted.kind != "f":
-        raise DTypeError(f'"{function}" not implemented for \'{wanted.name}\'')
+        raise DTypeError(f"\"{function}\" not implemented for '{wanted.name}'")
     return wanted
 
 
@@ -222,9 +228,7 @@ def randint(
     return fresh(node, requires_grad)
 
 
-def randint_like(
-    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None
-) -> Tensor:
+def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None) -> Tensor:
     """``randint`` of the size and dtype of ``input``."""
     low, high = (0, low) if high is None else (low, high)
     return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype)

@@ -15,7 +15,13 @@ from lazyt.errors import BoundsError, DTypeError, LazytError
 from lazyt.functional import return_types
 from lazyt.functional.arithmetic import maximum, minimum, scalar_build
 from lazyt.functional.choice import where
-from lazyt.functional.operands import constant_of, mapped, normalize_dim, normalize_dims
+from lazyt.functional.operands import (
+    constant_of,
+    mapped,
+    normalize_dim,
+    normalize_dims,
+    numpy_names,
+)
 from lazyt.functional.picking import gather_node
 from lazyt.functional.promotion import as_dtype, torch_name
 from lazyt.functional.results import give
@@ -23,6 +29,11 @@ from lazyt.functional.unary import isnan
 from lazyt.ir.dtypes import DType, bool_, int64, uint8
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
+
+__all__ = [
+    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "max",
+    "mean", "min", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
+]  # fmt: skip
 
 Reduction = Callable[..., Tensor]
 
@@ -49,6 +60,7 @@ def _accumulating(dtype: DType, wanted: Any) -> DType:
     return dtype if dtype.kind == "f" else int64
 
 
+@numpy_names
 def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
     out: Tensor | None = None,
@@ -60,14 +72,14 @@ def sum(
     return give(reduce_node("sum", node, axes, keepdim), "Sum", (input,), out)
 
 
+@numpy_names
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum of what is not NaN."""
     return sum(where(isnan(input), 0, input), dim, keepdim, dtype=dtype)
 
 
-def prod(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:
+@numpy_names
+def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product; of bools and integers in int64."""
     node = ops.cast(input.node, _accumulating(input.dtype, dtype))
     axes = normalize_dims(dim, len(node.shape))
@@ -90,6 +102,7 @@ def mean_node(node: Node, axes: tuple[int, ...], keepdim: bool) -> Node:
     return mapped(_DIV, (total, count), dtype, dtype)
 
 
+@numpy_names
 def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
     out: Tensor | None = None,
@@ -142,6 +155,7 @@ def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, fl
     return dim, correction
 
 
+@numpy_names
 def var(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -151,6 +165,7 @@ def var(
     return give(_spread(input, dim, correction, keepdim, False), "Var", (input,))
 
 
+@numpy_names
 def std(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -160,6 +175,7 @@ def std(
     return give(_spread(input, dim, correction, keepdim, True), "Std", (input,))
 
 
+@numpy_names
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -169,6 +185,7 @@ def var_mean(
     return spread, mean(input, None if isinstance(dim, bool) else dim, keepdim)
 
 
+@numpy_names
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
     correction: float | None = None,
@@ -184,8 +201,10 @@ def _require_elements(name: str, shape: Shape, axes: tuple[int, ...], given: boo
         if shape[axis] == 0:
             if given:
                 raise BoundsError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
-            tail = "" if name.startswith("arg") else (
-                " Specify the reduction dim with the 'dim' argument."
+            tail = (
+                ""
+                if name.startswith("arg")
+                else (" Specify the reduction dim with the 'dim' argument.")
             )
             text = f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
             raise (BoundsError if name.startswith("arg") else LazytError)(text + tail)
@@ -202,7 +221,7 @@ def _extreme(name: str, kind: str, title: str) -> Reduction:
 
     function.__doc__ = f"The {kind} along one or more dimensions; NaN wins. Ties share gradients."
     function.__name__ = function.__qualname__ = name
-    return function
+    return numpy_names(function)
 
 
 amax = _extreme("amax", "max", "Amax")
@@ -226,11 +245,13 @@ def _position(input: Tensor, kind: str, dim: Any, keepdim: bool) -> Node:
     return ops.reshape(found, kept_shape(node.shape, (axis,))) if keepdim else found
 
 
+@numpy_names
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the largest element is, the first of equals; of the flattened tensor without dim."""
     return give(_position(input, "argmax", dim, keepdim), "argmax", ())
 
 
+@numpy_names
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the smallest element is, the first of equals; of the flattened tensor without dim."""
     return give(_position(input, "argmin", dim, keepdim), "argmin", ())
@@ -267,16 +288,19 @@ def _max_or_min(
     return pack(_extreme_along(input, dim, keepdim, name))
 
 
+@numpy_names
 def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The largest element; with ``dim``, ``(values, indices)``; with a tensor, ``maximum``."""
     return _max_or_min(input, dim, keepdim, "max", return_types.max)
 
 
+@numpy_names
 def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The smallest element; with ``dim``, ``(values, indices)``; with a tensor, ``minimum``."""
     return _max_or_min(input, dim, keepdim, "min", return_types.min)
 
 
+@numpy_names
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """``(amin, amax)`` in one named result."""
     return return_types.aminmax((amin(input, dim, keepdim), amax(input, dim, keepdim)))
@@ -292,16 +316,16 @@ def _truth(kind: str) -> Reduction:
 
     function.__doc__ = f"Whether {kind} elements are true."
     function.__name__ = function.__qualname__ = kind
-    return function
+    return numpy_names(function)
 
 
 all = _truth("all")
 any = _truth("any")
 
 
+@numpy_names
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """How many elements are not zero, in int64."""
     node = ops.cast(ops.cast(input.node, bool_), int64)
     axes = normalize_dims(dim, len(node.shape))
     return give(reduce_node("sum", node, axes, False), "count_nonzero", ())
-

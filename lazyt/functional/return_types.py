@@ -23,31 +23,31 @@ class Named(tuple[Tensor, ...]):
         return f"lazyt.return_types.{type(self).__name__}(\n{body})"
 
 
-class max(Named):  # noqa: N801 - PyTorch's name, as are all below
+class max(Named):
     """Result of ``max`` along a dimension."""
 
     fields = ("values", "indices")
 
 
-class min(Named):  # noqa: N801
+class min(Named):
     """Result of ``min`` along a dimension."""
 
     fields = ("values", "indices")
 
 
-class cummax(Named):  # noqa: N801
+class cummax(Named):
     """Result of ``cummax``."""
 
     fields = ("values", "indices")
 
 
-class cummin(Named):  # noqa: N801
+class cummin(Named):
     """Result of ``cummin``."""
 
     fields = ("values", "indices")
 
 
-class aminmax(Named):  # noqa: N801
+class aminmax(Named):
     """Result of ``aminmax``."""
 
     fields = ("min", "max")

@@ -15,6 +15,69 @@ from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bitwise_not",
+    "ceil",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "digamma",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "fix",
+    "floor",
+    "frac",
+    "is_nonzero",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "lgamma",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logical_not",
+    "logit",
+    "neg",
+    "negative",
+    "positive",
+    "rad2deg",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "sgn",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "sin",
+    "sinc",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]  # fmt: skip
+
 Unary = Callable[..., Tensor]
 
 
@@ -226,3 +289,15 @@ def is_nonzero(input: Tensor) -> bool:
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sign`` for the real types that there are."""
     return sign(input, out=out)
+
+
+# Other names that PyTorch has for the same functions.
+arcsin = asin
+arccos = acos
+arctan = atan
+arcsinh = asinh
+arccosh = acosh
+arctanh = atanh
+absolute = abs
+fix = trunc
+negative = neg

@@ -9,7 +9,13 @@ from lazyt import ops
 from lazyt.errors import DTypeError
 from lazyt.functional import return_types
 from lazyt.functional.arithmetic import scalar_build
-from lazyt.functional.operands import constant_of, mapped, normalize_dim, normalize_dims
+from lazyt.functional.operands import (
+    constant_of,
+    mapped,
+    normalize_dim,
+    normalize_dims,
+    numpy_names,
+)
 from lazyt.functional.promotion import as_dtype, default_dtype, torch_name
 from lazyt.functional.reductions import kept_shape, reduce_node
 from lazyt.functional.results import give
@@ -17,6 +23,11 @@ from lazyt.ir.dtypes import DType, bool_, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
+
+__all__ = [
+    "cummax", "cummin", "cumprod", "cumsum", "diff", "dist", "log_softmax", "logcumsumexp",
+    "logsumexp", "norm", "normalize", "softmax",
+]  # fmt: skip
 
 _SUB, _DIV, _ADD = scalar_build("sub"), scalar_build("div"), scalar_build("add")
 
@@ -28,7 +39,9 @@ def _exp_gap(x: Expr, top: Expr) -> Expr:
 def _normalised_dtype(input: Tensor, dtype: Any, name: str) -> DType:
     wanted = input.dtype if dtype is None else as_dtype(dtype)
     if wanted.kind != "f":
-        raise DTypeError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{torch_name(wanted)}'")
+        raise DTypeError(
+            f"\"{name}_lastdim_kernel_impl\" not implemented for '{torch_name(wanted)}'"
+        )
     return wanted
 
 
@@ -59,6 +72,7 @@ def log_softmax_node(node: Node, axis: int) -> Node:
     return mapped(_SUB, (gap, ops.apply("log", total)), dtype, None)
 
 
+@numpy_names
 def softmax(input: Tensor, dim: int, dtype: Any = None, *, _stacklevel: int = 3) -> Tensor:
     """Exponentials along ``dim`` that add up to 1. Raises DTypeError for whole numbers."""
     wanted = _normalised_dtype(input, dtype, "softmax")
@@ -67,6 +81,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None, *, _stacklevel: int = 3)
     return give(ops.cast(node, wanted), "Softmax", (input,))
 
 
+@numpy_names
 def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, _stacklevel: int = 3) -> Tensor:
     """The logarithm of ``softmax``, without overflow. Raises DTypeError for whole numbers."""
     wanted = _normalised_dtype(input, dtype, "log_softmax")
@@ -75,6 +90,7 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, _stacklevel: int 
     return give(ops.cast(node, wanted), "LogSoftmax", (input,))
 
 
+@numpy_names
 def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """``softmax`` of ``-input``."""
     return softmax(-input, dim, dtype)
@@ -89,6 +105,7 @@ def _log_plus(total: Expr, top: Expr) -> Expr:
     return call("add", call("log", total), top)
 
 
+@numpy_names
 def logsumexp(
     input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -115,16 +132,14 @@ def _scan(input: Tensor, kind: str, dim: int, dtype: Any) -> Node:
     return ops.scan(kind, node, axis) if node.shape else node
 
 
-def cumsum(
-    input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None
-) -> Tensor:
+@numpy_names
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     """Running sums along ``dim``; of bools and integers in int64."""
     return give(_scan(input, "sum", dim, dtype), "Cumsum", (input,), out)
 
 
-def cumprod(
-    input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None
-) -> Tensor:
+@numpy_names
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     """Running products along ``dim``; of bools and integers in int64."""
     return give(_scan(input, "prod", dim, dtype), "Cumprod", (input,), out)
 
@@ -181,6 +196,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
     return result
 
 
+@numpy_names
 def norm(
     input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Tensor:

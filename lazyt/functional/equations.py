@@ -12,6 +12,10 @@ from lazyt.functional.results import give
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "einsum",
+]  # fmt: skip
+
 _MUL = scalar_build("mul")
 _ELLIPSIS = 1000  # labels above stand for the dimensions of "...", counted from the last
 
@@ -28,9 +32,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     terms = left.split(",")
     if len(terms) != len(operands):
         word = "fewer" if len(operands) < len(terms) else "more"
-        raise LazytError(
-            f"einsum(): {word} operands were provided than specified in the equation"
-        )
+        raise LazytError(f"einsum(): {word} operands were provided than specified in the equation")
     labelled = [
         _operand(_labels(term, len(t.shape), i), t.node, i)
         for i, (term, t) in enumerate(zip(terms, operands))

@@ -1,0 +1,104 @@
+"""Changing dtype and device, and questions about them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from lazyt.device import check_device, device
+from lazyt.errors import DTypeError
+from lazyt.functional.arithmetic import cast_to
+from lazyt.functional.promotion import as_dtype, torch_name
+from lazyt.functional.results import give
+from lazyt.ir import dtypes
+from lazyt.ir.dtypes import DType
+from lazyt.tensor import Tensor
+
+
+def _converter(name: str, dtype: DType) -> Callable[..., Tensor]:
+    def function(self: Tensor, memory_format: Any = None) -> Tensor:
+        return cast_to(self, dtype)
+
+    function.__doc__ = f"This tensor as {dtype.name}; itself when it is that already."
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+float = _converter("float", dtypes.float32)
+double = _converter("double", dtypes.float64)
+half = _converter("half", dtypes.float16)
+bfloat16 = _converter("bfloat16", dtypes.bfloat16)
+long = _converter("long", dtypes.int64)
+int = _converter("int", dtypes.int32)
+short = _converter("short", dtypes.int16)
+char = _converter("char", dtypes.int8)
+byte = _converter("byte", dtypes.uint8)
+bool = _converter("bool", dtypes.bool_)
+
+
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``.
+
+    Returns this tensor when nothing changes and ``copy`` is not set. Raises DeviceError for a
+    device that cannot be used.
+    """
+    dtype, place = kwargs.pop("dtype", None), kwargs.pop("device", None)
+    copy = kwargs.pop("copy", False)
+    kwargs.pop("non_blocking", None)
+    kwargs.pop("memory_format", None)
+    if kwargs:
+        raise DTypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    for item in args:
+        if isinstance(item, Tensor):
+            dtype, place = item.dtype, item.device
+        elif isinstance(item, DType) or (isinstance(item, builtins.type) and dtype is None):
+            dtype = item
+        elif isinstance(item, (str, device)) or (
+            isinstance(item, builtins.int) and not isinstance(item, builtins.bool)
+        ):
+            place = item
+    check_device(place)
+    result = self if dtype is None else cast_to(self, dtype)
+    if copy and result is self:
+        return give(self.node, "ToCopy", (self,))
+    return result
+
+
+def type(self: Tensor, dtype: Any = None, non_blocking: Any = False) -> Any:
+    """The tensor type's name, such as ``lazyt.FloatTensor``; with ``dtype``, a conversion."""
+    if dtype is None:
+        return f"lazyt.{torch_name(self.dtype)}Tensor"
+    if isinstance(dtype, str):
+        title = dtype.rpartition(".")[2].removesuffix("Tensor")
+        for candidate in dtypes.ALL:
+            if torch_name(candidate) == title:
+                return cast_to(self, candidate)
+        raise DTypeError(f"invalid type: '{dtype}'")
+    return cast_to(self, as_dtype(dtype))
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor in the dtype of ``other``."""
+    return cast_to(self, other.dtype)
+
+
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """This tensor on the CPU: itself."""
+    return self
+
+
+def cuda(self: Tensor, device: Any = None, non_blocking: Any = False) -> Tensor:
+    """This tensor on a GPU. Raises DeviceError, saying what is missing."""
+    check_device("cuda" if device is None else device)
+    return self
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """This tensor: memory needs no pinning where there is no GPU."""
+    return self
+
+
+def is_pinned(self: Tensor) -> Any:
+    """Whether the memory is pinned for transfers to a GPU: never."""
+    return False

@@ -1,0 +1,81 @@
+"""Which functions are methods of Tensor, and which of those have an in-place form."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from lazyt.dispatch import add_method
+from lazyt.functional import (
+    activations,
+    arithmetic,
+    choice,
+    conversions,
+    creation,
+    indexing,
+    joining,
+    masks,
+    matrices,
+    normalizers,
+    operators,
+    picking,
+    products,
+    random,
+    reductions,
+    unary,
+    writes,
+)
+
+# Public functions by module; a name ending in "_" has an in-place form too.
+_TABLE: dict[ModuleType, str] = {
+    arithmetic: """
+        add_ sub_ subtract_ rsub mul_ multiply_ div_ divide_ true_divide_
+        floor_divide_ remainder_ fmod_ pow_ float_power_ maximum minimum fmax fmin hypot_ atan2_
+        arctan2_ copysign_ xlogy_ logaddexp addcmul_ addcdiv_ lerp_ square_
+        bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_left_shift_ bitwise_right_shift_
+        eq_ ne_ lt_ le_ gt_ ge_ not_equal_ less_ less_equal_ greater_
+        greater_equal_ logical_and_ logical_or_ logical_xor_""",
+    unary: """
+        exp_ exp2_ expm1_ log_ log2_ log10_ log1p_ sqrt_ rsqrt_ reciprocal_ sin_ cos_ tan_ asin_
+        acos_ atan_ arcsin_ arccos_ arctan_ sinh_ cosh_ tanh_ asinh_ acosh_ atanh_
+        arcsinh_ arccosh_ arctanh_ erf_ erfc_ erfinv_ lgamma_ digamma_ sigmoid_
+        sinc_ deg2rad_ rad2deg_ frac_ abs_ absolute_ sign_ sgn_ floor_ ceil_ trunc_ fix_
+        isnan isinf isfinite signbit isposinf isneginf neg_ negative_ positive logical_not_
+        bitwise_not_ round_ logit_ is_nonzero""",
+    choice: """
+        clamp_ clip_ clamp_min_ clamp_max_ masked_fill_ nan_to_num_ isclose allclose
+        equal""",
+    activations: "relu_ prelu",
+    reductions: """
+        sum nansum prod mean var std amax amin argmax argmin max min aminmax all any
+        count_nonzero""",
+    normalizers: """
+        softmax log_softmax logsumexp cumsum_ cumprod_ cummax cummin logcumsumexp diff norm dist""",
+    joining: "repeat tile repeat_interleave roll flip fliplr flipud rot90",
+    matrices: """
+        tril_ triu_ diag diag_embed diagflat trace split chunk tensor_split hsplit vsplit dsplit
+        unbind""",
+    picking: """
+        gather take_along_dim index_select take scatter_ scatter_add_ scatter_reduce_ index_add_
+        index_copy_ index_fill_""",
+    indexing: "index_put index_put_!",
+    masks: "nonzero argwhere masked_select masked_scatter_ bincount",
+    products: """
+        matmul mm bmm mv dot vdot outer ger inner addmm_ addmv_ baddbmm_ addbmm_""",
+    creation: "new_zeros new_ones new_empty new_full new_tensor",
+    random: "bernoulli",
+    writes: "copy_! fill_! zero_! uniform_! normal_! random_! bernoulli_!",
+    conversions: """
+        to type type_as float double half bfloat16 long int short char byte bool cpu cuda
+        pin_memory is_pinned""",
+}
+
+
+def install() -> None:
+    """Attach every method and operator to Tensor."""
+    for module, names in _TABLE.items():
+        for entry in names.split():
+            # "!" marks functions that are written as in-place functions themselves.
+            name = entry.removesuffix("!" if entry.endswith("!") else "_")
+            add_method(name, getattr(module, name), inplace=entry.endswith("_"))
+    add_method("where", choice.where_method)
+    operators.install()

@@ -1,0 +1,81 @@
+"""Python's operators on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lazyt.dispatch import add_method
+from lazyt.functional import arithmetic as a
+from lazyt.functional import unary
+from lazyt.functional.creation import as_tensor
+from lazyt.functional.display import tensor_text
+from lazyt.functional.indexing import getitem, setitem
+from lazyt.functional.products import matmul
+from lazyt.tensor import Tensor
+
+_OPERANDS = (Tensor, int, float, np.integer, np.floating, np.bool_)
+
+Function = Callable[..., Tensor]
+
+
+def _forward(function: Function) -> Callable[[Tensor, Any], Any]:
+    def operate(self: Tensor, other: Any) -> Any:
+        if isinstance(other, _OPERANDS):
+            return function(self, other)
+        if isinstance(other, np.ndarray):
+            return function(self, as_tensor(other))
+        return NotImplemented
+
+    operate.__name__ = function.__name__
+    return operate
+
+
+def _reflected(function: Function) -> Callable[[Tensor, Any], Any]:
+    def operate(self: Tensor, other: Any) -> Any:
+        if isinstance(other, _OPERANDS):
+            return function(other, self)
+        if isinstance(other, np.ndarray):
+            return function(as_tensor(other), self)
+        return NotImplemented
+
+    operate.__name__ = function.__name__
+    return operate
+
+
+_ARITHMETIC: dict[str, Function] = {
+    "add": a.add,
+    "sub": a.sub,
+    "mul": a.mul,
+    "truediv": a.div,
+    "floordiv": a.floor_divide,
+    "mod": a.remainder,
+    "pow": a.pow,
+    "matmul": matmul,
+    "and": a.bitwise_and,
+    "or": a.bitwise_or,
+    "xor": a.bitwise_xor,
+    "lshift": a.bitwise_left_shift,
+    "rshift": a.bitwise_right_shift,
+}
+_COMPARISONS: dict[str, Function] = {
+    "eq": a.eq, "ne": a.ne, "lt": a.lt, "le": a.le, "gt": a.gt, "ge": a.ge,
+}  # fmt: skip
+
+
+def install() -> None:
+    """Give Tensor its operators."""
+    for name, function in _ARITHMETIC.items():
+        add_method(f"__{name}__", _forward(function), inplace=name != "matmul")
+        add_method(f"__r{name}__", _reflected(function))
+    for name, function in _COMPARISONS.items():
+        add_method(f"__{name}__", _forward(function))
+    add_method("__neg__", unary.neg)
+    add_method("__pos__", unary.positive)
+    add_method("__abs__", unary.abs)
+    add_method("__invert__", unary.invert)
+    add_method("__getitem__", getitem)
+    add_method("__setitem__", setitem)
+    add_method("__repr__", tensor_text)
