@@ -81,22 +81,29 @@ class Facts:
             new = _meet(self._atom(atom), (-(-least // factor), most // factor))
             self.ranges[atom] = new
 
-    def _atom(self, atom: Atom) -> Range:
+    def _atom(self, atom: Atom, relative: bool = True) -> Range:
         """The range of an axis, a quotient, a remainder or a datum."""
         if isinstance(atom, Axis | Datum):
             bounds = atom.bounds
         elif isinstance(atom, Quotient):
-            bounds = _quotient_range(self.range_of(atom.value), atom.divisor)
+            bounds = _quotient_range(self._inner(atom.value, relative), atom.divisor)
         else:
-            bounds = _remainder_range(self.range_of(atom.value), atom.divisor)
+            bounds = _remainder_range(self._inner(atom.value, relative), atom.divisor)
         known = self.ranges.get(atom)
         return bounds if known is None else _meet(bounds, known)
 
-    def _direct(self, index: Linear) -> Range:
-        """The range of an index from the ranges of its terms."""
+    def _inner(self, index: Linear, relative: bool) -> Range:
+        return self.range_of(index) if relative else self._direct(index, False)
+
+    def _direct(self, index: Linear, relative: bool = True) -> Range:
+        """The range of an index from the ranges of its terms.
+
+        ``relative``: whether forms inside of divisions are compared with the conditions too. A
+        difference with a condition must not be, else the search would not end.
+        """
         low = high = index.const
         for atom, factor in index.terms:
-            small, large = _scaled(self._atom(atom), factor)
+            small, large = _scaled(self._atom(atom, relative), factor)
             low, high = low + small, high + large
         return (low, high)
 
@@ -114,7 +121,7 @@ class Facts:
         for form, bounds in self._derived(index):
             if not axes_of(form) & axes_of(index):
                 continue
-            low, high = self._direct(index - form)
+            low, high = self._direct(index - form, False)
             best = _meet(best, (low + bounds[0], high + bounds[1]))
         return best
 

@@ -1,0 +1,138 @@
+"""Random graphs: text round trip, every pass keeps the meaning, compiled equals interpreted.
+
+``LAZYT_RANDOM_GRAPHS`` is how many seeded graphs each property sees (default 60; the full run
+takes 2,000), ``LAZYT_RANDOM_FIRST`` the first seed. A failure names its seed: ``random_graph(seed)``
+makes the graph again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lazyt.compiler import PASSES, realize
+from lazyt.config import config
+from lazyt.ir.graph import Node
+from lazyt.ir.parse_graph import parse_graph
+from lazyt.ir.text_graph import print_graph
+from lazyt.ir.verify import verify_graph
+from lazyt.ops import OPS
+from lazyt.runtime.interpreter import interpret, load
+from tests.strategies import RandomGraph, graphs, random_graph
+
+COUNT = int(os.environ.get("LAZYT_RANDOM_GRAPHS", "60"))
+FIRST = int(os.environ.get("LAZYT_RANDOM_FIRST", "0"))
+#: Seeds of one test; a test a seed would cost more in pytest than in lazyt.
+BATCH = 20
+batches = pytest.mark.parametrize(
+    "first", range(FIRST, FIRST + COUNT, BATCH), ids=lambda first: f"seed{first}"
+)
+needs_cc = pytest.mark.skipif(
+    not (shutil.which("gcc") or shutil.which("cc") or shutil.which("clang")),
+    reason="needs a C compiler",
+)
+
+
+def seeds(first: int) -> range:
+    """The seeds of one batch."""
+    return range(first, min(first + BATCH, FIRST + COUNT))
+
+
+def check_text(graph: RandomGraph) -> None:
+    """Text parses back to a graph that verifies and prints the same."""
+    text = print_graph(graph.roots)
+    leaves, roots = parse_graph(text, OPS)
+    assert print_graph(roots) == text
+    assert [(r.shape, r.dtype) for r in roots] == [(r.shape, r.dtype) for r in graph.roots]
+    assert all(n.op.name == "input" for n in leaves)
+    verify_graph(graph.roots)
+    verify_graph(roots)
+
+
+def difference(node: Node, got: np.ndarray, want: np.ndarray, error: float) -> str:
+    """What differs by more than ``error``, or nothing. NaN equals NaN."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
+    a, b = (load(x, node.dtype) for x in (got, want))
+    if node.dtype.kind != "f":
+        wrong = a != b
+    else:
+        with np.errstate(all="ignore"):
+            off = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        wrong = ~((off <= error) | (a == b) | (np.isnan(a) & np.isnan(b)))
+    if not wrong.any():
+        return ""
+    at = tuple(int(i[0]) for i in np.nonzero(wrong)) if wrong.ndim else ()
+    return f"{int(wrong.sum())} of {wrong.size} differ, first at {at}: {a[at]} instead of {b[at]}"
+
+
+def assert_same(
+    what: str, roots: Sequence[Node], got: list[np.ndarray], want: list[np.ndarray],
+    errors: Sequence[float],
+) -> None:  # fmt: skip
+    """Every result must be within its error of the wanted one."""
+    found = [
+        f"root {n}, {node!r} (error up to {error:.3g}): {text}"
+        for n, (node, a, b, error) in enumerate(zip(roots, got, want, errors, strict=True))
+        if (text := difference(node, a, b, error))
+    ]
+    assert not found, f"{what}\n" + "\n".join(found) + "\n" + print_graph(roots)
+
+
+def check_passes(graph: RandomGraph, what: str) -> None:
+    """Each pass of the recipe leaves a valid graph with the same values."""
+    current = list(graph.roots)
+    want = interpret(current)
+    for step in PASSES:
+        current = step.run(current)
+        verify_graph(current)
+        assert_same(f"{what}, {step.name}", current, interpret(current), want, graph.errors)
+
+
+def check_compiled(graph: RandomGraph, what: str) -> None:
+    """Kernels verify, stay in bounds, and compute what the interpreter computes."""
+    want = interpret(graph.roots)
+    with config.override(verify=True):
+        realize(graph.roots)
+    got = [node.data.as_numpy(node.dtype, node.shape) for node in graph.roots]
+    assert_same(f"{what}, compiled", graph.roots, got, want, graph.errors)
+
+
+@batches
+def test_text_round_trips(first: int) -> None:
+    for seed in seeds(first):
+        check_text(random_graph(seed))
+
+
+@batches
+def test_passes_keep_the_meaning(first: int) -> None:
+    for seed in seeds(first):
+        check_passes(random_graph(seed), f"seed {seed}")
+
+
+@needs_cc
+@batches
+def test_compiled_equals_interpreted(first: int) -> None:
+    for seed in seeds(first):
+        check_compiled(random_graph(seed), f"seed {seed}")
+
+
+@settings(max_examples=max(COUNT // 3, 20), deadline=None, derandomize=True,
+          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])  # fmt: skip
+@given(graph=graphs())
+def test_drawn_graphs_round_trip_and_pass(graph: RandomGraph) -> None:
+    check_text(graph)
+    check_passes(graph, "drawn")
+
+
+@needs_cc
+@settings(max_examples=max(COUNT // 6, 10), deadline=None, derandomize=True,
+          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])  # fmt: skip
+@given(graph=graphs(max_nodes=6))
+def test_drawn_graphs_compile(graph: RandomGraph) -> None:
+    check_compiled(graph, "drawn")
