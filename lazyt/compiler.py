@@ -95,7 +95,7 @@ def compile_graph(roots: Sequence[Node], inputs: Sequence[Node]) -> tuple[Progra
 
     def check(kernel: Kernel) -> None:
         from lazyt.ir.bounds import check_bounds
-        from lazyt.ir.verify import verify_kernel
+        from lazyt.ir.verify_kernel import verify_kernel
 
         verify_kernel(kernel)
         check_bounds(kernel)

@@ -164,10 +164,10 @@ def emit_dot_form(spec: ContractSpec, form: DotForm) -> tuple[str, int]:
         if form.parallel:
             clamp_threads(out, spec.max_threads)
         team = "omp parallel for collapse(2) schedule(static) num_threads(g_threads)"
-        for start, stop, ways in ((0, full, DOT_WAYS), (full, spec.m, 1)):
+        for start, stop, ways in ((0, full, DOT_WAYS), (full, spec.m, spec.m - full)):
             if start == stop:
                 continue
-            if form.parallel and (ways > 1 or spec.batch > 1):
+            if form.parallel and (ways == DOT_WAYS or spec.batch > 1):
                 out.pragma(team)
             with out.loop("g_b", 0, spec.batch), out.loop("g_row", start, stop, ways):
                 _dots(out, spec, ways)

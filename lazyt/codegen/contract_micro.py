@@ -19,23 +19,45 @@ static inline int lz_worker(void) { return 0; }
 """,
 )
 
-# Contraction is off for whole programs, so that fusing kernels never changes a bit; in the tile
-# the fused form is the defined one. Compilers without either switch are covered by the pragma
-# of the C standard.
-_CONTRACT_SECTION = (
-    "lz_contract_on",
-    """#if defined(__clang__)
-#define LZ_CONTRACT_FN
-#define LZ_CONTRACT_ON _Pragma("clang fp contract(fast)")
-#elif defined(__GNUC__)
-#define LZ_CONTRACT_FN __attribute__((optimize("fp-contract=fast")))
-#define LZ_CONTRACT_ON
-#else
-#define LZ_CONTRACT_FN
-#define LZ_CONTRACT_ON _Pragma("STDC FP_CONTRACT ON")
-#endif
-""",
-)
+_HAS_FMA = "defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__AVX512F__)"
+
+# GCC's own names of the fused instructions: its switch for contraction is no promise, as it breaks
+# chains of fused operations up where it believes the processor slow at them.
+_X86_FMA = {
+    16: ("__FMA__", "__builtin_ia32_vfmadd{}(a, b, c)"),
+    32: ("__FMA__", "__builtin_ia32_vfmadd{}256(a, b, c)"),
+    64: ("__AVX512F__", "__builtin_ia32_vfmadd{}512_mask(a, b, c, -1, 4)"),
+}
+
+
+def vector_section(acc: str, vector_bytes: int) -> tuple[str, str]:
+    """Vectors of accumulators, and ``lz_vfma_*(a, b, c)``: ``lz_mac_<acc>`` in every lane."""
+    tag = f"{acc}_v{vector_bytes}"
+    item, size = acc.replace("i", "u"), ITEM_BYTES[acc]  # signed overflow is undefined
+    vec = f"lz_vec_{tag}"
+    head = (
+        f"typedef lz_{item} {vec} __attribute__((vector_size({vector_bytes})));\n"
+        f"typedef lz_{item} lz_ref_{tag} __attribute__((vector_size({vector_bytes}), "
+        f"aligned({size}), may_alias));\n"
+        f"static inline __attribute__((always_inline)) {vec} lz_vfma_{tag}"
+        f"({vec} a, {vec} b, {vec} c) {{\n"
+    )
+    plain = "    return a * b + c;\n"
+    if acc not in ("f32", "f64"):
+        return f"lz_vfma_{tag}", head + plain + "}\n"
+    feature, call = _X86_FMA[vector_bytes]
+    suffix, mode = ("ps", "v4sf") if acc == "f32" else ("pd", "v2df")
+    builtin = "__builtin_fmaf" if acc == "f32" else "__builtin_fma"
+    body = f"#if !({_HAS_FMA})\n{plain}#elif defined(__clang__)\n"
+    body += '    _Pragma("clang fp contract(fast)")\n' + plain
+    body += f"#elif defined({feature})\n    return {call.format(suffix)};\n"
+    if vector_bytes == 16:
+        body += f"#elif defined(__aarch64__)\n    return __builtin_aarch64_fma{mode}(a, b, c);\n"
+    body += (
+        f"#else\n    for (int i = 0; i < {vector_bytes // size}; i++)"
+        f" c[i] = {builtin}(a[i], b[i], c[i]);\n    return c;\n#endif\n"
+    )
+    return f"lz_vfma_{tag}", head + body + "}\n"
 
 
 def mac_section(acc: str) -> tuple[str, str]:
@@ -45,7 +67,7 @@ def mac_section(acc: str) -> tuple[str, str]:
     if acc in ("f32", "f64"):
         builtin = "__builtin_fmaf" if acc == "f32" else "__builtin_fma"
         body = (
-            "#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__AVX512F__)\n"
+            f"#if {_HAS_FMA}\n"
             f"    return {builtin}(a, b, c);\n#else\n    return a * b + c;\n#endif\n"
         )
     else:
@@ -70,30 +92,29 @@ def tile_sections(
     which is overwritten when ``first`` and continued otherwise. Every accumulator is a named
     variable, so that the whole tile stays in registers at any optimisation level.
     """
-    name = tile_name(acc, rows, vectors, vector_bytes)
-    item = acc.replace("i", "u")  # unsigned, because signed overflow is undefined
+    name, tag = tile_name(acc, rows, vectors, vector_bytes), f"{acc}_v{vector_bytes}"
     lanes = vector_bytes // ITEM_BYTES[acc]
-    scalar, vec, ref = f"lz_{item}", f"{name}_v", f"{name}_r"
+    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
     out = [
-        f"typedef {scalar} {vec} __attribute__((vector_size({vector_bytes})));",
-        f"typedef {scalar} {ref} __attribute__((vector_size({vector_bytes}), "
-        f"aligned({ITEM_BYTES[acc]}), may_alias));",
-        f"static LZ_CONTRACT_FN __attribute__((noinline)) void {name}(lz_i64 kc, "
-        f"const lz_{acc} *restrict a, const lz_{acc} *restrict b, lz_{acc} *restrict c, "
-        "lz_i64 ldc, int first) {",
-        "    LZ_CONTRACT_ON",
+        f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
+        f"    const lz_{acc} *restrict b, lz_{acc} *restrict c, lz_i64 ldc, int first) {{",
     ]
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
     place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
     out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
     out.append("    if (!first) {")
     out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
-    out += ["    }", "    for (lz_i64 k = 0; k < kc; k++) {"]
+    out += ["    }", "    for (lz_i64 k = 0; k < kc; k++) {", f"        {vec} s;"]
     out += [f"        {vec} b{v} = *(const {ref} *)(b + {v * lanes});" for v in range(vectors)]
     for r in range(rows):
-        out.append(f"        {{ {scalar} s = ({scalar})a[{r}];")
-        out.append("          " + " ".join(f"c{r}_{v} += s * b{v};" for v in range(vectors)) + " }")
+        out.append(f"        s = {_splat(vec, f'a[{r}]', lanes)};")
+        out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
     out += [f"        a += {rows};", f"        b += {vectors * lanes};", "    }"]
     out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
     out.append("}")
-    return (_CONTRACT_SECTION, (name, "\n".join(out) + "\n"))
+    return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+
+
+def _splat(vec: str, value: str, lanes: int) -> str:
+    """A vector of equal lanes."""
+    return f"({vec}){{{', '.join([value] * lanes)}}}"

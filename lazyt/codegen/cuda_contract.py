@@ -25,6 +25,10 @@ DEPTH = 16
 _PAD = 4
 #: Output elements from which the tiles of 128 x 128 fill the device.
 _LARGE = 128 * 128 * 128
+#: Threads of a block below which a thread takes fewer rows, so that there are more of them.
+_FEW_THREADS = 128
+#: Loads of a thread that are in flight at a time; more of them cost registers.
+_LOADS = 8
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ def choose_tile(batch: int, m: int, n: int, itemsize: int) -> Tile:
         return Tile(16, 16, 8, 8)
     columns, rows = min(4, _power(n)), min(4, _power(m))
     across = min(16, _power(-(-n // columns)))
+    while rows > 1 and _power(-(-m // rows)) * across < _FEW_THREADS:
+        rows //= 2
     down = min(256 // across, 64, _power(-(-m // rows)))
     if across * down < 32:
         down = 32 // across
@@ -182,8 +188,9 @@ class ContractPrinter:
         if count % threads:
             exists = ct.binary("<", item, ct.integer(count))
             body = [*body[:3], ct.branch(exists, body[3:])]
-        turns = ct.integer(-(-count // threads))
-        return [ct.pragma("unroll"), ct.loop("i_", ct.integer(0), turns, body, kind="int")]
+        turns = -(-count // threads)
+        loop = ct.loop("i_", ct.integer(0), ct.integer(turns), body, kind="int")
+        return [ct.pragma(f"unroll {min(turns, _LOADS)}"), loop]
 
     def _inner_is_unit(self, value: Expr, axes: tuple[Axis, ...]) -> bool:
         """Whether the operand is contiguous along the summed axes."""

@@ -27,9 +27,9 @@ from lazyt.ir.kernel import (
     Stage,
     Statement,
     Store,
-    Var,
     sub_expressions,
 )
+from lazyt.ir.scalar import Call
 
 Trees = list[ct.Node]
 
@@ -37,8 +37,9 @@ Trees = list[ct.Node]
 MOST_WARPS = 16
 #: Points that share a block when each has one warp.
 POINTS_PER_BLOCK = 4
-#: Kept values per thread up to which loops are unrolled, so that registers can hold them.
-MOST_KEPT = 64
+#: Loops over kept values are unrolled, so that registers can hold the values, up to this many
+#: calls of functions: more would take NVRTC seconds.
+MOST_WRITTEN_OUT = 512
 
 
 class GroupSteps(ThreadPhase):
@@ -60,6 +61,9 @@ class GroupSteps(ThreadPhase):
         else:
             self.together = POINTS_PER_BLOCK if self.warps == 1 else 1
             self.threads = LANES * self.warps * self.together
+        keeping = (s.axis for s in phase.stages if any(isinstance(x, Keep) for x in s.body))
+        self.kept = next(keeping, None)
+        self.in_registers = self._written_out() <= MOST_WRITTEN_OUT
         self.shared_bytes = max((self.exchanged(s) for s in phase.stages), default=0)
         self.repeated = False  # whether all warps do the same steps
         self.loaded: set[str] = set()
@@ -262,13 +266,14 @@ class GroupSteps(ThreadPhase):
         return self._simple(statement)
 
     def _unroll(self, stage: Stage, axis: Axis, count: int) -> Trees:
-        """How far a loop is unrolled: fully where registers could hold its kept values."""
-        names = {s.name for t in self.phase.stages for s in t.body if isinstance(s, Keep)}
-        uses = any(
-            isinstance(item, Var) and item.name in names
-            for s in stage.body
-            for item in sub_expressions(s.value)
-        ) or any(isinstance(s, Keep) for s in stage.body)
-        if uses and self._slots(axis) <= MOST_KEPT:
+        """How far a loop is unrolled: fully where that lets registers hold its kept values."""
+        if axis == self.kept and self.in_registers:
             return [ct.pragma("unroll")]
         return [ct.pragma(f"unroll {min(count, 4)}")]
+
+    def _written_out(self) -> int:
+        """Steps times function calls of the loops over kept values, when they are unrolled."""
+        stages = [s for s in self.phase.stages if s.axis is not None and s.axis == self.kept]
+        items = [i for s in stages for x in s.body for i in sub_expressions(x.value)]
+        calls = sum(isinstance(i, Call) and i.fn.symbol is None for i in items)
+        return sum(self._slots(s.axis) for s in stages if s.axis is not None) * (1 + calls)

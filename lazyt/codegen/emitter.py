@@ -86,6 +86,7 @@ class Emitter(Walker):
     def __init__(
         self, buffers: Buffers, local: Container[Node], inner: Axis | None, keep: bool
     ) -> None:
+        super().__init__()
         self.buffers = buffers
         self.local = local
         self.inner = inner

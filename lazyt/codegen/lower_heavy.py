@@ -19,19 +19,19 @@ def lower_contract(group: Group, buffers: Buffers) -> list[ContractPhase]:
     assert node is not None
     params = node.params
     part = group.parts[0]
-    labels = {label: part.axes[n] for n, label in enumerate(params.out_labels)}
+    labels = {label: part.axes[n] for n, label in enumerate(params.out)}
     inner: list[Axis] = []
-    for position, label in enumerate(params.left_labels):
+    for position, label in enumerate(params.left):
         if label not in labels:
             labels[label] = Axis(f"k{len(inner)}", node.inputs[0].shape[position])
             inner.append(labels[label])
-    both = set(params.left_labels) & set(params.right_labels)
-    out = [labels[x] for x in params.out_labels]
-    batch = tuple(labels[x] for x in params.out_labels if x in both)
-    rows = tuple(labels[x] for x in params.out_labels if x not in both and x in params.left_labels)
-    columns = tuple(labels[x] for x in params.out_labels if x in set(params.right_labels) - both)
+    both = set(params.left) & set(params.right)
+    out = [labels[x] for x in params.out]
+    batch = tuple(labels[x] for x in params.out if x in both)
+    rows = tuple(labels[x] for x in params.out if x not in both and x in params.left)
+    columns = tuple(labels[x] for x in params.out if x in set(params.right) - both)
     operands = []
-    for item, names in zip(node.inputs, (params.left_labels, params.right_labels), strict=True):
+    for item, names in zip(node.inputs, (params.left, params.right), strict=True):
         emitter = Emitter(buffers, (), None, keep=False)
         index = tuple(variable(labels[x]) for x in names)
         operands.append(emitter.evaluate(item, index, guarded=True))

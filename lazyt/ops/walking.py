@@ -6,6 +6,8 @@ This is the one engine behind fusion (which probes what a fused value would read
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lazyt.errors import InternalError
 from lazyt.ir.graph import Node
 from lazyt.ir.index import Linear, datum
@@ -21,6 +23,9 @@ GUARDING = frozenset({"pad", "concat"})
 
 class Walker:
     """Evaluates nodes at indices; subclasses decide what is a leaf and how values are named."""
+
+    def __init__(self) -> None:
+        self._positions: dict[Pair, str] = {}
 
     def leaf(self, node: Node, index: Index) -> Expr | None:
         """The expression of a value that is not to be looked into, or None to descend."""
@@ -83,11 +88,13 @@ class Walker:
             result: Expr = rule(node, index, read)
             return result
         if rule == "gather":
-            return self._gather(node, index, read, missing)
+            return self._gather((node, index, inside), read, missing)
         raise InternalError("ops.walking", f"{node!r} has no pointwise rule")
 
-    def _gather(self, node: Node, index: Index, read: object, missing: list[Pair]) -> Expr:
-        assert callable(read)
+    def _gather(
+        self, pair: Pair, read: Callable[[Node, Index], Expr], missing: list[Pair]
+    ) -> Expr:
+        node, index, _ = pair
         operand, positions = node.inputs
         axis: int = node.params.axis
         middle = len(positions.shape)
@@ -95,7 +102,10 @@ class Walker:
         if missing:
             return value
         extent = operand.shape[axis]
-        name = self.index_name(node, value, extent)
+        # The rule is tried again once the operand is known: the index keeps its name.
+        name = self._positions.pop(pair, None) or self.index_name(node, value, extent)
         at = (*index[:axis], datum(name, extent), *index[axis + middle :])
-        result: Expr = read(operand, at)
+        result = read(operand, at)
+        if missing:
+            self._positions[pair] = name
         return result

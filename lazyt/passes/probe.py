@@ -14,6 +14,7 @@ class Probe(Walker):
     """Walks down from a value to targets and inputs and remembers where it reads them."""
 
     def __init__(self, is_target: Callable[[Node], bool]) -> None:
+        super().__init__()
         self.is_target = is_target
         self.reads: list[tuple[Node, Index, bool]] = []
         self.count = 0

@@ -41,7 +41,7 @@ def operation_cost(node: Node) -> float:
     if name in MOVEMENT or name in _FREE:
         return 0.0
     if name == "map":
-        return sum(e.fn.cost for e in post_order(node.params.expr) if isinstance(e, Call))
+        return sum(e.fn.cost for e in post_order(node.params) if isinstance(e, Call))
     return {"random": 30.0, "gather": 3.0}.get(name, 1.0)
 
 

@@ -48,7 +48,7 @@ LZ_FN lz_f32 lz_cos_poly_f32(lz_f32 r) {
   return w + (((1 - w) - h) + z * z * p);
 }
 
-//@ lz_sin_f32 ulp=1.5
+//@ lz_sin_f32 ulp=2
 LZ_FN lz_f32 lz_sin_f32(lz_f32 x) {
   lz_u32 q;
   lz_f32 r = lz_trig_reduce_f32(x, &q), y = q & 1u ? lz_cos_poly_f32(r) : lz_sin_poly_f32(r);
@@ -56,7 +56,7 @@ LZ_FN lz_f32 lz_sin_f32(lz_f32 x) {
   return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
 }
 
-//@ lz_cos_f32 ulp=1.5
+//@ lz_cos_f32 ulp=2
 LZ_FN lz_f32 lz_cos_f32(lz_f32 x) {
   lz_u32 q;
   lz_f32 r = lz_trig_reduce_f32(x, &q), y = q & 1u ? lz_sin_poly_f32(r) : lz_cos_poly_f32(r);
