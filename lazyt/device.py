@@ -15,22 +15,25 @@ class device:
 
     __slots__ = ("index", "type")
 
+    type: str
+    index: int | None
+
     def __init__(self, type: str | int | device, index: int | None = None) -> None:
         if isinstance(type, device):
-            type, index = type.type, type.index
-        elif isinstance(type, int):
-            type, index = "cuda", type
+            self.type, self.index = type.type, type.index
+            return
+        if isinstance(type, int):
+            self.type, self.index = "cuda", type
+            return
         kind, colon, number = type.partition(":")
         if kind not in _KINDS:
             raise LazytError(
                 f"Expected one of {', '.join(_KINDS)} device type at start of device string: {type}"
             )
-        if colon:
-            if index is not None or not number.isdecimal():
-                raise LazytError(f"Invalid device string: '{type}'")
-            index = int(number)
+        if colon and (index is not None or not number.isdecimal()):
+            raise LazytError(f"Invalid device string: '{type}'")
         self.type = kind
-        self.index = index
+        self.index = int(number) if colon else index
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)

@@ -44,9 +44,8 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
     if node.needs_grad:
         if mode.enabled:
             storage.node = node
-            operands = tuple([p for p in parents if isinstance(p, Tensor)])
             called = name or sys._getframe(1).f_code.co_name
-            storage.fn = tape.record(called, operands, storage)
+            storage.fn = tape.record(called, parents, storage)
         else:
             node = ops.detach(node)
     storage.node = node
@@ -205,15 +204,18 @@ def write_result(target: Tensor, result: Tensor) -> Tensor:
     """
     node = target._storage.node
     value = result._storage.node.dtype
-    if result.shape != target.shape:
+    given, wanted = result._view, target._view
+    if (result._storage.node if given is None else given).shape != (
+        node if wanted is None else wanted
+    ).shape:
         raise ShapeError(
             f"output with shape {list(target.shape)} doesn't match the broadcast shape "
             f"{list(result.shape)}"
         )
     if value is not node.dtype:
         kept = "i" if node.dtype.kind == "u" else node.dtype.kind
-        given = "i" if value.kind == "u" else value.kind
-        if _ORDER.index(given) > _ORDER.index(kept):
+        came = "i" if value.kind == "u" else value.kind
+        if _ORDER.index(came) > _ORDER.index(kept):
             raise DTypeError(
                 f"result type {type_title(value)} can't be cast to the desired output type "
                 f"{type_title(node.dtype)}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Saved = tuple[tuple["Storage", int], ...]
 
 _uids = itertools.count(1)
+_new = object.__new__
 
 
 class Extra:
@@ -209,21 +210,35 @@ def fn_type(name: str) -> type[GradFn]:
     return found
 
 
-def record(name: str, parents: tuple[Tensor, ...], result: Storage | None) -> GradFn:
-    """The grad_fn of a result that was made from ``parents`` by the function called ``name``."""
+def record(name: str, parents: Sequence[Any], result: Storage | None) -> GradFn:
+    """The grad_fn of a result.
+
+    Args:
+        name: of the function, see ``fn_type``.
+        parents: its operands; other values than tensors are passed over.
+        result: the result's storage, None where it has none of its own.
+    """
     kind = _types.get(name) or fn_type(name)
-    fn = kind.__new__(kind)
-    fn.parents = tuple([parent._fn for parent in parents])
+    fn = _new(kind)
+    fns: list[GradFn | None] = []
+    storages: list[Storage] = []
+    for parent in parents:
+        storage = getattr(parent, "_storage", None)
+        if storage is not None:
+            view = parent._view
+            fns.append(storage.fn if view is None else view.fn_now(storage))
+            storages.append(storage)
+    fn.parents = tuple(fns)
     fn.freed = fn.dead = False
     fn._extra = None
     rule = kind.rule
-    fn.saved = _saved(rule, fn.parents, parents, result) if rule else ()
+    fn.saved = _saved(rule, fns, storages, result) if rule else ()
     return fn
 
 
 def record_view(name: str, parent: GradFn) -> GradFn:
     """The grad_fn of a view, or of a write, of what ``parent`` made."""
-    fn = fn_type(name)()
+    fn = _new(fn_type(name))
     fn.parents = (parent,)
     fn.saved = ()
     fn.freed = fn.dead = False
@@ -232,20 +247,24 @@ def record_view(name: str, parent: GradFn) -> GradFn:
 
 
 def _saved(
-    rule: str,
-    fns: tuple[GradFn | None, ...],
-    parents: tuple[Tensor, ...],
-    result: Storage | None,
+    rule: str, fns: list[GradFn | None], storages: list[Storage], result: Storage | None
 ) -> Saved:
     if rule == "r":
         return () if result is None else ((result, result.version_now()),)
-    keep: list[Tensor] = []
-    for index, parent in enumerate(parents):
-        others = fns[:index] + fns[index + 1 :]
-        if (
-            rule == "a"
-            or (rule == "d" and index == 1 and fns[0] is not None)
-            or any(other is not None for other in others)
-        ):
-            keep.append(parent)
-    return tuple((tensor._storage, tensor._storage.version_now()) for tensor in keep)
+    if rule == "a":
+        return tuple([(storage, storage.version_now()) for storage in storages])
+    if len(fns) == 1:
+        return ()
+    if len(fns) == 2:
+        keep = []
+        if fns[1] is not None:
+            keep.append((storages[0], storages[0].version_now()))
+        if fns[0] is not None or rule == "d":
+            keep.append((storages[1], storages[1].version_now()))
+        return tuple(keep)
+    count = sum(fn is not None for fn in fns)
+    return tuple(
+        (storage, storage.version_now())
+        for fn, storage in zip(fns, storages)
+        if count - (fn is not None) > 0
+    )

@@ -153,8 +153,8 @@ def _attach(
     cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], outputs: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """The outputs as tensors whose gradient is the function's."""
-    kind = type(f"{cls.__name__}Backward", (FunctionBackward,), {"__slots__": ()})
-    fn: FunctionBackward = kind.__new__(kind)
+    made_type = type(f"{cls.__name__}Backward", (FunctionBackward,), {"__slots__": ()})
+    fn: FunctionBackward = object.__new__(made_type)
     fn.parents = tuple(a._fn if isinstance(a, Tensor) else None for a in args)
     fn.saved = ()
     fn.freed = fn.dead = False
