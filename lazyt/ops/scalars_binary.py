@@ -62,9 +62,12 @@ def _fmod_slope(c: Call, number: int) -> Expr:
 
 
 def _atan2_slope(c: Call, number: int) -> Expr:
+    """0 at the origin (PyTorch)."""
     y, x = c.args
-    scale = call("reciprocal", call("add", call("mul", y, y), call("mul", x, x)))
-    return call("mul", scale, call("neg", y) if number else x)
+    zero = _number(0, c)
+    square = call("add", call("mul", y, y), call("mul", x, x))
+    slope = call("div", call("neg", y) if number else x, square)
+    return call("where", call("eq", square, zero), zero, slope)
 
 
 def _hypot_slope(c: Call, number: int) -> Expr:

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from lazyt.ir.dtypes import DType, bfloat16, bool_, decode_bfloat16, encode_bfloat16, float16
+from lazyt.ir.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    decode_bfloat16,
+    encode_bfloat16,
+    float16,
+    int32,
+    uint64,
+)
 from lazyt.ir.scalar import Call, Expr, ScalarFunction, call, const, register
 from lazyt.ops import scalars_special as special
 
@@ -167,15 +176,29 @@ register(
 )
 
 
+def _truncate(x: Any, target: DType) -> Any:
+    """Floats as integers: the low bits of the 32-bit conversion for small types and int32, of the
+    64-bit one for others. Out of range and NaN give the smallest number of that width."""
+    bits = 32 if target.itemsize < 4 or target is int32 else 64
+    limit = x.dtype.type(2.0 ** (bits - 1))
+    inside = (x >= -limit) & (x < limit)
+    signed = np.dtype(f"i{bits // 8}")
+    whole = np.where(inside, np.where(inside, x, 0).astype(signed), np.iinfo(signed).min)
+    if target is not uint64:
+        return whole.astype(target.numpy)
+    high = (x >= limit) & (x < 2 * limit)
+    upper = np.where(high, x - limit, 0).astype(np.uint64) + np.uint64(1 << 63)
+    return np.where(high, upper, np.where(x >= limit, 0, whole).astype(np.uint64))
+
+
 def convert(x: Any, source: DType, target: DType) -> Any:
     """The meaning of ``cast`` on arrays of the compute type; to 16 bits it rounds once, from
     float32, and gives float32 back."""
     x = np.asarray(x)
     if target is bool_:
         return x != 0
-    if source.kind == "f" and target.kind == "u" and target.itemsize < 8:
-        # Through a signed type: negative numbers wrap instead of being undefined.
-        return x.astype(np.int64).astype(target.numpy)
+    if source.kind == "f" and target.kind in "ui":
+        return _truncate(x, target)
     values = x.astype(target.compute.numpy)
     if target is float16:
         return values.astype(np.float16).astype(np.float32)

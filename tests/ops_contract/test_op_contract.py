@@ -12,7 +12,7 @@ from op_samples import REFUSALS, SAMPLES, Refusal, Sample
 
 from lazyt import ops
 from lazyt.errors import LazytError
-from lazyt.ir.dtypes import bfloat16, float16, float32, float64
+from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64
 from lazyt.ir.graph import Node, topological
 from lazyt.ops.registry import OPS
 from lazyt.transforms.batch import batch
@@ -42,7 +42,7 @@ def test_sample_uses_its_op(sample: Sample) -> None:
 
 @_sampled
 @pytest.mark.parametrize("dtype", [float64, float32, float16, bfloat16], ids=repr)
-def test_infer_agrees_with_evaluate(sample: Sample, dtype) -> None:
+def test_infer_agrees_with_evaluate(sample: Sample, dtype: DType) -> None:
     arrays = sample.arrays
     nodes = [leaf(a, dtype if a.dtype == np.float64 else None) for a in arrays]
     value(sample.build(*nodes))  # the interpreter compares shape and type

@@ -10,7 +10,19 @@ from numeric import check_first_order, check_second_order, leaf, value
 
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError
-from lazyt.ir.dtypes import ALL, DType, bool_, float32, float64, uint32
+from lazyt.ir.dtypes import (
+    ALL,
+    DType,
+    bool_,
+    float32,
+    float64,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint32,
+    uint64,
+)
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import FUNCTIONS, ScalarFunction
 from lazyt.transforms.vjp import vjp
@@ -155,6 +167,22 @@ def test_integer_powers_and_shifts() -> None:
         assert value(ops.apply("shift_right", x, n)).tolist() == right
 
 
+def test_floats_become_integers_by_their_low_bits() -> None:
+    x = leaf(np.array([300.7, -1.9, 3e9, -3e9, 2.0**63, 1e30, np.nan]))
+    low, low64 = -(2**31), -(2**63)
+    expected: dict[DType, list[int]] = {
+        uint8: [44, 255, 0, 0, 0, 0, 0],
+        int16: [300, -1, 0, 0, 0, 0, 0],
+        int32: [300, -1, low, low, low, low, low],
+        uint32: [300, 2**32 - 1, 3 * 10**9, 2**32 - 3 * 10**9, 0, 0, 0],
+        int64: [300, -1, 3 * 10**9, -3 * 10**9, low64, low64, low64],
+        uint64: [300, 2**64 - 1, 3 * 10**9, 2**64 - 3 * 10**9, 2**63, 0, 2**63],
+    }
+    for dtype, numbers in expected.items():
+        assert value(ops.cast(x, dtype)).tolist() == numbers
+    assert value(ops.cast(x, bool_)).all()
+
+
 def _slope(name: str, *arrays: list[Any]) -> list[list[float]]:
     """The gradients of the sum of ``name`` by its floating point arguments."""
     nodes = [leaf(np.array(a)) for a in arrays]
@@ -170,6 +198,7 @@ def test_gradients_at_kinks() -> None:
     assert _slope("maximum", [1.0, 1.0], [1.0, 3.0]) == [[0.5, 0], [0.5, 1]]
     assert _slope("minimum", [1.0, 1.0], [1.0, 3.0]) == [[0.5, 1], [0.5, 0]]
     assert _slope("fmax", [1.0, np.nan], [1.0, 3.0]) == [[1, 0], [0, 1]]
+    assert _slope("atan2", [0.0], [0.0]) == [[0], [0]]
     assert _slope("sqrt", [0.0]) == [[np.inf]]
     assert _slope("pow", [0.0, 0.0, 2.0], [0.0, 2.0, 0.0]) == [[0, 0, 0], [0, 0, np.log(2.0)]]
     assert _slope("where", [True, False], [1.0, 2.0], [3.0, 4.0]) == [[1, 0], [0, 1]]
