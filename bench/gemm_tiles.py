@@ -34,7 +34,10 @@ def dense_spec(m: int, n: int, k: int) -> ContractSpec:
     """A plain row-major matrix product."""
     return ContractSpec(
         "kernel",
-        (("const lz_f32 *restrict", "a"), ("const lz_f32 *restrict", "b"), ("lz_f32 *restrict", "c")),
+        (
+            ("const lz_f32 *restrict", "a"), ("const lz_f32 *restrict", "b"),
+            ("lz_f32 *restrict", "c"),
+        ),
         1, m, n, k, "f32",
         lambda _, i, p: ([], f"a[({i}) * {k} + ({p})]"),
         lambda _, p, j: ([], f"b[({p}) * {n} + ({j})]"),
