@@ -207,6 +207,22 @@ def test_floor_division_of_floats(run: Callable[..., np.ndarray], suffix: str) -
     np.testing.assert_array_equal(run(f"lz_floordiv_{suffix}", a, b), np.floor_divide(a, b))
 
 
+def test_rounding_without_an_instruction(tmp_path: Path) -> None:
+    names = [f"lz_{n}_{s}" for n in ("floor", "ceil", "trunc", "round") for s in ("f32", "f64")]
+    loops = "".join(harness.loop(name, [name[-3:]], name[-3:]) for name in names)
+    text = (
+        harness.prelude_text(names).replace("__SSE4_1__", "LZ_NO").replace("__aarch64__", "LZ_NO")
+    )
+    library, _ = harness.build(tmp_path, "rounding", text + loops, harness.FLAGS)
+    for name in names:
+        x = SAMPLES[name[-3:]]
+        got = harness.apply(library, name, name[-3:], x)
+        with np.errstate(invalid="ignore"):
+            want = getattr(np, name[3:-4])(x)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
 def _int_values(suffix: str) -> np.ndarray:
     info = np.iinfo(np.dtype(harness.C_TYPES[suffix]))
     rng = np.random.default_rng(11)

@@ -64,7 +64,7 @@ LZ_FN lz_f32 lz_cos_f32(lz_f32 x) {
   return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
 }
 
-//@ lz_tan_f32 ulp=3
+//@ lz_tan_f32 ulp=3.5
 LZ_FN lz_f32 lz_tan_f32(lz_f32 x) {
   lz_u32 q;
   lz_f32 r = lz_trig_reduce_f32(x, &q), s = lz_sin_poly_f32(r), c = lz_cos_poly_f32(r);
