@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import compute_type
@@ -18,6 +18,8 @@ Trees = list[ct.Node]
 #: threads of a warp meet in a bank of shared memory.
 _PITCH = LANES + 1
 _SQUARE = LANES * _PITCH
+#: Endings of the names of shared arrays: warps' results or lanes, and the results of columns.
+_ARRAYS = ("_shared", "_line")
 
 
 class GroupPhase(GroupSteps):
@@ -39,31 +41,47 @@ class GroupPhase(GroupSteps):
         """A thread is one lane: what the CPU target holds per lane is a variable here."""
         return ct.name(name)
 
+    def shared_size(self) -> int:
+        """Bytes of shared memory in which warps exchange the results of the phase's stages."""
+        return self._most_exchanged(self._cells) + self._most_exchanged(self._lines)
+
+    def _most_exchanged(self, cells: Callable[[Axis], int]) -> int:
+        """Bytes of the largest stage, given the elements of each value that it carries."""
+        most = 0
+        for stage in self.phase.stages:
+            if stage.axis is not None:
+                reduces = [s for s in stage.body if isinstance(s, Reduce)]
+                states = [dtype for r in reduces for _, dtype in _states(r, 0)]
+                most = max(most, sum(_aligned(cells(stage.axis), dtype) for dtype in states))
+        return most
+
     def _cells(self, axis: Axis) -> int:
         """Elements of shared memory for each value that a reduction carries."""
         if self.columns:
-            return _SQUARE + LANES
+            return _SQUARE
         levels = reduction_levels(axis.extent)
         return min(BLOCK, levels[1]) if len(levels) > 1 else 0
 
-    def exchanged(self, stage: Stage) -> int:
-        """Bytes of shared memory in which warps exchange the results of a stage."""
-        if stage.axis is None:
-            return 0
-        reduces = [s for s in stage.body if isinstance(s, Reduce)]
-        states = [dtype for r in reduces for _, dtype in _states(r, 0)]
-        return sum(_aligned(self._cells(stage.axis), dtype) for dtype in states)
+    def _lines(self, axis: Axis) -> int:
+        """Elements for the results of columns.
+
+        They lie behind the squares of all stages. So a square may be written while a thread that
+        is late still reads results, which saves a barrier.
+        """
+        return LANES if self.columns else 0
 
     def _share(self, reduces: Sequence[Reduce], axis: Axis) -> Trees:
         """Declares the shared arrays of a stage's reductions."""
         out: Trees = []
-        count = self._cells(axis)
-        offset = 0
-        for state, dtype in [pair for r in reduces for pair in _states(r, 0) if count]:
-            kind = dtype.compute.suffix
-            place = ct.call(f"lz_take_shared_{kind}", [ct.integer(offset), ct.integer(count)])
-            out.append(ct.declare(f"lz_shared_{kind}", _shared(state), place))
-            offset += _aligned(count, dtype)
+        starts = 0, self._most_exchanged(self._cells)
+        for cells, ending, offset in zip((self._cells, self._lines), _ARRAYS, starts, strict=True):
+            count = cells(axis)
+            for state, dtype in [pair for r in reduces for pair in _states(r, 0) if count]:
+                kind = dtype.compute.suffix
+                place = [ct.integer(offset), ct.integer(count)]
+                taken = ct.call(f"lz_take_shared_{kind}", place)
+                out.append(ct.declare(f"lz_shared_{kind}", _shared(state, ending), taken))
+                offset += _aligned(count, dtype)
         return out
 
     # ----------------------------------------------------------------- folds
@@ -182,7 +200,7 @@ class GroupPhase(GroupSteps):
             return ct.element(_shared(state), at)
 
         def line(state: ct.Node, at: ct.Node) -> ct.Node:
-            return ct.element(_shared(state), ct.binary("+", ct.integer(_SQUARE), at))
+            return ct.element(_shared(state, "_line"), at)
 
         out: Trees = [ct.assign(square(s, lane, place), s) for s in states]
         out.append(self._sync())
@@ -191,8 +209,7 @@ class GroupPhase(GroupSteps):
         first = ct.binary("==", place, ct.integer(0))
         out.append(ct.branch(first, [ct.assign(line(s, lane), s) for s in states]))
         out.append(self._sync())
-        out += [ct.assign(s, line(s, place)) for s in states]
-        return [*out, self._sync()]
+        return [*out, *(ct.assign(s, line(s, place)) for s in states)]
 
 
 def _states(r: Reduce, level: int) -> list[tuple[ct.Node, DType]]:
@@ -203,9 +220,9 @@ def _states(r: Reduce, level: int) -> list[tuple[ct.Node, DType]]:
     return [(ct.name(f"{r.name}_a{level}"), r.dtype)]
 
 
-def _shared(state: ct.Node) -> str:
+def _shared(state: ct.Node, ending: str = _ARRAYS[0]) -> str:
     """The shared array of a reduction's value or position, whatever its level."""
-    return str(state.name).rstrip("0123456789") + "_shared"
+    return str(state.name).rstrip("0123456789") + ending
 
 
 def _aligned(count: int, dtype: DType) -> int:

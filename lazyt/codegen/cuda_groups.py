@@ -64,7 +64,7 @@ class GroupSteps(ThreadPhase):
         keeping = (s.axis for s in phase.stages if any(isinstance(x, Keep) for x in s.body))
         self.kept = next(keeping, None)
         self.in_registers = self._written_out() <= MOST_WRITTEN_OUT
-        self.shared_bytes = max((self.exchanged(s) for s in phase.stages), default=0)
+        self.shared_bytes = self.shared_size()
         self.repeated = False  # whether all warps do the same steps
         self.loaded: set[str] = set()
         self.stored: set[str] = set()
@@ -74,8 +74,8 @@ class GroupSteps(ThreadPhase):
         """How many blocks' worth of work there is."""
         return -(-self.points // self.together)
 
-    def exchanged(self, stage: Stage) -> int:
-        """Bytes of shared memory that a stage needs."""
+    def shared_size(self) -> int:
+        """Bytes of shared memory that a block needs."""
         return 0
 
     # ----------------------------------------------------------------- grid

@@ -156,35 +156,46 @@ static Word draw() {
   return run.random ^= run.random << 17;
 }
 
+// Runs a warp's threads up to their next barrier; how many of them have not ended.
+static int run_warp(int warp) {
+  int left = 0, last = warp * WARP + WARP;
+  for (int i = warp * WARP; i < run.threads && i < last && !run.failed; i++) {
+    if (fibers[i].state == DONE) continue;
+    current = i;
+    change(scheduler, fibers[i].context);
+    left += fibers[i].state != DONE;
+  }
+  return left;
+}
+
 static void run_block() {
   int warps = (run.threads + WARP - 1) / WARP, order[MOST_THREADS / WARP];
+  int left[MOST_THREADS / WARP], pace[MOST_THREADS / WARP], total = run.threads, everyone = 1;
   memset(shared_bytes, 0xff, run.shared);
   memset(meetings, 0, sizeof meetings);
   for (int i = 0; i < run.threads; i++) {
     prepare(fibers[i].context, stacks + i * stack_size, stack_size, enter);
     fibers[i].state = READY;
   }
-  for (int i = 0; i < warps; i++) order[i] = i;
-  for (int left = run.threads; left;) {
+  // Warps that run at most every 4th or 16th turn let the others get far ahead.
+  for (int i = 0; i < warps; i++) order[i] = i, left[i] = 1, pace[i] = 1 << draw() % 3 * 2;
+  while (total && !run.failed) {
     Word before = run.progress;
     for (int i = warps - 1; i > 0; i--) std::swap(order[i], order[draw() % (i + 1)]);
-    left = 0;
-    for (int w = 0; w < warps; w++)
-      for (int i = order[w] * WARP; i < run.threads && i < order[w] * WARP + WARP; i++) {
-        if (fibers[i].state == DONE) continue;
-        current = i;
-        change(scheduler, fibers[i].context);
-        if (run.failed) return;
-        left += fibers[i].state != DONE;
-        if (left) current = i;
-      }
-    if (left && before == run.progress) {
+    total = 0;
+    for (int i = 0; i < warps; i++) {
+      int w = order[i];
+      if (left[w] && (everyone || draw() % pace[w] == 0)) left[w] = run_warp(w);
+      total += left[w];
+    }
+    if (total && before == run.progress && everyone && !run.failed) {
+      for (current = 0; fibers[current].state == DONE;) current++;
       run.failed = 1;
       snprintf(run.message, sizeof run.message,
                "kernel %s, block %lld: deadlock, %d of %d threads wait, thread %d among them",
-               run.kernel, run.block, left, run.threads, current);
+               run.kernel, run.block, total, run.threads, current);
     }
-    if (run.failed) return;
+    everyone = before == run.progress;
   }
 }
 

@@ -1,0 +1,227 @@
+"""The CUDA target: the same text compiles with NVRTC and agrees with NumPy on the emulator."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+
+import numpy as np
+import pytest
+
+from lazyt.codegen.cuda import CudaKernel, device_helpers, print_kernel_cuda, program_text
+from lazyt.ir import dtypes
+from lazyt.ir.dtypes import bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8
+from lazyt.ir.index import Axis, variable
+from lazyt.ir.kernel import Buffer, Kernel, Load, Phase, Reduce, Stage, Store, Var
+from lazyt.runtime import nvrtc
+from lazyt.runtime.emulator import Emulator
+from tests.codegen import cuda_cases as cases
+from tests.codegen.cuda_cases import CASES, Case
+
+needs_cxx = pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler"
+)
+needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="needs cuda-python and NVRTC")
+
+
+def _fill() -> None:
+    """All cases: every form, ragged sizes around its borders, and every kind of type."""
+    for n in (1, 7, 31, 33, 1000, 1025):
+        cases.chain(n, float32)
+        cases.reduction("sum", (3, n), float32, "inner")
+        cases.reduction("sum", (n, 33), float32, "grid")
+        cases.softmax(5, n, float32, "inner")
+    for dtype in (bfloat16, float16, float64, int64, int8, uint8, int32):
+        cases.chain(1000, dtype)
+    cases.chain(3000, float32, most_blocks=3)
+    cases.chain((1 << 20) + 5, float32)
+    cases.broadcast(7, 33)
+    cases.random_bits(1025)
+    for kind, dtype in (
+        ("max", int64), ("min", float32), ("prod", float64), ("any", bool_), ("all", float32),
+        ("sum", bfloat16), ("sum", int64), ("argmax", float32), ("argmin", int64), ("max", int8),
+    ):  # fmt: skip
+        cases.reduction(kind, (5, 1000), dtype, "inner")
+        cases.reduction(kind, (2500, 9), dtype, "grid")
+        cases.reduction(kind, (2, 2500), dtype, "inner")
+    cases.reduction("sum", (1, 1_100_000), float32, "inner")
+    cases.reduction("argmax", (1, 1_050_000), float32, "inner")
+    cases.reduction("sum", (20_000, 8), float32, "grid")
+    cases.reduction("sum", (40, 100), float32, "inner", most_blocks=3)
+    cases.reduction("sum", (40, 2100), float32, "inner", most_blocks=3)
+    cases.reduction("sum", (100, 200), float32, "grid", most_blocks=3)
+    for n in (5000, 40_000):
+        cases.softmax(2, n, float32, "inner")
+    cases.softmax(64, 100, bfloat16, "grid")
+    cases.softmax(3, 1500, bfloat16, "inner")
+    for n in (1, 31, 768, 1025):
+        cases.layer_norm(6, n)
+    for n in (3000, 4096, 100_000):
+        cases.split_sum(n)
+    cases.scan("sum", 5, 100, float32, "inner")
+    cases.scan("max", 70, 33, int64, "grid")
+    cases.gather(50, 33, 7)
+    cases.gather(1000, 1, 1000)
+    cases.scatter(10, 100, 33, "add")
+    cases.scatter(10, 40, 1, None)
+    for batch, m, n, k in (
+        (1, 1, 1, 1), (1, 33, 31, 17), (2, 64, 64, 16), (1, 7, 100, 1025), (3, 100, 1, 33),
+        (1, 1, 129, 64), (1, 130, 70, 5),
+    ):  # fmt: skip
+        cases.contract(batch, m, n, k)
+    cases.contract(1, 65, 33, 40, turned=True)
+    cases.contract(2, 200, 130, 20, cap=3)
+    cases.contract(40, 256, 256, 17)
+    for dtype in (bfloat16, float16, float64, int64, int8):
+        cases.contract(1, 33, 65, 31, dtype)
+
+
+_fill()
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, CudaKernel]:
+    """Every case's kernel as text."""
+    return {n: print_kernel_cuda(c.kernel, c.most_blocks) for n, c in CASES.items()}
+
+
+@pytest.fixture(scope="module")
+def emulator(printed: dict[str, CudaKernel]) -> Emulator:
+    """All kernels, compiled for the CPU."""
+    functions = [run.function for kernel in printed.values() for run in kernel.launches]
+    return Emulator(device_helpers("emulator") + program_text(printed.values()), functions)
+
+
+@pytest.fixture(scope="module")
+def cubin(printed: dict[str, CudaKernel]) -> nvrtc.Cubin:
+    """All kernels, compiled for a GPU."""
+    return nvrtc.compile_cubin(device_helpers("cuda") + program_text(printed.values()))
+
+
+def run(emulator: Emulator, case: Case, kernel: CudaKernel, seed: int) -> dict[str, np.ndarray]:
+    """What the buffers hold after the launches."""
+    memory = {}
+    for buffer in case.kernel.buffers:
+        before = case.before.get(buffer.name)
+        if before is None:  # a value that no right kernel leaves behind
+            before = np.frombuffer(
+                b"\x7b" * max(1, int(np.prod(buffer.shape))) * buffer.dtype.itemsize,
+                buffer.dtype.numpy,
+            )[: int(np.prod(buffer.shape))].reshape(buffer.shape)
+        memory[buffer.name] = np.array(before, buffer.dtype.numpy, order="C")
+        assert memory[buffer.name].shape == buffer.shape
+    pointers = [memory[b.name].ctypes.data for b in case.kernel.buffers]
+    for step in kernel.launches:
+        shape = step.blocks, step.threads, step.shared_bytes
+        emulator.launch(step.function, *shape, pointers, step.collective, seed)
+    return memory
+
+
+@needs_cxx
+@pytest.mark.parametrize("name", CASES)
+def test_emulator_agrees_with_numpy(
+    name: str, emulator: Emulator, printed: dict[str, CudaKernel]
+) -> None:
+    case = CASES[name]
+    kinds = {b.name: b.dtype for b in case.kernel.buffers}
+    for seed in case.seeds:
+        memory = run(emulator, case, printed[name], seed)
+        for buffer, wanted in case.wanted.items():
+            got = cases.wide(memory[buffer], kinds[buffer])
+            if case.tolerance == 0:
+                np.testing.assert_array_equal(got, wanted.astype(got.dtype))
+            else:
+                error = np.abs(got.astype(np.float64) - wanted) / (1 + np.abs(wanted))
+                assert error.max() <= case.tolerance, f"{error.max()} > {case.tolerance}"
+        for buffer, before in case.before.items():
+            if buffer not in case.wanted:
+                np.testing.assert_array_equal(memory[buffer], before)
+
+
+@needs_nvrtc
+@pytest.mark.nvrtc
+def test_every_kernel_compiles(cubin: nvrtc.Cubin, printed: dict[str, CudaKernel]) -> None:
+    functions = {run.function for kernel in printed.values() for run in kernel.launches}
+    assert len(functions) >= 60
+    assert set(cubin.registers) == functions
+    assert cubin.image[:4] == b"\x7fELF"
+    assert all(cubin.registers[f] <= 255 for f in functions)
+    assert not any(cubin.spilled.values()), cubin.spilled
+
+
+@needs_nvrtc
+@pytest.mark.nvrtc
+def test_older_architecture() -> None:
+    kernel = print_kernel_cuda(CASES["softmax_5_1000_float32_inner"].kernel)
+    image = nvrtc.compile_cubin(device_helpers("cuda") + program_text([kernel]), "sm_80").image
+    assert image[:4] == b"\x7fELF"
+
+
+def test_both_compilers_get_the_same_text(printed: dict[str, CudaKernel]) -> None:
+    texts = [program_text(printed.values()) for _ in range(2)]
+    assert len({hashlib.sha256(t.encode()).hexdigest() for t in texts}) == 1
+    assert "asm" not in texts[0]
+    for word in ("threadIdx", "blockIdx", "__shared__", "__syncthreads", "__shfl"):
+        assert word not in texts[0], f"kernels call helpers, not {word}"
+
+
+def test_forms(printed: dict[str, CudaKernel]) -> None:
+    notes = {name: kernel.note for name, kernel in printed.items()}
+    assert notes["chain_7_float32"] == "threads"
+    assert notes["softmax_5_7_float32_inner"] == "threads"
+    assert notes["softmax_5_1000_float32_inner"] == "rows"
+    assert notes["sum_1000_33_float32_grid"] == "columns"
+    assert notes["scan_sum_5_100_float32_inner"] == "threads"
+    assert notes["split_sum_3000"] == "rows, threads"
+    assert notes["contract_1_33_31_17_float32"].startswith("contract")
+
+
+def _doubled(shape: tuple[int, ...]) -> Kernel:
+    axes = cases.axes(*shape)
+    index = cases.at(axes)
+    value = Load("x", index, float32)
+    buffers = (Buffer("x", float32, shape, "in"), Buffer("y", float32, shape, "out"))
+    stage = Stage(None, (Store("y", index, value),))
+    return Kernel("doubled", buffers, (Phase(axes, (stage,), "grid"),))
+
+
+def test_empty_grids_are_not_launched() -> None:
+    assert print_kernel_cuda(_doubled((3, 0))).launches == ()
+
+
+def test_index_width_follows_the_extents() -> None:
+    assert "const int point_" in print_kernel_cuda(_doubled((1 << 20,))).text
+    wide = print_kernel_cuda(_doubled((1 << 17, 1 << 17)))
+    assert "const lz_i64 point_" in wide.text
+    assert wide.launches[0].blocks == 1 << 24
+
+
+def test_grids_past_the_largest_launch() -> None:
+    kernel = print_kernel_cuda(_doubled((1 << 31, 1 << 12)))
+    assert kernel.launches[0].blocks == (1 << 31) - 1
+    assert "tile_ += lz_blocks()" in kernel.text
+
+
+@needs_cxx
+@pytest.mark.parametrize("lanes", ["inner", "grid"])
+def test_empty_reduction(lanes: str) -> None:
+    i, k = Axis("i0", 40), Axis("k0", 0)
+    load = Load("x", (variable(i), variable(k)), float32)
+    stages = (
+        Stage(k, (Reduce("r0", "sum", load, float32),)),
+        Stage(None, (Store("y", (variable(i),), Var("r0", float32)),)),
+    )
+    buffers = (Buffer("x", float32, (40, 0), "in"), Buffer("y", float32, (40,), "out"))
+    kernel = Kernel("empty", buffers, (Phase((i,), stages, lanes),))
+    made = print_kernel_cuda(kernel)
+    machine = Emulator(device_helpers("emulator") + program_text([made]), ["empty"])
+    case = Case(kernel, {}, {})
+    memory = run(machine, case, made, 0)
+    np.testing.assert_array_equal(memory["y"], np.zeros(40, np.float32))
+
+
+def test_every_type_has_helpers() -> None:
+    for target in ("cuda", "emulator"):
+        text = device_helpers(target)
+        for dtype in dtypes.ALL:
+            assert f"({dtype.compute.suffix}, " in text
