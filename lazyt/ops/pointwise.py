@@ -37,11 +37,19 @@ def arguments(expr: Expr) -> tuple[Arg, ...]:
     return tuple(sorted(found, key=lambda a: a.index))
 
 
+@lru_cache(maxsize=65536)
+def _signature(expr: Expr) -> tuple[tuple[int, DType], ...]:
+    return tuple((item.index, item.dtype) for item in arguments(expr))
+
+
 def _infer(expr: Expr, *inputs: Node) -> Type:
-    for item in arguments(expr):
-        if item.index >= len(inputs) or inputs[item.index].dtype is not item.dtype:
-            given = [i.dtype.name for i in inputs]
-            raise DTypeError(f"map: {expr!r} does not fit inputs of types {given}")
+    try:
+        for index, dtype in _signature(expr):
+            if inputs[index].dtype is not dtype:
+                raise IndexError
+    except IndexError:
+        given = [i.dtype.name for i in inputs]
+        raise DTypeError(f"map: {expr!r} does not fit inputs of types {given}") from None
     if not inputs:
         return Type((), expr.dtype)
     shape = inputs[0].shape
@@ -85,15 +93,20 @@ def _literal(expr: Const) -> Any:
     return np.asarray(expr.value, storage)
 
 
-def _compact(expr: Expr, nodes: Sequence[Node]) -> Node:
-    """The map of ``expr`` over those of ``nodes`` that it reads."""
+@lru_cache(maxsize=8192)
+def _compact(expr: Expr) -> tuple[Expr, tuple[int, ...]]:
+    """``expr`` over the Args that it reads, renumbered, and their old numbers."""
     used = arguments(expr)
-    if expr is used[0] and len(used) == 1:
-        return nodes[used[0].index]
-    if [a.index for a in used] != list(range(len(nodes))):
-        renumbered: dict[Expr, Expr] = {a: arg(i, a.dtype) for i, a in enumerate(used)}
-        expr = substitute(expr, renumbered)
-    return elementwise(expr, [nodes[a.index] for a in used])
+    renumbered: dict[Expr, Expr] = {a: arg(i, a.dtype) for i, a in enumerate(used)}
+    return substitute(expr, renumbered), tuple(a.index for a in used)
+
+
+def _over_used(expr: Expr, nodes: Sequence[Node]) -> Node:
+    """The map of ``expr`` over those of ``nodes`` that it reads."""
+    if isinstance(expr, Arg):
+        return nodes[expr.index]
+    compact, numbers = _compact(expr)
+    return make(MAP, tuple(nodes[i] for i in numbers), compact)
 
 
 def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
@@ -103,7 +116,7 @@ def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
         if expr is None:
             out.append(None)
         else:
-            out.append(ops.sum_to(_compact(expr, nodes), item.shape))
+            out.append(ops.sum_to(_over_used(expr, nodes), item.shape))
     return out
 
 
@@ -117,7 +130,7 @@ def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     expr = tangent(node.params, tuple(numbers))
     if expr is None:
         return None
-    return ops.broadcast_to(_compact(expr, nodes), node.shape)
+    return ops.broadcast_to(_over_used(expr, nodes), node.shape)
 
 
 def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:

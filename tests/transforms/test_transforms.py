@@ -9,7 +9,7 @@ import pytest
 
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, ShapeError
-from lazyt.ir.dtypes import bfloat16, float16, float32, float64, int64, uint32
+from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64, int64, uint32
 from lazyt.ir.graph import Node, NoGradient, Type, make, topological
 from lazyt.ops import registry
 from lazyt.runtime.interpreter import interpret
@@ -134,7 +134,7 @@ def test_masked_branch_keeps_nan_out() -> None:
 
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float32], ids=repr)
-def test_cotangents_keep_the_type_of_their_value(dtype) -> None:  # type: ignore[no-untyped-def]
+def test_cotangents_keep_the_type_of_their_value(dtype: DType) -> None:
     x = ops.input_((2, 3), dtype)
     wide = ops.cast(x, float32)
     y = ops.reduce_("sum", ops.apply("mul", wide, wide), (0, 1))
@@ -204,9 +204,7 @@ def test_missing_gradients_say_why_and_where() -> None:
     try:
         x = ops.input_((2,), F64)
         y = make(op, (x,))
-        with pytest.raises(
-            GradientError, match=r"opaque has no gradient: .*test_transf"
-        ):
+        with pytest.raises(GradientError, match=r"opaque has no gradient: .*test_transf"):
             vjp([y], [ones(y)], [x])
         with pytest.raises(GradientError, match="nobody knows"):
             jvp([y], [x], [ones(x)])
