@@ -14,6 +14,8 @@ from lazyt import ops
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64
 from lazyt.ir.graph import Node, topological
+from lazyt.ir.parse_graph import parse_graph
+from lazyt.ir.text_graph import print_graph
 from lazyt.ops.registry import OPS
 from lazyt.transforms.batch import batch
 
@@ -95,6 +97,13 @@ def test_lower_agrees_with_evaluate(sample: Sample) -> None:
     node = _node(sample, sample.arrays)
     if callable(node.op.lower):
         np.testing.assert_array_equal(lowered(node), value(node))
+
+
+@_sampled
+def test_text_reads_back(sample: Sample) -> None:
+    text = print_graph([_node(sample, sample.arrays)])
+    _, roots = parse_graph(text, OPS)
+    assert print_graph(roots) == text
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda r: r.name)
