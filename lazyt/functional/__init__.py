@@ -7,6 +7,7 @@ from lazyt.functional import (
     activations,
     arithmetic,
     choice,
+    conversions,
     creation,
     equations,
     indexing,
@@ -27,6 +28,7 @@ from lazyt.functional import (
 from lazyt.functional.activations import *  # noqa: F403
 from lazyt.functional.arithmetic import *  # noqa: F403
 from lazyt.functional.choice import *  # noqa: F403
+from lazyt.functional.conversions import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
 from lazyt.functional.equations import *  # noqa: F403
 from lazyt.functional.indexing import *  # noqa: F403
@@ -48,6 +50,7 @@ __all__ = ["return_types"]
 __all__ += activations.__all__
 __all__ += arithmetic.__all__
 __all__ += choice.__all__
+__all__ += conversions.__all__
 __all__ += creation.__all__
 __all__ += equations.__all__
 __all__ += indexing.__all__

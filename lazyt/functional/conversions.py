@@ -9,11 +9,14 @@ from typing import Any
 from lazyt.device import check_device, device
 from lazyt.errors import DTypeError
 from lazyt.functional.arithmetic import cast_to
+from lazyt.functional.operands import normalize_dim
 from lazyt.functional.promotion import as_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir import dtypes
 from lazyt.ir.dtypes import DType
 from lazyt.tensor import Tensor
+
+__all__ = ["is_complex", "is_floating_point", "is_signed", "is_tensor", "numel"]
 
 
 def _converter(name: str, dtype: DType) -> Callable[..., Tensor]:
@@ -102,3 +105,53 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 def is_pinned(self: Tensor) -> Any:
     """Whether the memory is pinned for transfers to a GPU: never."""
     return False
+
+
+def is_floating_point(input: Tensor) -> Any:
+    """Whether the elements are floating point."""
+    return input.dtype.kind == "f"
+
+
+def is_complex(input: Tensor) -> Any:
+    """Whether the elements are complex: there are no complex types."""
+    return False
+
+
+def is_signed(input: Tensor) -> Any:
+    """Whether the elements can be negative."""
+    return input.dtype.is_signed
+
+
+def is_tensor(obj: Any) -> Any:
+    """Whether ``obj`` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def element_size(self: Tensor) -> Any:
+    """Bytes per element."""
+    return self.dtype.itemsize
+
+
+def size(self: Tensor, dim: Any = None) -> Any:
+    """The shape, or the extent of one dimension. Raises BoundsError for a bad dimension."""
+    return self.shape if dim is None else self.shape[normalize_dim(dim, self.ndim)]
+
+
+def dim(self: Tensor) -> Any:
+    """Number of dimensions."""
+    return self.ndim
+
+
+def numel(input: Tensor) -> Any:
+    """Number of elements."""
+    return input.shape.numel()
+
+
+def get_device(self: Tensor) -> Any:
+    """Number of the GPU, -1 on the CPU."""
+    return -1
+
+
+# Other names that PyTorch has for the same functions.
+ndimension = dim
+nelement = numel

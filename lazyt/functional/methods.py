@@ -66,7 +66,8 @@ _TABLE: dict[ModuleType, str] = {
     writes: "copy_! fill_! zero_! uniform_! normal_! random_! bernoulli_!",
     conversions: """
         to type type_as float double half bfloat16 long int short char byte bool cpu cuda
-        pin_memory is_pinned""",
+        pin_memory is_pinned is_floating_point is_complex is_signed element_size size dim numel
+        nelement ndimension get_device""",
 }
 
 

@@ -58,11 +58,11 @@ def view_of_plan(input: Tensor, plan: IndexPlan) -> Tensor:
     if sizes != shape or any(s != 1 for s in plan.steps):
         name = "Slice"
         starts, steps = tuple(plan.starts), tuple(plan.steps)
-        if 0 in sizes:  # nothing is shown, so it may as well start at the beginning
-            starts, steps = (0,) * len(shape), (1,) * len(shape)
-        moves = (Slice(starts, sizes, steps),)
         offset += sum(s * n for s, n in zip(starts, strides))
         strides = tuple(s * n for s, n in zip(steps, strides))
+        if 0 in sizes:  # nothing is shown, so the slice may as well start at the beginning
+            starts, steps = (0,) * len(shape), (1,) * len(shape)
+        moves = (Slice(starts, sizes, steps),)
     if plan.layout != [*range(len(shape))]:
         name = "Unsqueeze" if len(plan.layout) > len(shape) else "Select"
         moves = (*moves, Reshape(plan.shape))

@@ -1,0 +1,3 @@
+"""Neural networks, by PyTorch's names."""
+
+from lazyt.nn import functional as functional
