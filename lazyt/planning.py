@@ -33,12 +33,16 @@ FORMAT = "1"
 
 @dataclass
 class _Plan:
-    """A plan for one structure: constants at ``lifted`` positions are inputs."""
+    """A plan for one structure: constants at ``lifted`` positions are inputs.
+
+    ``sizes`` are the bytes of its outputs.
+    """
 
     constants: tuple[Any, ...]
     lifted: tuple[int, ...]
     program: Program
     executable: Executable | None
+    sizes: tuple[int, ...]
 
     def fits(self, constants: tuple[Any, ...]) -> bool:
         """Whether the plan computes a graph with these constants."""
@@ -76,13 +80,14 @@ def realize(nodes: Sequence[Node]) -> None:
         return
     constants = tuple(c.params for c in request.constants)
     plan = _find(request, constants)
-    outputs = [Buffer(n.nbytes) for n in request.roots]
-    if plan.executable is not None:
-        inputs = [n.data for n in request.leaves]
+    inputs = [n.data for n in request.leaves]
+    if plan.lifted:
         inputs += [_constant_buffer(request.constants[i]) for i in plan.lifted]
+    outputs = [Buffer(size) for size in plan.sizes]
+    if plan.executable is not None:
         plan.executable.run(inputs, outputs)
-    for node, buffer in zip(request.roots, outputs, strict=True):
-        node.data = buffer
+    for node, number in zip(request.roots, plan.program.results, strict=True):
+        node.data = outputs[number] if number >= 0 else inputs[-1 - number]
 
 
 def explain(nodes: Sequence[Node]) -> Explanation:
@@ -109,6 +114,10 @@ def _has_data(node: Node) -> bool:
 def _canonical(nodes: Sequence[Node]) -> _Request:
     """Numbers the pending graph of ``nodes`` and makes its key."""
     roots = [n for n in dict.fromkeys(nodes) if n.data is None]
+    for node in roots:
+        if node.size == 0:
+            node.data = Buffer(0)
+    roots = [n for n in roots if n.data is None]
     order = topological(roots, _has_data)
     if len(order) > 2:
         roots += _kept(order, set(roots))
@@ -241,7 +250,8 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
         program, _ = compile_graph(roots, inputs)
         cache.put_text("plan", key, program.to_json())
     executable = execute.load(program, reason, where) if program.launches else None
-    return _Plan(constants, lifted, program, executable)
+    sizes = {r: n.nbytes for r, n in zip(program.results, roots, strict=True) if r >= 0}
+    return _Plan(constants, lifted, program, executable, tuple(sizes[n] for n in sorted(sizes)))
 
 
 def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:

@@ -46,7 +46,7 @@ def assemble(
 
     ``printer`` writes one kernel for the target; ``check`` is called with every kernel.
     """
-    places, shared = _find_places(groups, roots)
+    places, shared = _find_places(groups, _outputs(roots))
     lowered: list[Lowered] = []
     printed: list[PrintedKernel] = []
     scratch: list[list[_Place]] = []
@@ -74,6 +74,7 @@ def assemble(
         slots=tuple(slots),
         launches=tuple(launches),
         arena_bytes=arena,
+        results=_results(roots, inputs),
         notes=tuple(_note(low, text) for low, text in zip(lowered, printed, strict=True)),
     )
     return program, [low.kernel for low in lowered]
@@ -85,15 +86,27 @@ def _size(itemsize: int, shape: Sequence[int]) -> int:
     return itemsize
 
 
+def _outputs(roots: Sequence[Node]) -> dict[Node, int]:
+    """The distinct values that have to be computed, numbered."""
+    computed = (n for n in roots if n.op.name != "input")
+    return {node: number for number, node in enumerate(dict.fromkeys(computed))}
+
+
+def _results(roots: Sequence[Node], inputs: Sequence[Node]) -> tuple[int, ...]:
+    outputs = _outputs(roots)
+    return tuple(
+        -1 - inputs.index(n) if n.op.name == "input" else outputs[n] for n in roots
+    )
+
+
 def _find_places(
-    groups: Sequence[Group], roots: Sequence[Node]
+    groups: Sequence[Group], outputs: dict[Node, int]
 ) -> tuple[dict[Node, _Place], set[Node]]:
     """Where every stored value lives, and the heads that take over their base's memory."""
     last: dict[Node, int] = {}
     for step, group in enumerate(groups):
         for node in group.reads:
             last[node] = step
-    outputs = {node: number for number, node in enumerate(roots)}
     places: dict[Node, _Place] = {}
     shared: set[Node] = set()
     for step, group in enumerate(groups):

@@ -67,6 +67,8 @@ class Program:
         slots: buffer slots that launches refer to.
         launches: calls in order.
         arena_bytes: size of the scratch arena.
+        results: where each value that was asked for is: output ``n``, or input ``-n - 1`` when
+            nothing had to be computed. Equal values share an output.
         notes: human-readable facts about each launch, for ``explain()``: a JSON-compatible dict
             per launch.
     """
@@ -78,6 +80,7 @@ class Program:
     slots: tuple[Slot, ...]
     launches: tuple[Launch, ...]
     arena_bytes: int
+    results: tuple[int, ...] = ()
     notes: tuple[dict[str, object], ...] = field(default=(), compare=False)
 
     def to_json(self) -> str:
@@ -101,6 +104,7 @@ class Program:
                 Launch(item["kernel"], tuple(item["slots"])) for item in raw["launches"]
             ),
             arena_bytes=int(raw["arena_bytes"]),
+            results=tuple(int(n) for n in raw["results"]),
             notes=tuple(raw["notes"]),
         )
 
