@@ -193,6 +193,14 @@ def _move_saved(fn: GradFn, source: Storage, target: Storage) -> None:
     fn.saved = tuple((target, version) if s is source else (s, v) for s, v in fn.saved)
 
 
+def _keep_original(fn: GradFn, target: Storage) -> None:
+    """In-place functions may need their own old value: the graph has it, whatever is written."""
+    for index, (storage, _) in enumerate(fn.saved):
+        if storage is target:
+            fn.saved = fn.saved[:index] + fn.saved[index + 1 :]
+            return
+
+
 _ORDER = "buif"
 
 
@@ -212,6 +220,9 @@ def write_result(target: Tensor, result: Tensor) -> Tensor:
             f"output with shape {list(target.shape)} doesn't match the broadcast shape "
             f"{list(result.shape)}"
         )
+    fn = result._fn
+    if fn is not None and fn.saved:
+        _keep_original(fn, target._storage)
     if value is not node.dtype:
         kept = "i" if node.dtype.kind == "u" else node.dtype.kind
         came = "i" if value.kind == "u" else value.kind

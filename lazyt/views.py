@@ -98,7 +98,7 @@ class Window(NamedTuple):
 
     def write(self, before: Node, value: Node) -> Node:
         """``before`` with the window's elements replaced; raises LazytError when they overlap."""
-        if overlaps(self.shape, self.strides):
+        if not _is_uniform(value) and overlaps(self.shape, self.strides):
             raise LazytError(OVERLAP)
         return _put(before, self.read(ops.reshape(ops.iota(before.size), before.shape)), value)
 
@@ -112,6 +112,15 @@ def _put(before: Node, places: Node, value: Node) -> Node:
     flat = ops.reshape(before, (before.size,))
     flat = ops.scatter(flat, ops.reshape(places, size), ops.reshape(value, size), 0, "set")
     return ops.reshape(flat, before.shape)
+
+
+def _is_uniform(value: Node) -> bool:
+    """Whether all elements are one repeated, so that the order of writing does not matter."""
+    while value.size != 1:
+        if value.op.name not in ("expand", "reshape"):
+            return False
+        value = value.inputs[0]
+    return True
 
 
 def overlaps(shape: Shape, strides: Shape) -> bool:
