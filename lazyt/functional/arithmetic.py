@@ -17,7 +17,7 @@ from lazyt.functional.operands import (
     pair_nodes,
     require_tensor,
 )
-from lazyt.functional.promotion import as_dtype, default_dtype, torch_name
+from lazyt.functional.promotion import as_dtype, c_name, get_default_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, float64
 from lazyt.ir.graph import Node
@@ -130,7 +130,7 @@ def div(
     x, y, dtype = pair(input, other, "div")
     if rounding_mode is None:
         if dtype.kind != "f":
-            dtype = default_dtype()
+            dtype = get_default_dtype()
         return give(mapped(_DIV, (x, y), dtype, dtype), "Div", (input, other), out)
     if rounding_mode != "trunc":
         raise LazytError(
@@ -223,14 +223,22 @@ def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tens
     return give(mapped(_POW, (x, y), float64, float64), "Pow", (input, exponent), out)
 
 
+def _require_tensors(input: Any, other: Any, name: str, numbers: bool) -> None:
+    """Raise DTypeError for numbers where PyTorch takes tensors only."""
+    if not numbers:
+        require_tensor(input, name)
+        require_tensor(other, name, "other", 2)
+
+
 def _same(name: str, title: str, doc: str, kinds: str = "buif") -> Binary:
     """A function whose result has the promoted dtype of its operands."""
     build = scalar_build(name)
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        x, y, dtype = pair(input, other, function.__name__)
+        _require_tensors(input, other, name, "i" in kinds and "f" not in kinds)
+        x, y, dtype = pair(input, other, name)
         if dtype.kind not in kinds:
-            raise DTypeError(f"\"{function.__name__}\" not implemented for '{torch_name(dtype)}'")
+            raise DTypeError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
         return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
 
     function.__doc__ = doc
@@ -243,9 +251,10 @@ def _floating(name: str, title: str, doc: str, build: Build | None = None) -> Bi
     rule = build or scalar_build(name)
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        _require_tensors(input, other, name, name in ("copysign", "xlogy"))
         x, y, dtype = pair(input, other, name)
         if dtype.kind != "f":
-            dtype = default_dtype()
+            dtype = get_default_dtype()
         return give(mapped(rule, (x, y), dtype, dtype), title, (input, other), out)
 
     function.__doc__ = doc
@@ -271,6 +280,7 @@ def _logical(name: str, doc: str) -> Binary:
     build = scalar_build(name)
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        _require_tensors(input, other, name, False)
         x, y, _ = pair(input, other, name)
         return give(mapped(build, (x, y), bool_, None), name, (input, other), out)
 
@@ -368,7 +378,9 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
     """``input + weight * (end - input)``. Raises DTypeError for operands of different dtypes."""
     x, y = require_tensor(input, "lerp"), require_tensor(end, "lerp", "end", 2)
     if x.dtype is not y.dtype:
-        raise DTypeError(f"expected dtype {x.dtype} for `end` but got dtype {y.dtype}")
+        raise DTypeError(
+            f"expected dtype {c_name(x.dtype)} for `end` but got dtype {c_name(y.dtype)}"
+        )
     broadcast_all([tuple(t.shape) for t in (x, y, weight) if isinstance(t, Tensor)])
     nodes = (x.node, y.node, operand_node(weight, x.dtype))
     return give(mapped(_lerp, nodes, x.dtype, x.dtype), "Lerp", (input, end, weight), out)

@@ -9,6 +9,8 @@ from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import (
+    Build,
+    Operand,
     as_number,
     broadcast_all,
     constant_of,
@@ -17,7 +19,7 @@ from lazyt.functional.operands import (
     operand_node,
     require_tensor,
 )
-from lazyt.functional.promotion import default_dtype, promote_operands, torch_name
+from lazyt.functional.promotion import get_default_dtype, promote_operands, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.graph import Node
@@ -63,14 +65,21 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
             "where expected condition to be a boolean tensor, but got a tensor with dtype "
             + torch_name(test.dtype)
         )
-    values = [v if isinstance(v, Tensor) else as_number(v) for v in (input, other)]
-    if None in [v for v in values if not isinstance(v, Tensor)]:
-        raise DTypeError("where(): 'input' and 'other' must be tensors or numbers")
+    values = [_operand(v) for v in (input, other)]
     dtype = operand_dtype(values)
     tensors = [condition, *(v for v in values if isinstance(v, Tensor))]
     broadcast_all([tuple(t.shape) for t in tensors])
     a, b = (v.node if isinstance(v, Tensor) else constant_of(v, dtype) for v in values)
     return give(choose(test, a, b, dtype), "Where", (condition, *values))
+
+
+def _operand(value: Any) -> Operand:
+    if isinstance(value, Tensor):
+        return value
+    number = as_number(value)
+    if number is None:
+        raise DTypeError("where(): 'input' and 'other' must be tensors or numbers")
+    return number
 
 
 def where_method(self: Tensor, condition: Tensor, other: Any) -> Any:
@@ -87,7 +96,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     dtype = operand_dtype([input, *bounds])
     broadcast_all([tuple(t.shape) for t in (input, *bounds) if isinstance(t, Tensor)])
     nodes = (input.node, *(operand_node(b, dtype) for b in bounds))
-    build = _MAXIMUM if max is None else _MINIMUM if min is None else _clamp_both
+    build: Build = _MAXIMUM if max is None else _MINIMUM if min is None else _clamp_both
     if not any(isinstance(b, Tensor) for b in bounds):
         build = _CLAMPS[build]
     return give(mapped(build, nodes, dtype, dtype), "Clamp", (input, *bounds), out)
@@ -110,7 +119,11 @@ def _clamp_range(x: Expr, low: Expr, high: Expr) -> Expr:
     return _clamp_high(_clamp_low(x, low), high)
 
 
-_CLAMPS = {_MAXIMUM: _clamp_low, _MINIMUM: _clamp_high, _clamp_both: _clamp_range}
+_CLAMPS: dict[Build, Build] = {
+    _MAXIMUM: _clamp_low,
+    _MINIMUM: _clamp_high,
+    _clamp_both: _clamp_range,
+}
 
 
 def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
@@ -197,7 +210,7 @@ def isclose(
     if input.dtype is not other.dtype:
         raise DTypeError(f"{torch_name(input.dtype)} did not match {torch_name(other.dtype)}")
     broadcast_all([tuple(input.shape), tuple(other.shape)])
-    dtype = input.dtype if input.dtype.kind == "f" else default_dtype()
+    dtype = input.dtype if input.dtype.kind == "f" else get_default_dtype()
     settings = (constant_of(v, dtype.compute) for v in (rtol, atol, float(equal_nan)))
     nodes = (input.node, other.node, *settings)
     return give(mapped(_close, nodes, dtype, None), "isclose", ())

@@ -108,10 +108,10 @@ def _convolve(
     x = padded(x, low, high)
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
     if any(n < r for n, r in zip(x.shape[-rank:], reach)):
-        per = " x ".join(map(str, x.shape[-rank:]))
+        room = " x ".join(map(str, x.shape[-rank:]))
         size = " x ".join(map(str, reach))
         raise ShapeError(
-            f"Calculated padded input size per channel: ({per}). Kernel size: ({size}). Kernel "
+            f"Calculated padded input size per channel: ({room}). Kernel size: ({size}). Kernel "
             "size can't be greater than actual input size"
         )
     seen = windows(x, kernel, stride, dilation)
@@ -254,4 +254,5 @@ def _border_index(extent: int, low: int, high: int, mode: str) -> np.ndarray[Any
         )
     period = max(2 * (extent - 1), 1)
     folded = np.abs(places) % period
-    return np.minimum(folded, period - folded)
+    mirrored: np.ndarray[Any, Any] = np.minimum(folded, period - folded)
+    return mirrored

@@ -14,7 +14,7 @@ from lazyt.dispatch import array_node, wrap
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.arithmetic import cast_to, scalar_build
 from lazyt.functional.operands import as_number, as_shape, constant_of, expand_to, mapped
-from lazyt.functional.promotion import as_dtype, default_dtype, scalar_dtype
+from lazyt.functional.promotion import as_dtype, get_default_dtype, scalar_dtype
 from lazyt.ir.dtypes import DType, bfloat16, bool_, encode_bfloat16, float32, float64, int64
 from lazyt.ir.graph import Node, Shape
 from lazyt.runtime.memory import Buffer
@@ -82,7 +82,7 @@ def _infer_dtype(leaves: list[Any]) -> DType:
         kind = scalar_dtype(number)
         if found is None or (found is not kind and (kind.kind == "f" or found is bool_)):
             found = kind
-    return found or default_dtype()
+    return found or get_default_dtype()
 
 
 def _node_of_lists(data: Any, dtype: DType | None) -> Node:
@@ -158,13 +158,13 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """A zero-dimensional tensor of one number, floating point by default."""
-    return tensor(value, dtype=dtype or default_dtype(), device=device)
+    return tensor(value, dtype=dtype or get_default_dtype(), device=device)
 
 
 def legacy_tensor(*args: Any) -> Tensor:
     """``Tensor(2, 3)`` has that size; ``Tensor([..])`` has those values, in the default dtype."""
     if len(args) == 1 and not isinstance(args[0], int):
-        return tensor(args[0], dtype=default_dtype())
+        return tensor(args[0], dtype=get_default_dtype())
     return zeros(*args) if args else zeros(0)
 
 
@@ -177,7 +177,7 @@ def _filled(
     check_device(device)
     if any(n < 0 for n in shape):
         raise ShapeError(f"{name}: Dimension size must be non-negative.")
-    wanted = default_dtype() if dtype is None else as_dtype(dtype)
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
     return fresh(expand_to(constant_of(value, wanted), shape), requires_grad)
 
 
@@ -296,7 +296,7 @@ def arange(
     wanted = as_dtype(dtype) if dtype is not None else None
     if wanted is None:
         whole = all(isinstance(v, int) for v in (start, end, step))
-        wanted = int64 if whole else default_dtype()
+        wanted = int64 if whole else get_default_dtype()
     if step == 0:
         raise LazytError("step must be nonzero")
     if (end - start) * step < 0:
@@ -328,7 +328,7 @@ def linspace(
     check_device(device)
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
-    wanted = default_dtype() if dtype is None else as_dtype(dtype)
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
     return fresh(_spaced(float(start), float(end), steps, wanted), requires_grad)
 
 
@@ -358,7 +358,7 @@ def logspace(
 ) -> Tensor:  # fmt: skip
     """``base`` to the power of evenly spaced exponents."""
     check_device(device)
-    wanted = default_dtype() if dtype is None else as_dtype(dtype)
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
     exponents = _spaced(float(start), float(end), steps, float64)
     node = ops.apply("pow", ops.constant(base, float64), exponents)
     return fresh(ops.cast(node, wanted), requires_grad)
@@ -371,7 +371,10 @@ def eye(
     """Ones on the diagonal of an ``n`` by ``m`` matrix of zeros."""
     check_device(device)
     columns = n if m is None else m
-    wanted = default_dtype() if dtype is None else as_dtype(dtype)
+    for name, size in (("n", n), ("m", columns)):
+        if size < 0:
+            raise LazytError(f"{name} must be greater or equal to 0, got {size}")
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
     rows = ops.reshape(ops.iota(n), (n, 1))
     node = ops.apply("eq", rows, ops.iota(columns))
     return fresh(ops.cast(node, wanted), requires_grad)

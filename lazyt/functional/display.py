@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lazyt.functional.printing import format_tensor
-from lazyt.functional.promotion import default_dtype
+from lazyt.functional.promotion import get_default_dtype
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.numpy_bridge import readable_values
 from lazyt.tensor import Tensor
@@ -17,9 +17,9 @@ def tensor_text(self: Tensor) -> str:
     if not values.size:
         if len(shape) != 1:
             suffixes.append(f"size={shape}")
-        if dtype is not default_dtype():
+        if dtype is not get_default_dtype():
             suffixes.append(f"dtype={dtype}")
-    elif dtype not in (default_dtype(), int64, bool_):
+    elif dtype not in (get_default_dtype(), int64, bool_):
         suffixes.append(f"dtype={dtype}")
     fn = self.grad_fn
     if fn is not None:

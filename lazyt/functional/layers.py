@@ -11,7 +11,7 @@ from lazyt.functional.activations import written
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.normalizers import norm, softmax_node
-from lazyt.functional.operands import constant_of, mapped
+from lazyt.functional.operands import Build, constant_of, mapped
 from lazyt.functional.picking import value_range
 from lazyt.functional.products import batched_product
 from lazyt.functional.promotion import torch_name
@@ -55,12 +55,13 @@ def _finish(
     gap: Node, variance: Node, eps: float, weight: Node | None, bias: Node | None, like: Tensor
 ) -> Node:
     """``gap / sqrt(variance + eps) * weight + bias`` as one map, in ``like``'s dtype."""
-    build = {
+    builds: dict[tuple[bool, bool], Build] = {
         (False, False): _standard,
         (True, False): _scaled,
         (False, True): _shifted,
         (True, True): _affine,
-    }[weight is not None, bias is not None]
+    }
+    build = builds[weight is not None, bias is not None]
     extra = tuple(n for n in (weight, bias) if n is not None)
     eps_node = constant_of(eps, gap.dtype)
     return mapped(build, (gap, variance, eps_node, *extra), gap.dtype, like.dtype)

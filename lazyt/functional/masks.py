@@ -116,13 +116,13 @@ def _size(shape: tuple[int, ...]) -> int:
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each whole number occurs, or the sum of its weights; looks at the values."""
     from lazyt.functional.picking import value_range
-    from lazyt.functional.promotion import default_dtype
+    from lazyt.functional.promotion import get_default_dtype
 
     node = ops.cast(input.node, int64)
     size = max(minlength, value_range(node)[1] + 1 if node.size else 0)
     dtype = int64 if weights is None else weights.dtype
     if dtype.kind != "f":
-        dtype = int64 if weights is None else default_dtype()
+        dtype = int64 if weights is None else get_default_dtype()
     one = ops.constant(1, dtype) if weights is None else ops.cast(weights.node, dtype)
     base = expand_to(ops.constant(0, dtype), (size,))
     counted = ops.scatter(base, node, expand_to(one, node.shape), 0, "add")

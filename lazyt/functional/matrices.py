@@ -132,8 +132,13 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     extent = tensor.shape[axis]
     if isinstance(split_size_or_sections, int):
         size = split_size_or_sections
-        if size < 0 or (size == 0 and extent):
+        if size < 0:
             raise LazytError(f"split expects split_size be non-negative, but got split_size={size}")
+        if size == 0 and extent:
+            raise LazytError(
+                "split_size can only be 0 if dimension size is 0, but got dimension size of "
+                f"{extent}"
+            )
         sizes = [min(size, extent - i) for i in range(0, extent, size)] if extent else [0]
     else:
         sizes = [int(s) for s in split_size_or_sections]
@@ -165,6 +170,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     extent = input.shape[axis]
     if isinstance(indices_or_sections, int):
         count = indices_or_sections
+        if count <= 0:
+            raise LazytError(f"number of sections must be larger than 0, got {count}")
         small, larger = divmod(extent, count)
         return split(input, [small + (i < larger) for i in range(count)], axis)
     places = range(extent)

@@ -16,7 +16,7 @@ from lazyt.functional.operands import (
     normalize_dims,
     numpy_names,
 )
-from lazyt.functional.promotion import as_dtype, default_dtype, torch_name
+from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
 from lazyt.functional.reductions import kept_shape, reduce_node
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, int64
@@ -110,7 +110,7 @@ def logsumexp(
     input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """``log(sum(exp(x)))`` along dimensions, without overflow."""
-    dtype = input.dtype if input.dtype.kind == "f" else default_dtype()
+    dtype = input.dtype if input.dtype.kind == "f" else get_default_dtype()
     wide = dtype.compute
     node = ops.cast(input.node, wide)
     axes = normalize_dims(dim, len(node.shape))

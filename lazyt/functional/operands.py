@@ -30,7 +30,8 @@ def as_number(value: Any) -> Number | None:
     if isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (np.bool_, np.integer, np.floating)):
-        return value.item()  # type: ignore[no-any-return]
+        found: Number = value.item()
+        return found
     return None
 
 
@@ -57,14 +58,14 @@ def constant_of(value: Number, dtype: DType) -> Node:
 
 def normalize_dim(dim: Any, rank: int) -> int:
     """``dim`` counted from the front; raises BoundsError in PyTorch's words."""
-    dim = operator.index(dim)
+    place: int = operator.index(dim)
     span = rank or 1
-    if not -span <= dim < span:
+    if not -span <= place < span:
         raise BoundsError(
             f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], "
-            f"but got {dim})"
+            f"but got {place})"
         )
-    return dim + span if dim < 0 else dim
+    return place + span if place < 0 else place
 
 
 def normalize_dims(dims: Any, rank: int) -> tuple[int, ...]:

@@ -82,31 +82,47 @@ def plain_index(index: Tensor, extent: int, dim: int, function: str) -> Node:
     return ops.cast(node, int64)
 
 
-def _positions(index: Node, shape: Shape, axis: int) -> Node:
-    """Where in the flattened tensor the elements are that ``index`` names along ``axis``."""
-    strides = [1] * len(shape)
-    for i in range(len(shape) - 2, -1, -1):
-        strides[i] = strides[i + 1] * shape[i + 1]
-    total = index
-    if strides[axis] != 1:
-        total = mapped(_MUL, (index, ops.constant(strides[axis], int64)), int64, None)
-    for i, extent in enumerate(index.shape):
-        if i == axis or extent == 1:
-            continue
-        ramp = ops.iota(extent)
-        if strides[i] != 1:
-            ramp = mapped(_MUL, (ramp, ops.constant(strides[i], int64)), int64, None)
-        place = tuple(extent if j == i else 1 for j in range(len(shape)))
-        total = mapped(_ADD, (total, ops.reshape(ramp, place)), int64, None)
-    return total
+def _last(axis: int, rank: int) -> list[int]:
+    """The permutation that brings ``axis`` to the end."""
+    return [*(a for a in range(rank) if a != axis), axis]
+
+
+def _cut(node: Node, shape: Shape, axis: int) -> Node:
+    """``node`` cut to the extents of ``shape`` on every axis but ``axis``."""
+    sizes = tuple(n if i == axis else m for i, (n, m) in enumerate(zip(node.shape, shape)))
+    if sizes == node.shape:
+        return node
+    return ops.slice_(node, (0,) * len(sizes), sizes, (1,) * len(sizes))
 
 
 def gather_node(node: Node, index: Node, axis: int) -> Node:
     """``torch.gather`` on nodes; the index holds checked, non-negative int64 values."""
-    if len(node.shape) == 1:
+    rank = len(node.shape)
+    if rank < 2:
         return ops.gather(node, index, 0)
-    flat = ops.reshape(node, (node.size,))
-    return ops.gather(flat, _positions(index, node.shape, axis), 0)
+    order = _last(axis, rank)
+    rows = ops.permute(_cut(node, index.shape, axis), order)
+    found = ops.gather(rows, ops.permute(index, order), rank - 1, rank - 1)
+    return ops.permute(found, [order.index(a) for a in range(rank)])
+
+
+def _scatter_node(base: Node, places: Node, updates: Node, axis: int, kind: str) -> Node:
+    """``torch.scatter`` on nodes, row by row along ``axis``."""
+    rank = len(base.shape)
+    if rank < 2:
+        places, updates = (ops.reshape(n, (n.size,)) for n in (places, updates))
+        return ops.reshape(
+            ops.scatter(ops.reshape(base, (base.size,)), places, updates, 0, kind), base.shape
+        )
+    order = _last(axis, rank)
+    back = [order.index(a) for a in range(rank)]
+    part = _cut(base, places.shape, axis)
+    moved = (ops.permute(n, order) for n in (part, places, updates))
+    rows, at, values = moved
+    written = ops.permute(ops.scatter(rows, at, values, rank - 1, kind, rank - 1), back)
+    if part is base:
+        return written
+    return ops.update(base, written, (0,) * rank, (1,) * rank)
 
 
 def _check_sizes(input: Tensor, index: Tensor, axis: int) -> None:
@@ -219,10 +235,7 @@ def _scatter(input: Tensor, dim: int, index: Tensor, src: Any, kind: str) -> Nod
         updates = expand_to(constant_of(src, input.dtype), places.shape)
     if not places.size:
         return base
-    flat = ops.reshape(base, (base.size,))
-    at = ops.reshape(_positions(places, base.shape, axis), (places.size,))
-    written = ops.scatter(flat, at, ops.reshape(updates, (places.size,)), 0, kind)
-    return ops.reshape(written, base.shape)
+    return _scatter_node(base, places, updates, axis, kind)
 
 
 def scatter(

@@ -28,9 +28,7 @@ from lazyt.ir.dtypes import (
     uint64,
 )
 
-__all__ = [
-    "can_cast", "promote_types", "set_default_dtype",
-]  # fmt: skip
+__all__ = ["can_cast", "finfo", "get_default_dtype", "iinfo", "promote_types", "set_default_dtype"]
 
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 _SIGNED = (int8, int16, int32, int64)
@@ -49,6 +47,59 @@ _C_NAMES = {
 _PYTHON_TYPES: dict[Any, DType] = {float: float64, int: int64, bool: bool_}
 
 
+class finfo:
+    """Limits of a floating point type, the default dtype by itself; raises DTypeError for others.
+
+    Attributes:
+        bits, eps, max, min, tiny, smallest_normal, resolution: as PyTorch defines them.
+        dtype: the type's name.
+    """
+
+    def __init__(self, type: DType | None = None) -> None:
+        found = _default if type is None else type
+        if found.kind != "f":
+            raise DTypeError(
+                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                f"'{found}'"
+            )
+        digits, low, high, decimals = _FLOAT_LIMITS[found]
+        self.bits = 8 * found.itemsize
+        self.eps = 2.0 ** (1 - digits)
+        self.max = (2.0 - self.eps) * 2.0 ** (high - 1)
+        self.min = -self.max
+        self.tiny = self.smallest_normal = 2.0**low
+        self.resolution = 10.0**-decimals
+        self.dtype = found.name
+
+
+# Significant bits, exponent of the smallest normal number, of the limit, and decimal digits.
+_FLOAT_LIMITS = {
+    float16: (11, -14, 16, 3),
+    bfloat16: (8, -126, 128, 2),
+    float32: (24, -126, 128, 6),
+    float64: (53, -1022, 1024, 15),
+}
+
+
+class iinfo:
+    """Limits of an integer type; raises DTypeError for others.
+
+    Attributes:
+        bits, min, max: as PyTorch defines them.
+        dtype: the type's name.
+    """
+
+    def __init__(self, type: DType) -> None:
+        if type.kind not in "ui":
+            raise DTypeError(
+                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'"
+            )
+        self.bits = 8 * type.itemsize
+        self.min = -(1 << (self.bits - 1)) if type.kind == "i" else 0
+        self.max = self.min + (1 << self.bits) - 1
+        self.dtype = type.name
+
+
 def torch_name(dtype: DType) -> str:
     """The dtype's name in PyTorch's error messages, such as ``Long``."""
     return _NAMES[dtype]
@@ -59,7 +110,7 @@ def c_name(dtype: DType) -> str:
     return _C_NAMES.get(dtype, dtype.name)
 
 
-def default_dtype() -> DType:
+def get_default_dtype() -> DType:
     """The dtype of new floating point tensors."""
     return _default
 

@@ -17,7 +17,7 @@ from lazyt.device import check_device
 from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.creation import fresh, stored
 from lazyt.functional.operands import as_shape, broadcast_all
-from lazyt.functional.promotion import as_dtype, default_dtype
+from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, float32, float64, int64, uint8, uint32
 from lazyt.ir.graph import Node, Shape
@@ -167,7 +167,7 @@ def integer_node(
 
 
 def _float_dtype(dtype: Any, function: str) -> DType:
-    wanted = default_dtype() if dtype is None else as_dtype(dtype)
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
     if wanted.kind != "f":
         raise DTypeError(f"\"{function}\" not implemented for '{wanted.name}'")
     return wanted

@@ -32,7 +32,7 @@ from lazyt.tensor import Tensor
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "max",
-    "mean", "min", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
+    "mean", "min", "nanmean", "nansum", "prod", "std", "std_mean", "sum", "var", "var_mean",
 ]  # fmt: skip
 
 Reduction = Callable[..., Tensor]
@@ -76,6 +76,14 @@ def sum(
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum of what is not NaN."""
     return sum(where(isnan(input), 0, input), dim, keepdim, dtype=dtype)
+
+
+@numpy_names
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """The mean of what is not NaN."""
+    present = sum(~isnan(input), dim, keepdim)
+    result: Tensor = nansum(input, dim, keepdim) / present
+    return result
 
 
 @numpy_names
@@ -245,15 +253,22 @@ def _position(input: Tensor, kind: str, dim: Any, keepdim: bool) -> Node:
     return ops.reshape(found, kept_shape(node.shape, (axis,))) if keepdim else found
 
 
+def _refuse_bool(input: Tensor, name: str) -> None:
+    if input.dtype is bool_:
+        raise DTypeError(f"{name}(): does not support bool input")
+
+
 @numpy_names
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the largest element is, the first of equals; of the flattened tensor without dim."""
+    _refuse_bool(input, "argmax")
     return give(_position(input, "argmax", dim, keepdim), "argmax", ())
 
 
 @numpy_names
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the smallest element is, the first of equals; of the flattened tensor without dim."""
+    _refuse_bool(input, "argmin")
     return give(_position(input, "argmin", dim, keepdim), "argmin", ())
 
 

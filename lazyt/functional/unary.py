@@ -9,7 +9,7 @@ from lazyt import ops
 from lazyt.errors import DTypeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
-from lazyt.functional.promotion import default_dtype, torch_name
+from lazyt.functional.promotion import get_default_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.scalar import Expr, call, const
@@ -93,7 +93,7 @@ def floating(name: str, title: str, doc: str, build: Build | None = None) -> Una
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         node = require_tensor(input, name).node
-        dtype = node.dtype if node.dtype.kind == "f" else default_dtype()
+        dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
         return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
 
     return _named(function, name, doc)
@@ -121,7 +121,7 @@ def _testing(name: str, doc: str, build: Build | None = None) -> Unary:
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         node = require_tensor(input, name).node
-        dtype = node.dtype if node.dtype.kind == "f" else default_dtype()
+        dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
         return give(mapped(rule, (node,), dtype, None), name, (input,), out)
 
     return _named(function, name, doc)
@@ -277,7 +277,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     if eps is not None:
         input = clamp(input, eps, 1 - eps)
     node = require_tensor(input, "logit").node
-    dtype = node.dtype if node.dtype.kind == "f" else default_dtype()
+    dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
     return give(mapped(_logit, (node,), dtype, dtype), "Logit", (input,), out)
 
 
