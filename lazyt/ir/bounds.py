@@ -108,10 +108,15 @@ class Facts:
         return (low, high)
 
     def _derived(self, index: Linear) -> Iterable[tuple[Linear, Range]]:
-        """Conditions, and what follows for their quotients by the divisors that ``index`` has."""
+        """Conditions, and what follows for multiples and quotients that ``index`` may hold."""
+        factors = dict(index.terms)
         divisors = {a.divisor for a, _ in index.terms if isinstance(a, Quotient | Remainder)}
         for form, bounds in self.known:
             yield form, bounds
+            atom, factor = form.terms[0] if form.terms else (None, 1)
+            ratio, rest = divmod(factors.get(atom, 0), factor) if atom else (0, 0)
+            if rest == 0 and ratio not in (0, 1):
+                yield form * ratio, _scaled(bounds, ratio)
             for divisor in divisors:
                 yield form // divisor, _quotient_range(bounds, divisor)
 

@@ -78,6 +78,7 @@ class _Printer:
     def __init__(self) -> None:
         self.nodes: dict[Node, int] = {}
         self.uids: dict[tuple[str, Any], int] = {}
+        self.exprs: dict[Expr, str] = {}  # most graphs repeat few expressions many times
 
     def references(self, nodes: Iterable[Node]) -> str:
         """``%0, %1`` for numbered nodes."""
@@ -88,6 +89,11 @@ class _Printer:
         if node.params is None:
             return ""
         names = field_names(node.params)
+        if isinstance(node.params, Expr):
+            text = self.exprs.get(node.params, "")
+            if not text:
+                self.exprs[node.params] = text = " " + format_value(node.params)
+            return text
         if names is None:
             text = format_value(node.params)
             return " " + (text if text.startswith("{") else f"{{{text}}}")

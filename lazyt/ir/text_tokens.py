@@ -10,14 +10,15 @@ from lazyt.ir.graph import Shape
 
 # ``%`` directly before a word is a reference; the remainder sign is followed by a space.
 _TOKEN = re.compile(
-    r"""
+    r"""(?:\s++|\#[^\n]*+)*+(?:
       (?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w.])|-inf\b|nan\#[0-9a-f]{16})
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<reference>%[A-Za-z0-9_]+)
     | (?P<argument>\$\d+)
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<sign>->|<=|//|[(){}\[\],:;=<>%*+@])
-    """,
+    | (?P<end>\Z)
+    )""",
     re.VERBOSE,
 )
 _SPACE = re.compile(r"(?:\s+|#[^\n]*)*")
@@ -42,18 +43,15 @@ class Reader:
         self._scan()
 
     def _scan(self) -> None:
-        space = _SPACE.match(self.source, self._end)
-        self.start = space.end() if space else self._end
-        if self.start == len(self.source):
-            self.kind, self.text, self._end = "end", "", self.start
-            return
-        match = _TOKEN.match(self.source, self.start)
+        match = _TOKEN.match(self.source, self._end)
         if match is None:
+            space = _SPACE.match(self.source, self._end)
+            self.start = space.end() if space else self._end
             self.kind, self.text = "unknown", self.source[self.start]
             raise self.error(f"unexpected character {self.text!r}")
-        self.kind = match.lastgroup or ""
-        self.text = match.group()
-        self._end = match.end()
+        self.kind = kind = match.lastgroup or ""
+        self.text = match.group(kind)
+        self.start, self._end = match.span(kind)
 
     def take(self) -> str:
         """The current token's text; moves on to the next token."""

@@ -259,7 +259,7 @@ class _Checker:
     def phase(self, phase: Phase | ContractPhase) -> None:
         """One phase; its stores are readable in later phases."""
         self.here, self.axes, self.values, self.keeps = phase, {}, {}, {}
-        self.taken = set(self.buffers) | {self.kernel.name}
+        self.taken = set(self.buffers)
         if isinstance(phase, ContractPhase):
             self.contraction(phase)
             body: tuple[Statement, ...] = phase.epilogue
@@ -275,7 +275,8 @@ class _Checker:
 
     def run(self) -> None:
         """The whole kernel."""
-        self.take_name(self.kernel.name, "kernel")
+        if not self.kernel.name.isidentifier():
+            self.complain(f"kernel name {self.kernel.name!r} is no identifier")
         for buffer in self.kernel.buffers:
             self.take_name(buffer.name, "buffer")
             if buffer.role not in _ROLES:

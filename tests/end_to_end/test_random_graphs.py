@@ -1,8 +1,8 @@
 """Random graphs: text round trip, every pass keeps the meaning, compiled equals interpreted.
 
 ``LAZYT_RANDOM_GRAPHS`` is how many seeded graphs each property sees (default 60; the full run
-takes 2,000), ``LAZYT_RANDOM_FIRST`` the first seed. A failure names its seed: ``random_graph(seed)``
-makes the graph again.
+takes 2,000), ``LAZYT_RANDOM_FIRST`` the first seed. A failure names its seed:
+``random_graph(seed)`` makes the graph again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lazyt.compiler import PASSES, realize
+from lazyt.compiler import PASSES, compile_graph, realize
 from lazyt.config import config
-from lazyt.ir.graph import Node
+from lazyt.ir.bounds import check_bounds
+from lazyt.ir.graph import Node, topological
 from lazyt.ir.parse_graph import parse_graph
+from lazyt.ir.parse_kernel import parse_kernel
 from lazyt.ir.text_graph import print_graph
+from lazyt.ir.text_kernel import print_kernel
 from lazyt.ir.verify import verify_graph
+from lazyt.ir.verify_kernel import verify_kernel
 from lazyt.ops import OPS
 from lazyt.runtime.interpreter import interpret, load
 from tests.strategies import RandomGraph, graphs, random_graph
@@ -95,12 +99,25 @@ def check_passes(graph: RandomGraph, what: str) -> None:
 
 
 def check_compiled(graph: RandomGraph, what: str) -> None:
-    """Kernels verify, stay in bounds, and compute what the interpreter computes."""
+    """Kernels compute what the interpreter computes, to the bit where the error is 0."""
     want = interpret(graph.roots)
-    with config.override(verify=True):
-        realize(graph.roots)
+    realize(graph.roots)
     got = [node.data.as_numpy(node.dtype, node.shape) for node in graph.roots]
     assert_same(f"{what}, compiled", graph.roots, got, want, graph.errors)
+
+
+def check_kernels(graph: RandomGraph) -> None:
+    """Kernels verify, stay in bounds, and print as text that parses back to the same kernels."""
+    leaves = [n for n in topological(graph.roots) if n.op.name == "input"]
+    with config.override(verify=True):
+        _, kernels = compile_graph(graph.roots, leaves)
+    for kernel in kernels:
+        text = print_kernel(kernel)
+        again = parse_kernel(text)
+        assert print_kernel(again) == text
+        assert again.buffers == kernel.buffers
+        verify_kernel(again)
+        check_bounds(again)
 
 
 @batches
@@ -113,6 +130,12 @@ def test_text_round_trips(first: int) -> None:
 def test_passes_keep_the_meaning(first: int) -> None:
     for seed in seeds(first):
         check_passes(random_graph(seed), f"seed {seed}")
+
+
+@batches
+def test_kernels_verify_and_round_trip(first: int) -> None:
+    for seed in seeds(first):
+        check_kernels(random_graph(seed))
 
 
 @needs_cc
