@@ -121,7 +121,8 @@ class Storage:
 
     def version_now(self) -> int:
         """How often the memory was written to, as autograd counts."""
-        return self.version if self.share is None else self.share.memory.version
+        share = self.share
+        return self.version if share is None or share.silent else share.memory.version
 
     def _settle(self, node: Node) -> Node:
         """Forget how a computed value was made, unless a gradient may still need to know."""
