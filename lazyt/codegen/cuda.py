@@ -56,6 +56,7 @@ class CudaKernel:
     Attributes:
         name: its name.
         text: its functions; each takes a pointer per buffer, in the order of the kernel's buffers.
+            Buffers start at multiples of 16 bytes.
         launches: calls in order, each after the end of the one before.
         used: functions of the math prelude that the text calls.
         note: which form each phase takes.

@@ -55,7 +55,7 @@ class GroupSteps(ThreadPhase):
         steps = max((s.axis.extent for s in phase.stages if s.axis is not None), default=1)
         wanted = 1 << (-(-steps // BLOCK) - 1).bit_length() if steps > BLOCK else 1
         self.warps = 1 if columns else min(wanted, MOST_WARPS)
-        self.repeat = 1
+        self.repeat = self.width = 1
         if columns:
             self.together, self.threads = LANES, LANES * LANES
         else:

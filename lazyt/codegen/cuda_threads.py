@@ -7,12 +7,13 @@ without loops, loops that must run in order, and short ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.c_loops import PhasePrinter
 from lazyt.errors import InternalError
-from lazyt.ir.index import Linear, Quotient, Remainder, linearize
+from lazyt.ir.index import Axis, Linear, Quotient, Remainder, linearize
 from lazyt.ir.kernel import (
     Buffer,
     Guarded,
@@ -31,8 +32,12 @@ Trees = list[ct.Node]
 THREADS = 256
 #: Points from which a thread takes several, so that more loads are in flight.
 MANY_POINTS = 1 << 20
-#: How many it takes then.
+#: How many it takes then, a block apart, when they cannot be adjacent.
 POINTS_PER_THREAD = 4
+#: Bytes of the widest load and store.
+VECTOR_BYTES = 16
+#: Adjacent points that a thread takes at most.
+MOST_ADJACENT = 8
 #: Bytes of arrays that a thread may hold; the hardware's limit is 512 KiB.
 MOST_LOCAL_BYTES = 256 << 10
 
@@ -57,13 +62,15 @@ class ThreadPhase(PhasePrinter):
         self.integer = index_type(phase, expressions)
         self.points = math.prod(a.extent for a in phase.grid)
         straight = all(s.axis is None for s in phase.stages)
-        self.repeat = POINTS_PER_THREAD if straight and self.points >= MANY_POINTS else 1
+        many = straight and self.points >= MANY_POINTS
+        self.width = vector_width(phase, expressions) if many else 1
+        self.repeat = POINTS_PER_THREAD if many and self.width == 1 else 1
         self.most_blocks = most_blocks
 
     @property
     def tiles(self) -> int:
         """How many blocks' worth of work there is."""
-        return -(-self.points // (self.threads * self.repeat))
+        return -(-self.points // (self.threads * self.repeat * self.width))
 
     @property
     def blocks(self) -> int:
@@ -88,19 +95,40 @@ class ThreadPhase(PhasePrinter):
         """
         if self.local_bytes > MOST_LOCAL_BYTES:
             raise self._too_much()
+        if self.width > 1:
+            return self._vectors()
         body = self._decompose("point_", self.phase.grid) + self._stages()
-        inside = ct.branch(ct.binary("<", ct.name("point_"), ct.integer(self.points)), body)
-        tile = ct.name("tile_")
         if self.repeat == 1:
-            start = ct.binary("*", tile, ct.integer(self.threads))
-            point = ct.binary("+", start, ct.call("lz_thread", ()))
-            return [ct.declare(self.integer, "point_", point, const=True), inside]
-        round_ = ct.binary("*", ct.name("u_"), ct.integer(self.threads))
-        start = ct.binary("*", tile, ct.integer(self.threads * self.repeat))
-        point = ct.binary("+", ct.binary("+", start, round_), ct.call("lz_thread", ()))
-        turn = [ct.declare(self.integer, "point_", point, const=True), inside]
-        loop = ct.loop("u_", ct.integer(0), ct.integer(self.repeat), turn, kind="int")
+            return self._point(ct.call("lz_thread", ()), self.points, body)
+        turn = ct.binary("*", ct.name("u_"), ct.integer(self.threads))
+        turns = self._point(ct.binary("+", turn, ct.call("lz_thread", ())), self.points, body)
+        loop = ct.loop("u_", ct.integer(0), ct.integer(self.repeat), turns, kind="int")
         return [ct.pragma("unroll"), loop]
+
+    def _point(self, offset: ct.Node, points: int, body: Trees) -> Trees:
+        """``body`` for the point at an offset in the tile, if it exists."""
+        start = ct.binary("*", ct.name("tile_"), ct.integer(self.threads * self.repeat))
+        point = ct.binary("+", start, offset)
+        inside = ct.binary("<", ct.name("point_"), ct.integer(points))
+        declared = ct.declare(self.integer, "point_", point, const=True)
+        return [declared, ct.branch(inside, body)]
+
+    def _vectors(self) -> Trees:
+        """Every thread takes ``width`` adjacent points of the last axis."""
+        *outer, last = self.phase.grid
+        runs = Axis(f"{last.name}_run_", last.extent // self.width)
+        out = self._decompose("point_", (*outer, runs))
+        run: ct.Node = ct.name(runs.name) if runs.extent > 1 else ct.integer(0)
+        here = ct.binary("+", ct.binary("*", run, ct.integer(self.width)), ct.name("u_"))
+        body = [ct.declare(self.integer, last.name, here, const=True), *self._stages()]
+        loop = ct.loop("u_", ct.integer(0), ct.integer(self.width), body, kind="int")
+        body = [*out, ct.pragma("unroll"), loop]
+        aligned = [
+            ct.assign(ct.name(name), ct.call("lz_aligned", [ct.name(name)]))
+            for name in self.e.buffers
+        ]
+        points = self.points // self.width
+        return [*aligned, *self._point(ct.call("lz_thread", ()), points, body)]
 
     def _too_much(self) -> InternalError:
         what = f"a thread would keep {self.local_bytes} bytes, at most {MOST_LOCAL_BYTES}"
@@ -126,6 +154,45 @@ def is_ordered(phase: Phase) -> bool:
 
 
 # ------------------------------------------------------------------- indices
+
+
+def vector_width(phase: Phase, expressions: Expressions) -> int:
+    """Adjacent points that a thread takes so that its loads and stores have 16 bytes; 1 for none.
+
+    Every access must either not depend on the last axis or be contiguous and aligned along it.
+    """
+    last = phase.grid[-1] if phase.grid else None
+    if last is None or last.extent < 2:
+        return 1
+    size = VECTOR_BYTES
+    flats: list[Linear] = []
+    for buffer, index in _accesses(phase):
+        flat = linearize(index, expressions.buffers[buffer].shape)
+        factor = flat.coefficient(last)
+        if factor == 1:
+            flats.append(flat - Linear(((last, 1),), 0))
+            size = min(size, expressions.buffers[buffer].dtype.itemsize)
+        elif factor != 0:
+            return 1
+    width = min(VECTOR_BYTES // size, MOST_ADJACENT)
+    while width > 1 and (last.extent % width or any(_odd(f, width) for f in flats)):
+        width //= 2
+    return width
+
+
+def _odd(flat: Linear, width: int) -> bool:
+    """Whether an index may be no multiple of ``width``."""
+    return flat.const % width != 0 or any(factor % width for _, factor in flat.terms)
+
+
+def _accesses(phase: Phase) -> Iterator[tuple[str, tuple[Linear, ...]]]:
+    """Buffers and indices of all loads and stores."""
+    for statement in (x for s in phase.stages for x in s.body):
+        for item in sub_expressions(statement.value):
+            if isinstance(item, Load):
+                yield item.buffer, item.index
+        if isinstance(statement, Store):
+            yield statement.buffer, statement.index
 
 
 def index_type(phase: Phase, expressions: Expressions) -> str:

@@ -14,7 +14,13 @@ from lazyt.runtime import cache
 
 #: NVRTC's options beside the architecture. A multiplication and an addition are only fused where
 #: the text says so, as on the CPU.
-OPTIONS = ("--std=c++17", "--fmad=false", "-default-device", "--ptxas-options=-v")
+OPTIONS = (
+    "--std=c++17",
+    "--fmad=false",
+    "-default-device",
+    "--ptxas-options=-v",
+    "--diag-suppress=177",  # helpers that a program does not use
+)
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for")
 _USED = re.compile(r"Used (\d+) registers")

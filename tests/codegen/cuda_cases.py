@@ -132,7 +132,9 @@ def at(items: Sequence[Axis]) -> tuple[Linear, ...]:
     return tuple(variable(a) for a in items)
 
 
-def straight(name: str, shape: tuple[int, ...], buffers: list[Buffer], body: list) -> Kernel:
+def straight(
+    name: str, shape: tuple[int, ...], buffers: list[Buffer], body: list[Let | Store]
+) -> Kernel:
     """A kernel without loops over a grid of ``shape``."""
     stage = Stage(None, tuple(body))
     return Kernel(name, tuple(buffers), (Phase(axes(*shape), (stage,), "grid"),))
@@ -174,6 +176,19 @@ def broadcast(m: int, n: int) -> None:
     line = np.concatenate([w[::-1], [7.0, 7.0]]).astype(np.float32)
     wanted = (x[:, None] + line) + np.arange(n, dtype=np.float32)
     add(Case(kernel, {"x": x, "w": w}, {"y": wanted}))
+
+
+def add_row(m: int, n: int, dtype: DType) -> None:
+    """y[i, j] = x[i, j] + w[j], large enough for threads that take adjacent elements."""
+    i = axes(m, n)
+    value = call("add", Load("x", at(i), dtype), Load("w", (variable(i[1]),), dtype))
+    buffers = [Buffer("x", dtype, (m, n), "in"), Buffer("w", dtype, (n,), "in")]
+    buffers.append(Buffer("y", dtype, (m, n), "out"))
+    name = f"add_row_{m}_{n}_{dtype.name}"
+    kernel = straight(name, (m, n), buffers, [Store("y", at(i), value)])
+    x, w = numbers((m, n), dtype), numbers((n,), dtype, 1)
+    wanted = wide(x, dtype) + wide(w, dtype)
+    add(Case(kernel, {"x": x, "w": w}, {"y": wanted}, tolerance(dtype, 0.0), seeds=(0,)))
 
 
 def random_bits(n: int) -> None:

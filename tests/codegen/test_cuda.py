@@ -36,6 +36,10 @@ def _fill() -> None:
     cases.chain(3000, float32, most_blocks=3)
     cases.chain((1 << 20) + 5, float32)
     cases.broadcast(7, 33)
+    cases.add_row(1032, 1024, float32)
+    cases.add_row(1050, 1000, bfloat16)
+    cases.add_row(1050, 1002, float32)
+    cases.add_row(1049, 1001, int8)
     cases.random_bits(1025)
     for kind, dtype in (
         ("max", int64), ("min", float32), ("prod", float64), ("any", bool_), ("all", float32),
@@ -100,20 +104,22 @@ def cubin(printed: dict[str, CudaKernel]) -> nvrtc.Cubin:
 
 def run(emulator: Emulator, case: Case, kernel: CudaKernel, seed: int) -> dict[str, np.ndarray]:
     """What the buffers hold after the launches."""
-    memory = {}
+    memory, fences = {}, []
     for buffer in case.kernel.buffers:
-        before = case.before.get(buffer.name)
-        if before is None:  # a value that no right kernel leaves behind
-            before = np.frombuffer(
-                b"\x7b" * max(1, int(np.prod(buffer.shape))) * buffer.dtype.itemsize,
-                buffer.dtype.numpy,
-            )[: int(np.prod(buffer.shape))].reshape(buffer.shape)
-        memory[buffer.name] = np.array(before, buffer.dtype.numpy, order="C")
-        assert memory[buffer.name].shape == buffer.shape
+        size = int(np.prod(buffer.shape)) * buffer.dtype.itemsize
+        # Filled with what no right kernel leaves behind, inside the buffer and around it.
+        fence = np.full(size + 128, 0x7B, np.uint8)
+        inside = fence[64 : 64 + size].view(buffer.dtype.numpy).reshape(buffer.shape)
+        if buffer.name in case.before:
+            inside[...] = case.before[buffer.name]
+        memory[buffer.name] = inside
+        fences.append(fence)
     pointers = [memory[b.name].ctypes.data for b in case.kernel.buffers]
     for step in kernel.launches:
         shape = step.blocks, step.threads, step.shared_bytes
         emulator.launch(step.function, *shape, pointers, step.collective, seed)
+    for fence in fences:
+        assert (fence[:64] == 0x7B).all() and (fence[-64:] == 0x7B).all()
     return memory
 
 
@@ -169,6 +175,13 @@ def test_forms(printed: dict[str, CudaKernel]) -> None:
     notes = {name: kernel.note for name, kernel in printed.items()}
     assert notes["chain_7_float32"] == "threads"
     assert notes["softmax_5_7_float32_inner"] == "threads"
+    for name, width in (
+        ("add_row_1032_1024_float32", 4),
+        ("add_row_1050_1000_bfloat16", 8),
+        ("add_row_1050_1002_float32", 2),
+    ):
+        assert f"u_ < {width}" in printed[name].text and "lz_aligned" in printed[name].text
+    assert "lz_aligned" not in printed["add_row_1049_1001_int8"].text
     assert notes["softmax_5_1000_float32_inner"] == "rows"
     assert notes["sum_1000_33_float32_grid"] == "columns"
     assert notes["scan_sum_5_100_float32_inner"] == "threads"

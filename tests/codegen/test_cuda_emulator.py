@@ -59,6 +59,11 @@ extern "C" __global__ void lanes(lz_i64 *restrict y)
   lz_i64 down = lz_shuffle_down_i64(lz_thread() * 3, 16);
   y[lz_thread()] = down + 1000 * lz_shuffle_first_i64(lz_thread());
 }
+extern "C" __global__ void vectors(lz_i32 *restrict y)
+{
+  y = lz_aligned(y);
+  y[0] = 1;
+}
 """
 NAMES = re.findall(r"void (\w+)\(", KERNELS)
 
@@ -114,6 +119,24 @@ def test_shuffles(machine: Emulator) -> None:
     lane, warp = np.arange(64) % 32, np.arange(64) // 32
     down = np.where(lane < 16, (np.arange(64) + 16) * 3, np.arange(64) * 3)
     np.testing.assert_array_equal(y, down + 1000 * 32 * warp)
+
+
+def test_alignment(machine: Emulator) -> None:
+    y = np.zeros(8, np.int32)
+    machine.launch("vectors", 1, 1, 0, [y.ctypes.data], collective=False)
+    assert y[0] == 1
+    with pytest.raises(InternalError, match="not aligned"):
+        machine.launch("vectors", 1, 1, 0, [y.ctypes.data + 4], collective=False)
+
+
+def test_portable_fibers() -> None:
+    """Machines without a stack switch of their own use the C library's."""
+    source = device_helpers("emulator") + program_text([]) + KERNELS
+    machine = Emulator("#define LZ_PORTABLE_FIBERS\n" + source, NAMES)
+    y = run(machine, "neighbours", np.int32)
+    np.testing.assert_array_equal(y, np.tile(np.arange(63, -1, -1), 2) + 2)
+    with pytest.raises(InternalError, match="deadlock"):
+        run(machine, "one_waits", np.int32)
 
 
 def test_too_many_threads(machine: Emulator) -> None:

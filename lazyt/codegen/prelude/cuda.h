@@ -24,6 +24,8 @@ LZ_FN long long lz_block() { return (long long)blockIdx.x; }
 LZ_FN long long lz_blocks() { return (long long)gridDim.x; }
 LZ_FN void lz_sync_block() { __syncthreads(); }
 LZ_FN void lz_sync_warp() { __syncwarp(); }
+// Promises that a buffer starts at a multiple of 16 bytes, for loads of that size.
+template <class T> LZ_FN T *lz_aligned(T *p) { return (T *)__builtin_assume_aligned(p, 16); }
 
 // S: suffix, T: its type, W: a type that the hardware shuffles, U: unsigned type to multiply in.
 #define LZ_GPU_TYPE(S, T, W)                                                                       \

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <sys/mman.h>
 #include <utility>
-#ifndef __x86_64__
+#if !defined(__x86_64__) || defined(LZ_PORTABLE_FIBERS)
 #include <ucontext.h>
 #endif
 #define restrict __restrict__
@@ -19,7 +19,7 @@ typedef unsigned long long Word;
 const int WARP = 32, MOST_THREADS = 1024;
 
 // ------------------------------------------------------------------ fibers
-#ifdef __x86_64__
+#if defined(__x86_64__) && !defined(LZ_PORTABLE_FIBERS)
 struct Context { void *stack; };
 extern "C" void lz_emulated_switch(void **save, void *to);
 asm(R"(.text
@@ -260,6 +260,11 @@ static inline long long lz_blocks() { return lz_emulated::run.blocks; }
 // The default argument is the line of the call, which tells barriers apart.
 static inline void lz_sync_block(int line = __builtin_LINE()) { lz_emulated::sync_block(line); }
 static inline void lz_sync_warp(int line = __builtin_LINE()) { lz_emulated::sync_warp(line); }
+
+template <class T> static T *lz_aligned(T *p, int line = __builtin_LINE()) {
+  if ((unsigned long long)p % 16) lz_emulated::fail("a buffer is not aligned to 16 bytes", line);
+  return p;
+}
 
 #define LZ_GPU_TYPE(S, T)                                                                          \
   typedef lz_emulated::Shared<T> lz_shared_##S;                                                    \
