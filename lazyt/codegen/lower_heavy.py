@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from lazyt.codegen.emitter import Buffers, Emitter
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
@@ -97,25 +99,26 @@ def lower_scatter(group: Group, buffers: Buffers, in_place: bool) -> list[Phase]
     node = group.head
     assert node is not None
     base, index, updates = node.inputs
-    axis, combine = node.params.axis, COMBINES[node.params.kind]
+    axis, kind, batch = node.params
     phases = [] if in_place else [_copy(node, base, buffers)]
     if updates.size == 0:
         return phases
     before = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(base.shape[:axis]))
     after = tuple(Axis(f"j{n}", extent) for n, extent in enumerate(base.shape[axis + 1 :]))
-    steps = Axis("s", index.size)
-    where = delinearize(variable(steps), index.shape)
+    along = index.shape[batch:]
+    steps = Axis("s", math.prod(along))
+    where = delinearize(variable(steps), along)
+    left = tuple(variable(a) for a in before)
+    right = tuple(variable(a) for a in after)
     emitter = Emitter(buffers, (), steps, keep=False)
     emitter.stage = 1
-    position = emitter.evaluate(index, where)
+    position = emitter.evaluate(index, (*left[:batch], *where))
     extent = base.shape[axis]
     wide = call("minimum", call("cast", position, dtype=int64), const(max(extent - 1, 0), int64))
     name = emitter.name(call("maximum", wide, const(0, int64)), 0, True).name
-    left = tuple(variable(a) for a in before)
-    right = tuple(variable(a) for a in after)
     value = emitter.evaluate(updates, (*left, *where, *right))
     target = (*left, datum(name, extent), *right)
-    emitter.place(Store(buffers.of(node).name, target, value, (), combine), 0, True)
+    emitter.place(Store(buffers.of(node).name, target, value, (), COMBINES[kind]), 0, True)
     head = emitter.straight.get(0)
     stages = [Stage(None, tuple(head))] if head else []
     stages.append(Stage(steps, tuple(emitter.loops[1]), sequential=True))

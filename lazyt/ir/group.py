@@ -69,6 +69,8 @@ class Group:
         head: the node of a contract, scatter, update or scan.
         members: target nodes computed here.
         reads: members of other groups that are read from memory.
+        places: the indices at which members read other values.
+        inside: the members that each member reads.
         stored: members that must be written to memory.
         reasons: why things were fused, and why no more.
     """
@@ -79,6 +81,7 @@ class Group:
     head: Node | None = None
     members: dict[Node, tuple[int, str]] = field(default_factory=dict)
     reads: set[Node] = field(default_factory=set)
+    places: dict[Node, set[Index]] = field(default_factory=dict)
     inside: dict[Node, set[Node]] = field(default_factory=dict)
     stored: list[Node] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)

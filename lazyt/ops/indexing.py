@@ -13,64 +13,46 @@ from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops.movement import SliceParams, check_slices, numpy_slices
 from lazyt.ops.registry import define_op
+from lazyt.ops.shorthand import batch_all
 
 
-def _check_index(name: str, node: Node, index: Node, axis: int) -> None:
+def _check_index(name: str, node: Node, index: Node, axis: int, batch: int) -> None:
     if not 0 <= axis < len(node.shape):
         raise BoundsError(f"{name}: no axis {axis} in shape {list(node.shape)}")
     if index.dtype.kind not in "ui":
         raise DTypeError(f"{name}: the index must be of an integer type, not {index.dtype.name}")
+    if batch > axis or node.shape[:batch] != index.shape[:batch]:
+        raise ShapeError(
+            f"{name}: {batch} leading axes must agree, got {list(node.shape)} and an index of "
+            f"{list(index.shape)}"
+        )
     if node.shape[axis] == 0 and index.size:
         raise BoundsError(f"{name}: axis {axis} of shape {list(node.shape)} has no elements")
 
 
-def _offset_rows(node: Node, index: Node, axis: int) -> tuple[Node, Node]:
-    """A batch of tables and of indices as one table: (the table on axis 0, the indices into it).
-
-    ``node`` is [B, ..., n at axis + 1, ...] and ``index`` [B, ...]; out of range clamps first.
-    """
-    size, extent = node.shape[0], node.shape[axis + 1]
-    rows = _to_rows(node, axis + 1)
-    limit = ops.constant(extent - 1, int64)
-    clamped = ops.apply("maximum", ops.cast(index, int64), ops.constant(0, int64))
-    clamped = ops.apply("minimum", clamped, limit)
-    strides = (extent, *[0] * (len(index.shape) - 1))
-    return rows, ops.apply("add", clamped, ops.positions((size, *[1] * len(strides[1:])), strides))
-
-
-def _to_rows(node: Node, axis: int, count: int = 1) -> Node:
-    """The leading axis and the ``count`` axes from ``axis`` on merged into one leading axis."""
-    middle = list(range(axis, axis + count))
-    rest = [a for a in range(1, len(node.shape)) if a not in middle]
-    moved = ops.permute(node, [0, *middle, *rest])
-    merged = 1
-    for extent in moved.shape[: count + 1]:
-        merged *= extent
-    return ops.reshape(moved, (merged, *moved.shape[count + 1 :]))
-
-
-def _from_rows(node: Node, middle: tuple[int, ...], axis: int) -> Node:
-    """The inverse of ``_to_rows``: ``middle`` starts with the leading extent."""
-    split = ops.reshape(node, (*middle, *node.shape[1:]))
-    count = len(middle) - 1
-    rest = list(range(count + 1, len(split.shape)))
-    order = [0, *rest[: axis - 1], *range(1, count + 1), *rest[axis - 1 :]]
-    return ops.permute(split, order)
+def _rows(index: Any, batch: int) -> tuple[Any, ...]:
+    """Open grids over the batch axes, to stand before an index array."""
+    return tuple(
+        np.arange(index.shape[n]).reshape([-1 if m == n else 1 for m in range(index.ndim)])
+        for n in range(batch)
+    )
 
 
 # ------------------------------------------------------------------------------ gather
 
 
 class GatherParams(NamedTuple):
-    """The operand's axis that the index replaces."""
+    """The operand's axis that the index replaces; ``batch`` leading axes run along with it."""
 
     axis: int
+    batch: int = 0
 
 
 def _gather_infer(params: GatherParams, node: Node, index: Node) -> Type:
-    axis = params.axis
-    _check_index("gather", node, index, axis)
-    return Type((*node.shape[:axis], *index.shape, *node.shape[axis + 1 :]), node.dtype)
+    axis, batch = params
+    _check_index("gather", node, index, axis, batch)
+    shape = (*node.shape[:axis], *index.shape[batch:], *node.shape[axis + 1 :])
+    return Type(shape, node.dtype)
 
 
 def _clamped(index: Any, extent: int) -> Any:
@@ -81,34 +63,56 @@ def _clamped(index: Any, extent: int) -> Any:
 
 
 def _gather_evaluate(node: Node, array: Any, index: Any) -> Any:
-    axis = node.params.axis
+    axis, batch = node.params
     if index.size == 0:
         return np.empty(node.shape, array.dtype)
-    return np.take(array, _clamped(index, array.shape[axis]), axis)
+    at = _clamped(index, array.shape[axis])
+    if not batch:
+        return np.take(array, at, axis)
+    found = np.moveaxis(array, axis, batch)[(*_rows(at, batch), at)]
+    between = list(range(at.ndim, at.ndim + axis - batch))
+    rest = list(range(at.ndim + axis - batch, found.ndim))
+    return found.transpose([*range(batch), *between, *range(batch, at.ndim), *rest])
 
 
 def _gather_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     source, index = node.inputs
-    return [scatter(ops.zeros_like(source), index, cotangent, node.params.axis, "add"), None]
+    axis, batch = node.params
+    if batch and all(extent == 1 for extent in index.shape[batch:]):
+        return [_spread(source, index, cotangent, axis, batch), None]
+    zeros = ops.zeros_like(source)
+    return [scatter(zeros, index, cotangent, axis, "add", batch), None]
+
+
+def _spread(source: Node, index: Node, cotangent: Node, axis: int, batch: int) -> Node:
+    """The gradient of one element picked per row: a comparison, cheaper than a scatter."""
+    shape = source.shape
+    row = (*shape[:batch], *(1,) * (len(shape) - batch))
+    limit = ops.constant(shape[axis] - 1, int64)
+    at = ops.apply("maximum", ops.cast(index, int64), ops.constant(0, int64))
+    at = ops.reshape(ops.apply("minimum", at, limit), row)
+    ramp = tuple(extent if n == axis else 1 for n, extent in enumerate(shape))
+    here = ops.apply("eq", ops.reshape(ops.iota(shape[axis]), ramp), at)
+    picked = ops.reshape(cotangent, (*shape[:axis], 1, *shape[axis + 1 :]))
+    spread = ops.apply("where", here, picked, ops.constant(0, source.dtype))
+    return ops.broadcast_to(spread, shape)
 
 
 def _gather_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     tangent = tangents[0]
-    return None if tangent is None else gather(tangent, node.inputs[1], node.params.axis)
+    return None if tangent is None else gather(tangent, node.inputs[1], *node.params)
 
 
 def _gather_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    axis = node.params.axis
-    source, index = inputs
-    if not batched[1]:
-        return gather(source, index, axis + 1)
-    if not batched[0]:
-        found = gather(source, index, axis)
+    axis, batch = node.params
+    if not batched[1] and not batch:
+        return gather(inputs[0], inputs[1], axis + 1)
+    if not batched[0] and not batch:
+        found = gather(inputs[0], inputs[1], axis)
         rest = [a for a in range(len(found.shape)) if a != axis]
         return ops.permute(found, [axis, *rest])
-    rows, places = _offset_rows(source, index, axis)
-    flat = gather(rows, ops.reshape(places, (places.size,)), 0)
-    return _from_rows(flat, index.shape, axis + 1)
+    source, index = batch_all(inputs, batched)
+    return gather(source, index, axis + 1, batch + 1)
 
 
 GATHER = define_op(
@@ -123,22 +127,27 @@ GATHER = define_op(
 )
 
 
-def gather(node: Node, index: Node, axis: int) -> Node:
+def gather(node: Node, index: Node, axis: int, batch: int = 0) -> Node:
     """Elements of ``axis`` by an integer ``index``, whose shape takes the axis' place.
 
-    Positions out of range clamp. Raises DTypeError for an index that is not of an integer type.
+    The first ``batch`` axes of both run together: row b of the index picks from row b. Positions
+    out of range clamp. Raises DTypeError for an index that is not of an integer type.
     """
-    return make(GATHER, (node, index), GatherParams(axis))
+    return make(GATHER, (node, index), GatherParams(axis, batch))
 
 
 # ----------------------------------------------------------------------------- scatter
 
 
 class ScatterParams(NamedTuple):
-    """The axis that the index walks on, and how values meet: set add mul max min."""
+    """The axis that the index walks on, and how values meet: set add mul max min.
+
+    ``batch`` leading axes of base and index run together.
+    """
 
     axis: int
     kind: str
+    batch: int = 0
 
 
 _MEET: dict[str, Any] = {
@@ -147,15 +156,15 @@ _MEET: dict[str, Any] = {
 
 
 def _scatter_infer(params: ScatterParams, base: Node, index: Node, updates: Node) -> Type:
-    axis, kind = params
+    axis, kind, batch = params
     if kind != "set" and kind not in _MEET:
         raise InternalError("ops.indexing", f"no scatter is called {kind!r}")
-    _check_index("scatter", base, index, axis)
+    _check_index("scatter", base, index, axis, batch)
     if base.dtype is not updates.dtype:
         raise DTypeError(f"scatter: {updates.dtype.name} into {base.dtype.name}")
     if kind in ("add", "mul") and base.dtype is bool_:
         raise DTypeError(f"scatter {kind} does not take bool")
-    expected = (*base.shape[:axis], *index.shape, *base.shape[axis + 1 :])
+    expected = (*base.shape[:axis], *index.shape[batch:], *base.shape[axis + 1 :])
     if updates.shape != expected:
         raise ShapeError(
             f"scatter: updates of shape {list(updates.shape)}, expected {list(expected)}"
@@ -164,54 +173,61 @@ def _scatter_infer(params: ScatterParams, base: Node, index: Node, updates: Node
 
 
 def _scatter_evaluate(node: Node, base: Any, index: Any, updates: Any) -> Any:
-    axis, kind = node.params
+    axis, kind, batch = node.params
     if updates.size == 0:
         return base
-    out = np.moveaxis(base, axis, 0).copy()
-    order = [*range(axis, axis + index.ndim), *range(axis),
-             *range(axis + index.ndim, updates.ndim)]  # fmt: skip
-    values = updates.transpose(order).reshape((index.size, *out.shape[1:]))
-    at = _clamped(index, out.shape[0]).reshape(-1)
+    out = np.moveaxis(base, axis, batch).copy()
+    middle = list(range(axis, axis + index.ndim - batch))
+    between = list(range(batch, axis))
+    rest = list(range(axis + index.ndim - batch, updates.ndim))
+    values = updates.transpose([*range(batch), *middle, *between, *rest])
+    rows = index.shape[:batch]
+    values = values.reshape((*rows, -1, *values.shape[index.ndim :]))
+    at = _clamped(index, out.shape[batch]).reshape((*rows, -1))
+    places = (*_rows(at, batch), at)
     if kind == "set":
-        out[at] = values
+        out[places] = values
     else:
-        _MEET[kind].at(out, at, values)
-    return np.moveaxis(out, 0, axis)
+        _MEET[kind].at(out, places, values)
+    return np.moveaxis(out, batch, axis)
 
 
 def _weights(node: Node) -> tuple[Node, Node]:
     """For add, mul, max, min: the partial derivatives by the base and by the updates."""
     base, index, updates = node.inputs
-    axis, kind = node.params
+    axis, kind, batch = node.params
     one, zero = ops.constant(1, node.dtype), ops.constant(0, node.dtype)
     zeros = ops.zeros_like(base)
     if kind == "mul":
         ones = ops.broadcast_to(one, base.shape)
         is_zero = ops.apply("eq", updates, zero)
         safe = ops.apply("where", is_zero, one, updates)
-        count = scatter(zeros, index, ops.cast(is_zero, node.dtype), axis, "add")
-        product = gather(scatter(base, index, safe, axis, "mul"), index, axis)
-        found = gather(count, index, axis)
+        count = scatter(zeros, index, ops.cast(is_zero, node.dtype), axis, "add", batch)
+        product = gather(scatter(base, index, safe, axis, "mul", batch), index, axis, batch)
+        found = gather(count, index, axis, batch)
         lone = ops.apply("logical_and", is_zero, ops.apply("eq", found, one))
         free = ops.apply("eq", found, zero)
         rest = ops.apply("where", free, ops.apply("div", product, safe), zero)
-        return scatter(ones, index, updates, axis, "mul"), ops.apply("where", lone, product, rest)
+        return scatter(ones, index, updates, axis, "mul", batch), ops.apply(
+            "where", lone, product, rest
+        )
     mine = ops.cast(ops.apply("eq", base, node), node.dtype)
-    theirs = ops.cast(ops.apply("eq", updates, gather(node, index, axis)), node.dtype)
-    count = scatter(mine, index, theirs, axis, "add")
+    theirs = ops.cast(ops.apply("eq", updates, gather(node, index, axis, batch)), node.dtype)
+    count = scatter(mine, index, theirs, axis, "add", batch)
     # Where nothing equals the result (NaN) nothing gets a gradient: keep the division finite.
     count = ops.apply("maximum", count, one)
-    return ops.apply("div", mine, count), ops.apply("div", theirs, gather(count, index, axis))
+    found = gather(count, index, axis, batch)
+    return ops.apply("div", mine, count), ops.apply("div", theirs, found)
 
 
 def _scatter_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     _, index, updates = node.inputs
-    axis, kind = node.params
-    found = gather(cotangent, index, axis)
+    axis, kind, batch = node.params
+    found = gather(cotangent, index, axis, batch)
     if kind == "add":
         return [cotangent, None, found]
     if kind == "set":
-        cleared = scatter(cotangent, index, ops.zeros_like(updates), axis, "set")
+        cleared = scatter(cotangent, index, ops.zeros_like(updates), axis, "set", batch)
         return [cleared, None, found]
     by_base, by_updates = _weights(node)
     return [
@@ -223,7 +239,7 @@ def _scatter_vjp(node: Node, cotangent: Node) -> list[Node | None]:
 
 def _scatter_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     base, index, updates = node.inputs
-    axis, kind = node.params
+    axis, kind, batch = node.params
     into, _, change = tangents
     if into is None and change is None:
         return None
@@ -237,19 +253,16 @@ def _scatter_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
         if kind != "set":
             return into
         change = ops.zeros_like(updates)
-    return scatter(into, index, change, axis, "set" if kind == "set" else "add")
+    return scatter(into, index, change, axis, "set" if kind == "set" else "add", batch)
 
 
 def _scatter_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    axis, kind = node.params
-    if not batched[1]:
-        base, updates = ops.batch_all((inputs[0], inputs[2]), (batched[0], batched[2]))
+    axis, kind, batch = node.params
+    if not batched[1] and not batch:
+        base, updates = batch_all((inputs[0], inputs[2]), (batched[0], batched[2]))
         return scatter(base, inputs[1], updates, axis + 1, kind)
-    base, index, updates = ops.batch_all(inputs, batched)
-    rows, places = _offset_rows(base, index, axis)
-    values = _to_rows(updates, axis + 1, len(index.shape) - 1)
-    flat = scatter(rows, ops.reshape(places, (places.size,)), values, 0, kind)
-    return _from_rows(flat, (base.shape[0], base.shape[axis + 1]), axis + 1)
+    base, index, updates = batch_all(inputs, batched)
+    return scatter(base, index, updates, axis + 1, kind, batch + 1)
 
 
 SCATTER = define_op(
@@ -264,14 +277,14 @@ SCATTER = define_op(
 )
 
 
-def scatter(base: Node, index: Node, updates: Node, axis: int, kind: str) -> Node:
+def scatter(base: Node, index: Node, updates: Node, axis: int, kind: str, batch: int = 0) -> Node:
     """``base`` with ``updates`` written or folded in at positions ``index`` of ``axis``.
 
-    ``updates`` has the shape of ``gather(base, index, axis)``. Later duplicates win for ``set``;
-    their gradient goes to all of them, as PyTorch's. Positions out of range clamp. Raises
-    ShapeError and DTypeError.
+    ``updates`` has the shape of ``gather(base, index, axis, batch)``. Later duplicates win for
+    ``set``; their gradient goes to all of them, as PyTorch's. Positions out of range clamp.
+    Raises ShapeError and DTypeError.
     """
-    return make(SCATTER, (base, index, updates), ScatterParams(axis, kind))
+    return make(SCATTER, (base, index, updates), ScatterParams(axis, kind, batch))
 
 
 # ------------------------------------------------------------------------------ update

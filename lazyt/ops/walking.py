@@ -91,14 +91,12 @@ class Walker:
             return self._gather((node, index, inside), read, missing)
         raise InternalError("ops.walking", f"{node!r} has no pointwise rule")
 
-    def _gather(
-        self, pair: Pair, read: Callable[[Node, Index], Expr], missing: list[Pair]
-    ) -> Expr:
+    def _gather(self, pair: Pair, read: Callable[[Node, Index], Expr], missing: list[Pair]) -> Expr:
         node, index, _ = pair
         operand, positions = node.inputs
-        axis: int = node.params.axis
-        middle = len(positions.shape)
-        value: Expr = read(positions, index[axis : axis + middle])
+        axis, batch = node.params
+        middle = len(positions.shape) - batch
+        value = read(positions, (*index[:batch], *index[axis : axis + middle]))
         if missing:
             return value
         extent = operand.shape[axis]

@@ -22,6 +22,9 @@ from lazyt.passes.targets import Targets, is_pointwise
 GROUP_WEIGHT = 1500
 GROUP_BUFFERS = 60
 
+#: What a value reads: each target or input with the indices at which it is read.
+Reads = dict[Node, set[Index]]
+
 
 def fuse(roots: Sequence[Node]) -> list[Group]:
     """The groups of a graph, in an order in which they can run."""
@@ -39,6 +42,8 @@ class _Fusion:
         self.home: dict[Node, Group] = {}
         self.groups: list[Group] = []
         self.touched: dict[Node, list[Group]] = {}
+        self.read_by: dict[Node, set[Node]] = {}
+        self.alive: set[int] = set()
 
     def run(self) -> list[Group]:
         for node in self.targets.order:
@@ -50,10 +55,17 @@ class _Fusion:
     # --------------------------------------------------------- placing one
 
     def _place(self, node: Node) -> None:
-        for group in self._candidates(node):
+        candidates = self._candidates(node)
+        for group in candidates:
             if self._join(node, group):
-                return
-        self._open(node)
+                break
+        else:
+            self._open(node)
+            return
+        for other in candidates:
+            pair = sorted((self.home[node], other), key=lambda g: -len(g.parts))
+            if pair[0] is not pair[1] and other.number in self.alive and self._mergeable(*pair):
+                self._merge(*pair)
 
     def _candidates(self, node: Node) -> list[Group]:
         """Groups that compute what the node reads, latest first, then groups that read the same."""
@@ -149,11 +161,73 @@ class _Fusion:
         group.reasons.append("the final fold over the rows runs in the same kernel")
         return True
 
+    # ------------------------------------------------------------- merging
+
+    def _mergeable(self, group: Group, other: Group) -> bool:
+        """Whether two groups over one domain can be one kernel: neither waits for the other
+        by way of a third, and what one reads of the other it reads at the same point."""
+        if "row" not in (group.kind, other.kind) or other.kind not in ("row", "map"):
+            return False
+        first, second = group.parts[0], other.parts[0]
+        same = tuple(a.extent for a in first.axes) == tuple(a.extent for a in second.axes)
+        if not same or first.inner is None or first.inner != second.inner:
+            return False
+        if len(other.parts) > 1 or len(group.members) + len(other.members) > GROUP_BUFFERS:
+            return False
+        if group.weight + other.weight > GROUP_WEIGHT:
+            return False
+        return not self._waits(group, other) and not self._waits(other, group)
+
+    def _waits(self, group: Group, other: Group) -> bool:
+        """Whether ``group`` depends on ``other`` through a third group, or reads a neighbour."""
+        for read in group.reads:
+            home = self.home.get(read)
+            if home is other:
+                if not self._same_point(group, other, read):
+                    return True
+            elif home is not None and home is not group and self._depends(home, other):
+                return True
+        return False
+
+    def _same_point(self, group: Group, other: Group, read: Node) -> bool:
+        part, extent = other.members[read]
+        place = other.parts[part].place(read.shape, extent)
+        return part == 0 and all(at == place for at in group.places.get(read, ()))
+
+    def _merge(self, group: Group, other: Group) -> None:
+        """Moves everything of ``other`` into ``group``."""
+        first, second = group.parts[0], other.parts[0]
+        order = {n: i for i, n in enumerate(self.targets.order)}
+        first.reduces = sorted([*first.reduces, *second.reduces], key=order.__getitem__)
+        first.outputs = sorted([*first.outputs, *second.outputs], key=lambda o: order[o[0]])
+        members = {**group.members, **other.members}
+        group.members = dict(sorted(members.items(), key=lambda m: order[m[0]]))
+        for node, inside in other.inside.items():
+            group.inside[node] = inside
+        for at, places in other.places.items():
+            group.places.setdefault(at, set()).update(places)
+        group.reads |= other.reads
+        for node in list(group.reads):
+            if node in group.members:
+                group.reads.discard(node)
+        for node, read in [*self.read_by.items()]:
+            if node in group.members:
+                group.inside[node] = {r for r in read if r in group.members}
+        group.weight += other.weight
+        group.reasons += other.reasons
+        for node in other.members:
+            self.home[node] = group
+        for groups in self.touched.values():
+            if other in groups:
+                groups[:] = [group if g is other else g for g in groups]
+        self.alive.discard(other.number)
+        group.reasons.append("two kernels over the same rows were joined")
+
     # ------------------------------------------------------------ legality
 
     def _legal(
         self, node: Node, start: Node, index: Index, group: Group, part: int
-    ) -> set[Node] | None:
+    ) -> Reads | None:
         """What ``node`` reads when ``start`` is computed at ``index`` of a part, if legal."""
         probe = Probe(self.chosen.__contains__)
         if start is not node and (start in self.chosen or start.op.name == "input"):
@@ -162,9 +236,9 @@ class _Fusion:
             probe.run(start, index)
         if group.weight + probe.count > GROUP_WEIGHT:
             return None
-        reads: set[Node] = set()
+        reads: Reads = {}
         for item, where, _ in probe.reads:
-            reads.add(item)
+            reads.setdefault(item, set()).add(where)
             if item not in group.members:
                 continue
             home, _ = group.members[item]
@@ -190,10 +264,13 @@ class _Fusion:
         self._enter(node, group, part, extent, reads)
         return True
 
-    def _enter(self, node: Node, group: Group, part: int, extent: str, reads: set[Node]) -> None:
+    def _enter(self, node: Node, group: Group, part: int, extent: str, reads: Reads) -> None:
         group.members[node] = (part, extent)
         group.inside[node] = {r for r in reads if r in group.members}
         group.reads |= {r for r in reads if r not in group.members}
+        self.read_by[node] = set(reads)
+        for item, places in reads.items():
+            group.places.setdefault(item, set()).update(places)
         self.home[node] = group
         for item in reads:
             self.touched.setdefault(item, []).append(group)
@@ -232,9 +309,7 @@ class _Fusion:
         else:
             group = self._new(name, Part(_axes(node.shape)))
             group.head = node
-            reads: set[Node] = set()
-            for item in node.inputs:
-                reads |= self._natural_reads(item)
+            reads: Reads = {r: set() for i in node.inputs for r in self._natural_reads(i)}
             self._enter(node, group, 0, "full", reads)
             admitted = True
         assert admitted
@@ -242,6 +317,7 @@ class _Fusion:
     def _new(self, kind: str, part: Part) -> Group:
         group = Group(kind, len(self.groups), [part])
         self.groups.append(group)
+        self.alive.add(group.number)
         return group
 
     def _natural_reads(self, node: Node) -> set[Node]:
@@ -264,6 +340,7 @@ class _Fusion:
 
     def _mark_stored(self) -> None:
         """Members that are asked for, or read by another group, go to memory."""
+        self.groups = [g for g in self.groups if g.number in self.alive]
         needed = set(self.targets.roots)
         for group in self.groups:
             needed |= group.reads

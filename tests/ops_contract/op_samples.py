@@ -199,6 +199,10 @@ sample("gather", "first", lambda x, i: ops.gather(x, i, 0), (3, 2), _rows)
 sample("gather", "middle", lambda x, i: ops.gather(x, i, 1), (2, 3, 2), _rows)
 sample("gather", "one", lambda x, i: ops.gather(x, i, 0), (4,), np.array(2))
 sample("gather", "clamps", lambda x, i: ops.gather(x, i, 0), (3, 2), np.array([-5, 7, 1]))
+_pick = np.array([2, 0, 1])
+sample("gather", "row by row", lambda x, i: ops.gather(x, i, 1, 1), (3, 4), _pick)
+sample("gather", "rows of two", lambda x, i: ops.gather(x, i, 2, 1), (2, 2, 3), _rows[:2])
+sample("gather", "rows, one each", lambda x, i: ops.gather(x, i, 2, 1), (2, 3, 4, 2), _pick[:2])
 sample("gather", "bytes", lambda x, i: ops.gather(x, i, 0), (3,), np.array([1, 250], np.uint8))
 sample("gather", "empty", lambda x, i: ops.gather(x, i, 0), (3,), np.zeros((0,), np.int64))
 for _kind in ("add", "mul", "max", "min"):
@@ -211,6 +215,14 @@ for _kind in ("add", "mul", "max", "min"):
         (2, 3, 2),
     )
 _once = np.array([[3, 0], [1, 2]])
+sample(
+    "scatter",
+    "row by row",
+    lambda b, i, u: ops.scatter(b, i, u, 2, "add", 1),
+    (3, 2, 4),
+    np.array([[0, 0], [3, 1], [2, 2]]),
+    (3, 2, 2),
+)
 sample("scatter", "set", lambda b, i, u: ops.scatter(b, i, u, 0, "set"), (5, 2), _once, (2, 2, 2))
 sample(
     "scatter",
