@@ -80,10 +80,6 @@ class Expand(NamedTuple):
         """``before`` repeated."""
         return ops.expand(before, self.shape)
 
-    def write(self, before: Node, value: Node) -> Node:
-        """Several elements are one in memory: raises LazytError."""
-        raise LazytError(OVERLAP)
-
 
 class Window(NamedTuple):
     """Elements ``offset + sum(i * stride)`` of the flattened value."""
@@ -96,22 +92,8 @@ class Window(NamedTuple):
         """The elements at the window's positions."""
         return ops.window(before, self.shape, self.strides, self.offset)
 
-    def write(self, before: Node, value: Node) -> Node:
-        """``before`` with the window's elements replaced; raises LazytError when they overlap."""
-        if not _is_uniform(value) and overlaps(self.shape, self.strides):
-            raise LazytError(OVERLAP)
-        return _put(before, self.read(ops.reshape(ops.iota(before.size), before.shape)), value)
-
 
 Step = Slice | Permute | Reshape | Expand | Window
-
-
-def _put(before: Node, places: Node, value: Node) -> Node:
-    """``before`` with ``value`` written to the flat positions ``places``."""
-    size = (value.size,)
-    flat = ops.reshape(before, (before.size,))
-    flat = ops.scatter(flat, ops.reshape(places, size), ops.reshape(value, size), 0, "set")
-    return ops.reshape(flat, before.shape)
 
 
 def _is_uniform(value: Node) -> bool:
@@ -254,16 +236,28 @@ class View:
         """
         if any(n > 1 and s == 0 for n, s in zip(self.shape, self.strides)):
             raise LazytError(OVERLAP)
-        steps = self.steps
-        if any(isinstance(step, Expand) for step in steps):
-            # A part of an expanded view may be writable though the whole is not.
-            return _put(base, self.of(ops.reshape(ops.iota(base.size), base.shape)), value)
         values = [base]
-        for step in steps[:-1]:
+        for step in self.steps:
+            if isinstance(step, (Expand, Window)):
+                return self._scatter(base, value)
             values.append(step.read(values[-1]))
-        for step, before in zip(reversed(steps), reversed(values)):
+        for step, before in zip(reversed(self.steps), reversed(values[:-1])):
+            assert not isinstance(step, (Expand, Window))
             value = step.write(before, value)
         return value
+
+    def _scatter(self, base: Node, value: Node) -> Node:
+        """``base`` with ``value`` at the view's places, found by sending positions through it.
+
+        A part of a view with repeated elements may be writable though the whole is not.
+        """
+        if not _is_uniform(value) and overlaps(self.shape, self.strides):
+            raise LazytError(OVERLAP)
+        places = self.of(ops.reshape(ops.iota(base.size), base.shape))
+        size = (value.size,)
+        flat = ops.reshape(base, (base.size,))
+        flat = ops.scatter(flat, ops.reshape(places, size), ops.reshape(value, size), 0, "set")
+        return ops.reshape(flat, base.shape)
 
     def fn_now(self, storage: Storage) -> GradFn | None:
         """The grad_fn, made anew after the storage's changed under the view."""

@@ -57,16 +57,17 @@ def test_pending_work_has_a_budget() -> None:
             x = x + 1
         events.forget()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        for _ in range(60_000):
+        for _ in range(30_000):
             x = x + 1
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        assert x.tolist() == [65_000.0] * 10
+        assert x.tolist() == [35_000.0] * 10
     assert grown < 50 * 1024
     reasons = [e.reason for e in lt.why_realized()]
-    assert len(reasons) >= 14
+    assert len(reasons) >= 7
     assert "pending nodes" in reasons[0]
 
 
+@pytest.mark.slow
 def test_unbounded_chain_builds_and_frees() -> None:
     with lt.config.override(interpret=True, max_pending_nodes=10**9):
         from lazyt import pending
