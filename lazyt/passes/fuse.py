@@ -242,7 +242,8 @@ class _Fusion:
             if item not in group.members:
                 continue
             home, _ = group.members[item]
-            if home == part and where != group.place(item):
+            # A later part's values are not there yet; those of this part only at its own point.
+            if home > part or (home == part and where != group.place(item)):
                 return None
         for item in reads:
             other = self.home.get(item)
