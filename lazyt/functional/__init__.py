@@ -6,6 +6,7 @@ Importing this package attaches the methods to Tensor.
 from lazyt.functional import (
     activations,
     arithmetic,
+    blending,
     choice,
     conversions,
     creation,
@@ -27,6 +28,7 @@ from lazyt.functional import (
 )
 from lazyt.functional.activations import *  # noqa: F403
 from lazyt.functional.arithmetic import *  # noqa: F403
+from lazyt.functional.blending import *  # noqa: F403
 from lazyt.functional.choice import *  # noqa: F403
 from lazyt.functional.conversions import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
@@ -49,6 +51,7 @@ methods.install()
 __all__ = ["return_types"]
 __all__ += activations.__all__
 __all__ += arithmetic.__all__
+__all__ += blending.__all__
 __all__ += choice.__all__
 __all__ += conversions.__all__
 __all__ += creation.__all__

@@ -10,14 +10,12 @@ from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.operands import (
     Build,
     as_number,
-    broadcast_all,
     mapped,
     operand_dtype,
-    operand_node,
     pair_nodes,
     require_tensor,
 )
-from lazyt.functional.promotion import as_dtype, c_name, get_default_dtype, torch_name
+from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, float64
 from lazyt.ir.graph import Node
@@ -25,10 +23,10 @@ from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
 __all__ = [
-    "add", "addcdiv", "addcmul", "arctan2", "atan2", "bitwise_and", "bitwise_left_shift",
+    "add", "arctan2", "atan2", "bitwise_and", "bitwise_left_shift",
     "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign", "div", "divide", "eq",
     "float_power", "floor_divide", "fmax", "fmin", "fmod", "ge", "greater", "greater_equal",
-    "gt", "hypot", "le", "lerp", "less", "less_equal", "logaddexp", "logical_and",
+    "gt", "hypot", "le", "less", "less_equal", "logaddexp", "logical_and",
     "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul", "multiply", "ne",
     "not_equal", "pow", "remainder", "result_type", "rsub", "square", "sub", "subtract",
     "true_divide", "xlogy",
@@ -327,63 +325,6 @@ ge = _comparison("ge", "Where ``input`` is greater or equal.")
 logical_and = _logical("logical_and", "Where both are true.")
 logical_or = _logical("logical_or", "Where either is true.")
 logical_xor = _logical("logical_xor", "Where exactly one is true.")
-
-
-def _add_product(x: Expr, a: Expr, b: Expr, scale: Expr) -> Expr:
-    return call("add", x, call("mul", call("mul", scale, a), b))
-
-
-def _add_quotient(x: Expr, a: Expr, b: Expr, scale: Expr) -> Expr:
-    return call("add", x, call("div", call("mul", scale, a), b))
-
-
-def _add_scaled(
-    build: Build, title: str, parts: tuple[Tensor, Any, Any], value: Any, out: Tensor | None
-) -> Tensor:
-    operands = [require_tensor(p, title.lower()) for p in parts]
-    dtype = operand_dtype(operands)
-    if title == "Addcdiv" and dtype.kind != "f":
-        raise DTypeError(
-            "Integer division with addcdiv is no longer supported, and in a future release "
-            "addcdiv will perform a true division of tensor1 and tensor2."
-        )
-    broadcast_all([tuple(p.shape) for p in operands])
-    nodes = (*(p.node for p in operands), operand_node(value, dtype))
-    return give(mapped(build, nodes, dtype, dtype), title, parts, out)
-
-
-def addcmul(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
-) -> Tensor:
-    """``input + value * tensor1 * tensor2``."""
-    return _add_scaled(_add_product, "Addcmul", (input, tensor1, tensor2), value, out)
-
-
-def addcdiv(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
-) -> Tensor:
-    """``input + value * tensor1 / tensor2``. Raises DTypeError for whole numbers."""
-    return _add_scaled(_add_quotient, "Addcdiv", (input, tensor1, tensor2), value, out)
-
-
-def _lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
-    # Two forms, each exact at its own end, as PyTorch computes it.
-    gap = call("sub", end, start)
-    near = call("add", start, call("mul", weight, gap))
-    far = call("sub", end, call("mul", gap, call("sub", const(1, weight.dtype), weight)))
-    return call("where", call("lt", call("abs", weight), const(0.5, weight.dtype)), near, far)
-
-
-def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
-    """``input + weight * (end - input)``. Raises DTypeError for operands of different dtypes."""
-    x, y = require_tensor(input, "lerp"), require_tensor(end, "lerp", "end", 2)
-    if x.dtype is not y.dtype:
-        raise DTypeError(
-            f"expected dtype {c_name(x.dtype)} for `end` but got dtype {c_name(y.dtype)}"
-        )
-    broadcast_all([tuple(t.shape) for t in (x, y, weight) if isinstance(t, Tensor)])
-    nodes = (x.node, y.node, operand_node(weight, x.dtype))
-    return give(mapped(_lerp, nodes, x.dtype, x.dtype), "Lerp", (input, end, weight), out)
 
 
 def result_type(tensor1: Any, tensor2: Any) -> DType:

@@ -8,6 +8,7 @@ from lazyt.dispatch import add_method
 from lazyt.functional import (
     activations,
     arithmetic,
+    blending,
     choice,
     conversions,
     creation,
@@ -30,7 +31,7 @@ _TABLE: dict[ModuleType, str] = {
     arithmetic: """
         add_ sub_ subtract_ rsub mul_ multiply_ div_ divide_ true_divide_
         floor_divide_ remainder_ fmod_ pow_ float_power_ maximum minimum fmax fmin hypot_ atan2_
-        arctan2_ copysign_ xlogy_ logaddexp addcmul_ addcdiv_ lerp_ square_
+        arctan2_ copysign_ xlogy_ logaddexp square_
         bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_left_shift_ bitwise_right_shift_
         eq_ ne_ lt_ le_ gt_ ge_ not_equal_ less_ less_equal_ greater_
         greater_equal_ logical_and_ logical_or_ logical_xor_""",
@@ -41,6 +42,7 @@ _TABLE: dict[ModuleType, str] = {
         sinc_ deg2rad_ rad2deg_ frac_ abs_ absolute_ sign_ sgn_ floor_ ceil_ trunc_ fix_
         isnan isinf isfinite signbit isposinf isneginf neg_ negative_ positive logical_not_
         bitwise_not_ round_ logit_ is_nonzero""",
+    blending: "addcmul_ addcdiv_ lerp_",
     choice: """
         clamp_ clip_ clamp_min_ clamp_max_ masked_fill_ nan_to_num_ isclose allclose
         equal""",

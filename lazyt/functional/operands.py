@@ -45,8 +45,25 @@ def require_tensor(value: Any, function: str, argument: str = "input", position:
     )
 
 
+# Constants of recent calls, kept so that a loop does not make them anew.
+_constants: dict[tuple[type, Number, DType], Node] = {}
+_MAX_CONSTANTS = 1024
+
+
 def constant_of(value: Number, dtype: DType) -> Node:
     """A constant node; integers wrap around as a C conversion does."""
+    key = (type(value), value, dtype)
+    found = _constants.get(key)
+    if found is None:
+        found = _new_constant(value, dtype)
+        if value:  # 0.0 and -0.0 are equal as keys
+            if len(_constants) >= _MAX_CONSTANTS:
+                _constants.clear()
+            _constants[key] = found
+    return found
+
+
+def _new_constant(value: Number, dtype: DType) -> Node:
     if dtype.kind in "ui":
         value = int(value)
         bits = 8 * dtype.itemsize
@@ -159,13 +176,6 @@ def mapped(build: Build, nodes: tuple[Node, ...], compute: DType, result: DType 
     return ops.elementwise(expr, nodes)
 
 
-def shapes_fit(a: Tensor, b: Tensor) -> None:
-    """Raise ShapeError unless ``a`` and ``b`` broadcast together."""
-    left, right = a.shape, b.shape
-    if left != right:
-        broadcast_pair(tuple(left), tuple(right))
-
-
 def pair_nodes(a: Any, b: Any) -> tuple[Node, Node, DType] | None:
     """The nodes of two operands, of which one is a tensor, and the dtype they promote to.
 
@@ -174,8 +184,9 @@ def pair_nodes(a: Any, b: Any) -> tuple[Node, Node, DType] | None:
     """
     if isinstance(a, Tensor):
         if isinstance(b, Tensor):
-            shapes_fit(a, b)
             x, y = a.node, b.node
+            if x.shape != y.shape:
+                broadcast_pair(x.shape, y.shape)
             if x.dtype is y.dtype:
                 return x, y, x.dtype
             return x, y, promote_pair(x.dtype, len(x.shape), y.dtype, len(y.shape))
