@@ -14,17 +14,20 @@ from collections.abc import Sequence
 from lazyt.codegen import c_tree as ct
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bool_, float32
-from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, linearize
+from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, data_of, linearize
 from lazyt.ir.kernel import (
     Buffer,
     Guard,
     Guarded,
+    Let,
     Load,
+    Phase,
     Position,
     Reduce,
     Stage,
     Store,
     Var,
+    sub_expressions,
 )
 from lazyt.ir.scalar import Call, Const, Expr
 
@@ -297,3 +300,28 @@ def coordinates(flat: ct.Node, axes: Sequence[Axis], kind: str) -> list[ct.Node]
         out.append(ct.declare(kind, axis.name, node, const=True))
         stride *= axis.extent
     return out[::-1]
+
+
+def is_positional(r: Reduce) -> bool:
+    """Whether a reduction gives a position instead of a value."""
+    return r.kind in ("argmax", "argmin")
+
+
+def shared_names(phase: Phase) -> set[str]:
+    """Names of straight-line stages that another stage reads."""
+    home: dict[str, int] = {}
+    shared: set[str] = set()
+    for number, stage in enumerate(phase.stages):
+        for statement in stage.body:
+            for item in sub_expressions(statement.value):
+                names = [item.name] if isinstance(item, Var) else _datum_names(item)
+                shared.update(n for n in names if home.get(n, number) != number)
+            if isinstance(statement, Let):
+                home[statement.name] = number
+    return shared
+
+
+def _datum_names(expr: Expr) -> list[str]:
+    if isinstance(expr, Load):
+        return [n for i in expr.index for n in data_of(i)]
+    return []

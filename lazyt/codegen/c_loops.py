@@ -11,25 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_family import Expressions, compute_type, coordinates
-from lazyt.ir.index import Axis, data_of
+from lazyt.codegen.c_family import (
+    Expressions,
+    compute_type,
+    coordinates,
+    is_positional,
+    shared_names,
+)
+from lazyt.ir.index import Axis
 from lazyt.ir.kernel import (
     BLOCK,
     LANES,
     Keep,
     Let,
-    Load,
     Phase,
     Reduce,
     Scan,
     Stage,
     Statement,
     Store,
-    Var,
     reduction_levels,
-    sub_expressions,
 )
-from lazyt.ir.scalar import Expr
 
 #: Grid points of a tile when its stages loop; 8 KiB of accumulators for float32.
 TILE = 64
@@ -55,7 +57,7 @@ class PhasePrinter:
         self.e = expressions
         self.number = number
         self.vector = phase.lanes == "grid" and bool(phase.grid)
-        self.shared = _shared_names(phase)
+        self.shared = shared_names(phase)
         self.tile = STRIP if all(s.axis is None for s in phase.stages) else TILE
 
     # ----------------------------------------------------------------- grid
@@ -383,28 +385,3 @@ class PhasePrinter:
         if half:
             out.append(ct.halving_loop("h", half, [fold(ct.name("h"), ct.name("h"))]))
         return out
-
-
-def is_positional(r: Reduce) -> bool:
-    """Whether a reduction gives a position instead of a value."""
-    return r.kind in ("argmax", "argmin")
-
-
-def _shared_names(phase: Phase) -> set[str]:
-    """Names of straight-line stages that another stage reads."""
-    home: dict[str, int] = {}
-    shared: set[str] = set()
-    for number, stage in enumerate(phase.stages):
-        for statement in stage.body:
-            for item in sub_expressions(statement.value):
-                names = [item.name] if isinstance(item, Var) else _datum_names(item)
-                shared.update(n for n in names if home.get(n, number) != number)
-            if isinstance(statement, Let):
-                home[statement.name] = number
-    return shared
-
-
-def _datum_names(expr: Expr) -> list[str]:
-    if isinstance(expr, Load):
-        return [n for i in expr.index for n in data_of(i)]
-    return []

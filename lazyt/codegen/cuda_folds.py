@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_family import compute_type
-from lazyt.codegen.c_loops import is_positional
+from lazyt.codegen.c_family import compute_type, is_positional
 from lazyt.codegen.cuda_groups import GroupSteps
 from lazyt.ir.dtypes import DType, int64
 from lazyt.ir.index import Axis

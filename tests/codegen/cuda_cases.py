@@ -17,10 +17,9 @@ from lazyt.ir.dtypes import (
     float32,
     int64,
 )
-from lazyt.ir.index import Axis, Linear, constant, datum, variable
+from lazyt.ir.index import Axis, Linear, constant, variable
 from lazyt.ir.kernel import (
     Buffer,
-    ContractPhase,
     Guard,
     Guarded,
     Keep,
@@ -30,12 +29,11 @@ from lazyt.ir.kernel import (
     Phase,
     Position,
     Reduce,
-    Scan,
     Stage,
     Store,
     Var,
 )
-from lazyt.ir.scalar import Expr, call, const
+from lazyt.ir.scalar import call, const
 
 Array = np.ndarray
 Arrays = Sequence[Array]
@@ -133,7 +131,7 @@ def at(items: Sequence[Axis]) -> tuple[Linear, ...]:
 
 
 def straight(
-    name: str, shape: tuple[int, ...], buffers: list[Buffer], body: list[Let | Store]
+    name: str, shape: tuple[int, ...], buffers: list[Buffer], body: Sequence[Let | Store]
 ) -> Kernel:
     """A kernel without loops over a grid of ``shape``."""
     stage = Stage(None, tuple(body))
@@ -149,7 +147,11 @@ def chain(n: int, dtype: DType, most_blocks: int = MOST_BLOCKS) -> None:
     z = call("maximum", Var("t0", dtype), x)
     if dtype.is_half:
         z = call("cast", call("cast", z, dtype=float32), dtype=dtype)
-    body = [Let("t0", y), Store("y", at(i), Var("t0", dtype)), Store("z", at(i), z)]
+    body: list[Let | Store] = [
+        Let("t0", y),
+        Store("y", at(i), Var("t0", dtype)),
+        Store("z", at(i), z),
+    ]
     buffers = [Buffer("x", dtype, (n,), "in")]
     buffers += [Buffer(b, dtype, (n,), "out") for b in "yz"]
     data = numbers((n,), dtype)
@@ -211,7 +213,7 @@ def _u32() -> DType:
 def threefry(key: Array, counter: Array) -> Array:
     """First word of Threefry-2x32 with 20 rounds (Salmon et al., SC'11)."""
     words = [key[0], key[1], np.uint32(0x1BD11BDA) ^ key[0] ^ key[1]]
-    a = counter.astype(np.uint32) + words[0]
+    a: Array = counter.astype(np.uint32) + words[0]
     b = (counter >> np.uint64(32)).astype(np.uint32) + words[1]
     for group in range(5):
         for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
@@ -266,7 +268,8 @@ def _folded(kind: str, values: Array, dtype: DType) -> tuple[Array, float]:
         "argmax": lambda x: np.argmax(x, -1),
         "argmin": lambda x: np.argmin(x, -1),
     }
-    return functions[kind](values), 0.0
+    result: Array = functions[kind](values)
+    return result, 0.0
 
 
 def softmax(m: int, n: int, dtype: DType, lanes: str) -> Case:
@@ -351,106 +354,3 @@ def split_sum(n: int) -> None:
     data = numbers((n,), float32)
     kernel = Kernel(f"split_sum_{n}", buffers, phases)
     add(Case(kernel, {"x": data}, {"y": fold_tree(data)}))
-
-
-# ----------------------------------------------------- order, positions, tiles
-
-
-def scan(kind: str, m: int, n: int, dtype: DType, lanes: str) -> None:
-    """A running fold along the rows."""
-    i, k = Axis("i0", m), Axis("k0", n)
-    index = (variable(i), variable(k))
-    body = (
-        Scan("running", kind, Load("x", index, dtype), dtype),
-        Store("y", index, Var("running", dtype)),
-    )
-    buffers = (Buffer("x", dtype, (m, n), "in"), Buffer("y", dtype, (m, n), "out"))
-    data = numbers((m, n), dtype)
-    functions: dict[str, Callable[[Array], Array]] = {
-        "sum": lambda x: np.cumsum(x, -1, dtype=x.dtype),
-        "max": lambda x: np.maximum.accumulate(x, -1),
-    }
-    phase = Phase((i,), (Stage(k, body, sequential=True),), lanes)
-    kernel = Kernel(f"scan_{kind}_{m}_{n}_{dtype.name}_{lanes}", buffers, (phase,))
-    add(Case(kernel, {"x": data}, {"y": functions[kind](data)}))
-
-
-def clamped(source: Expr, extent: int) -> Expr:
-    """A position read from memory, inside its axis."""
-    high = call("minimum", call("cast", source, dtype=int64), const(extent - 1, int64))
-    return call("maximum", high, const(0, int64))
-
-
-def gather(rows: int, n: int, width: int) -> None:
-    """y[i, j] = x[index[i], j]."""
-    i = axes(n, width)
-    where = clamped(Load("index", (variable(i[0]),), int64), rows)
-    value = Load("x", (datum("d0", rows), variable(i[1])), float32)
-    buffers = [
-        Buffer("x", float32, (rows, width), "in"),
-        Buffer("index", int64, (n,), "in"),
-        Buffer("y", float32, (n, width), "out"),
-    ]
-    body = [Let("d0", where), Store("y", at(i), value)]
-    kernel = straight(f"gather_{rows}_{n}_{width}", (n, width), buffers, body)
-    data = numbers((rows, width), float32)
-    index = np.random.default_rng(n).integers(-2, rows + 2, n)
-    wanted = data[np.clip(index, 0, rows - 1)]
-    add(Case(kernel, {"x": data, "index": index}, {"y": wanted}))
-
-
-def scatter(rows: int, n: int, width: int, combine: str | None) -> None:
-    """y[index[s], j] = or += x[s, j], in order of s."""
-    j, s = Axis("i0", width), Axis("s", n)
-    where = clamped(Load("index", (variable(s),), int64), rows)
-    target = (datum("d0", rows), variable(j))
-    value = Load("x", (variable(s), variable(j)), float32)
-    stage = Stage(s, (Let("d0", where), Store("y", target, value, (), combine)), sequential=True)
-    buffers = (
-        Buffer("x", float32, (n, width), "in"),
-        Buffer("index", int64, (n,), "in"),
-        Buffer("y", float32, (rows, width), "inout"),
-    )
-    name = f"scatter_{combine}_{rows}_{n}_{width}"
-    kernel = Kernel(name, buffers, (Phase((j,), (stage,), "grid"),))
-    data, base = numbers((n, width), float32), numbers((rows, width), float32, 1)
-    index = np.random.default_rng(n).integers(0, rows, n)
-    wanted = base.copy()
-    for step in range(n):
-        row = data[step] + wanted[index[step]] if combine else data[step]
-        wanted[index[step]] = row
-    add(Case(kernel, {"x": data, "index": index, "y": base}, {"y": wanted}))
-
-
-def contract(
-    batch: int, m: int, n: int, k: int, dtype: DType = float32, turned: bool = False, cap: int = 0
-) -> None:
-    """y = relu(a @ b + bias), with a stored transposed when ``turned``."""
-    b, i, j, l = (Axis(*pair) for pair in zip(("i0", "i1", "i2", "k0"), (batch, m, n, k)))  # noqa: E741
-    compute = dtype.compute
-    left_shape = (batch, k, m) if turned else (batch, m, k)
-    left_index = (variable(b), variable(l), variable(i))
-    left_index = left_index if turned else (left_index[0], left_index[2], left_index[1])
-    left = Load("a", left_index, dtype)
-    right = Load("b", (variable(b), variable(l), variable(j)), dtype)
-    bias = Load("w", (variable(j),), compute)
-    total = call("add", Var("acc", compute), bias)
-    result = call("maximum", Var("t0", compute), const(0, compute))
-    epilogue = (Let("t0", total), Store("y", at((b, i, j)), result))
-    buffers = (
-        Buffer("a", dtype, left_shape, "in"),
-        Buffer("b", dtype, (batch, k, n), "in"),
-        Buffer("w", compute, (n,), "in"),
-        Buffer("y", compute, (batch, m, n), "out"),
-    )
-    phase = ContractPhase((b,), (i,), (j,), (l,), left, right, "acc", compute, epilogue)
-    name = f"contract_{batch}_{m}_{n}_{k}_{dtype.name}{'_turned' * turned}{'_capped' * bool(cap)}"
-    data = {"a": numbers(left_shape, dtype), "b": numbers((batch, k, n), dtype, 1)}
-    data["w"] = numbers((n,), compute, 2)
-    a, c = wide(data["a"], dtype), wide(data["b"], dtype)
-    exact = np.float64 if dtype.kind == "f" else dtype.numpy
-    a = np.swapaxes(a, 1, 2) if turned else a
-    wanted = np.maximum(a.astype(exact) @ c.astype(exact) + data["w"].astype(exact), 0)
-    kernel = Kernel(name, buffers, (phase,))
-    error = 2e-6 * max(k, 4) ** 0.5 if dtype.kind == "f" else 0.0
-    add(Case(kernel, data, {"y": wanted}, error, cap or MOST_BLOCKS))

@@ -16,6 +16,7 @@ from lazyt.ir.kernel import Buffer, Kernel, Load, Phase, Reduce, Stage, Store, V
 from lazyt.runtime import nvrtc
 from lazyt.runtime.emulator import Emulator
 from tests.codegen import cuda_cases as cases
+from tests.codegen import cuda_order_cases as order
 from tests.codegen.cuda_cases import CASES, Case
 
 needs_cxx = pytest.mark.skipif(
@@ -62,22 +63,22 @@ def _fill() -> None:
         cases.layer_norm(6, n)
     for n in (3000, 4096, 100_000):
         cases.split_sum(n)
-    cases.scan("sum", 5, 100, float32, "inner")
-    cases.scan("max", 70, 33, int64, "grid")
-    cases.gather(50, 33, 7)
-    cases.gather(1000, 1, 1000)
-    cases.scatter(10, 100, 33, "add")
-    cases.scatter(10, 40, 1, None)
+    order.scan("sum", 5, 100, float32, "inner")
+    order.scan("max", 70, 33, int64, "grid")
+    order.gather(50, 33, 7)
+    order.gather(1000, 1, 1000)
+    order.scatter(10, 100, 33, "add")
+    order.scatter(10, 40, 1, None)
     for batch, m, n, k in (
         (1, 1, 1, 1), (1, 33, 31, 17), (2, 64, 64, 16), (1, 7, 100, 1025), (3, 100, 1, 33),
         (1, 1, 129, 64), (1, 130, 70, 5),
     ):  # fmt: skip
-        cases.contract(batch, m, n, k)
-    cases.contract(1, 65, 33, 40, turned=True)
-    cases.contract(2, 200, 130, 20, cap=3)
-    cases.contract(40, 256, 256, 17)
+        order.contract(batch, m, n, k)
+    order.contract(1, 65, 33, 40, turned=True)
+    order.contract(2, 200, 130, 20, cap=3)
+    order.contract(40, 256, 256, 17)
     for dtype in (bfloat16, float16, float64, int64, int8):
-        cases.contract(1, 33, 65, 31, dtype)
+        order.contract(1, 33, 65, 31, dtype)
 
 
 _fill()

@@ -74,11 +74,18 @@ def machine() -> Emulator:
     return Emulator(device_helpers("emulator") + program_text([]) + KERNELS, NAMES)
 
 
-def run(machine: Emulator, name: str, dtype: type, **changes: int) -> np.ndarray:
-    """What a kernel leaves in 128 zeros."""
-    y = np.zeros(128, dtype)
-    shape = {"blocks": 2, "threads": 64, "shared_bytes": 256, **changes}
-    machine.launch(name, pointers=[y.ctypes.data], **shape)
+def run(
+    machine: Emulator,
+    name: str,
+    dtype: type,
+    blocks: int = 2,
+    threads: int = 64,
+    collective: bool = True,
+    seed: int = 0,
+) -> np.ndarray:
+    """What a kernel with 256 bytes of shared memory leaves in 128 zeros."""
+    y: np.ndarray = np.zeros(128, dtype)
+    machine.launch(name, blocks, threads, 256, [y.ctypes.data], collective, seed)
     return y
 
 
@@ -101,7 +108,7 @@ def test_shared_memory_has_bounds(machine: Emulator) -> None:
 
 def test_a_kernel_said_to_have_no_barrier(machine: Emulator) -> None:
     with pytest.raises(InternalError, match="said to have none"):
-        run(machine, "neighbours", np.int32, collective=0)
+        run(machine, "neighbours", np.int32, collective=False)
 
 
 def test_shared_memory_starts_as_nan(machine: Emulator) -> None:

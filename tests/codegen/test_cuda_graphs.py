@@ -63,12 +63,11 @@ class Graph:
                 if node is not None and node.data is not None:
                     pointers.append(node.data.ptr)
                     continue
-                array = np.full(max(size, 1), 0x7B, np.uint8) if node not in memory else None
+                array = None if node is None else memory.get(node)
                 if array is None:
-                    array = memory[node]
-                elif node is None:
+                    array = np.full(max(size, 1), 0x7B, np.uint8)
                     scratch.append(array)
-                else:
+                if node is not None:
                     memory[node] = array
                 pointers.append(array.ctypes.data)
             for run in step.kernel.launches:
