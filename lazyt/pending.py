@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lazyt.config import config
 from lazyt.errors import LazinessError
-from lazyt.ir.graph import Node, source_text, topological, user_position
+from lazyt.ir.graph import Node, source_text, user_position
 from lazyt.runtime import events
 
 _IDENTITIES = ("variable", "detach")
@@ -79,15 +79,13 @@ def spend_bytes(nbytes: int) -> None:
 def check_budget(node: Node) -> None:
     """Measure the pending graph of ``node``, and compute it when it is over the budget."""
     limit, byte_limit = config.max_pending_nodes, config.max_pending_bytes
-    graph = topological([node], _has_data)
-    count = sum(1 for item in graph if item.data is None)
-    held = sum(item.nbytes for item in graph if item.data is not None)
+    count, held = _measure(node, limit)
     budget.nodes = max(limit - count, limit // 8)
     budget.bytes = max(byte_limit - held, byte_limit // 8)
     if count <= limit and held <= byte_limit:
         return
     where = source_text(user_position())
-    what = f"{count} pending nodes" if count > limit else f"{held} bytes held by pending nodes"
+    what = f"over {limit} pending nodes" if count > limit else f"{held} bytes held by pending nodes"
     if config.strict_laziness:
         raise LazinessError(
             f"{where}: {what} are more than the budget, and config.strict_laziness is on. Call "
@@ -98,5 +96,19 @@ def check_budget(node: Node) -> None:
     budget.nodes, budget.bytes = limit, byte_limit
 
 
-def _has_data(node: Node) -> bool:
-    return node.data is not None
+def _measure(root: Node, limit: int) -> tuple[int, int]:
+    """Pending nodes, counted to just past ``limit``, and bytes that they keep in memory."""
+    count = held = 0
+    seen = {root}
+    stack = [root]
+    while stack and count <= limit:
+        node = stack.pop()
+        if node.data is not None:
+            held += node.nbytes
+            continue
+        count += 1
+        for item in node.inputs:
+            if item not in seen:
+                seen.add(item)
+                stack.append(item)
+    return count, held
