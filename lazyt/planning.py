@@ -7,6 +7,8 @@ differs from call to call becomes an input of the plan the second time it is see
 
 from __future__ import annotations
 
+import functools
+import os
 import struct
 import sys
 from collections.abc import Sequence
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 _FREE = frozenset({"reshape", "permute", "expand", "slice", "flip", "variable", "detach"})
-#: Part of every key on disk; to be raised when the same graph may give other code.
-FORMAT = "1"
+#: Rooms whose code decides what a graph compiles to.
+_ROOMS = ("ir", "ops", "passes", "codegen")
 
 
 @dataclass
@@ -226,7 +228,7 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     text = print_graph(roots)
     order = [inputs.index(n) for n in topological(roots) if n.op.name == "input"]
     facts = (
-        FORMAT,
+        _code_stamp(),
         device.vector_bytes,
         device.l1,
         device.l2,
@@ -252,6 +254,20 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     executable = execute.load(program, reason, where) if program.launches else None
     sizes = {r: n.nbytes for r, n in zip(program.results, roots, strict=True) if r >= 0}
     return _Plan(constants, lifted, program, executable, tuple(sizes[n] for n in sorted(sizes)))
+
+
+@functools.cache
+def _code_stamp() -> str:
+    """Changes whenever the compiler's own files do: plans on disk are only as good as the code
+    that made them, and whoever edits a pass must not meet plans of the old one."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    stamps = []
+    for room in _ROOMS:
+        for entry in os.scandir(os.path.join(folder, room)):
+            if entry.is_file():
+                facts = entry.stat()
+                stamps.append((room, entry.name, facts.st_size, facts.st_mtime_ns))
+    return repr(sorted(stamps))
 
 
 def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:
