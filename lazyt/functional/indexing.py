@@ -18,6 +18,7 @@ from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.ir.dtypes import bool_, int64, uint8
 from lazyt.ir.graph import Node, Shape, broadcast_shapes
 from lazyt.tensor import Tensor
+from lazyt.view_parts import select_view
 
 __all__ = [
     "index_put",
@@ -47,6 +48,10 @@ def getitem(input: Tensor, index: Any) -> Tensor:
 
     Raises BoundsError (an IndexError) in PyTorch's words. Masks and number tensors are looked at.
     """
+    if type(index) is int and input.ndim:
+        extent = input.shape[0]
+        if -extent <= index < extent:
+            return select_view(input, 0, index + extent if index < 0 else index)
     plan = plan_index(tuple(input.shape), index)
     view = view_of_plan(input, plan)
     if not plan.picks:

@@ -115,15 +115,12 @@ def _formatter(values: Array) -> Formatter:
     low, high = float(magnitude.min()), float(magnitude.max())
     whole = bool((finite == np.ceil(finite)).all())
     science = high / low > 1000.0 or high > 1.0e8 or (not whole and low < 1.0e-4)
-    width_spec = f".{digits}e" if science else ".0f" if whole else f".{digits}f"
-    width = max(len(format(v, width_spec)) for v in finite.tolist())
-    if whole and not science:
-        width += 1  # the point after a whole number
     if _OPTIONS.sci_mode is not None:
         science = _OPTIONS.sci_mode
     if whole and not science:
-        return _whole_number, width
+        return _whole_number, max(len(_whole_number(v)) for v in finite.tolist())
     spec = f".{digits}e" if science else f".{digits}f"
+    width = max(len(format(v, spec)) for v in finite.tolist())
     return (lambda value: format(value, spec)), width
 
 
