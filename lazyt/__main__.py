@@ -1,0 +1,52 @@
+"""The command line: ``python -m lazyt opt|show|doctor``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "opt": "IR text in, passes, IR text (or kernels, C, CUDA C) out",
+    "show": "a picture of a graph: IR text or a tensor of a Python script, as SVG or HTML",
+    "doctor": "check what this machine gives lazyt",
+}
+
+
+def _usage() -> str:
+    lines = [f"  {name:7} {text}" for name, text in COMMANDS.items()]
+    return "usage: python -m lazyt COMMAND ...\n\n" + "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs a command: 0 when all is well, 1 for bad IR or a failed check, 2 for wrong usage."""
+    from lazyt.errors import LazytError
+    from lazyt.tools.arguments import UsageError
+
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_usage(), end="")
+        return 0 if argv else 2
+    name = argv[0]
+    if name not in COMMANDS:
+        choices = ", ".join(COMMANDS)
+        print(f"lazyt: error: no command '{name}'; there are {choices}", file=sys.stderr)
+        return 2
+    try:
+        code: int = importlib.import_module(f"lazyt.tools.{name}").run(argv[1:])
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        print(f"lazyt {name}: error: {error}", file=sys.stderr)
+        return 2
+    except LazytError as error:
+        print(f"lazyt {name}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader (such as `head`) has seen enough. Point stdout away, or exiting complains.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

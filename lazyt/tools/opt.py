@@ -1,0 +1,138 @@
+"""``python -m lazyt opt``: IR text in, passes, IR text out.
+
+Graph text goes through the passes of the recipe, or those named by ``--passes``, and is verified
+after each. ``--emit`` goes on to kernel IR, C or CUDA C. Kernel text is verified, its indices are
+proved in bounds, and it is printed again in the form asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lazyt.tools.arguments import Parser, UsageError, read_input
+
+if TYPE_CHECKING:
+    from lazyt.compiler import Pass
+    from lazyt.ir.graph import Node
+    from lazyt.ir.kernel import Kernel
+
+
+def _arguments(argv: Sequence[str]) -> dict[str, object]:
+    parser = Parser(prog="lazyt opt", description="Run compiler passes over IR text.")
+    parser.add_argument("file", nargs="?", default="-", help="IR text, - for standard input")
+    parser.add_argument("--passes", help="comma-separated names, default: the whole recipe")
+    parser.add_argument("--list", action="store_true", help="list the passes, with their reasons")
+    parser.add_argument(
+        "--print-after-all", action="store_true", help="print the IR after each pass to stderr"
+    )
+    parser.add_argument("--emit", choices=("graph", "kernels", "c", "cuda"), default="graph")
+    return vars(parser.parse_args(argv))
+
+
+def _choose_passes(names: object) -> list[Pass]:
+    """The named passes in the order given; all of the recipe for None."""
+    from lazyt.compiler import PASSES
+
+    if names is None:
+        return list(PASSES)
+    known = {step.name: step for step in PASSES}
+    chosen: list[Pass] = []
+    for name in (n.strip() for n in str(names).split(",")):
+        if name and name not in known:
+            raise UsageError(f"no pass is called '{name}'; there are {', '.join(known)}")
+        if name:
+            chosen.append(known[name])
+    return chosen
+
+
+def run_passes(roots: Sequence[Node], passes: Sequence[Pass], loud: bool) -> list[Node]:
+    """The graph after ``passes``, verified after each. Raises VerifyError naming the pass."""
+    from lazyt.errors import VerifyError
+    from lazyt.ir.text_graph import print_graph
+    from lazyt.ir.verify import verify_graph
+
+    current = list(roots)
+    verify_graph(current)
+    for step in passes:
+        current = step.run(current)
+        if loud:
+            print(f"# after {step.name}\n{print_graph(current)}", file=sys.stderr)
+        try:
+            verify_graph(current)
+        except VerifyError as error:
+            raise VerifyError(f"after pass {step.name}: {error}") from error
+    return current
+
+
+def check_kernels(kernels: Sequence[Kernel]) -> None:
+    """Verifies kernels and proves their indices in bounds."""
+    from lazyt.ir.bounds import check_bounds
+    from lazyt.ir.verify_kernel import verify_kernel
+
+    for kernel in kernels:
+        verify_kernel(kernel)
+        check_bounds(kernel)
+
+
+def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
+    """Kernels as kernel IR, C or CUDA C."""
+    if emit == "cuda":
+        from lazyt.codegen.cuda import print_kernel_cuda
+
+        return "\n".join(print_kernel_cuda(kernel).text for kernel in kernels)
+    if emit == "c":
+        from lazyt.codegen.c import print_kernel_c
+        from lazyt.runtime import devices
+
+        device = devices.cpu()
+        caches = (device.l1, device.l2, device.l3)
+        made = [print_kernel_c(kernel, device.vector_bytes, caches) for kernel in kernels]
+        return "\n".join(p.source.text for p in made)
+    from lazyt.ir.text_kernel import print_kernel
+
+    return "".join(map(print_kernel, kernels))
+
+
+def transform(text: str, names: object, emit: str, loud: bool) -> str:
+    """What ``opt`` prints for ``text``. Raises ParseError, VerifyError or UsageError."""
+    from lazyt.ir.parse_graph import parse_graph
+    from lazyt.ir.parse_kernel import parse_kernels
+    from lazyt.ir.text_graph import print_graph
+    from lazyt.ir.text_tokens import Reader
+    from lazyt.ops import OPS
+
+    if Reader(text).text == "kernel":
+        if names is not None:
+            raise UsageError("--passes takes graph text, this is kernel text")
+        kernels = parse_kernels(text)
+        check_kernels(kernels)
+        return kernels_text(kernels, "kernels" if emit == "graph" else emit)
+    if names is not None and emit != "graph":
+        raise UsageError(f"--emit {emit} runs the whole recipe; --passes needs --emit graph")
+    leaves, roots = parse_graph(text, OPS)
+    current = run_passes(roots, _choose_passes(names), loud)
+    if emit == "graph":
+        return print_graph(current)
+    from lazyt.compiler import compile_graph
+
+    _, kernels = compile_graph(roots, leaves)
+    check_kernels(kernels)
+    return kernels_text(kernels, emit)
+
+
+def run(argv: Sequence[str]) -> int:
+    """The command; returns the exit code."""
+    options = _arguments(argv)
+    if options["list"]:
+        from lazyt.compiler import PASSES
+
+        width = max(len(step.name) for step in PASSES)
+        for step in PASSES:
+            print(f"{step.name:{width}}  {step.reason}")
+        return 0
+    text = read_input(str(options["file"]))
+    loud = bool(options["print_after_all"])
+    sys.stdout.write(transform(text, options["passes"], str(options["emit"]), loud))
+    return 0

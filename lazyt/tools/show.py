@@ -1,0 +1,104 @@
+"""``python -m lazyt show``: a picture of a graph, from IR text or from a Python script's tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lazyt.tools.arguments import Parser, UsageError, read_input, write_output
+
+if TYPE_CHECKING:
+    from lazyt.ir.graph import Node
+
+
+def _arguments(argv: Sequence[str]) -> dict[str, Any]:
+    parser = Parser(prog="lazyt show", description="Draw a graph.")
+    parser.add_argument("file", help="IR text, a Python script (.py), or - for standard input")
+    parser.add_argument("--name", help="the script's tensor; default: its only pending one")
+    parser.add_argument("-o", "--output", default="-", help=".svg or .html, - for standard output")
+    parser.add_argument("--format", choices=("svg", "html"), help="default: by the output's name")
+    return vars(parser.parse_args(argv))
+
+
+def _format(options: dict[str, Any]) -> str:
+    if options["format"]:
+        return str(options["format"])
+    name = str(options["output"]).lower()
+    if name == "-" or name.endswith((".html", ".htm")):
+        return "html"
+    if name.endswith(".svg"):
+        return "svg"
+    raise UsageError(f"{options['output']} ends in neither .svg nor .html; say --format")
+
+
+def tensors_of(path: str) -> dict[str, Any]:
+    """The module-level tensors of a script, which is run. Raises UsageError when it fails."""
+    import runpy
+
+    from lazyt.tensor import Tensor
+
+    read_input(path)  # a clear error for a file that cannot be read
+    try:
+        names = runpy.run_path(path, run_name="__main__")
+    except SystemExit as stop:
+        raise UsageError(f"{path} ended itself with exit code {stop.code}") from None
+    except Exception as error:  # whatever the user's script raises
+        raise UsageError(f"{path} failed: {type(error).__name__}: {error}") from error
+    return {name: value for name, value in names.items() if isinstance(value, Tensor)}
+
+
+def choose_tensor(found: dict[str, Any], name: str | None, path: str) -> tuple[str, Any]:
+    """The tensor to draw, with its name. Raises UsageError when that is not clear."""
+    if name is not None:
+        if name not in found:
+            known = ", ".join(found) or "none"
+            raise UsageError(f"{path} has no tensor '{name}'; its tensors: {known}")
+        return name, found[name]
+    pending = {n: t for n, t in found.items() if t.node.data is None}
+    if len(pending) == 1:
+        return next(iter(pending.items()))
+    if not pending:
+        raise UsageError(f"{path} leaves no pending tensor; draw it before it is realized")
+    raise UsageError(f"{path} has several pending tensors; say --name {'|'.join(pending)}")
+
+
+def pending_part(root: Node) -> Node:
+    """The graph of ``root`` with values that are computed already as inputs."""
+    from lazyt import ops
+    from lazyt.ir.graph import rebuild, remake
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.data is None:
+            return remake(node, inputs)
+        leaf = ops.input_(node.shape, node.dtype)
+        leaf.source = node.source
+        return leaf
+
+    return rebuild([root], change, lambda node: node.data is not None)[0]
+
+
+def read_graph(options: dict[str, Any]) -> tuple[str, list[Node]]:
+    """A title and the roots to draw."""
+    path = str(options["file"])
+    if path.endswith(".py"):
+        name, tensor = choose_tensor(tensors_of(path), options["name"], path)
+        return name, [pending_part(tensor.node)]
+    if options["name"]:
+        raise UsageError("--name goes with a Python script")
+    from lazyt.ir.parse_graph import parse_graph
+    from lazyt.ops import OPS
+
+    _, roots = parse_graph(read_input(path), OPS)
+    return "graph" if path == "-" else path, roots
+
+
+def run(argv: Sequence[str]) -> int:
+    """The command; returns the exit code."""
+    from lazyt.tools.picture import draw_html, draw_svg
+
+    options = _arguments(argv)
+    form = _format(options)
+    title, roots = read_graph(options)
+    text = draw_svg(roots) if form == "svg" else draw_html(roots, title)
+    write_output(str(options["output"]), text)
+    return 0
