@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_contract import unit_axis
 from lazyt.codegen.c_family import Expressions, compute_type, coordinates
+from lazyt.codegen.cuda_threads import index_type
 from lazyt.ir.index import Axis
-from lazyt.ir.kernel import ContractPhase, Let, Store
+from lazyt.ir.kernel import ContractPhase, Let, Phase, Stage, Store
 from lazyt.ir.scalar import Expr
 
 Trees = list[ct.Node]
@@ -101,6 +102,10 @@ class ContractPrinter:
         self.threads = self.tile.threads
         self.pitches = (self.tile.height + _PAD, self.tile.width + _PAD)
         self.shared_bytes = sum(self.pitches) * DEPTH * size
+        whole = (*phase.batch, *phase.rows, *phase.columns)
+        operands = (Let("left_", phase.left), Let("right_", phase.right))
+        steps = Stage(Axis("k_", self.k), (*operands, *phase.epilogue))
+        self.integer = index_type(Phase(whole, (steps,), "grid"), expressions)
         self.down = -(-self.m // self.tile.height)
         self.across = -(-self.n // self.tile.width)
 
@@ -134,7 +139,7 @@ class ContractPrinter:
         body = self._load("left_") + self._load("right_")
         sync = ct.call("lz_sync_block", ())
         body += [sync, *self._multiply(), sync]
-        out.append(ct.loop("k0_", ct.integer(0), ct.integer(self.k), body, step=DEPTH))
+        out.append(ct.loop("k0_", ct.integer(0), ct.integer(self.k), body, DEPTH, self.integer))
         return [*out, *self._finish()]
 
     def _corner(self) -> Trees:
@@ -149,8 +154,8 @@ class ContractPrinter:
             "m0_": ct.binary("*", row, ct.integer(t.height)),
             "n0_": ct.binary("*", column, ct.integer(t.width)),
         }
-        out = [_const("lz_i64", name, value) for name, value in corner.items()]
-        return out + coordinates(ct.name("batch_"), self.phase.batch, "lz_i64")
+        out = [_const(self.integer, name, value) for name, value in corner.items()]
+        return out + coordinates(ct.name("batch_"), self.phase.batch, self.integer)
 
     # ----------------------------------------------------------------- tiles
 
@@ -178,11 +183,11 @@ class ContractPrinter:
             _const("int", "item_", ct.binary("+", flat, ct.call("lz_thread", ()))),
             _const("int", "depth_", depth),
             _const("int", "at_", across),
-            _const("lz_i64", "outer_", ct.binary("+", ct.name(corner), ct.name("at_"))),
-            _const("lz_i64", "inner_", ct.binary("+", ct.name("k0_"), ct.name("depth_"))),
+            _const(self.integer, "outer_", ct.binary("+", ct.name(corner), ct.name("at_"))),
+            _const(self.integer, "inner_", ct.binary("+", ct.name("k0_"), ct.name("depth_"))),
         ]
-        place = coordinates(ct.name("outer_"), axes, "lz_i64")
-        place += coordinates(ct.name("inner_"), self.phase.inner, "lz_i64")
+        place = coordinates(ct.name("outer_"), axes, self.integer)
+        place += coordinates(ct.name("inner_"), self.phase.inner, self.integer)
         filled = [*place, ct.assign(cell, self.e.value(value))]
         body.append(ct.branch(inside, filled))
         if count % threads:
@@ -242,9 +247,9 @@ class ContractPrinter:
         ):
             place = ct.binary("*", ct.name(own), ct.integer(count))
             place = ct.binary("+", ct.binary("+", ct.name(corner), place), ct.name(at))
-            index.append(_const("lz_i64", name, place))
-        body = coordinates(ct.name("m_"), phase.rows, "lz_i64")
-        body += coordinates(ct.name("n_"), phase.columns, "lz_i64")
+            index.append(_const(self.integer, name, place))
+        body = coordinates(ct.name("m_"), phase.rows, self.integer)
+        body += coordinates(ct.name("n_"), phase.columns, self.integer)
         body.append(_const(compute_type(phase.accumulator), phase.name, _sum()))
         for statement in phase.epilogue:
             if isinstance(statement, Let):
