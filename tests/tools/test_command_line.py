@@ -1,0 +1,214 @@
+"""The command line tools: what they print, and how they fail."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lazyt import ops
+from lazyt.__main__ import main
+from lazyt.ir.dtypes import float32
+from lazyt.ir.graph import Node, topological
+from lazyt.runtime.doctor import Finding
+from lazyt.tools.doctor import format_findings
+from lazyt.tools.layout import place_nodes
+from lazyt.tools.picture import draw_html, draw_svg
+
+GRAPH = """graph(%0: float32[4, 5]) -> (%2)
+%1 = detach(%0) : float32[4, 5]
+%2 = reduce(%1) {kind=sum, axes=(1,)} : float32[4]
+"""
+STRIPPED = """graph(%0: float32[4, 5]) -> (%1)
+%1 = reduce(%0) {kind=sum, axes=(1,)} : float32[4]
+"""
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def graph_file(tmp_path: Path) -> str:
+    """A file with graph text."""
+    path = tmp_path / "graph.ir"
+    path.write_text(GRAPH)
+    return str(path)
+
+
+def test_opt_runs_the_passes_named(graph_file: str, capsys: Capture) -> None:
+    assert main(["opt", graph_file, "--passes", "strip_markers"]) == 0
+    assert capsys.readouterr().out == STRIPPED
+    assert main(["opt", graph_file, "--passes", ""]) == 0
+    assert capsys.readouterr().out == GRAPH
+
+
+def test_opt_reads_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(GRAPH))
+    assert main(["opt"]) == 0
+    assert "detach" not in capsys.readouterr().out
+
+
+def test_opt_lists_passes_with_reasons(capsys: Capture) -> None:
+    assert main(["opt", "--list"]) == 0
+    assert re.search(r"^strip_markers +\w+", capsys.readouterr().out)
+
+
+def test_opt_prints_after_each_pass_to_stderr(graph_file: str, capsys: Capture) -> None:
+    assert main(["opt", graph_file, "--print-after-all"]) == 0
+    got = capsys.readouterr()
+    assert "# after strip_markers\ngraph(" in got.err
+    assert "# after" not in got.out
+
+
+@pytest.mark.parametrize(
+    ("form", "part"),
+    [("kernels", "  phase (i0: 4)"), ("c", "(char *b0_"), ("cuda", "__global__")],
+)
+def test_opt_emits_later_forms(
+    form: str, part: str, graph_file: str, tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["opt", graph_file, "--emit", form]) == 0
+    text = capsys.readouterr().out
+    assert part in text
+    assert main(["opt", graph_file, "--emit", "kernels"]) == 0
+    kernels = tmp_path / "kernels.ir"
+    kernels.write_text(capsys.readouterr().out)
+    assert main(["opt", str(kernels), "--emit", form]) == 0
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["opt", "FILE", "--passes", "fold"], "lazyt opt: error: no pass is called 'fold'"),
+        (["opt", "FILE", "--passes", "simplify", "--emit", "c"], "--passes needs --emit graph"),
+        (["opt", "FILE", "--emit", "asm"], "invalid choice: 'asm'"),
+        (["opt", "nowhere.ir"], "cannot read nowhere.ir: No such file or directory"),
+        (["show", "FILE", "-o", "a.png"], "a.png ends in neither .svg nor .html"),
+        (["show", "FILE", "--name", "x"], "--name goes with a Python script"),
+        (["show"], "the following arguments are required: file"),
+        (["doctor", "--fast"], "unrecognized arguments: --fast"),
+        (["dance"], "lazyt: error: no command 'dance'; there are opt, show, doctor"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(
+    arguments: list[str], message: str, graph_file: str, capsys: Capture
+) -> None:
+    assert main([graph_file if a == "FILE" else a for a in arguments]) == 2
+    got = capsys.readouterr()
+    assert got.out == ""
+    assert message in got.err
+    assert got.err.count("\n") == 1
+
+
+def test_bad_ir_is_code_1_with_the_place(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "bad.ir"
+    path.write_text(GRAPH.replace("kind=sum", "kind=3"))
+    assert main(["opt", str(path)]) == 1
+    assert "line 3, column 23: kind must be str" in capsys.readouterr().err
+
+
+def test_a_closed_pipe_is_quiet(graph_file: str) -> None:
+    command = f"{sys.executable} -m lazyt show {graph_file} | head -c 10"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert len(done.stdout) == 10
+    assert done.stderr == ""
+
+
+SCRIPT = """import lazyt as torch
+x = torch.ones(4, 5)
+y = torch.exp(x).sum(1)
+{}"""
+
+
+def test_show_draws_a_tensor_of_a_script(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(""))
+    assert main(["show", str(path), "--name", "y"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("<!DOCTYPE html>")
+    assert f"{path}:3" in page
+    out = tmp_path / "y.svg"
+    assert main(["show", str(path), "--name", "y", "-o", str(out)]) == 0
+    ElementTree.parse(out)
+
+
+@pytest.mark.parametrize(
+    ("end", "name", "message"),
+    [
+        ("", "z", "has no tensor 'z'; its tensors: x, y"),
+        ("z = torch.exp(y); w = torch.exp(z)", None, "has several pending tensors; say --name"),
+        ("del x, y", None, "leaves no pending tensor"),
+        ("raise ValueError('no')", None, "failed: ValueError: no"),
+        ("raise SystemExit(3)", None, "ended itself with exit code 3"),
+    ],
+)
+def test_show_says_what_is_unclear(
+    end: str, name: str | None, message: str, tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(end))
+    assert main(["show", str(path), *(["--name", name] if name else [])]) == 2
+    assert message in capsys.readouterr().err
+
+
+def diamond() -> Node:
+    """A graph with shared values and a script-like name in its parameters."""
+    x = ops.input_((3,), float32)
+    left, right = ops.apply("exp", x), ops.apply("neg", x)
+    both = ops.apply("add", ops.apply("mul", left, right), ops.constant(2, float32))
+    return ops.apply("sub", both, left)
+
+
+def test_no_two_boxes_overlap_and_edges_go_down() -> None:
+    root = diamond()
+    places = place_nodes([root])
+    assert set(places) == set(topological([root]))
+    for node, place in places.items():
+        assert all(places[i].layer < place.layer for i in node.inputs)
+        assert place.column >= 0
+        row = [p.column for n, p in places.items() if p.layer == place.layer and n is not node]
+        assert all(abs(column - place.column) > 0.999 for column in row)
+
+
+def test_pictures_are_self_contained_and_complete() -> None:
+    root = diamond()
+    svg = draw_svg([root])
+    tree = ElementTree.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    assert len(tree.findall(f"{space}g")) == 7
+    assert len(tree.findall(f"{space}path")) == 8
+    page = draw_html([root], "a <b> & c")
+    assert "<title>a &lt;b&gt; &amp; c</title>" in page
+    assert not re.search(r"(src|href)\s*=|@import|url\(", page)
+    assert page.count('tabindex="0"') == 7
+    assert '"ArrowUp": -1' in page
+
+
+def test_long_graphs_can_be_drawn() -> None:
+    node = ops.input_((3,), float32)
+    for number in range(3000):
+        node = ops.apply("exp" if number % 2 else "neg", node)
+    assert draw_svg([node]).count('class="edge"') == 3000
+
+
+def test_findings_are_a_table_with_advice() -> None:
+    findings = [Finding("compiler", "ok", "gcc 12"), Finding("gpu", "warn", "none " * 30, "buy")]
+    lines = format_findings(findings).splitlines()
+    assert lines[0] == "compiler  ok    gcc 12"
+    assert lines[1].startswith("gpu       warn  none none")
+    assert lines[-1] == " " * 16 + "-> buy"
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize(("status", "code"), [("ok", 0), ("warn", 0), ("fail", 1)])
+def test_doctor_fails_when_a_finding_does(
+    status: str, code: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [Finding("a", "ok", "fine"), Finding("b", status, "so so", "sleep")]
+    monkeypatch.setattr("lazyt.runtime.doctor.examine", lambda: found)
+    assert main(["doctor"]) == code
+    assert "b  " in capsys.readouterr().out
