@@ -70,7 +70,7 @@ def __index__(self: Tensor) -> int:
 
 @method()
 def __format__(self: Tensor, spec: str) -> str:
-    if self.ndim == 0 and spec:
+    if self.ndim == 0:
         return format(item(self), spec)
     return object.__format__(self, spec)
 
