@@ -7,16 +7,34 @@
 from lazyt import autograd as autograd
 from lazyt.config import config as config
 from lazyt.device import device as device
-from lazyt.functional import *  # noqa: F403 - the public functions list themselves in __all__
+from lazyt.functional import return_types as return_types
+from lazyt.functional.activations import *  # noqa: F403
+from lazyt.functional.arithmetic import *  # noqa: F403
+from lazyt.functional.blending import *  # noqa: F403
+from lazyt.functional.choice import *  # noqa: F403
+from lazyt.functional.conversions import *  # noqa: F403
+from lazyt.functional.creation import *  # noqa: F403
+from lazyt.functional.equations import *  # noqa: F403
+from lazyt.functional.indexing import *  # noqa: F403
+from lazyt.functional.joining import *  # noqa: F403
+from lazyt.functional.masks import *  # noqa: F403
+from lazyt.functional.matrices import *  # noqa: F403
+from lazyt.functional.normalizers import *  # noqa: F403
+from lazyt.functional.picking import *  # noqa: F403
+from lazyt.functional.printing import *  # noqa: F403
+from lazyt.functional.products import *  # noqa: F403
+from lazyt.functional.promotion import *  # noqa: F403
+from lazyt.functional.random import *  # noqa: F403
+from lazyt.functional.reductions import *  # noqa: F403
+from lazyt.functional.unary import *  # noqa: F403
 from lazyt.grad_mode import enable_grad as enable_grad
 from lazyt.grad_mode import inference_mode as inference_mode
 from lazyt.grad_mode import is_grad_enabled as is_grad_enabled
 from lazyt.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from lazyt.grad_mode import no_grad as no_grad
 from lazyt.grad_mode import set_grad_enabled as set_grad_enabled
-from lazyt.ir.dtypes import DType as dtype  # noqa: F401 - PyTorch's name
+from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.dtypes import bfloat16 as bfloat16
-from lazyt.ir.dtypes import bool_
 from lazyt.ir.dtypes import float16 as float16
 from lazyt.ir.dtypes import float32 as float32
 from lazyt.ir.dtypes import float64 as float64
@@ -38,6 +56,7 @@ from lazyt.tensor_protocol import why_realized as why_realized
 from lazyt.view_parts import *  # noqa: F403
 from lazyt.view_shapes import *  # noqa: F403
 
+dtype = DType
 bool, half, float, double = bool_, float16, float32, float64
 short, int, long = int16, int32, int64
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,7 @@ def test_matmul_broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     _close(lt.tensor(x) @ lt.tensor(y), x @ y, 1e-5)
 
 
-_ERRORS = {
+_ERRORS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "add": (lambda a, b: a + b, r"The size of tensor a \(3\) must match"),
     "mm": (lambda a, b: a @ a, r"mat1 and mat2 shapes cannot be multiplied \(2x3 and 2x3\)"),
     "cat": (lambda a, b: lt.cat([a, b]), "Expected size 3 but got size 4 for tensor number 1"),
