@@ -9,8 +9,9 @@ slowly and with checks, on a CPU.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lazyt.codegen import c_tree as ct
@@ -67,6 +68,12 @@ class CudaKernel:
     launches: tuple[CudaLaunch, ...]
     used: tuple[str, ...]
     note: str
+
+    def renamed(self, name: str) -> CudaKernel:
+        """The same kernel with functions called after ``name``."""
+        own = re.compile(rf"\b{self.name}(?=(?:_p\d+)?\()")
+        launches = [replace(x, function=name + x.function[len(self.name) :]) for x in self.launches]
+        return replace(self, name=name, text=own.sub(name, self.text), launches=tuple(launches))
 
 
 def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKernel:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from lazyt.codegen.cuda import CudaKernel, device_helpers, print_kernel_cuda, program_text
+from lazyt.errors import InternalError
 from lazyt.ir import dtypes
 from lazyt.ir.dtypes import bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8
 from lazyt.ir.index import Axis, variable
@@ -232,6 +234,52 @@ def test_empty_reduction(lanes: str) -> None:
     case = Case(kernel, {}, {})
     memory = run(machine, case, made, 0)
     np.testing.assert_array_equal(memory["y"], np.zeros(40, np.float32))
+
+
+def test_renamed_kernels_keep_their_phases(printed: dict[str, CudaKernel]) -> None:
+    for name in ("split_sum_3000", "chain_7_float32"):
+        old = printed[name]
+        new = old.renamed("other")
+        assert [x.function for x in new.launches] == [
+            x.function.replace(name, "other") for x in old.launches
+        ]
+        assert new.text.count(" other") == len(old.launches)
+        assert name not in new.text
+        assert new.renamed(name) == old
+
+
+def _many_sums(count: int, steps: int) -> Kernel:
+    i, k = Axis("i0", 4), Axis("k0", steps)
+    load = Load("x", (variable(i), variable(k)), float64)
+    sums = [Reduce(f"r{n}", "sum", load, float64) for n in range(count)]
+    results = [Store("y", (variable(i),), Var(s.name, float64)) for s in sums]
+    stages = (Stage(k, tuple(sums)), Stage(None, tuple(results)))
+    buffers = (Buffer("x", float64, (4, steps), "in"), Buffer("y", float64, (4,), "out"))
+    return Kernel("many", buffers, (Phase((i,), stages, "inner"),))
+
+
+def test_shared_memory_has_a_limit() -> None:
+    few = print_kernel_cuda(_many_sums(5, 2_000_000))
+    assert few.note == "rows" and few.launches[0].shared_bytes == 5 * 1024 * 8
+    many = print_kernel_cuda(_many_sums(7, 2_000_000))
+    assert many.note.startswith("threads (too many") and many.launches[0].shared_bytes == 0
+
+
+def _in_order(kernel: Kernel) -> Kernel:
+    phase = kernel.phases[0]
+    assert isinstance(phase, Phase)
+    stages = tuple(replace(s, sequential=True) for s in phase.stages)
+    return replace(kernel, phases=(replace(phase, stages=stages),))
+
+
+def test_kept_values_have_a_limit() -> None:
+    kernel = CASES["softmax_2_40000_float32_inner"].kernel
+    assert print_kernel_cuda(_in_order(kernel)).note == "threads"
+    longer = cases.softmax(1, 70_000, float32, "inner").kernel
+    del CASES[longer.name]  # printed only
+    assert print_kernel_cuda(longer).note == "rows"
+    with pytest.raises(InternalError, match="would keep 280000 bytes"):
+        print_kernel_cuda(_in_order(longer))
 
 
 def test_every_type_has_helpers() -> None:
