@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lazyt import planning
 from lazyt.config import config
 from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node, source_text, user_position
@@ -31,12 +32,10 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
     Identities are computed through, so that the value is kept at the node that made it and no
     other graph that contains it computes it again.
     """
-    from lazyt import compiler
-
     chains = [_chain(node) for node in nodes]
     wanted = [chain[-1] for chain in chains if chain[-1].data is None]
     if wanted:
-        compiler.realize(list(dict.fromkeys(wanted)))
+        planning.realize(wanted)
     for chain in chains:
         for node in chain:
             if node.data is None:

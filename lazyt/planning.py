@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
@@ -56,16 +56,15 @@ class _Plan:
         )
 
 
-@dataclass
+@dataclass(slots=True)
 class _Request:
     """A graph to compute, in canonical numbering."""
 
     order: list[Node]
-    numbers: dict[Node, int]
     leaves: list[Node]
     constants: list[Node]
     roots: list[Node]
-    key: Key = field(default=())
+    key: Key
 
 
 _plans: dict[Key, list[_Plan]] = {}
@@ -75,20 +74,20 @@ _last_shapes: dict[Key, str] = {}
 def realize(nodes: Sequence[Node]) -> None:
     """Computes ``nodes`` and keeps costly values that others need; sets ``data``."""
     request = _canonical(nodes)
-    if not request.roots:
+    if request is None:
         return
-    if config.interpret or not _can_compile():
+    constants = tuple([c.params for c in request.constants])
+    plan = None if config.interpret else _find(request, constants)
+    if plan is None:
         _interpret(request.roots)
         return
-    constants = tuple(c.params for c in request.constants)
-    plan = _find(request, constants)
     inputs = [n.data for n in request.leaves]
     if plan.lifted:
         inputs += [_constant_buffer(request.constants[i]) for i in plan.lifted]
     outputs = [Buffer(size) for size in plan.sizes]
     if plan.executable is not None:
         plan.executable.run(inputs, outputs)
-    for node, number in zip(request.roots, plan.program.results, strict=True):
+    for node, number in zip(request.roots, plan.program.results):
         node.data = outputs[number] if number >= 0 else inputs[-1 - number]
 
 
@@ -97,10 +96,12 @@ def explain(nodes: Sequence[Node]) -> Explanation:
     from lazyt.explanation import Explanation
 
     request = _canonical(nodes)
-    if not request.roots:
+    if request is None:
         return Explanation((), 0)
-    program = _find(request, tuple(c.params for c in request.constants)).program
-    return Explanation(program.notes, program.arena_bytes)
+    plan = _find(request, tuple(c.params for c in request.constants))
+    if plan is None:
+        return Explanation((), 0)
+    return Explanation(plan.program.notes, plan.program.arena_bytes)
 
 
 def clear() -> None:
@@ -109,26 +110,25 @@ def clear() -> None:
     _last_shapes.clear()
 
 
-def _has_data(node: Node) -> bool:
-    return node.data is not None
-
-
-def _canonical(nodes: Sequence[Node]) -> _Request:
-    """Numbers the pending graph of ``nodes`` and makes its key."""
-    roots = [n for n in dict.fromkeys(nodes) if n.data is None]
-    for node in roots:
-        if node.size == 0:
-            node.data = Buffer(0)
-    roots = [n for n in roots if n.data is None]
-    order = topological(roots, _has_data)
-    if len(order) > 2:
-        roots += _kept(order, set(roots))
-    numbers: dict[Node, int] = {}
+def _canonical(nodes: Sequence[Node]) -> _Request | None:
+    """Numbers the pending graph of ``nodes`` and makes its key; None when nothing is pending."""
+    roots: list[Node] = []
+    for node in nodes:
+        if node.data is None and node not in roots:
+            if 0 in node.shape:
+                node.data = Buffer(0)
+            else:
+                roots.append(node)
+    if not roots:
+        return None
+    numbers, costly = _number(roots)
+    order = list(numbers)
+    if costly and len(order) > 2:
+        roots += _kept(order, numbers, set(roots))
     parts: list[Any] = []
     leaves: list[Node] = []
     constants: list[Node] = []
-    for number, node in enumerate(order):
-        numbers[node] = number
+    for node in order:
         if node.data is not None:
             leaves.append(node)
             parts.append((node.shape, node.dtype))
@@ -138,73 +138,96 @@ def _canonical(nodes: Sequence[Node]) -> _Request:
         else:
             parts.append((node.op, node.params, *[numbers[i] for i in node.inputs]))
     key = (tuple(parts), tuple([numbers[r] for r in roots]))
-    return _Request(order, numbers, leaves, constants, roots, key)
+    return _Request(order, leaves, constants, roots, key)
+
+
+def _number(roots: Sequence[Node]) -> tuple[dict[Node, int], bool]:
+    """Numbers of all nodes that have to be computed and of their leaves, inputs first; and
+    whether any of them is costly. This is ``topological``, written out: every call pays it."""
+    numbers: dict[Node, int] = {}
+    costly = False
+    stack = list(roots)
+    stack.reverse()
+    while stack:
+        node = stack[-1]
+        if node in numbers:
+            stack.pop()
+            continue
+        depth = len(stack)
+        if node.data is None:
+            for item in node.inputs:
+                if item not in numbers:
+                    stack.append(item)
+            costly = costly or node.op.heavy
+        if len(stack) == depth:
+            stack.pop()
+            numbers[node] = len(numbers)
+        elif len(stack) > depth + 1:
+            stack[depth:] = stack[:depth - 1:-1]
+    return numbers, costly
 
 
 # --------------------------------------------------------------- what to keep
 
 
-def _references(order: Sequence[Node]) -> list[int]:
-    """References to each node from outside of the graph (plus a constant)."""
+def _references(order: Sequence[Node], numbers: dict[Node, int]) -> list[int]:
+    """References to each node, less those of ``_number``'s result and of this function: the
+    count for a node of the graph that only its one user refers to is the baseline plus 1."""
     return [sys.getrefcount(node) for node in order]
 
 
-def _calibrate() -> int:
-    """How many references ``_references`` counts for a node that only its one user refers to."""
+@functools.cache
+def _baseline() -> int:
+    """What ``_references`` counts for a node that nobody refers to."""
     probe = ops.apply("neg", ops.apply("neg", ops.input_((), float32)))
-    order = topological([probe])
-    return _references(order)[1] - 1
+    numbers, _ = _number([probe])
+    return _references(list(numbers), numbers)[1] - 1
 
 
-_baseline = -1
-
-
-def _kept(order: Sequence[Node], roots: set[Node]) -> list[Node]:
+def _kept(order: list[Node], numbers: dict[Node, int], roots: set[Node]) -> list[Node]:
     """Values to keep: costly to compute again, and referred to from outside of this graph.
 
     Whether somebody outside (a tensor, or a pending graph such as the gradients) refers to a node
     is read off its reference count: what is left after the references from within the graph.
     """
-    global _baseline
-    if _baseline < 0:
-        _baseline = _calibrate()
-    counts = _references(order)
-    inner: dict[Node, int] = {}
+    baseline = _baseline()
+    counts = _references(order, numbers)
+    inner = [0] * len(order)
     for node in order:
         if node.data is None:
             for item in node.inputs:
-                inner[item] = inner.get(item, 0) + 1
+                inner[numbers[item]] += 1
     costly: set[Node] = set()
     kept: dict[Node, None] = {}
     for position, node in enumerate(order):
-        if node.data is not None:
+        if node.data is not None or node in roots:
             continue
-        heavy = isinstance(node.op.lower, str) and node.op.lower != "gather"
-        if heavy or any(i in costly for i in node.inputs):
-            costly.add(node)
-            if node in roots:
-                costly.discard(node)
-            elif counts[position] - inner.get(node, 0) > _baseline:
-                value = node
-                while value.op.name in _FREE:
-                    value = value.inputs[0]
-                if value.data is None and value not in roots:
-                    kept[value] = None
-                    costly.discard(value)
-                costly.discard(node)
+        if node.op.heavy or any(i in costly for i in node.inputs):
+            if counts[position] - inner[position] <= baseline:
+                costly.add(node)
+                continue
+            value = node
+            while value.op.name in _FREE:
+                value = value.inputs[0]
+            if value.data is None and value not in roots:
+                kept[value] = None
+                costly.discard(value)
     return list(kept)
 
 
 # ------------------------------------------------------------- finding a plan
 
 
-def _find(request: _Request, constants: tuple[Any, ...]) -> _Plan:
+def _find(request: _Request, constants: tuple[Any, ...]) -> _Plan | None:
+    """The plan, made when there is none; None when there is no compiler to make it."""
     plans = _plans.get(request.key)
     if plans is None:
         plans = _plans.setdefault(request.key, [])
     for plan in plans:
         if plan.fits(constants):
             return plan
+    if not _can_compile():
+        return None
     lifted: tuple[int, ...] = ()
     if plans:
         last = plans[-1]

@@ -185,6 +185,12 @@ class Emitter(Walker):
     def traits(self, expr: Expr) -> tuple[int, bool]:
         """(level of the reductions it needs, whether it depends on the inner axis)."""
         level, inner = 0, False
+        if type(expr) is Call and all(type(a) is Var or type(a) is Const for a in expr.args):
+            for operand in expr.args:
+                if type(operand) is Var:
+                    depth, below = self._level.get(operand.name, (0, False))
+                    level, inner = max(level, depth), inner or below
+            return level, inner
         for item in sub_expressions(expr):
             names: set[str] = set()
             indices: list[Linear] = []

@@ -70,8 +70,11 @@ class _PartLowering:
 
     def phases(self) -> list[Phase]:
         """The part's phases, with neighbouring axes merged where every access allows it."""
-        self.part = self._merged(self.part, self._attempt(self.part))
         made = self._attempt(self.part)
+        merged = self._merged(self.part, made)
+        if merged.axes != self.part.axes:
+            self.part = merged
+            made = self._attempt(merged)
         looped = self.part.inner is not None and len(made) == 1 and made[0].lanes == "inner"
         if looped and self._contiguous_rows(made[0]):
             return self._attempt(self.part, "grid")
@@ -129,6 +132,8 @@ class _PartLowering:
                 table = _unmerge(first, second, joined)
                 accesses = [replace_axes(a, table) for a in accesses]
             number -= 1
+        if len(axes) == len(part.axes):
+            return part
         merged = Part(tuple(axes), inner, part.reduces, part.outputs)
         self.group.parts[self.number] = merged
         return merged

@@ -7,6 +7,7 @@ that visits a graph does so without recursion; chains of hundreds of thousands o
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import weakref
@@ -55,6 +56,11 @@ class Op:
     jvp: Callable[[Node, Sequence[Node | None]], Node | None] | NoGradient
     batch: Callable[[Node, Sequence[Node], Sequence[bool]], Node]
     lower: Callable[..., Any] | str
+
+    @functools.cached_property
+    def heavy(self) -> bool:
+        """Whether computing a value of it again is worth avoiding: it has a kernel of its own."""
+        return isinstance(self.lower, str) and self.lower not in ("gather", "input")
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

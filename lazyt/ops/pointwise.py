@@ -146,6 +146,8 @@ def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
 
 def broadcast_index(index: tuple[Linear, ...], shape: Shape) -> tuple[Linear, ...]:
     """Where an operand of ``shape`` is read for element ``index`` of the broadcast result."""
+    if len(shape) == len(index) and 1 not in shape:
+        return index
     skipped = len(index) - len(shape)
     return tuple(
         constant(0) if extent == 1 else index[skipped + axis] for axis, extent in enumerate(shape)
@@ -157,7 +159,11 @@ def _lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:
     for item in arguments(node.params):
         source = node.inputs[item.index]
         reads[item] = read(source, broadcast_index(index, source.shape))
-    return substitute(node.params, reads)
+    expr = node.params
+    if type(expr) is Call and all(type(a) is not Call for a in expr.args):
+        # The usual case: one function. Kernel expressions need not be interned.
+        return Call(expr.fn, tuple([reads.get(a, a) for a in expr.args]), expr.dtype)
+    return substitute(expr, reads)
 
 
 MAP = define_op(
