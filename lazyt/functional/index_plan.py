@@ -8,7 +8,6 @@ number always belongs to the view).
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from lazyt.ir.graph import Shape
 from lazyt.tensor import Tensor
 
 
-@dataclass(slots=True)
 class IndexPlan:
     """How an index acts on a tensor.
 
@@ -31,11 +29,14 @@ class IndexPlan:
             tensor covers as many dimensions as it has.
     """
 
-    starts: list[int]
-    sizes: list[int]
-    steps: list[int]
-    layout: list[int]
-    picks: list[tuple[int, Tensor]]
+    __slots__ = ("layout", "picks", "sizes", "starts", "steps")
+
+    def __init__(self, shape: Shape) -> None:
+        self.starts = [0] * len(shape)
+        self.sizes = list(shape)
+        self.steps = [1] * len(shape)
+        self.layout: list[int] = []
+        self.picks: list[tuple[int, Tensor]] = []
 
     @property
     def shape(self) -> Shape:
@@ -120,7 +121,7 @@ def plan_index(shape: Shape, index: Any) -> IndexPlan:
         )
     if used > rank:
         raise BoundsError(f"too many indices for tensor of dimension {rank}")
-    plan = IndexPlan([0] * rank, list(shape), [1] * rank, [], [])
+    plan = IndexPlan(shape)
     axis, open_ellipsis = 0, False
     for position, item in enumerate(items):
         if item is None:
