@@ -331,7 +331,7 @@ def delinearize(position: Linear, shape: Sequence[int]) -> tuple[Linear, ...]:
     """The index of a row-major position in an array of ``shape``."""
     out: list[Linear] = []
     for number, extent in reversed(list(enumerate(shape))):
-        if extent == 1:
+        if extent <= 1:
             out.append(constant(0))
         elif number == 0:
             out.append(position)
@@ -349,6 +349,8 @@ def reshape_index(
     Runs of axes with equal products are matched first, so that untouched axes stay untouched.
     """
     out: list[Linear] = []
+    if 0 in source:  # no element is ever read: any index will do
+        return (constant(0),) * len(source)
     i = j = 0
     while i < len(source) or j < len(shape):
         start_i, start_j = i, j

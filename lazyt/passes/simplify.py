@@ -12,7 +12,7 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     """Joins movement ops with movement ops, and drops those that do nothing.
 
     ``reshape(reshape(x)) -> reshape(x)``, ``permute(permute(x)) -> permute(x)``, identities
-    vanish. Leaves arithmetic alone: rewriting it could change rounding, NaN or signed zeros. May
+    vanish, and so do writes of nothing. Leaves arithmetic alone: rewriting it could change rounding, NaN or signed zeros. May
     run at any time.
     """
     return rebuild(roots, _change)
@@ -37,6 +37,8 @@ def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
     if name == "slice" and _takes_all(node):
         return inputs[0]
     if name == "flip" and not node.params.axes:
+        return inputs[0]
+    if name in ("update", "scatter") and inputs[-1].size == 0:
         return inputs[0]
     return node
 

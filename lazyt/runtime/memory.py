@@ -297,7 +297,7 @@ class Buffer:
 
     def __del__(self) -> None:
         home = self._home
-        if home is not None:
+        if home is not None and pool is not None:  # None while the interpreter shuts down
             pool.in_use -= home.size
             home.free.append(self.ptr)
             if pool.in_use < pool.floor:
