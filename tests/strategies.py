@@ -259,8 +259,10 @@ class GraphMaker:
         for _ in range(self.choose.number(2, 6)):
             name = self.choose.pick(self.names(UNARY + BINARY, dtype))
             picked = [self.choose.pick(parts) for _ in range(FUNCTIONS[name].arity)]
-            rule = unary_span if len(picked) == 1 else binary_span
-            span = rule(name, *(p[1] for p in picked), dtype)
+            if len(picked) == 1:
+                span = unary_span(name, picked[0][1], dtype)
+            else:
+                span = binary_span(name, picked[0][1], picked[1][1], dtype)
             result = call(name, *(p[0] for p in picked))
             span = span and settle(span, dtype)
             if span is not None and result.dtype is dtype:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from lazyt import ops
 from lazyt.errors import VerifyError
 from lazyt.ir.dtypes import bool_, float32, float64, int8, int32
 from lazyt.ir.graph import Node
-from lazyt.ir.kernel import Stage
+from lazyt.ir.kernel import Phase
 from lazyt.ir.parse_kernel import parse_kernel
 from lazyt.ir.scalar import arg, call, const
 from lazyt.ir.verify import verify_graph
@@ -197,13 +198,11 @@ def test_wrong_kernels(old: str, new: str, message: str) -> None:
 
 
 def test_only_loops_take_a_condition() -> None:
-    kernel = parse_kernel(KERNEL)
-    (phase, contraction) = kernel.phases
-    guarded = parse_kernel(KERNEL.replace("for k: 5 {", "for k: 5 if 0 <= k < 3 {")).phases[0]
-    verify_kernel(type(kernel)("k", kernel.buffers, (guarded, contraction)))
-    guard = guarded.stages[1].guard  # type: ignore[union-attr]
-    assert guard is not None
-    once = Stage(None, phase.stages[0].body, guard=guard)  # type: ignore[union-attr]
-    wrong = type(phase)(phase.grid, (once,), "grid")  # type: ignore[union-attr,call-arg]
+    guarded = parse_kernel(KERNEL.replace("for k: 5 {", "for k: 5 if 0 <= k < 3 {"))
+    verify_kernel(guarded)
+    phase = guarded.phases[0]
+    assert isinstance(phase, Phase)
+    first, second = phase.stages[:2]
+    wrong = replace(phase, stages=(replace(first, guard=second.guard),))
     with pytest.raises(VerifyError, match="only a loop takes a condition"):
-        verify_kernel(type(kernel)("k", kernel.buffers, (wrong,)))  # type: ignore[arg-type]
+        verify_kernel(replace(guarded, phases=(wrong,)))
