@@ -36,6 +36,8 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
     wanted = [chain[-1] for chain in chains if chain[-1].data is None]
     if wanted:
         planning.realize(wanted)
+        # Pending graphs that read a result keep it alive.
+        spend_bytes(sum(node.nbytes for node in wanted))
     for chain in chains:
         for node in chain:
             if node.data is None:

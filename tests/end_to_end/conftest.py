@@ -56,7 +56,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
     children: list[subprocess.Popen[str]] = []
 
     def start_child(code: str, **environment: str) -> subprocess.Popen[str]:
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("LAZYT_")}
+        # Bytecode is written: else every child would compile lazyt's own sources first.
+        skipped = ("LAZYT_", "PYTHONDONTWRITEBYTECODE")
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(skipped)}
         own = {
             "PYTHONPATH": str(ROOT),
             "LAZYT_CACHE_DIR": str(tmp_path / "cache"),

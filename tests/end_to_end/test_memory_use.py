@@ -1,0 +1,131 @@
+"""Long programs without a realize: they end, soon, and memory does not grow."""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lazyt as lt
+from lazyt.ir import graph
+from lazyt.runtime.memory import pool
+
+if TYPE_CHECKING:
+    from tests.end_to_end.conftest import Run
+
+MEASURE = """
+import json, resource, sys, time
+import lazyt as lt
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+"""
+LOOP = (
+    MEASURE
+    + """
+x = lt.zeros(16)
+for _ in range(10_000):  # compiles the plans of a pending graph over its budget
+    x = x + 1
+x = (x * 0).realize()
+before, begun, clock = resident(), time.process_time(), time.perf_counter()
+for _ in range({count}):
+    x = x + 1
+spent = time.process_time() - begun, time.perf_counter() - clock
+grown, implicit = resident() - before, len(lt.why_realized())
+print(json.dumps([x[3].item(), *spent, grown, implicit]))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "count", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)], ids=str
+)
+def test_a_loop_without_realize_ends_and_does_not_grow(run_child: Run, count: int) -> None:
+    # Processor time: a busy machine must not fail the test. One thread, as waiting counts.
+    output = run_child(LOOP.format(count=count), timeout=300, LAZYT_THREADS="1")
+    value, seconds, _, grown, implicit = json.loads(output)
+    assert value == count and implicit > count / 5_000
+    assert seconds < 30 * max(count, 500_000) / 1_000_000, f"{seconds:.1f} s for {count} additions"
+    assert grown < 100e6, f"{grown / 1e6:.0f} MB more"
+
+
+CHAIN = (
+    MEASURE
+    + """
+from lazyt.ir import graph
+lt.config.max_pending_nodes = 10**9
+before, known = resident(), len(graph._table)
+x = lt.zeros(16)
+for _ in range(100_000):
+    x = x + 1
+pending = len(graph._table) - known
+if {computed}:
+    print(json.dumps([pending, x.tolist() == [100_000.0] * 16]))
+del x
+print(json.dumps([len(graph._table) - known, resident() - before]))
+"""
+)
+
+
+def test_a_chain_of_a_hundred_thousand_is_freed_uncomputed(run_child: Run) -> None:
+    left, grown = json.loads(run_child(CHAIN.format(computed=False)))
+    assert left < 50, f"{left} nodes are still alive"
+    assert grown < 100e6
+
+
+@pytest.mark.slow
+def test_a_chain_of_a_hundred_thousand_is_one_graph(run_child: Run) -> None:
+    # One plan of 250 kernels with 400 additions each: the compiler takes its time.
+    first, last = run_child(CHAIN.format(computed=True), timeout=500).splitlines()
+    pending, right = json.loads(first)
+    assert pending >= 100_000 and right
+    left, _ = json.loads(last)
+    assert left < 50
+
+
+def test_deleted_tensors_leave_nothing() -> None:
+    gc.collect()
+    nodes, used = len(graph._table), pool.stats().in_use
+    big = lt.tensor([1.0, 2.0]).reshape(2, 1).expand(2, 200_000)
+    pending = [(big * n).exp().sum() for n in range(50)]
+    computed = pending[7].item()
+    del pending, big
+    assert computed > 0
+    assert pool.stats().in_use - used < 1 << 16
+    assert len(graph._table) - nodes < 50
+
+
+HOLD = """
+import lazyt as lt
+from lazyt.runtime.memory import pool
+total = lt.zeros(256, 1024)
+for step in range(300):  # every computed megabyte waits for the sum
+    total = total + lt.full((256, 1024), step).realize()
+print(pool.stats().peak >> 20, total[0, 0].item())
+"""
+
+
+def test_pending_bytes_are_bounded(run_child: Run) -> None:
+    peak, value = run_child(HOLD, LAZYT_MAX_PENDING_BYTES=str(64 << 20)).split()
+    assert float(value) == sum(range(300))
+    assert int(peak) < 100
+
+
+def test_a_training_loop_reuses_its_memory() -> None:
+    weight = lt.zeros(256, 256).requires_grad_()
+    inputs = lt.ones(64, 256)
+    peaks = []
+    for _ in range(12):
+        pool.reset_peak()
+        ((inputs @ weight.t() - 1) ** 2).mean().backward()
+        with lt.no_grad():
+            weight -= 0.1 * weight.grad
+        weight.grad = None
+        weight.realize()
+        peaks.append(pool.stats().peak)
+    assert len(set(peaks[4:])) == 1, f"the peak moves: {peaks}"
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert resident < 4 << 20  # KiB
