@@ -1,0 +1,337 @@
+"""Values of C expressions over unknowns, for the proof in ``check_c.py``.
+
+Integers are linear forms where the text allows it; what is read from memory, and everything that
+is no 64-bit integer, is unknown. Each access met on the way is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pycparser import c_ast, c_generator
+
+from lazyt.codegen.check_facts import WHOLE, Atom, Facts, Form, Range, number, unknown
+from lazyt.codegen.check_memory import Array, Memory, Pointer, Violation, size_of
+from lazyt.errors import VerifyError
+
+#: C types whose arithmetic is followed, and the ranges of their values.
+INTEGERS: dict[str, Range] = {"lz_i64": WHOLE, "int": (-(1 << 31), (1 << 31) - 1)}
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_MICRO_KERNEL = re.compile(r"lz_gemm_[a-z]+\d+_(\d+)x(\d+)v\d+$")
+
+
+Value = Form | Pointer | Array | None
+
+
+class Values:
+    """Names in scope, what they stand for, and the value of expressions.
+
+    Attributes:
+        facts: what is known at the current place.
+        worker: the number of the current OpenMP thread.
+    """
+
+    def __init__(self) -> None:
+        self.violations: list[Violation] = []
+        self.facts = Facts()
+        self.scopes: list[dict[str, Value]] = [{}]
+        self.pieces: list[Memory] = []
+        self.touched: set[str] = set()
+        self.worker: Form = number(0)
+        self.quiet = False
+
+    def complain(
+        self, node: Any, reason: str, found: Form | None = None, extent: int | None = None
+    ) -> None:
+        """Notes an access that was not proved, once."""
+        if self.quiet or self.facts.impossible:
+            return
+        text = str(c_generator.CGenerator().visit(node))
+        interval = None if found is None else self.facts.range_of(found)
+        line = node.coord.line if node.coord else 0
+        item = Violation(line, text, reason, interval, extent)
+        if item not in self.violations:
+            self.violations.append(item)
+
+    # ----------------------------------------------------------------- names
+
+    def look_up(self, name: str) -> Value:
+        """What a name stands for, innermost scope first."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    def put(self, name: str, value: Value) -> None:
+        """Changes what a declared name stands for."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                scope[name] = value
+                return
+
+    def anything(self, name: str, kind: str = "lz_i64") -> Form | None:
+        """A value of a type, of which nothing else is known."""
+        bounds = INTEGERS.get(kind)
+        return unknown(Atom(name, bounds)) if bounds else None
+
+    # ------------------------------------------------------------ conditions
+
+    @contextmanager
+    def assuming(self, condition: Any, holds: bool) -> Iterator[None]:
+        """What follows from a condition, or from its opposite, holds inside."""
+        with self.facts.scope():
+            self.assume(condition, holds)
+            yield
+
+    def assume(self, node: Any, holds: bool) -> None:
+        """Adds what follows from a condition or from its opposite."""
+        if isinstance(node, c_ast.UnaryOp) and node.op == "!":
+            self.assume(node.expr, not holds)
+        elif isinstance(node, c_ast.BinaryOp) and node.op == ("&&" if holds else "||"):
+            self.assume(node.left, holds)
+            self.assume(node.right, holds)
+        elif isinstance(node, c_ast.BinaryOp) and node.op in _NEGATED:
+            left, right = self.peek(node.left), self.peek(node.right)
+            if isinstance(left, Form) and isinstance(right, Form):
+                self._compare(left, node.op if holds else _NEGATED[node.op], right)
+
+    def _compare(self, left: Form, op: str, right: Form) -> None:
+        if op in ("<", "<=", "=="):
+            self.facts.add((right - left).shifted(-1 if op == "<" else 0))
+        if op in (">", ">=", "=="):
+            self.facts.add((left - right).shifted(-1 if op == ">" else 0))
+
+    def peek(self, node: Any) -> Value:
+        """A value whose accesses are checked elsewhere."""
+        before, self.quiet = self.quiet, True
+        value = self.value(node)
+        self.quiet = before
+        return value
+
+    # ----------------------------------------------------------- expressions
+
+    def value(self, node: Any) -> Value:
+        """An expression's value as far as it is known; checks the accesses inside."""
+        if isinstance(node, c_ast.Constant):
+            return _literal(node)
+        if isinstance(node, c_ast.ID):
+            return self.look_up(node.name)
+        if isinstance(node, c_ast.BinaryOp):
+            return self._binary(node)
+        if isinstance(node, c_ast.UnaryOp):
+            return self._unary(node)
+        if isinstance(node, c_ast.TernaryOp):
+            return self._choose(node)
+        if isinstance(node, c_ast.Cast):
+            return self._cast(node)
+        if isinstance(node, c_ast.ArrayRef):
+            self._element(node)
+            return None
+        if isinstance(node, c_ast.FuncCall):
+            return self._call(node)
+        raise VerifyError(f"the check of C does not know {type(node).__name__} at {node.coord}")
+
+    def _binary(self, node: c_ast.BinaryOp) -> Value:
+        left = self.value(node.left)
+        if node.op in ("&&", "||"):
+            with self.assuming(node.left, node.op == "&&"):
+                self.value(node.right)
+            return None
+        right = self.value(node.right)
+        if isinstance(left, Pointer | Array) or isinstance(right, Pointer | Array):
+            return self._advance(node, left, right)
+        return self.arithmetic(node.op, left, right)
+
+    def _advance(self, node: c_ast.BinaryOp, left: Value, right: Value) -> Value:
+        if node.op == "+" and isinstance(left, Pointer) and isinstance(right, Form):
+            return Pointer(left.memory, left.offset + right.times(left.item), left.item)
+        self.complain(node, "arithmetic with pointers that is not understood")
+        return None
+
+    def arithmetic(self, op: str, left: Value, right: Value) -> Form | None:
+        """``left op right`` of 64-bit integers; unknown when it may wrap around."""
+        if not isinstance(left, Form) or not isinstance(right, Form):
+            return None
+        made: Form | None = None
+        if op in ("+", "-"):
+            made = left + right if op == "+" else left - right
+        elif op == "*" and not (left.terms and right.terms):
+            made = right.times(left.const) if not left.terms else left.times(right.const)
+        elif op in ("/", "%") and not right.terms and right.const > 0:
+            if not self.facts.proves(left):  # C rounds towards zero
+                return None
+            return self.divide(op, left, right.const)
+        if made is None:
+            return None
+        low, high = self.facts.range_of(made)
+        return made if WHOLE[0] <= low and high <= WHOLE[1] else None
+
+    def divide(self, op: str, value: Form, divisor: int) -> Form:
+        """The quotient ``/`` or the remainder ``%`` of division with rounding down."""
+        quotient = self.facts.quotient(value, divisor)
+        return quotient if op == "/" else value - quotient.times(divisor)
+
+    def _unary(self, node: c_ast.UnaryOp) -> Value:
+        inner = self.value(node.expr)
+        if isinstance(inner, Pointer | Array) or node.op in ("*", "&"):
+            self.complain(node, "a way to memory that is not understood")
+        if node.op == "-" and isinstance(inner, Form):
+            return self.arithmetic("-", number(0), inner)
+        return inner if node.op == "+" else None
+
+    def _choose(self, node: c_ast.TernaryOp) -> Value:
+        self.value(node.cond)
+        with self.assuming(node.cond, True):
+            yes = self.value(node.iftrue)
+        with self.assuming(node.cond, False):
+            no = self.value(node.iffalse)
+        if not isinstance(yes, Form) or not isinstance(no, Form):
+            return None
+        test, least = node.cond, None
+        compared = isinstance(test, c_ast.BinaryOp) and test.op in ("<", "<=", ">", ">=")
+        if compared and (self.peek(test.left), self.peek(test.right)) == (yes, no):
+            least = test.op in ("<", "<=")
+        return self.facts.choice((yes, no), least)
+
+    def _cast(self, node: c_ast.Cast) -> Value:
+        inner = self.value(node.expr)
+        kind = node.to_type.type
+        if isinstance(kind, c_ast.PtrDecl):
+            if not isinstance(inner, Pointer) or inner.item != 1:
+                self.complain(node, "a cast of something that is no argument")
+                return None
+            return self._cut(node, inner, size_of(kind_name(kind.type)))
+        bounds = INTEGERS.get(kind_name(kind))
+        if bounds is None or not isinstance(inner, Form):
+            return None
+        low, high = self.facts.range_of(inner)
+        return inner if bounds[0] <= low and high <= bounds[1] else None
+
+    def _call(self, node: c_ast.FuncCall) -> Value:
+        name = node.name.name
+        arguments = [self.value(a) for a in (node.args.exprs if node.args else ())]
+        if name == "lz_worker":
+            return self.worker
+        if _MICRO_KERNEL.match(name):
+            self._micro_kernel(node, arguments)
+            return None
+        if any(isinstance(a, Pointer | Array) for a in arguments):
+            self.complain(node, "memory handed to a function that is not known")
+            return None
+        if name in ("lz_minimum_i64", "lz_maximum_i64"):
+            options = [a if isinstance(a, Form) else self.anything(name) for a in arguments]
+            forms = tuple(o for o in options if o is not None)
+            return self.facts.choice(forms, name == "lz_minimum_i64")
+        if name in ("lz_floordiv_i64", "lz_mod_i64"):
+            value, by = arguments
+            if isinstance(value, Form) and isinstance(by, Form) and not by.terms and by.const > 0:
+                return self.divide("/" if name == "lz_floordiv_i64" else "%", value, by.const)
+        return None
+
+    # -------------------------------------------------------------- accesses
+
+    def _element(self, node: c_ast.ArrayRef) -> None:
+        """Checks ``name[i]...[j]``."""
+        base: Any = node
+        indices: list[Form | None] = []
+        while isinstance(base, c_ast.ArrayRef):
+            index = self.value(base.subscript)
+            indices.insert(0, index if isinstance(index, Form) else None)
+            base = base.name
+        memory = self.value(base)
+        if isinstance(memory, Pointer) and len(indices) == 1:
+            first = indices[0]
+            if first is None:
+                self.complain(node, "nothing is known about the index")
+            else:
+                offset = memory.offset + first.times(memory.item)
+                self._inside(node, memory.memory, offset, memory.item)
+        elif isinstance(memory, Array) and len(indices) == len(memory.extents):
+            for index, extent in zip(indices, memory.extents, strict=True):
+                if index is None:
+                    self.complain(node, "nothing is known about the index", None, extent)
+                elif not self._between(index, number(extent - 1)):
+                    self.complain(node, "the index may be outside", index, extent)
+        else:
+            self.complain(node, "an access to something that is no array of this rank")
+
+    def _between(self, index: Form, last: Form) -> bool:
+        return self.facts.proves(index) and self.facts.proves(last - index)
+
+    def _inside(self, node: Any, memory: Memory, offset: Form, count: int) -> None:
+        """Checks that ``count`` bytes from ``offset`` on are inside of ``memory``."""
+        self.touched.add(memory.whole)
+        room = self.room(memory)
+        if not self._between(offset, number(room - count)):
+            self.complain(node, "bytes of the access may be outside", offset, room)
+
+    def _micro_kernel(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
+        """``name(kc, a, b, c, ldc, first)``: panels of ``kc`` steps, a tile of row stride ldc."""
+        found = _MICRO_KERNEL.match(node.name.name)
+        steps, a, b, c, stride = arguments[:5]
+        if not (
+            found
+            and isinstance(steps, Form)
+            and isinstance(a, Pointer)
+            and isinstance(b, Pointer)
+            and isinstance(c, Pointer)
+            and isinstance(stride, Form)
+            and not stride.terms
+        ):
+            self.complain(node, "a micro-kernel's arguments are not understood")
+            return
+        rows, columns = int(found[1]), int(found[2])
+        for panel, width in ((a, rows), (b, columns)):
+            last = panel.offset + steps.times(width * panel.item).shifted(-panel.item)
+            self._inside(node, panel.memory, panel.offset, panel.item)
+            self._inside(node, panel.memory, last, panel.item)
+        self._inside(node, c.memory, c.offset, ((rows - 1) * stride.const + columns) * c.item)
+
+    # ------------------------------------------------------- pieces of memory
+
+    def _cut(self, node: c_ast.Cast, pointer: Pointer, item: int) -> Pointer:
+        """A typed pointer into an argument: from there on it owns the memory."""
+        whole = pointer.memory
+        if whole.whole in self.touched:
+            self.complain(node, "memory is cut up after its use")
+        piece = Memory(whole.whole, pointer.offset, whole.size, node)
+        if not self.quiet:
+            self.pieces.append(piece)
+        return Pointer(piece, number(0), item)
+
+    def room(self, memory: Memory) -> int:
+        """Bytes of a piece: up to where the next one starts.
+
+        Pieces whose start depends on the thread repeat for every thread, at a fixed distance.
+        """
+        start = memory.start
+        others = [p.start for p in self.pieces if p.whole == memory.whole]
+        later = [o.const - start.const for o in others if o.const > start.const]
+        if start.terms:
+            team = [o.const for o in others if o.terms == start.terms]
+            later = [o - start.const for o in team if o > start.const]
+            if not later:
+                return min([*team, start.const]) + start.terms[0][1] - start.const
+        return min(later, default=memory.size - start.const)
+
+    def check_pieces(self) -> None:
+        """Checks that every piece of every thread is inside of its argument."""
+        for piece in self.pieces:
+            low, high = self.facts.range_of(piece.start)
+            if low < 0 or high + self.room(piece) > piece.size:
+                self.complain(piece.node, "the piece may be outside", piece.start, piece.size)
+
+
+def _literal(node: c_ast.Constant) -> Form | None:
+    text = node.value.rstrip("uUlL")
+    return number(int(text, 0)) if re.fullmatch(r"\d+|0x[0-9a-fA-F]+", text) else None
+
+
+def kind_name(declared: Any) -> str:
+    """The name of a plain type."""
+    while not isinstance(declared, c_ast.IdentifierType):
+        declared = declared.type
+    return " ".join(declared.names)
