@@ -19,11 +19,12 @@ def _usage() -> str:
     return "usage: python -m lazyt COMMAND ...\n\n" + "\n".join(lines) + "\n"
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command: 0 when all is well, 1 for bad IR or a failed check, 2 for wrong usage."""
     from lazyt.errors import LazytError
     from lazyt.tools.arguments import UsageError
 
+    argv = sys.argv[1:] if argv is None else argv
     if not argv or argv[0] in ("-h", "--help"):
         print(_usage(), end="")
         return 0 if argv else 2
@@ -49,4 +50,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

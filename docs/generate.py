@@ -1,0 +1,140 @@
+"""Writes docs/api.md and the README's settings table from docstrings; ``make docs`` runs it."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import lazyt  # noqa: E402
+from lazyt import errors  # noqa: E402
+from lazyt.config import Config  # noqa: E402
+
+BEGIN, END = "<!-- settings: written by `make docs` -->", "<!-- end of settings -->"
+USER_MODULES = ("nn", "nn.functional", "autograd", "optim", "func", "linalg", "amp", "cuda")
+
+
+def first_sentence(value: object) -> str:
+    """The first sentence of a docstring, on one line."""
+    text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+    found = re.match(r"(.*?[.:])(\s|$)", text)
+    return (found.group(1) if found else text).replace("|", "\\|").replace("``", "`").rstrip(":")
+
+
+def settings() -> Iterator[tuple[str, str, str]]:
+    """Name, meaning and environment variable of every setting, from the class's docstring."""
+    body = (inspect.getdoc(Config) or "").split("Attributes:")[1]
+    entries = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", body, re.M | re.S)
+    for name, text in entries:
+        words = " ".join(text.split()).rstrip(".")
+        inside = re.search(r"\s*\((.*?``(LAZYT_\w+)``.*?)\)", words)
+        if inside is None:
+            raise ValueError(f"the docstring of {name} names no LAZYT_ variable")
+        default = inside.group(1).replace(f"``{inside.group(2)}``", "").strip(", ")
+        meaning = words.replace(inside.group(0), "")
+        yield name, meaning + (f" ({default})" if default else ""), inside.group(2)
+
+
+def settings_table() -> str:
+    """The settings as a Markdown table."""
+    rows = ["| setting | environment | meaning |", "|---|---|---|"]
+    rows += [f"| `{name}` | `{variable}` | {text} |" for name, text, variable in settings()]
+    return "\n".join(rows).replace("``", "`")
+
+
+def readme() -> str:
+    """The README with its settings table as it should be."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{settings_table()}\n\n{END}{rest.split(END)[1]}"
+
+
+def signature(name: str, function: Callable[..., object]) -> str:
+    """How to call it, without types."""
+    try:
+        found = inspect.signature(function)
+    except ValueError:  # some built-in types have none
+        return name
+    bare = [
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in found.parameters.values()
+        if p.name not in ("self", "cls")
+    ]
+    text = str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    text = re.sub(r"<(?:class|function) '?([\w.]+)'?[^>]*>", r"\1", text)
+    return f"{name}{text}"
+
+
+def entries(owner: object, public: list[str]) -> Iterator[str]:
+    """A line for each callable."""
+    for name in sorted(public):
+        value = getattr(owner, name)
+        if callable(value) and str(getattr(value, "__module__", "")).startswith("lazyt"):
+            yield f"- `{signature(name, value)}`: {first_sentence(value)}"
+
+
+def function_names(module: ModuleType) -> list[str]:
+    """Public names of a module that are not modules."""
+    listed = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
+    return [n for n in listed if not isinstance(getattr(module, n), ModuleType)]
+
+
+def user_modules() -> Iterator[tuple[str, ModuleType]]:
+    """The modules that users import, those that there are."""
+    for name in USER_MODULES:
+        if importlib.util.find_spec(f"lazyt.{name.split('.')[0]}") is not None:
+            yield f"lazyt.{name}", importlib.import_module(f"lazyt.{name}")
+
+
+def ops_section() -> Iterator[str]:
+    """The vocabulary of graphs."""
+    from lazyt.ir.graph import NoGradient
+    from lazyt.ops.registry import OPS
+
+    for name, op in sorted(OPS.items()):
+        without = op.vjp.reason if isinstance(op.vjp, NoGradient) else ""
+        fields = ", ".join(getattr(op.params, "__annotations__", {})) if op.params else ""
+        yield f"- `{name}({fields})`" + (f": no gradient, {without}" if without else "")
+
+
+def api() -> str:
+    """docs/api.md."""
+    parts = [
+        "# Everything you can call\n",
+        "Written by `make docs` from the docstrings. `help(lazyt.softmax)` says more.\n",
+    ]
+    sections: list[tuple[str, Iterator[str]]] = [
+        ("lazyt", entries(lazyt, function_names(lazyt))),
+        ("lazyt.Tensor", entries(lazyt.Tensor, [n for n in dir(lazyt.Tensor) if n[0] != "_"])),
+    ]
+    sections += [(name, entries(module, function_names(module))) for name, module in user_modules()]
+    raised = [
+        n
+        for n, v in vars(errors).items()
+        if isinstance(v, type) and v.__module__ == errors.__name__
+    ]
+    sections.append(
+        ("lazyt.errors", (f"- `{n}`: {first_sentence(getattr(errors, n))}" for n in raised))
+    )
+    sections.append(("Ops of the graph, with their parameters", ops_section()))
+    for title, lines in sections:
+        parts.append(f"## {title}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def outputs() -> dict[Path, str]:
+    """Every generated file and what it should hold."""
+    return {ROOT / "docs" / "api.md": api(), ROOT / "README.md": readme()}
+
+
+if __name__ == "__main__":
+    for path, text in outputs().items():
+        path.write_text(text, encoding="utf-8")
+        print(f"written: {path.relative_to(ROOT)}")
