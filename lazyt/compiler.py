@@ -77,11 +77,12 @@ def group_graph(roots: Sequence[Node]) -> tuple[list[Node], list[Group]]:
     return normal, fuse(normal)
 
 
-def compile_graph(roots: Sequence[Node], inputs: Sequence[Node]) -> tuple[Program, list[Kernel]]:
+def compile_graph(
+    roots: Sequence[Node], inputs: Sequence[Node], donated: Sequence[Node] = ()
+) -> tuple[Program, list[Kernel]]:
     """The plan of a graph whose only leaves are ``inputs``, as text, and its kernels as IR.
 
-    Roots that need no computation (an input, or an empty value) get no output slot contents: the
-    caller fills them.
+    ``donated`` inputs may be overwritten. ``Program.results`` says where each root will be.
     """
     from lazyt.codegen.assemble import assemble
     from lazyt.codegen.c import print_kernel_c
@@ -107,6 +108,7 @@ def compile_graph(roots: Sequence[Node], inputs: Sequence[Node]) -> tuple[Progra
         printer,  # type: ignore[arg-type]
         config.inline_reduce,
         check if config.verify else None,
+        donated,
     )
     _dump_program(program)
     return program, kernels

@@ -19,6 +19,7 @@ from lazyt import ops
 from lazyt.config import config
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, make, source_text, topological
+from lazyt.lifting import SLICING, Number, numbers_of, rebuild_lifted, structure
 from lazyt.ops.leaves import CONST
 from lazyt.runtime.memory import Buffer
 
@@ -62,8 +63,9 @@ class _Request:
 
     order: list[Node]
     leaves: list[Node]
-    constants: list[Node]
+    numbers: list[Number]
     roots: list[Node]
+    donated: tuple[int, ...]
     key: Key
 
 
@@ -76,14 +78,13 @@ def realize(nodes: Sequence[Node]) -> None:
     request = _canonical(nodes)
     if request is None:
         return
-    constants = tuple([c.params for c in request.constants])
-    plan = None if config.interpret else _find(request, constants)
+    plan = None if config.interpret else _find(request)
     if plan is None:
         _interpret(request.roots)
         return
     inputs = [n.data for n in request.leaves]
     if plan.lifted:
-        inputs += [_constant_buffer(request.constants[i]) for i in plan.lifted]
+        inputs += [_number_buffer(request.numbers[i]) for i in plan.lifted]
     outputs = [Buffer(size) for size in plan.sizes]
     if plan.executable is not None:
         plan.executable.run(inputs, outputs)
@@ -98,7 +99,7 @@ def explain(nodes: Sequence[Node]) -> Explanation:
     request = _canonical(nodes)
     if request is None:
         return Explanation((), 0)
-    plan = _find(request, tuple(c.params for c in request.constants))
+    plan = _find(request)
     if plan is None:
         return Explanation((), 0)
     return Explanation(plan.program.notes, plan.program.arena_bytes)
@@ -123,22 +124,26 @@ def _canonical(nodes: Sequence[Node]) -> _Request | None:
         return None
     numbers, costly = _number(roots)
     order = list(numbers)
-    if costly and len(order) > 2:
-        roots += _kept(order, numbers, set(roots))
+    spare: set[Node] = set()
+    if costly:
+        outside = _outside(order, numbers)
+        roots += _kept(order, outside, set(roots))
+        spare = _spare(order, outside)
     parts: list[Any] = []
     leaves: list[Node] = []
-    constants: list[Node] = []
+    variable: list[Number] = []
     for node in order:
         if node.data is not None:
             leaves.append(node)
             parts.append((node.shape, node.dtype))
-        elif node.op is CONST:
-            constants.append(node)
-            parts.append(node.dtype)
+        elif node.op is CONST or node.op.name in SLICING:
+            variable += numbers_of(node)
+            parts.append((*structure(node), *[numbers[i] for i in node.inputs]))
         else:
             parts.append((node.op, node.params, *[numbers[i] for i in node.inputs]))
-    key = (tuple(parts), tuple([numbers[r] for r in roots]))
-    return _Request(order, leaves, constants, roots, key)
+    donated = tuple([i for i, n in enumerate(leaves) if n in spare]) if spare else ()
+    key = (tuple(parts), tuple([numbers[r] for r in roots]), donated)
+    return _Request(order, leaves, variable, roots, donated, key)
 
 
 def _number(roots: Sequence[Node]) -> tuple[dict[Node, int], bool]:
@@ -163,47 +168,48 @@ def _number(roots: Sequence[Node]) -> tuple[dict[Node, int], bool]:
             stack.pop()
             numbers[node] = len(numbers)
         elif len(stack) > depth + 1:
-            stack[depth:] = stack[:depth - 1:-1]
+            stack[depth:] = stack[: depth - 1 : -1]
     return numbers, costly
 
 
 # --------------------------------------------------------------- what to keep
 
 
-def _references(order: Sequence[Node], numbers: dict[Node, int]) -> list[int]:
-    """References to each node, less those of ``_number``'s result and of this function: the
-    count for a node of the graph that only its one user refers to is the baseline plus 1."""
-    return [sys.getrefcount(node) for node in order]
+def _references(order: list[Node], numbers: dict[Node, int]) -> list[int]:
+    """References to each node, less those from within the graph."""
+    counts = [sys.getrefcount(node) for node in order]
+    for node in order:
+        if node.data is None:
+            for item in node.inputs:
+                counts[numbers[item]] -= 1
+    return counts
 
 
 @functools.cache
 def _baseline() -> int:
-    """What ``_references`` counts for a node that nobody refers to."""
+    """What ``_references`` counts for a node that nobody outside of the graph refers to."""
     probe = ops.apply("neg", ops.apply("neg", ops.input_((), float32)))
     numbers, _ = _number([probe])
-    return _references(list(numbers), numbers)[1] - 1
+    return _references(list(numbers), numbers)[1]
 
 
-def _kept(order: list[Node], numbers: dict[Node, int], roots: set[Node]) -> list[Node]:
-    """Values to keep: costly to compute again, and referred to from outside of this graph.
-
-    Whether somebody outside (a tensor, or a pending graph such as the gradients) refers to a node
-    is read off its reference count: what is left after the references from within the graph.
-    """
+def _outside(order: list[Node], numbers: dict[Node, int]) -> dict[Node, bool]:
+    """Whether somebody outside of this graph refers to a node: a tensor, or a pending graph such
+    as the gradients. It is read off the reference count."""
     baseline = _baseline()
     counts = _references(order, numbers)
-    inner = [0] * len(order)
-    for node in order:
-        if node.data is None:
-            for item in node.inputs:
-                inner[numbers[item]] += 1
+    return {node: count > baseline for node, count in zip(order, counts, strict=True)}
+
+
+def _kept(order: list[Node], outside: dict[Node, bool], roots: set[Node]) -> list[Node]:
+    """Values to keep: costly to compute again, and referred to from outside of this graph."""
     costly: set[Node] = set()
     kept: dict[Node, None] = {}
-    for position, node in enumerate(order):
+    for node in order:
         if node.data is not None or node in roots:
             continue
         if node.op.heavy or any(i in costly for i in node.inputs):
-            if counts[position] - inner[position] <= baseline:
+            if not outside[node]:
                 costly.add(node)
                 continue
             value = node
@@ -215,11 +221,34 @@ def _kept(order: list[Node], numbers: dict[Node, int], roots: set[Node]) -> list
     return list(kept)
 
 
+def _spare(order: list[Node], outside: dict[Node, bool]) -> set[Node]:
+    """Leaves whose memory a write into them may take over: the old value is needed by nothing
+    else, inside or outside, and its memory belongs to the leaf alone."""
+    users: dict[Node, int] = {}
+    for node in order:
+        if node.data is None:
+            for item in node.inputs:
+                users[item] = users.get(item, 0) + 1
+    spare: set[Node] = set()
+    for node in order:
+        if node.data is None and node.op.name in ("update", "scatter") and not node.needs_grad:
+            base = node.inputs[0]
+            alone = base.data is not None and users[base] == 1 and not outside[base]
+            if alone and not base.data.is_foreign and sys.getrefcount(base.data) == _ALONE:
+                spare.add(base)
+    return spare
+
+
+#: References to an object that only one slot holds, as ``sys.getrefcount`` counts them.
+_ALONE = sys.getrefcount([object()][0]) + 1
+
+
 # ------------------------------------------------------------- finding a plan
 
 
-def _find(request: _Request, constants: tuple[Any, ...]) -> _Plan | None:
+def _find(request: _Request) -> _Plan | None:
     """The plan, made when there is none; None when there is no compiler to make it."""
+    constants = tuple([n.value for n in request.numbers])
     plans = _plans.get(request.key)
     if plans is None:
         plans = _plans.setdefault(request.key, [])
@@ -252,6 +281,7 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     order = [inputs.index(n) for n in topological(roots) if n.op.name == "input"]
     facts = (
         _code_stamp(),
+        request.donated,
         device.vector_bytes,
         device.l1,
         device.l2,
@@ -272,7 +302,7 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     if program is None:
         from lazyt.compiler import compile_graph
 
-        program, _ = compile_graph(roots, inputs)
+        program, _ = compile_graph(roots, inputs, [inputs[i] for i in request.donated])
         cache.put_text("plan", key, program.to_json())
     executable = execute.load(program, reason, where) if program.launches else None
     sizes = {r: n.nbytes for r, n in zip(program.results, roots, strict=True) if r >= 0}
@@ -300,13 +330,22 @@ def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], l
     for leaf in request.leaves:
         new[leaf] = ops.input_(leaf.shape, leaf.dtype)
         inputs.append(new[leaf])
+    starts: dict[Node, dict[int, Node]] = {}
     for position in lifted:
-        node = request.constants[position]
-        new[node] = ops.input_(node.shape, node.dtype)
-        inputs.append(new[node])
+        number = request.numbers[position]
+        made = ops.input_((), number.dtype)
+        inputs.append(made)
+        if number.axis < 0:
+            new[number.node] = made
+        else:
+            starts.setdefault(number.node, {})[number.axis] = made
     for node in request.order:
         if node not in new:
-            made = make(node.op, tuple(new[i] for i in node.inputs), node.params)
+            operands = tuple(new[i] for i in node.inputs)
+            if node in starts:
+                made = rebuild_lifted(node, operands, starts[node])
+            else:
+                made = make(node.op, operands, node.params)
             if node.source is not None:
                 made.source = node.source
             new[node] = made
@@ -320,7 +359,8 @@ def _reason(request: _Request, lifted: tuple[int, ...]) -> str:
     before = _last_shapes.get(structure)
     _last_shapes[structure] = shapes
     if lifted:
-        return f"constants {list(lifted)} differ from the last call: they become inputs"
+        names = ", ".join(dict.fromkeys(request.numbers[i].node.op.name for i in lifted))
+        return f"{len(lifted)} number(s) ({names}) differ from the last call: they become inputs"
     if before is None:
         return "a graph that was not seen before"
     if before != shapes:
@@ -328,16 +368,17 @@ def _reason(request: _Request, lifted: tuple[int, ...]) -> str:
     return "the same operations with other parameters or other results asked for"
 
 
-def _constant_buffer(node: Node) -> Buffer:
-    """A constant as a buffer of one element."""
-    buffer = Buffer(node.nbytes)
-    dtype = node.dtype
-    if dtype.kind == "f" and dtype.itemsize == 4:
-        buffer.copy_from(struct.pack("f", node.params.value))
+def _number_buffer(number: Number) -> Buffer:
+    """A number as a buffer of one element."""
+    buffer = Buffer(number.dtype.itemsize)
+    if number.axis >= 0:
+        buffer.copy_from(struct.pack("q", number.value))
+    elif number.dtype is float32:
+        buffer.copy_from(struct.pack("f", number.value.value))
     else:
         from lazyt.runtime.interpreter import interpret
 
-        buffer.copy_from(interpret([node])[0].tobytes())
+        buffer.copy_from(interpret([number.node])[0].tobytes())
     return buffer
 
 

@@ -8,7 +8,7 @@ nothing reads the base afterwards.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from lazyt.codegen.c import PrintedKernel, print_entry_c
@@ -25,12 +25,14 @@ Printer = Callable[[Kernel], PrintedKernel]
 
 @dataclass(eq=False)
 class _Place:
-    """Memory of one value: an output of the plan, or an interval of the arena."""
+    """Memory of one value: an output of the plan, an interval of the arena, or the memory of an
+    input that may be overwritten."""
 
     nbytes: int
     first: int
     last: int
     output: int = -1
+    input: int = -1
     offset: int = -1
 
 
@@ -41,12 +43,15 @@ def assemble(
     printer: Printer,
     unroll: int,
     check: Callable[[Kernel], None] | None = None,
+    donated: Container[Node] = (),
 ) -> tuple[Program, list[Kernel]]:
     """The Program that computes ``roots`` from ``inputs``, and its kernels as IR.
 
-    ``printer`` writes one kernel for the target; ``check`` is called with every kernel.
+    ``printer`` writes one kernel for the target; ``check`` is called with every kernel. The memory
+    of ``donated`` inputs may be overwritten: nobody else refers to them.
     """
-    places, shared = _find_places(groups, _outputs(roots))
+    spare = {n: i for i, n in enumerate(inputs) if n in donated and n not in roots}
+    places, shared = _find_places(groups, _outputs(roots), spare)
     lowered: list[Lowered] = []
     printed: list[PrintedKernel] = []
     scratch: list[list[_Place]] = []
@@ -63,7 +68,7 @@ def assemble(
         scratch.append([_Place(s, step, step) for s in sizes])
     intervals = {id(p): p for p in places.values()}
     everything = [*intervals.values(), *(p for step in scratch for p in step)]
-    arena = _allocate([p for p in everything if p.output < 0])
+    arena = _allocate([p for p in everything if p.output < 0 and p.input < 0])
     slots, launches = _launches(lowered, printed, places, scratch, inputs)
     kernels = {p.source.name: p.source for p in printed}
     program = Program(
@@ -74,7 +79,7 @@ def assemble(
         slots=tuple(slots),
         launches=tuple(launches),
         arena_bytes=arena,
-        results=_results(roots, inputs),
+        results=_results(roots, inputs, places),
         notes=tuple(_note(low, text) for low, text in zip(lowered, printed, strict=True)),
     )
     return program, [low.kernel for low in lowered]
@@ -92,15 +97,23 @@ def _outputs(roots: Sequence[Node]) -> dict[Node, int]:
     return {node: number for number, node in enumerate(dict.fromkeys(computed))}
 
 
-def _results(roots: Sequence[Node], inputs: Sequence[Node]) -> tuple[int, ...]:
-    outputs = _outputs(roots)
-    return tuple(
-        -1 - inputs.index(n) if n.op.name == "input" else outputs[n] for n in roots
-    )
+def _results(
+    roots: Sequence[Node], inputs: Sequence[Node], places: dict[Node, _Place]
+) -> tuple[int, ...]:
+    """Where each root is: the number of an output, or ``-n - 1`` for input n."""
+    out: list[int] = []
+    for root in roots:
+        if root.op.name == "input":
+            out.append(-1 - inputs.index(root))
+        elif root in places and places[root].input >= 0:
+            out.append(-1 - places[root].input)
+        else:  # an empty value has no place: whoever asks for one needs no plan
+            out.append(places[root].output if root in places else 0)
+    return tuple(out)
 
 
 def _find_places(
-    groups: Sequence[Group], outputs: dict[Node, int]
+    groups: Sequence[Group], outputs: dict[Node, int], spare: dict[Node, int]
 ) -> tuple[dict[Node, _Place], set[Node]]:
     """Where every stored value lives, and the heads that take over their base's memory."""
     last: dict[Node, int] = {}
@@ -113,15 +126,22 @@ def _find_places(
         for node in group.stored:
             end = last.get(node, step)
             place = _Place(node.nbytes, step, end, outputs.get(node, -1))
-            base = _overwritten(group, node, last, step, places, outputs)
+            base = _overwritten(group, node, last, step, places, outputs, spare)
             if base is not None:
-                old = places[base]
                 shared.add(node)
+                if base in spare:
+                    places[node] = _Place(node.nbytes, step, end, input=spare[base])
+                    continue
+                old = places[base]
                 old.last = max(old.last, end)
-                if place.output >= 0:
+                if place.output >= 0 and old.input < 0:
                     old.output = place.output
                 place = old
             places[node] = place
+    used = sorted({p.output for p in places.values() if p.output >= 0})
+    for place in {id(p): p for p in places.values()}.values():
+        if place.output >= 0:
+            place.output = used.index(place.output)
     return places, shared
 
 
@@ -132,14 +152,15 @@ def _overwritten(
     step: int,
     places: dict[Node, _Place],
     outputs: dict[Node, int],
+    spare: dict[Node, int],
 ) -> Node | None:
     """The base whose memory an update or scatter may take over, if nobody needs it any more."""
     if group.head is not node or group.kind not in ("update", "scatter"):
         return None
     base = node.inputs[0]
-    if base not in places or base in outputs or last.get(base) != step:
+    if (base not in places and base not in spare) or base in outputs or last.get(base) != step:
         return None
-    if places[base].output >= 0:
+    if base in places and places[base].output >= 0:
         return None
     work, seen = [*node.inputs[1:]], set()
     while work:
@@ -230,6 +251,8 @@ def _launches(
 
 
 def _slot_of(place: _Place) -> Slot:
+    if place.input >= 0:
+        return Slot("input", place.input, 0, place.nbytes)
     if place.output >= 0:
         return Slot("output", place.output, 0, place.nbytes)
     return Slot("arena", 0, place.offset, place.nbytes)

@@ -12,8 +12,8 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     """Joins movement ops with movement ops, and drops those that do nothing.
 
     ``reshape(reshape(x)) -> reshape(x)``, ``permute(permute(x)) -> permute(x)``, identities
-    vanish, and so do writes of nothing. Leaves arithmetic alone: rewriting it could change rounding, NaN or signed zeros. May
-    run at any time.
+    vanish, and so do writes of nothing and what a write of everything covers. Leaves arithmetic
+    alone: rewriting it could change rounding, NaN or signed zeros. May run at any time.
     """
     return rebuild(roots, _change)
 
@@ -40,7 +40,14 @@ def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
         return inputs[0]
     if name in ("update", "scatter") and inputs[-1].size == 0:
         return inputs[0]
+    if name == "update" and _writes_all(node):
+        return inputs[1]
     return node
+
+
+def _writes_all(node: Node) -> bool:
+    same = node.inputs[1].shape == node.shape
+    return same and not any(node.params.starts) and all(s == 1 for s in node.params.steps)
 
 
 def _takes_all(node: Node) -> bool:
