@@ -206,7 +206,7 @@ def _kept(order: list[Node], outside: dict[Node, bool], roots: set[Node]) -> lis
     costly: set[Node] = set()
     kept: dict[Node, None] = {}
     for node in order:
-        if node.data is not None or node in roots:
+        if node.data is not None or node in roots or 0 in node.shape:
             continue
         if node.op.heavy or any(i in costly for i in node.inputs):
             if not outside[node]:

@@ -21,6 +21,8 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
 def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
     node = remake(node, inputs)
     name = node.op.name
+    if node.size == 0 and name != "input":
+        return ops.zeros_like(node)  # nothing will read it: no kernel, no memory
     if name == "reshape":
         source = inputs[0]
         while source.op.name == "reshape":
