@@ -41,7 +41,7 @@ ROOMS: dict[str, frozenset[str]] = {
 }
 ABOVE = frozenset({"api", "errors", "config", "front"})
 FRONT = frozenset({"__init__", "__main__"})
-RECIPE = frozenset({"compiler", "planning", "explanation"})
+RECIPE = frozenset({"compiler", "planning", "lifting", "explanation"})
 #: Above the API, but for developers: they look into every room.
 OPEN = frozenset({"tools", "front"})
 
