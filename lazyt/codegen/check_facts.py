@@ -29,9 +29,10 @@ class Atom:
         low, high: its range where it was made.
         options: forms of which it equals one, when it came from a choice.
         least: whether it is the least (True) or the greatest (False) of them, None for neither.
+        quotient: the form and the divisor whose quotient it is.
     """
 
-    __slots__ = ("high", "least", "low", "name", "number", "options")
+    __slots__ = ("high", "least", "low", "name", "number", "options", "quotient")
     _numbers = count()
 
     def __init__(
@@ -46,6 +47,7 @@ class Atom:
         self.low, self.high = bounds
         self.options = options
         self.least = least
+        self.quotient: tuple[Form, int] | None = None
 
 
 Terms = tuple[tuple[Atom, int], ...]
@@ -197,13 +199,15 @@ class Facts:
         for atom, factor in form.terms:
             ends = [e * factor for e in self.range_of_atom(atom)]
             low, high = low + min(ends), high + max(ends)
-        if form.terms:
-            least = self._least.get(form.terms)
+        divisor = gcd(*(c for _, c in form.terms))
+        if divisor:  # facts are kept with factors that have no common divisor
+            terms = tuple((a, c // divisor) for a, c in form.terms)
+            least = self._least.get(terms)
             if least is not None:
-                low = max(low, form.const - least)
-            least = self._least.get(form.times(-1).terms)
+                low = max(low, form.const - divisor * least)
+            least = self._least.get(tuple((a, -c) for a, c in terms))
             if least is not None:
-                high = min(high, form.const + least)
+                high = min(high, form.const + divisor * least)
         return low, high
 
     # -------------------------------------------------------------- proving
@@ -273,7 +277,7 @@ class Facts:
             return whole.shifted(low)
         made = self._quotients.get((rest, divisor))
         if made is None:
-            made = unknown(Atom("quotient", (low, high)))
+            made = self._made_quotient(rest, divisor, (low, high))
             self._set(self._quotients, (rest, divisor), made)
             self.add(rest - made.times(divisor))
             self.add(made.times(divisor).shifted(divisor - 1) - rest)
@@ -281,3 +285,12 @@ class Facts:
         self.add(made.shifted(-low))
         self.add(number(high) - made)
         return whole + made
+
+    def _made_quotient(self, value: Form, divisor: int, bounds: Range) -> Form:
+        if value.const == 0 and len(value.terms) == 1 and value.terms[0][1] == 1:
+            inner = value.terms[0][0].quotient
+            if inner is not None:  # (x // a) // b is x // (a * b)
+                return self.quotient(inner[0], inner[1] * divisor)
+        atom = Atom("quotient", bounds)
+        atom.quotient = (value, divisor)
+        return unknown(atom)
