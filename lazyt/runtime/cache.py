@@ -28,6 +28,7 @@ _WAIT_SECONDS = 60.0
 _written = 0  # bytes since this process last swept
 _swept_at = 0.0
 _broken_folder = ""  # reported once per folder
+_held: set[int] = set()  # lock files that this process has open
 
 
 def folder() -> str:
@@ -118,10 +119,12 @@ def only_once(key: str) -> Iterator[None]:
     handle = _lock_file(key)
     try:
         if handle is not None:
+            _held.add(handle)
             _wait_for_lock(handle)
         yield
     finally:
-        if handle is not None:
+        if handle is not None and handle in _held:
+            _held.remove(handle)
             os.close(handle)
 
 
@@ -267,6 +270,16 @@ def _report(place: str, error: OSError) -> None:
         events.record(
             "cache", f"the disk cache cannot be written, so nothing is kept: {error}", folder=place
         )
+
+
+def _let_go() -> None:
+    """A child has its parent's locks, and would hold them for as long as it lives."""
+    for handle in _held:
+        os.close(handle)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _lock_file(key: str) -> int | None:
