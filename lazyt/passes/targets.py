@@ -69,7 +69,7 @@ class Targets:
 
     def _choose_required(self) -> None:
         for node in self.order:
-            if node.op.name == "input":
+            if node.op.name == "input" or node.size == 0:
                 continue
             if not is_pointwise(node):
                 self.chosen[node] = "has its own kernel"
