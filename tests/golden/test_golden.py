@@ -1,20 +1,24 @@
 """Golden files: what passes make of graphs, and what plans look like as kernels, C and CUDA C.
 
 ``passes/NAME.ir`` holds a graph, a line ``---- PASS[,PASS]``, and the graph after those passes.
-``plans/NAME.ir`` holds a graph; beside it lie its kernels as IR (``NAME.kernels``), C for a fixed
-machine (``NAME.c``) and CUDA C (``NAME.cu``). ``pytest tests/golden --update-golden`` rewrites what
+``plans/NAME.ir`` holds a graph; beside it lie the groups that fusion makes of it with their reasons
+(``NAME.groups``), its kernels as IR (``NAME.kernels``), C for a fixed machine (``NAME.c``) and CUDA
+C (``NAME.cu``). ``pytest tests/golden --update-golden`` rewrites what
 is derived; review the difference before committing it.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from lazyt.codegen.c import print_kernel_c
 from lazyt.codegen.cuda import print_kernel_cuda
-from lazyt.compiler import PASSES, compile_graph
+from lazyt.compiler import PASSES, compile_graph, group_graph
+from lazyt.ir.graph import Node
+from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.parse_graph import parse_graph
 from lazyt.ir.parse_kernel import parse_kernels
@@ -51,6 +55,33 @@ def test_passes(path: Path, pytestconfig: pytest.Config) -> None:
     compare(path, text, pytestconfig.getoption("--update-golden"))
 
 
+def value(node: Node) -> str:
+    """A node by what it is."""
+    return f"{node.op.name} {node.dtype.name}{list(node.shape)}"
+
+
+def group_text(group: Group) -> str:
+    """A group: its domains, what it computes over them, what it reads and stores, and why."""
+    lines = [f"{group.kind} group"]
+    for number, part in enumerate(group.parts):
+        axes = ", ".join(f"{a.name}: {a.extent}" for a in part.axes)
+        inner = "" if part.inner is None else f" along {part.axes[part.inner].name}"
+        lines.append(f"  part {number} over ({axes}){inner}")
+        for node, (home, extent) in group.members.items():
+            if home == number:
+                lines.append(f"    {extent}: {value(node)}")
+    lines.append("  reads " + "; ".join(sorted(map(value, group.reads))))
+    lines.append("  stores " + "; ".join(map(value, group.stored)))
+    return "\n".join([*lines, *(f"  # {reason}" for reason in group.reasons)]) + "\n"
+
+
+def groups_of(path: Path) -> str:
+    """The fused groups of a graph file, without the lines of this file that made its nodes."""
+    roots = parse_graph(path.read_text(encoding="utf-8"), OPS)[1]
+    text = "\n".join(map(group_text, group_graph(roots)[1]))
+    return re.sub(r" \([^()]*test_golden\.py:\d+\)", "", text)
+
+
 def kernels_of(path: Path) -> list[Kernel]:
     """The kernels of a graph file, with their names as in a plan."""
     leaves, roots = parse_graph(path.read_text(encoding="utf-8"), OPS)
@@ -60,6 +91,7 @@ def kernels_of(path: Path) -> list[Kernel]:
 @pytest.mark.parametrize("path", sorted((HERE / "plans").glob("*.ir")), ids=lambda p: p.stem)
 def test_plans(path: Path, pytestconfig: pytest.Config) -> None:
     update = pytestconfig.getoption("--update-golden")
+    compare(path.with_suffix(".groups"), groups_of(path), update)
     kernels = kernels_of(path)
     text = "\n".join(map(print_kernel, kernels))
     compare(path.with_suffix(".kernels"), text, update)

@@ -1,0 +1,152 @@
+void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
+{
+  const lz_f32 * restrict x0 = (const lz_f32 *) b0_;
+  lz_f32 * restrict y2 = (lz_f32 *) b1_;
+  lz_f32 * restrict w1 = (lz_f32 *) b2_;
+  #pragma omp parallel for num_threads(threads) if(threads > 1) schedule(static)
+  for (lz_i64 t0 = 0; t0 < 6; t0++)
+  {
+    const lz_i64 low = (t0 % 2) * 64;
+    const lz_i64 run = ((100 - low) < 64) ? (100 - low) : (64);
+    const lz_i64 row = t0 / 2;
+    const lz_i64 q = row;
+    lz_f32 r0[64];
+    {
+      lz_f32 r0_a0[32][64];
+      for (lz_i64 l = 0; l < 32; l++)
+      {
+        #pragma omp simd
+        for (lz_i64 u = 0; u < run; u++)
+        {
+          r0_a0[l][u] = 0.0f;
+        }
+
+      }
+
+      {
+        const lz_i64 end = (1024 < (3001 - (q * 1024))) ? (1024) : (3001 - (q * 1024));
+        for (lz_i64 k = 0; k < end; k += 32)
+        {
+          for (lz_i64 l = 0; l < (((end - k) < 32) ? (end - k) : (32)); l++)
+          {
+            const lz_i64 i0 = k + l;
+            #pragma omp simd
+            for (lz_i64 u = 0; u < run; u++)
+            {
+              const lz_i64 i1 = low + u;
+              r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
+            }
+
+          }
+
+        }
+
+      }
+      for (int h = 16; h > 0; h /= 2)
+      {
+        for (lz_i64 l = 0; l < h; l++)
+        {
+          #pragma omp simd
+          for (lz_i64 u = 0; u < run; u++)
+          {
+            r0_a0[l][u] = r0_a0[l][u] + r0_a0[l + h][u];
+          }
+
+        }
+
+      }
+
+      #pragma omp simd
+      for (lz_i64 u = 0; u < run; u++)
+      {
+        r0[u] = r0_a0[0][u];
+      }
+
+    }
+    #pragma omp simd
+    for (lz_i64 u = 0; u < run; u++)
+    {
+      const lz_i64 i1 = low + u;
+      w1[i1 + (q * 100)] = r0[u];
+    }
+
+  }
+
+  for (lz_i64 t1 = 0; t1 < 2; t1++)
+  {
+    const lz_i64 low = t1 * 64;
+    const lz_i64 run = ((100 - low) < 64) ? (100 - low) : (64);
+    lz_f32 r0[64];
+    {
+      lz_f32 r0_a0[32][64];
+      for (lz_i64 l = 0; l < 3; l++)
+      {
+        #pragma omp simd
+        for (lz_i64 u = 0; u < run; u++)
+        {
+          r0_a0[l][u] = 0.0f;
+        }
+
+      }
+
+      {
+        const lz_i64 end = 3;
+        for (lz_i64 k = 0; k < end; k += 32)
+        {
+          for (lz_i64 l = 0; l < (((end - k) < 32) ? (end - k) : (32)); l++)
+          {
+            const lz_i64 q = k + l;
+            #pragma omp simd
+            for (lz_i64 u = 0; u < run; u++)
+            {
+              const lz_i64 i1 = low + u;
+              r0_a0[l][u] = r0_a0[l][u] + w1[i1 + (q * 100)];
+            }
+
+          }
+
+        }
+
+      }
+      for (lz_i64 l = 0; l < 1; l++)
+      {
+        #pragma omp simd
+        for (lz_i64 u = 0; u < run; u++)
+        {
+          r0_a0[l][u] = r0_a0[l][u] + r0_a0[l + 2][u];
+        }
+
+      }
+
+      for (int h = 1; h > 0; h /= 2)
+      {
+        for (lz_i64 l = 0; l < h; l++)
+        {
+          #pragma omp simd
+          for (lz_i64 u = 0; u < run; u++)
+          {
+            r0_a0[l][u] = r0_a0[l][u] + r0_a0[l + h][u];
+          }
+
+        }
+
+      }
+
+      #pragma omp simd
+      for (lz_i64 u = 0; u < run; u++)
+      {
+        r0[u] = r0_a0[0][u];
+      }
+
+    }
+    #pragma omp simd
+    for (lz_i64 u = 0; u < run; u++)
+    {
+      const lz_i64 i1 = low + u;
+      y2[i1] = r0[u];
+    }
+
+  }
+
+}
+
