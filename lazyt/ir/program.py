@@ -89,7 +89,7 @@ class Program:
 
     @staticmethod
     def from_json(text: str) -> Program:
-        """The program that ``to_json`` wrote; raises ValueError, KeyError or TypeError otherwise."""
+        """The program that ``to_json`` wrote; else raises ValueError, KeyError or TypeError."""
         raw = json.loads(text)
         return Program(
             target=raw["target"],
