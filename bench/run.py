@@ -198,6 +198,8 @@ def main() -> int:
     print()
     titles = {name: workload.title for name, workload in WORKLOADS.items()}
     print(to_table(results, titles, shown))
+    if options.quick:
+        print("small sizes, few samples (--quick): these times say only that everything works")
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         facts = to_json(results, describe_machine(), options.quick)

@@ -160,6 +160,15 @@ def test_no_room_is_called_utils() -> None:
     assert not [p for p in TESTED_SOURCES if p.stem in vague]
 
 
+def test_test_modules_have_names_of_their_own() -> None:
+    # pytest and mypy know test modules by name alone.
+    names = [
+        p.name for p in ROOT.glob("tests/**/*.py") if p.name not in ("conftest.py", "__init__.py")
+    ]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    assert not twice, f"rename one of each: {twice}"
+
+
 def test_no_exception_is_swallowed_whole() -> None:
     wrong = []
     for path in TESTED_SOURCES:
