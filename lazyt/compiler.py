@@ -19,6 +19,7 @@ from lazyt.config import config
 from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
+    from lazyt.codegen.c import PrintedKernel
     from lazyt.explanation import Explanation
     from lazyt.ir.group import Group
     from lazyt.ir.kernel import Kernel
@@ -91,8 +92,13 @@ def compile_graph(
     normal, groups = group_graph(roots)
     device = devices.cpu()
 
-    def printer(kernel: Kernel) -> object:
-        return print_kernel_c(kernel, device.vector_bytes, (device.l1, device.l2, device.l3))
+    def printer(kernel: Kernel) -> PrintedKernel:
+        made = print_kernel_c(kernel, device.vector_bytes, (device.l1, device.l2, device.l3))
+        if config.verify:
+            from lazyt.codegen.check_c import argument_bytes, require_in_bounds
+
+            require_in_bounds(made.source.text, argument_bytes(kernel, made.workspace))
+        return made
 
     def check(kernel: Kernel) -> None:
         from lazyt.ir.bounds import check_bounds
@@ -105,7 +111,7 @@ def compile_graph(
         groups,
         normal,
         inputs,
-        printer,  # type: ignore[arg-type]
+        printer,
         config.inline_reduce,
         check if config.verify else None,
         donated,

@@ -8,6 +8,7 @@ nothing reads the base afterwards.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
@@ -52,20 +53,15 @@ def assemble(
     """
     spare = {n: i for i, n in enumerate(inputs) if n in donated and n not in roots}
     places, shared = _find_places(groups, _outputs(roots), spare)
-    lowered: list[Lowered] = []
-    printed: list[PrintedKernel] = []
-    scratch: list[list[_Place]] = []
-    for step, group in enumerate(groups):
-        made = lower_group(group, unroll, group.head in shared)
-        if check is not None:
+    lowered = [lower_group(group, unroll, group.head in shared) for group in groups]
+    if check is not None:
+        for made in lowered:
             check(made.kernel)
-        text = printer(made.kernel)
-        lowered.append(made)
-        printed.append(_renamed(text, group.kind))
-        sizes = [_size(b.dtype.itemsize, b.shape) for b in made.kernel.buffers if b.role == "work"]
-        if text.workspace:
-            sizes.append(text.workspace)
-        scratch.append([_Place(s, step, step) for s in sizes])
+    printed = [_renamed(printer(m.kernel), g.kind) for m, g in zip(lowered, groups, strict=True)]
+    scratch = [
+        [_Place(size, step, step) for size in _scratch_sizes(made, text)]
+        for step, (made, text) in enumerate(zip(lowered, printed, strict=True))
+    ]
     intervals = {id(p): p for p in places.values()}
     everything = [*intervals.values(), *(p for step in scratch for p in step)]
     arena = _allocate([p for p in everything if p.output < 0 and p.input < 0])
@@ -85,10 +81,11 @@ def assemble(
     return program, [low.kernel for low in lowered]
 
 
-def _size(itemsize: int, shape: Sequence[int]) -> int:
-    for extent in shape:
-        itemsize *= extent
-    return itemsize
+def _scratch_sizes(made: Lowered, text: PrintedKernel) -> list[int]:
+    """Bytes of each piece of memory that only the kernel itself uses."""
+    work = [b for b in made.kernel.buffers if b.role == "work"]
+    sizes = [b.dtype.itemsize * math.prod(b.shape) for b in work]
+    return [*sizes, text.workspace] if text.workspace else sizes
 
 
 def _outputs(roots: Sequence[Node]) -> dict[Node, int]:
@@ -229,8 +226,8 @@ def _launches(
         return slots.setdefault(item, len(slots))
 
     numbers = {node: n for n, node in enumerate(inputs)}
-    for node, number in numbers.items():
-        slot(Slot("input", number, 0, node.nbytes))
+    for number, item in enumerate(inputs):
+        slot(Slot("input", number, 0, item.nbytes))
     for place in sorted((p for p in places.values() if p.output >= 0), key=lambda p: p.output):
         slot(Slot("output", place.output, 0, place.nbytes))
     launches: list[Launch] = []
@@ -260,8 +257,7 @@ def _slot_of(place: _Place) -> Slot:
 
 def _note(made: Lowered, text: PrintedKernel) -> dict[str, object]:
     note = dict(made.kernel.notes)
-    work = [_size(b.dtype.itemsize, b.shape) for b in made.kernel.buffers if b.role == "work"]
-    note["scratch"] = sum(work) + text.workspace
+    note["scratch"] = sum(_scratch_sizes(made, text))
     note["name"] = text.source.name
     if text.note:
         note["form"] = text.note

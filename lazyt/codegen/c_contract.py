@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type, compute_type
-from lazyt.codegen.contract_spec import ContractSpec
+from lazyt.codegen.contract import ContractSpec, ContractText, emit_contract
 from lazyt.ir.index import Axis, linearize
 from lazyt.ir.kernel import ContractPhase, Kernel, Let, Load, Store, sub_expressions
 from lazyt.ir.scalar import Expr
-
-if TYPE_CHECKING:
-    from lazyt.codegen.contract_spec import ContractText
 
 
 def contract_text(
@@ -24,8 +21,6 @@ def contract_text(
     caches: tuple[int, int, int],
 ) -> ContractText:
     """The kernel's C text with the sections and the workspace that it needs."""
-    from lazyt.codegen.contract import emit_contract
-
     groups = (phase.batch, phase.rows, phase.columns, phase.inner)
     batch, m, n, k = (_extent(g) for g in groups)
     arguments = []
@@ -55,10 +50,7 @@ def contract_text(
 
 
 def _extent(axes: Sequence[Axis]) -> int:
-    total = 1
-    for axis in axes:
-        total *= axis.extent
-    return total
+    return math.prod(a.extent for a in axes)
 
 
 def _coordinates(flat: str, axes: Sequence[Axis]) -> list[str]:
@@ -78,6 +70,8 @@ def _coordinates(flat: str, axes: Sequence[Axis]) -> list[str]:
 def _loader(
     expressions: Expressions, value: Expr, groups: tuple[Sequence[Axis], ...]
 ) -> Callable[[str, str, str], tuple[list[str], str]]:
+    """Statements and the value of an operand, given the flat positions of its three groups."""
+
     def load(first: str, second: str, third: str) -> tuple[list[str], str]:
         statements: list[str] = []
         for flat, axes in zip((first, second, third), groups, strict=True):
@@ -90,6 +84,8 @@ def _loader(
 def _epilogue(
     expressions: Expressions, phase: ContractPhase
 ) -> Callable[[str, str, str, str], list[str]]:
+    """Statements that take a finished sum at flat positions of batch, m and n."""
+
     def finish(batch: str, m: str, n: str, value: str) -> list[str]:
         lines: list[str] = []
         for flat, axes in ((batch, phase.batch), (m, phase.rows), (n, phase.columns)):
@@ -123,7 +119,7 @@ def unit_axis(value: Expr, e: Expressions, groups: dict[str, Sequence[Axis]]) ->
         for label, axes in groups.items():
             last = next((a for a in reversed(axes) if a.extent > 1), None)
             if last is not None and flat.coefficient(last) == 1:
-                size = _extent([Axis("", s) for s in buffer.shape])
+                size = math.prod(buffer.shape)
                 if best is None or size > best[0]:
                     best = (size, label)
     return best[1] if best else None

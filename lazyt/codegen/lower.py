@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lazyt.codegen.emitter import Buffers
+from lazyt.codegen.emitter import Buffers, indices_of
 from lazyt.codegen.lower_heavy import lower_contract, lower_scan, lower_scatter, lower_update
 from lazyt.codegen.lower_rows import lower_rows
 from lazyt.errors import InternalError
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group
-from lazyt.ir.kernel import Buffer, ContractPhase, Kernel, Phase, sub_expressions
+from lazyt.ir.index import Axis
+from lazyt.ir.kernel import Buffer, ContractPhase, Kernel, Load, Phase, sub_expressions
 from lazyt.ir.scalar import Call
 
 
@@ -62,9 +65,7 @@ def lower_group(group: Group, unroll: int, in_place: bool = False) -> Lowered:
 
 
 def _used_buffers(phases: list[Phase | ContractPhase]) -> set[str]:
-    from lazyt.codegen.emitter import indices_of
-    from lazyt.ir.kernel import Load
-
+    """Names of the buffers that anything loads or stores."""
     used: set[str] = set()
     for phase in phases:
         if isinstance(phase, ContractPhase):
@@ -78,11 +79,8 @@ def _used_buffers(phases: list[Phase | ContractPhase]) -> set[str]:
     return used
 
 
-def _extent(axes: tuple[object, ...]) -> int:
-    total = 1
-    for axis in axes:
-        total *= axis.extent  # type: ignore[attr-defined]
-    return total
+def _extent(axes: Iterable[Axis]) -> int:
+    return math.prod(a.extent for a in axes)
 
 
 def _flops(phases: list[Phase | ContractPhase]) -> float:
@@ -107,6 +105,7 @@ def _flops(phases: list[Phase | ContractPhase]) -> float:
 
 
 def _notes(group: Group, phases: list[Phase | ContractPhase]) -> dict[str, object]:
+    """What ``explain()`` says about the kernel."""
     read = sum(n.nbytes for n in group.reads)
     written = sum(n.nbytes for n in group.stored)
     sources = list(
