@@ -7,22 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+_YES = ("1", "true", "yes", "on")
+_NO = ("", "0", "false", "no", "off")
+
 
 def _flag(name: str, default: bool) -> bool:
     raw = os.environ.get(name)
     if raw is None:
         return default
-    return raw.strip().lower() not in ("", "0", "false", "no", "off")
+    word = raw.strip().lower()
+    if word not in _YES and word not in _NO:
+        raise ValueError(f"{name} must be 1, true, yes, on, 0, false, no or off, got {raw!r}")
+    return word in _YES
 
 
 def _count(name: str, default: int) -> int:
     raw = os.environ.get(name)
     if raw is None or not raw.strip():
         return default
-    try:
-        return int(raw)
-    except ValueError:
-        raise ValueError(f"{name} must be a whole number, got {raw!r}") from None
+    if not raw.strip().isdecimal():
+        raise ValueError(f"{name} must be a whole number, not negative, got {raw!r}")
+    return int(raw)
 
 
 class Config:
