@@ -1,0 +1,144 @@
+"""What becomes one kernel, what does not, and that groups can run in their order."""
+
+from __future__ import annotations
+
+import pytest
+
+from lazyt import ops
+from lazyt.compiler import group_graph
+from lazyt.ir.dtypes import float32, int64
+from lazyt.ir.graph import Node
+from lazyt.ir.group import Group
+from tests.strategies import random_graph
+
+
+def leaf(*shape: int) -> Node:
+    """An input without data."""
+    return ops.input_(shape, float32)
+
+
+def fused(*roots: Node) -> list[Group]:
+    """The groups of a graph."""
+    return group_graph(roots)[1]
+
+
+def kinds(*roots: Node) -> list[str]:
+    """The kinds of a graph's groups, in order."""
+    return [g.kind for g in fused(*roots)]
+
+
+def total(node: Node, axis: int) -> Node:
+    """A sum that keeps the axis, as frontends make it."""
+    shape = tuple(1 if n == axis else e for n, e in enumerate(node.shape))
+    return ops.reshape(ops.reduce_("sum", node, (axis,)), shape)
+
+
+def softmax(x: Node) -> Node:
+    """Softmax along the last axis of a matrix."""
+    top = ops.reshape(ops.reduce_("max", x, (1,)), (x.shape[0], 1))
+    powers = ops.apply("exp", ops.apply("sub", x, top))
+    return ops.apply("div", powers, total(powers, 1))
+
+
+def test_elementwise_work_is_one_kernel() -> None:
+    x, y = leaf(30, 40), leaf(40)
+    first = ops.apply("exp", ops.apply("add", x, y))
+    assert kinds(first, ops.apply("tanh", first), ops.apply("mul", x, x)) == ["map"]
+
+
+def test_independent_values_of_other_sizes_are_kernels_of_their_own() -> None:
+    assert kinds(ops.apply("exp", leaf(30)), ops.apply("exp", leaf(40))) == ["map", "map"]
+
+
+def test_producers_and_consumers_join_a_reduction() -> None:
+    x = leaf(30, 40)
+    squares = ops.apply("mul", x, x)
+    norm = ops.apply("sqrt", ops.reduce_("sum", squares, (1,)))
+    assert kinds(ops.apply("div", x, ops.reshape(norm, (30, 1)))) == ["row"]
+
+
+def test_softmax_is_one_kernel_of_one_pass_over_rows() -> None:
+    (group,) = fused(softmax(leaf(30, 40)))
+    (part,) = group.parts
+    assert (part.inner, len(part.reduces), len(part.outputs)) == (1, 2, 2)
+    assert [n.op.name for n in group.stored] == ["map"]
+    assert all(n.op.name == "input" for n in group.reads)
+
+
+def test_reductions_along_other_axes_are_apart() -> None:
+    x = leaf(30, 40)
+    assert kinds(ops.reduce_("sum", x, (0,)), ops.reduce_("sum", x, (1,))) == ["row", "row"]
+
+
+def test_the_fold_over_rows_is_a_second_part() -> None:
+    x = leaf(300, 40)
+    log = ops.apply("log", ops.reduce_("sum", ops.apply("exp", x), (1,)))
+    (group,) = fused(ops.reduce_("sum", log, (0,)))
+    assert len(group.parts) == 2
+    assert any("final fold" in reason for reason in group.reasons)
+
+
+def test_a_reduction_joins_the_map_it_reads() -> None:
+    value = ops.apply("exp", leaf(30, 40))
+    (group,) = fused(value, ops.reduce_("sum", value, (1,)))
+    assert group.kind == "row"
+    assert {n.op.name for n in group.stored} == {"map", "reduce"}
+
+
+def test_contractions_take_their_epilogue_but_no_softmax() -> None:
+    product = ops.contract(leaf(30, 40), leaf(40, 50), (0, 1), (1, 2), (0, 2))
+    biased = ops.apply("maximum", ops.apply("add", product, leaf(50)), leaf(30, 50))
+    assert kinds(biased) == ["contract"]
+    assert kinds(softmax(biased)) == ["contract", "row"]
+
+
+def test_neighbours_rows_are_not_read() -> None:
+    x = softmax(leaf(30, 40))
+    moved = ops.apply("add", x, ops.flip(x, (0,)))
+    groups = fused(moved)
+    assert len(groups) == 2
+    assert groups[1].reads & set(groups[0].stored)
+
+
+def test_updates_scatters_and_scans_stand_alone() -> None:
+    x, index = leaf(30, 40), ops.input_((7,), int64)
+    scattered = ops.scatter(x, index, leaf(7, 40), 0, "add")
+    scanned = ops.scan("sum", scattered, 1)
+    written = ops.update(scanned, leaf(10, 10), (0, 0), (1, 1))
+    assert kinds(ops.apply("exp", written)) == ["scatter", "scan", "update", "map"]
+
+
+def test_empty_values_take_no_kernel() -> None:
+    assert kinds(ops.apply("exp", leaf(0, 3))) == []
+
+
+def test_reasons_name_every_member() -> None:
+    for group in fused(softmax(leaf(30, 40))):
+        for member in group.members:
+            said = [r for r in group.reasons if r.startswith(f"{member.op.name} ")]
+            assert said and all(r.endswith(("stored", "stays inside")) for r in said)
+
+
+def check_order(groups: list[Group], roots: list[Node]) -> None:
+    """Every group finds what it reads; every root is stored once."""
+    ready: set[Node] = set()
+    for group in groups:
+        for node in group.reads:
+            assert node.op.name == "input" or node in ready, node
+        assert not group.reads & set(group.members)
+        assert set(group.stored) <= set(group.members)
+        assert not ready & set(group.stored)
+        ready |= set(group.stored)
+    assert {r for r in roots if r.op.name != "input" and r.size} <= ready
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_random_groups_can_run_in_order(first: int) -> None:
+    for seed in range(first, first + 100):
+        roots, groups = group_graph(random_graph(seed).roots)
+        check_order(groups, roots)
+        for group in groups:
+            done: set[Node] = set()
+            for member in group.members:
+                assert group.inside[member] <= done, seed
+                done.add(member)
