@@ -57,8 +57,24 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     if not plan.picks:
         return view
     node = view.node
+    rows = _picked_in_rows(node, plan.picks)
+    if rows is not None:
+        return give(rows, "Index", (input,))
     chosen = _select(node.shape, plan.picks)
     return give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", (input,))
+
+
+def _picked_in_rows(node: Node, picks: list[tuple[int, Tensor]]) -> Node | None:
+    """``x[arange(n), index]`` as a gather within rows, which joins what computes the rows."""
+    if len(picks) != 2 or picks[0][0] != 0 or picks[1][0] != 1:
+        return None
+    rows, columns = picks[0][1].node, picks[1][1]
+    if rows.op.name != "iota" or rows.shape != node.shape[:1] or rows.shape != columns.shape:
+        return None
+    if columns.dtype in (bool_, uint8):
+        return None
+    extent = node.shape[1]
+    return ops.gather(node, checked_index(columns, extent, _out_of_bounds(1, extent)), 1, 1)
 
 
 def setitem(input: Tensor, index: Any, value: Any) -> None:
@@ -216,7 +232,7 @@ def _masked_value(shape: Shape, axis: int, rank: int, value: Node) -> Node | Non
 
 def broadcasts_to(shape: Shape, target: Shape) -> bool:
     """Whether ``shape`` expands to ``target``."""
-    if len(shape) > len(shape):
+    if len(shape) > len(target):
         return False
     return all(a in (1, b) for a, b in zip(reversed(shape), reversed(target)))
 

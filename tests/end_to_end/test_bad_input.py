@@ -56,6 +56,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], list[str]]] = [
     (lambda: A.index_select(0, lt.tensor([3])), IndexError, ["out of range"]),
     (lambda: A.gather(1, lt.tensor([[5]])), IndexError, ["5", "dimension 1", "size 3"]),
     (lambda: F.cross_entropy(A, lt.tensor([0, 7])), IndexError, ["7", "out of bounds"]),
+    (lambda: B[0].__setitem__(I, lt.ones(3, 2)), RuntimeError, ["[3, 2]", "[2]"]),
     (lambda: A.__setitem__(5, 1), IndexError, ["5", "size 2"]),
     (lambda: I.add_(1.5), RuntimeError, ["Float", "Long"]),
     (lambda: A & A, RuntimeError, ["Float"]),

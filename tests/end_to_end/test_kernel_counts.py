@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from lazyt.runtime import compile
 from lazyt.runtime.memory import pool
 
 pytestmark = pytest.mark.usefixtures("module_cache")
-Array = np.ndarray
+Array = np.ndarray[Any, Any]
 
 
 def count(*values: Tensor) -> int:
@@ -132,21 +133,6 @@ def nll(x: Tensor, y: Tensor, pick: str) -> Tensor:
     return -logs[lt.arange(len(y)), y].mean()
 
 
-PICKS = [
-    "gather",
-    "one hot",
-    pytest.param(
-        "index",
-        marks=pytest.mark.xfail(
-            strict=True,
-            reason="logs[arange(n), y] becomes a gather over the flattened logs: its index is "
-            "y + n * iota, whose row is data-dependent, so the gather cannot join the rows' "
-            "kernel. An arange index of the leading axis should become a batch axis of gather.",
-        ),
-    ),
-]
-
-
 def cross_entropy_array(x: Array, y: Array) -> Array:
     return -np.log(softmax(x))[np.arange(len(y)), y].mean()
 
@@ -158,12 +144,23 @@ def test_cross_entropy_is_one_kernel() -> None:
     assert F.cross_entropy(x, y).item() == pytest.approx(want, rel=1e-5)
 
 
-@pytest.mark.parametrize("pick", PICKS)
+@pytest.mark.parametrize("pick", ["gather", "one hot", "index"])
 def test_cross_entropy_from_primitives_is_one_kernel(pick: str) -> None:
     x, y = floats(64, 100), lt.tensor(np.arange(64) * 7 % 100)
     want = cross_entropy_array(wide(x), y.numpy())
     assert nll(x, y, pick).item() == pytest.approx(want, rel=1e-5)
     assert count(nll(x, y, pick)) == 1
+
+
+def test_cross_entropy_and_its_gradient_are_one_kernel() -> None:
+    x, y = floats(64, 100).requires_grad_(), lt.tensor(np.arange(64) * 7 % 100)
+    loss = F.cross_entropy(x, y)
+    loss.backward()
+    assert x.grad is not None
+    assert count(loss.detach(), x.grad) == 1
+    want = softmax(wide(x))
+    want[np.arange(64), y.numpy()] -= 1
+    np.testing.assert_allclose(wide(x.grad), want / 64, rtol=1e-4, atol=1e-7)
 
 
 SIZES = (64, 48, 32, 10)
@@ -190,6 +187,7 @@ def training_step(layers: Parameters, x: Tensor, y: Tensor) -> Tensor:
     with lt.no_grad():
         for pair in layers:
             for parameter in pair:
+                assert parameter.grad is not None
                 parameter -= 0.1 * parameter.grad
                 parameter.grad = None
     return loss.detach()

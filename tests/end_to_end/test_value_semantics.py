@@ -14,6 +14,7 @@ import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from lazyt import Tensor
 pytestmark = pytest.mark.usefixtures("module_cache")
 COUNT = int(os.environ.get("LAZYT_RANDOM_PROGRAMS", "40"))
 FIRST = int(os.environ.get("LAZYT_RANDOM_FIRST", "0"))
-Array = np.ndarray
+Array = np.ndarray[Any, Any]
 
 
 @dataclass
