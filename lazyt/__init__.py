@@ -4,6 +4,9 @@
 ``realize()``, compiles and runs it.
 """
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from lazyt import autograd as autograd
 from lazyt.config import config as config
 from lazyt.device import device as device
@@ -62,3 +65,20 @@ short, int, long = int16, int32, int64
 
 __version__ = "0.1.0"
 strided = "strided"  # the only memory layout, for `layout=torch.strided`
+
+if _TYPE_CHECKING:
+    from lazyt import amp as amp
+    from lazyt import backends as backends
+    from lazyt import cuda as cuda
+    from lazyt import nn as nn
+    from lazyt import optim as optim
+    from lazyt import utils as utils
+
+_PACKAGES = frozenset({"amp", "backends", "cuda", "nn", "optim", "utils"})
+
+
+def __getattr__(name: str) -> object:
+    # Packages on top of tensors are imported when first used: `import lazyt` stays cheap.
+    if name in _PACKAGES:
+        return _import_module(f"lazyt.{name}")
+    raise AttributeError(f"module 'lazyt' has no attribute {name!r}")

@@ -1,0 +1,341 @@
+"""Activation functions as modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import lazyt
+from lazyt.nn import functional as F
+from lazyt.nn import init
+from lazyt.nn.module import Module
+from lazyt.nn.parameter import blank_parameter
+from lazyt.tensor import Tensor
+
+
+class _Plain(Module):
+    """A function without settings."""
+
+    function: ClassVar[Callable[..., Tensor]]
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return type(self).function(input)
+
+
+class Sigmoid(_Plain):
+    """1 / (1 + exp(-x))."""
+
+    function = lazyt.sigmoid
+
+
+class Tanh(_Plain):
+    """The hyperbolic tangent."""
+
+    function = lazyt.tanh
+
+
+class LogSigmoid(_Plain):
+    """The logarithm of the sigmoid."""
+
+    function = F.logsigmoid
+
+
+class Softsign(_Plain):
+    """x / (1 + |x|)."""
+
+    function = F.softsign
+
+
+class Tanhshrink(_Plain):
+    """x - tanh(x)."""
+
+    function = F.tanhshrink
+
+
+class _Inplace(Module):
+    """A function that may write its result into its input."""
+
+    function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return type(self).function(input, inplace=self.inplace)
+
+    def extra_repr(self) -> str:
+        """Whether the input is overwritten."""
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_Inplace):
+    """max(x, 0)."""
+
+    function = F.relu
+
+
+class ReLU6(_Inplace):
+    """min(max(x, 0), 6)."""
+
+    function = F.relu6
+
+
+class SiLU(_Inplace):
+    """x * sigmoid(x)."""
+
+    function = F.silu
+
+
+class Mish(_Inplace):
+    """x * tanh(softplus(x)) (Misra 2019)."""
+
+    function = F.mish
+
+
+class SELU(_Inplace):
+    """The self-normalising ELU (Klambauer et al. 2017)."""
+
+    function = F.selu
+
+
+class Hardswish(_Inplace):
+    """x * relu6(x + 3) / 6."""
+
+    function = F.hardswish
+
+    def extra_repr(self) -> str:
+        """PyTorch shows nothing here."""
+        return ""
+
+
+class Hardsigmoid(_Inplace):
+    """relu6(x + 3) / 6."""
+
+    function = F.hardsigmoid
+
+    def extra_repr(self) -> str:
+        """PyTorch shows nothing here."""
+        return ""
+
+
+class _Scaled(_Inplace):
+    """A function of a slope or scale."""
+
+    setting: ClassVar[str]
+
+    def extra_repr(self) -> str:
+        """The setting, and whether the input is overwritten."""
+        end = ", inplace=True" if self.inplace else ""
+        return f"{self.setting}={getattr(self, self.setting)}{end}"
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return type(self).function(input, getattr(self, self.setting), self.inplace)
+
+
+class LeakyReLU(_Scaled):
+    """x where positive, else ``negative_slope * x``."""
+
+    function, setting = F.leaky_relu, "negative_slope"
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.negative_slope = negative_slope
+
+
+class ELU(_Scaled):
+    """x where positive, else ``alpha * (exp(x) - 1)``."""
+
+    function, setting = F.elu, "alpha"
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+
+class CELU(_Scaled):
+    """x where positive, else ``alpha * (exp(x / alpha) - 1)``."""
+
+    function, setting = F.celu, "alpha"
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+
+class GELU(Module):
+    """x times the normal distribution function (Hendrycks & Gimpel 2016).
+
+    Args:
+        approximate: ``"tanh"`` for the formula with tanh.
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        """The formula."""
+        return f"approximate={self.approximate!r}"
+
+
+class Softplus(Module):
+    """log(1 + exp(beta * x)) / beta; x itself past ``threshold``."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Hardtanh(Module):
+    """x, but at least ``min_val`` and at most ``max_val``."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        end = ", inplace=True" if self.inplace else ""
+        return f"min_val={self.min_val}, max_val={self.max_val}{end}"
+
+
+class Threshold(Module):
+    """x where above ``threshold``, else ``value``."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        end = ", inplace=True" if self.inplace else ""
+        return f"threshold={self.threshold}, value={self.value}{end}"
+
+
+class _Shrink(Module):
+    function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return type(self).function(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        """The width."""
+        return str(self.lambd)
+
+
+class Softshrink(_Shrink):
+    """x moved towards 0 by ``lambd``."""
+
+    function = F.softshrink
+
+
+class Hardshrink(_Shrink):
+    """x, or 0 where it is within ``lambd`` of 0."""
+
+    function = F.hardshrink
+
+
+class PReLU(Module):
+    """x where positive, else ``weight * x`` with learned weights [num_parameters]."""
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = blank_parameter(num_parameters, dtype=dtype, device=device)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Every weight as at the start."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element; weights are per channel (dimension 1)."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """The number of weights."""
+        return f"num_parameters={self.num_parameters}"
+
+
+class GLU(Module):
+    """The first half of dimension ``dim`` times the sigmoid of the second half."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Half as large as ``input`` along ``dim``. Raises ShapeError."""
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
+class _AlongDim(Module):
+    function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function along ``dim``; by default 0 for 0, 1 or 3 dimensions, else 1."""
+        dim = self.dim
+        if dim is None:  # as PyTorch chooses, for code written before dim was asked for
+            dim = 0 if input.ndim in (0, 1, 3) else 1
+        return type(self).function(input, dim)
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
+class Softmax(_AlongDim):
+    """exp(x), scaled to sum to 1 along ``dim``."""
+
+    function = F.softmax
+
+
+class Softmin(_AlongDim):
+    """exp(-x), scaled to sum to 1 along ``dim``."""
+
+    function = F.softmin
+
+
+class LogSoftmax(_AlongDim):
+    """The logarithm of softmax along ``dim``."""
+
+    function = F.log_softmax

@@ -1,0 +1,42 @@
+"""Dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from lazyt.functional.layers import ProbabilityError
+from lazyt.nn import functional as F
+from lazyt.nn.module import Module
+from lazyt.tensor import Tensor
+
+
+class _Dropout(Module):
+    function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise ProbabilityError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self.p, self.inplace = p, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """In training, zeros with probability ``p`` and the rest scaled by 1 / (1 - p); else
+        ``input``."""
+        return type(self).function(input, self.p, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
+    """Elements set to zero at random (Srivastava et al. 2014)."""
+
+    function = F.dropout
+
+
+class Dropout2d(_Dropout):
+    """Whole channels set to zero at random."""
+
+    function = F.dropout2d

@@ -1,0 +1,191 @@
+"""Filling parameters with initial values. Every function changes its tensor and returns it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import lazyt
+from lazyt.errors import LazytError
+from lazyt.tensor import Tensor
+
+
+class InitializationError(LazytError, ValueError):
+    """A tensor, or a setting, that an initialisation cannot work with."""
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor by which values before a nonlinearity should be larger (He et al. 2015).
+
+    Args:
+        param: for ``leaky_relu``, its negative slope.
+
+    Raises InitializationError (a ValueError) for an unknown nonlinearity.
+    """
+    if nonlinearity in ("linear", "sigmoid") or nonlinearity.startswith("conv"):
+        return 1.0
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else float(param)
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity == "selu":
+        return 0.75
+    raise InitializationError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+def fans(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs each output of a weight [out, in, *kernel] has, and the reverse.
+
+    Raises InitializationError for fewer than two dimensions.
+    """
+    if tensor.ndim < 2:
+        raise InitializationError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
+    field = lazyt.Size(tensor.shape[2:]).numel()
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: lazyt.Generator | None = None
+) -> Tensor:
+    """Numbers evenly distributed over [a, b)."""
+    with lazyt.no_grad():
+        return tensor.uniform_(a, b, generator=generator)  # type: ignore[no-any-return]
+
+
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: lazyt.Generator | None = None
+) -> Tensor:
+    """Normal numbers."""
+    with lazyt.no_grad():
+        return tensor.normal_(mean, std, generator=generator)  # type: ignore[no-any-return]
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: lazyt.Generator | None = None,
+) -> Tensor:
+    """Normal numbers of which those outside of [a, b] are drawn anew, by inverting the
+    distribution function."""
+
+    def below(x: float) -> float:
+        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+
+    low, high = below((a - mean) / std), below((b - mean) / std)
+    with lazyt.no_grad():
+        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
+        tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean)
+        return tensor.clamp_(a, b)  # type: ignore[no-any-return]
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """One value everywhere."""
+    with lazyt.no_grad():
+        return tensor.fill_(val)  # type: ignore[no-any-return]
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Ones on the diagonal. Raises InitializationError for other than two dimensions."""
+    if tensor.ndim != 2:
+        raise InitializationError("Only tensors with 2 dimensions are supported")
+    with lazyt.no_grad():
+        return tensor.copy_(lazyt.eye(*tensor.shape))  # type: ignore[no-any-return]
+
+
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: lazyt.Generator | None = None
+) -> Tensor:
+    """Uniform numbers that keep the variance forwards and backwards (Glorot & Bengio 2010)."""
+    bound = gain * math.sqrt(6.0 / sum(fans(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(
+    tensor: Tensor, gain: float = 1.0, generator: lazyt.Generator | None = None
+) -> Tensor:
+    """Normal numbers that keep the variance forwards and backwards (Glorot & Bengio 2010)."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
+
+
+def _deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise InitializationError(
+            f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']"
+        )
+    fan = fans(tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def _is_empty(tensor: Tensor) -> bool:
+    if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        return True
+    return False
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: lazyt.Generator | None = None,
+) -> Tensor:
+    """Uniform numbers that keep the variance through rectified layers (He et al. 2015).
+
+    Args:
+        a: negative slope of the ``leaky_relu`` behind the layer.
+        mode: ``fan_in`` keeps the variance forwards, ``fan_out`` backwards.
+
+    Raises InitializationError for other modes and nonlinearities.
+    """
+    if _is_empty(tensor):
+        return tensor
+    bound = math.sqrt(3.0) * _deviation(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: lazyt.Generator | None = None,
+) -> Tensor:
+    """Normal numbers that keep the variance through rectified layers; see
+    ``kaiming_uniform_``."""
+    if _is_empty(tensor):
+        return tensor
+    return normal_(tensor, 0.0, _deviation(tensor, a, mode, nonlinearity), generator)
+
+
+def fan_bias_(bias: Tensor | None, weight: Tensor) -> None:
+    """PyTorch's default for the bias beside ``weight``: uniform over +-1/sqrt(fan_in)."""
+    if bias is not None:
+        fan_in, _ = fans(weight)
+        bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
+        uniform_(bias, -bound, bound)
+
+
+def default_weight_(weight: Tensor) -> None:
+    """PyTorch's default for weights of linear layers and convolutions: uniform over
+    +-1/sqrt(fan_in), which is ``kaiming_uniform_`` with a slope of sqrt(5)."""
+    if 0 not in weight.shape:
+        kaiming_uniform_(weight, a=math.sqrt(5))

@@ -1,0 +1,263 @@
+"""Normalising layers."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, ClassVar
+
+import lazyt
+from lazyt.errors import LazytError
+from lazyt.nn import functional as F
+from lazyt.nn import init
+from lazyt.nn.module import Module
+from lazyt.nn.parameter import blank_parameter
+from lazyt.tensor import Tensor
+
+
+class DimensionError(LazytError, ValueError):
+    """An input with another number of dimensions, or features, than the layer takes."""
+
+
+def _add_affine(
+    module: Module, size: tuple[int, ...], weight: bool, bias: bool, device: Any, dtype: Any
+) -> None:
+    """Parameters ``weight`` (ones) and ``bias`` (zeros), or None."""
+    for name, wanted, fill in (("weight", weight, 1.0), ("bias", bias, 0.0)):
+        made = blank_parameter(*size, dtype=dtype, device=device) if wanted else None
+        if made is not None:
+            init.constant_(made, fill)
+        module.register_parameter(name, made)
+
+
+class _BatchNorm(Module):
+    ranks: ClassVar[tuple[int, ...]]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        _add_affine(self, (num_features,), affine, affine and bias, device, dtype)
+        for name in ("running_mean", "running_var", "num_batches_tracked"):
+            self.register_buffer(name, None)
+        if track_running_stats:
+            self.running_mean = lazyt.zeros(num_features, dtype=dtype, device=device)
+            self.running_var = lazyt.ones(num_features, dtype=dtype, device=device)
+            self.num_batches_tracked = lazyt.tensor(0, dtype=lazyt.int64, device=device)
+
+    def reset_running_stats(self) -> None:
+        """Start the running statistics again: mean 0, variance 1."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0, and the running statistics from the start."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check(self, input: Tensor) -> None:
+        if input.ndim not in self.ranks:
+            wanted = " or ".join(f"{rank}D" for rank in self.ranks)
+            raise DimensionError(f"expected {wanted} input (got {input.ndim}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, num_features, *] to the same. In training the statistics are the batch's, and the
+        running ones move towards them. Raises DimensionError, ShapeError."""
+        self._check(input)
+        share = 0.0 if self.momentum is None else self.momentum
+        tracks = self.training and self.track_running_stats
+        if tracks and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the mean over all batches so far
+                share = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or self.running_mean is None
+        keep = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input, self.running_mean if keep else None, self.running_var if keep else None,
+            self.weight, self.bias, by_batch, share, self.eps,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation (Ioffe & Szegedy 2015) of [N, C] or [N, C, L]."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation (Ioffe & Szegedy 2015) of [N, C, H, W]."""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation (Ioffe & Szegedy 2015) of [N, C, D, H, W]."""
+
+    ranks = (5,)
+
+
+class _InstanceNorm(_BatchNorm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, num_features, *], or without N, to the same. Raises DimensionError."""
+        self._check(input)
+        single = input.ndim == min(self.ranks)
+        batch = input.unsqueeze(0) if single else input
+        by_input = self.training or not self.track_running_stats
+        result = F.instance_norm(
+            batch, self.running_mean, self.running_var, self.weight, self.bias, by_input,
+            self.momentum or 0.0, self.eps,
+        )  # fmt: skip
+        return result.squeeze(0) if single else result
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Every channel of every sample to mean 0 and variance 1: [N, C, L] or [C, L]."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Every channel of every sample to mean 0 and variance 1: [N, C, H, W] or [C, H, W]."""
+
+    ranks = (3, 4)
+
+
+def _sizes(normalized_shape: Any) -> tuple[int, ...]:
+    if isinstance(normalized_shape, numbers.Integral):
+        return (int(normalized_shape),)
+    return tuple(normalized_shape)
+
+
+class LayerNorm(Module):
+    """The last dimensions, of ``normalized_shape``, to mean 0 and variance 1 (Ba et al. 2016)."""
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = _sizes(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        affine = elementwise_affine
+        _add_affine(self, self.normalized_shape, affine, affine and bias, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[*, *normalized_shape] to the same. Raises ShapeError."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    """The last dimensions, of ``normalized_shape``, to mean square 1 (Zhang & Sennrich 2019)."""
+
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = _sizes(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        made = None
+        if elementwise_affine:
+            made = blank_parameter(*self.normalized_shape, dtype=dtype, device=device)
+            init.ones_(made)
+        self.register_parameter("weight", made)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[*, *normalized_shape] to the same. Raises ShapeError."""
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class GroupNorm(Module):
+    """Every group of channels of every sample to mean 0 and variance 1 (Wu & He 2018)."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise DimensionError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+            )
+        self.num_groups, self.num_channels = num_groups, num_channels
+        self.eps, self.affine = eps, affine
+        _add_affine(self, (num_channels,), affine, affine and bias, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, num_channels, *] to the same. Raises ShapeError."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
