@@ -99,10 +99,8 @@ def _epilogue(
                 lines.append(f"const {kind} {statement.name} = {text};")
             else:
                 assert isinstance(statement, Store)
-                lines += [
-                    ct.text(t) + ("" if statement.guards else ";")
-                    for t in expressions.store(statement)
-                ]
+                texts = map(ct.text, expressions.store(statement))
+                lines += [t if t.endswith("}") else f"{t};" for t in texts]
         return lines
 
     return finish

@@ -91,8 +91,8 @@ class Expressions:
         """The C expression of a buffer element."""
         return ct.element(buffer.name, self.index(linearize(index, buffer.shape)))
 
-    def condition(self, guards: Sequence[Guard]) -> ct.Node:
-        """The conjunction of guards, without the parts that the axes' ranges imply."""
+    def condition(self, guards: Sequence[Guard]) -> ct.Node | None:
+        """The conjunction of guards, without what the axes' ranges imply; None for no tests."""
         tests: list[ct.Node] = []
         for guard in guards:
             low, high = guard.index.bounds
@@ -101,7 +101,7 @@ class Expressions:
             if high >= guard.high:
                 tests.append(ct.binary("<", self.index(guard.index), ct.integer(guard.high)))
         if not tests:
-            return ct.integer(1)
+            return None
         result = tests[0]
         for test in tests[1:]:
             result = ct.binary("&&", result, test)
@@ -125,6 +125,8 @@ class Expressions:
             return ct.cast(f"lz_{expr.dtype.suffix}", self.index(expr.index))
         if isinstance(expr, Guarded):
             test = self.condition(expr.guards)
+            if test is None:
+                return self.value(expr.value)
             return ct.choose(test, self.value(expr.value), self.value(expr.other))
         if isinstance(expr, Call):
             return self._call(expr)
@@ -219,9 +221,8 @@ class Expressions:
         if buffer.dtype.is_half:
             value = self.prelude(f"lz_store_{buffer.dtype.suffix}", value)
         node = ct.assign(target, value)
-        if statement.guards:
-            return [ct.branch(self.condition(statement.guards), [node])]
-        return [node]
+        test = self.condition(statement.guards)
+        return [node] if test is None else [ct.branch(test, [node])]
 
     def fold(self, kind: str, left: ct.Node, right: ct.Node, dtype: DType) -> ct.Node:
         """``left`` folded with ``right`` by a reduction."""

@@ -8,6 +8,7 @@ later stages read are small arrays, and every stage is vectorised over the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from lazyt.codegen import c_tree as ct
@@ -48,6 +49,7 @@ class PhasePrinter:
 
     Attributes:
         integer: C type of axis variables.
+        first, run: where a tile begins on the last grid axis (None for 0), and its points.
     """
 
     integer = "lz_i64"
@@ -58,6 +60,8 @@ class PhasePrinter:
         self.number = number
         self.vector = phase.lanes == "grid" and bool(phase.grid)
         self.shared = shared_names(phase)
+        self.first: ct.Node | None = None
+        self.run: ct.Node = ct.integer(1)
         self.tile = STRIP if all(s.axis is None for s in phase.stages) else TILE
 
     # ----------------------------------------------------------------- grid
@@ -65,41 +69,46 @@ class PhasePrinter:
     def statements(self) -> Trees:
         """The whole phase."""
         outer = self.phase.grid[:-1] if self.vector else self.phase.grid
-        rows = 1
-        for axis in outer:
-            rows *= axis.extent
+        rows = math.prod(a.extent for a in outer)
         tile = f"t{self.number}"
         if not self.vector:
-            point = self._decompose(tile, outer) + self._stages()
-            return self._parallel(tile, rows, point, self.phase.work * rows)
-        last = self.phase.grid[-1]
-        strips = -(-last.extent // self.tile)
-        body: Trees = []
-        row: ct.Node = ct.name(tile)
-        if strips > 1:
-            row = ct.binary("/", ct.name(tile), ct.integer(strips))
-            strip: ct.Node = ct.binary("%", ct.name(tile), ct.integer(strips))
-            if rows == 1:
-                strip = ct.name(tile)
-            start = ct.binary("*", strip, ct.integer(self.tile))
-            body.append(ct.declare("lz_i64", "low", start, const=True))
-            left = ct.binary("-", ct.integer(last.extent), ct.name("low"))
-            run = ct.minimum(left, ct.integer(self.tile))
-            if last.extent % self.tile == 0:
-                run = ct.integer(self.tile)
-            body.append(ct.declare("lz_i64", "run", run, const=True))
+            return self._parallel(tile, rows, self._at(tile, outer), self.phase.work * rows)
+        last = self.phase.grid[-1].extent
+        strips = -(-last // self.tile)
+        self.run = ct.integer(last)
+        if strips == 1:
+            body = self._at(tile, outer)
         else:
-            body.append(ct.declare("lz_i64", "low", ct.integer(0), const=True))
-            body.append(ct.declare("lz_i64", "run", ct.integer(last.extent), const=True))
+            body = self._strip(tile, strips, last, rows)
+            if rows > 1:
+                row = ct.binary("/", ct.name(tile), ct.integer(strips))
+                body.append(ct.declare("lz_i64", "row", row, const=True))
+            body += self._at("row", outer)
+        return self._parallel(tile, rows * strips, body, self.phase.work * rows * last)
+
+    def _strip(self, tile: str, strips: int, extent: int, rows: int) -> Trees:
+        """Where a tile begins on the last axis, and how many points it has."""
+        strip: ct.Node = ct.name(tile)
         if rows > 1:
-            body.append(ct.declare("lz_i64", "row", row, const=True))
-            body += self._decompose("row", outer)
-        body += self._stages()
-        return self._parallel(tile, rows * strips, body, self.phase.work * rows * last.extent)
+            strip = ct.binary("%", strip, ct.integer(strips))
+        self.first = ct.name("low")
+        start = ct.binary("*", strip, ct.integer(self.tile))
+        out = [ct.declare("lz_i64", "low", start, const=True)]
+        if extent % self.tile == 0:
+            self.run = ct.integer(self.tile)
+            return out
+        self.run = ct.name("run")
+        left = ct.binary("-", ct.integer(extent), self.first)
+        run = ct.minimum(left, ct.integer(self.tile))
+        return [*out, ct.declare("lz_i64", "run", run, const=True)]
+
+    def _at(self, variable: str, outer: Sequence[Axis]) -> Trees:
+        """The stages at the grid point with a flat number."""
+        return self._decompose(variable, outer) + self._stages()
 
     def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
         if count == 1:
-            return [ct.block([ct.declare("lz_i64", variable, ct.integer(0), const=True), *body])]
+            return [ct.block(body)]
         loop = ct.loop(variable, ct.integer(0), ct.integer(count), body)
         if work < SERIAL_WORK:
             return [loop]
@@ -134,10 +143,12 @@ class PhasePrinter:
         if not self.vector:
             return body
         axis = self.phase.grid[-1]
-        here = ct.binary("+", ct.name("low"), ct.name("u"))
+        here: ct.Node = ct.name("u")
+        if self.first is not None:
+            here = ct.binary("+", self.first, here)
         if index and axis.extent > 1:
             body = [ct.declare("lz_i64", axis.name, here, const=True), *body]
-        loop = ct.loop("u", ct.integer(0), ct.name("run"), body)
+        loop = ct.loop("u", ct.integer(0), self.run, body)
         return self._simd(loop) if simd else [loop]
 
     def _array(self, kind: str, name: str, *extents: int) -> ct.Node:
@@ -225,7 +236,7 @@ class PhasePrinter:
         limit = self.e.limit(stage, axis)
         steps = self._over_run(body)
         loop = ct.loop(axis.name, ct.integer(0), limit, steps, kind=self.integer)
-        return [*before, *self._over_run(first), loop]
+        return [*before, *self._over_run(first, index=False), loop]
 
     # ----------------------------------------------------------- reductions
 
@@ -236,8 +247,6 @@ class PhasePrinter:
         out: Trees = [self._keep(k, axis) for k in keeps]
         for r in reduces:
             out.append(self._array(compute_type(r.dtype), r.name))
-            if is_positional(r):
-                out.append(self._array(compute_type(r.value.dtype), f"{r.name}_v"))
         body = self._fold_levels(stage, axis, len(levels) - 1, ct.integer(0))
         for r in reduces:
             top = len(levels) - 1

@@ -6,7 +6,6 @@ void lz_kernel(char *b0_, char *b1_, int threads)
   {
     const lz_i64 i0 = t0;
     lz_i64 r0;
-    lz_f32 r0_v;
     {
       lz_f32 r0_a0[32];
       lz_i64 r0_i0[32];
