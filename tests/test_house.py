@@ -287,14 +287,17 @@ def test_import_loads_nothing_heavy() -> None:
 
 
 def test_import_is_quick() -> None:
-    # The least processor time of several: what other processes cost is not lazyt's.
+    # The least processor time of several: what other processes cost is not lazyt's. NumPy's own
+    # import is the yardstick where the whole machine is slow; it takes 110 ms where 80 are meant.
     code = (
-        "import numpy, time; t = time.process_time(); import lazyt;"
-        "print(1000 * (time.process_time() - t))"
+        "import time; a = time.process_time(); import numpy; b = time.process_time();"
+        "import lazyt; print(1000 * (b - a), 1000 * (time.process_time() - b))"
     )
     run_python(code)  # writes the bytecode
-    cost = min(float(run_python(code)) for _ in range(7))
-    assert cost <= 80, f"import lazyt takes {cost:.0f} ms beyond numpy"
+    runs = [tuple(map(float, run_python(code).split())) for _ in range(7)]
+    yardstick, cost = (min(column) for column in zip(*runs))
+    limit = max(80, 80 * yardstick / 110)
+    assert cost <= limit, f"import lazyt takes {cost:.0f} ms beyond numpy, not {limit:.0f}"
 
 
 def test_package_holds_its_data() -> None:
