@@ -1,0 +1,77 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyt.optim.optimizer import Group, Optimizer, SettingError, check_setting, unused_settings
+from lazyt.tensor import Tensor
+
+
+class SGD(Optimizer):
+    """Gradient descent with momentum (Sutskever et al. 2013), as PyTorch computes it.
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: the learning rate.
+        momentum: share of the last step that is kept.
+        dampening: share of the gradient that momentum leaves out.
+        weight_decay: this share of each parameter is added to its gradient.
+        nesterov: Nesterov's momentum; needs momentum and no dampening.
+        maximize: go up instead of down.
+
+    ``foreach`` and ``fused`` change nothing: updates are fused anyway.
+    Raises SettingError (a ValueError) for settings out of range.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_setting(lr >= 0, "learning rate", lr)
+        check_setting(momentum >= 0, "momentum value", momentum)
+        check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise SettingError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize,
+            **unused_settings(foreach=foreach, differentiable=differentiable, fused=fused),
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+        for parameter in parameters:
+            step = self._direction(group, parameter)
+            rate = self.number(float(group["lr"]), parameter)
+            parameter.sub_(step * rate)
+
+    def _direction(self, group: Group, parameter: Tensor) -> Any:
+        """What the learning rate is multiplied with."""
+        grad = parameter.grad
+        assert grad is not None
+        if group["maximize"]:
+            grad = -grad
+        if group["weight_decay"]:
+            grad = grad.add(parameter, alpha=group["weight_decay"])
+        momentum = group["momentum"]
+        if not momentum:
+            return grad
+        dampening = group["dampening"]
+        state = self.state[parameter]
+        if dampening and "momentum_buffer" not in state:
+            buffer = state["momentum_buffer"] = grad.clone()
+        else:  # starting from zeros gives the first gradient, and makes all steps alike
+            buffer = self.slot(parameter, "momentum_buffer")
+            buffer.copy_((buffer * momentum).add(grad, alpha=1 - dampening))
+        return grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
