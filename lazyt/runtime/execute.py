@@ -165,6 +165,10 @@ def _same(pointers: list[int]) -> list[int]:
     return pointers
 
 
+#: About 20 us of spinning at the end of a parallel loop: two small kernels in a row meet no
+#: sleeping thread, and a busy machine loses little.
+_SPINS = "20000"
+
 _loaded: dict[str, Executable] = {}
 _loading = threading.RLock()
 
@@ -266,6 +270,10 @@ def _build(
 
 def _open(path: str) -> Callable[[bytes, int], object] | None:
     """The entry of a shared object, or None when it cannot be loaded from where it is."""
+    if "OMP_WAIT_POLICY" not in os.environ:
+        # libgomp reads it when the first kernel is loaded. By default a thread that waits spins for
+        # milliseconds, on the very core that the thread it waits for may need.
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     try:
         entry = ctypes.CDLL(path).lz_plan
     except (OSError, AttributeError):

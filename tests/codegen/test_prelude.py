@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import prelude_harness as harness
+import tests.codegen.prelude_harness as harness
 import pytest
-from prelude_harness import words
+from tests.codegen.prelude_harness import words
 
 from lazyt.codegen.prelude import ULP, function_names, sections_for
 from lazyt.errors import InternalError

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from numeric import check_first_order, check_second_order, leaf, lowered, value
-from op_samples import REFUSALS, SAMPLES, Refusal, Sample
+from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, lowered, value
+from tests.ops_contract.op_samples import REFUSALS, SAMPLES, Refusal, Sample
 
 from lazyt import ops
 from lazyt.errors import LazytError

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numeric import check_first_order, check_second_order, leaf, value
+from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, value
 
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sample_programs import axpy, chain, failing, filled, floats
+from tests.runtime.sample_programs import axpy, chain, failing, filled, floats
 
 from lazyt.config import config
 from lazyt.errors import CompileError, NoCompilerError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sample_programs import axpy, filled, floats
+from tests.runtime.sample_programs import axpy, filled, floats
 
 from lazyt.config import config
 from lazyt.runtime import cache, compile, events, execute

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sample_programs import axpy, chain, failing, filled, floats, spin
+from tests.runtime.sample_programs import axpy, chain, failing, filled, floats, spin
 
 from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
@@ -152,7 +152,7 @@ def test_thread_counts_come_from_settings(run_child: Callable[..., str]) -> None
 FORK = """
 import os, warnings
 import numpy as np
-from sample_programs import axpy, filled, floats
+from tests.runtime.sample_programs import axpy, filled, floats
 from lazyt.runtime import execute
 from lazyt.runtime.memory import Buffer
 warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what is tested
@@ -182,7 +182,7 @@ def test_a_forked_child_runs_after_its_parent_did(run_child: Callable[..., str])
 
 INTERRUPT = """
 import numpy as np
-from sample_programs import axpy, filled, floats, spin
+from tests.runtime.sample_programs import axpy, filled, floats, spin
 from lazyt.runtime import execute
 from lazyt.runtime.memory import Buffer, pool
 executable, out = execute.load(spin(1000)), Buffer(4)

@@ -19,7 +19,7 @@ REAL = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc") or "no
 Start = Callable[..., "subprocess.Popen[str]"]
 COMPUTE = """
 import numpy as np
-from sample_programs import axpy, chain, filled, floats
+from tests.runtime.sample_programs import axpy, chain, filled, floats
 from lazyt.runtime import compile, execute
 from lazyt.runtime.memory import Buffer
 def right(n):

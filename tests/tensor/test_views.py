@@ -13,7 +13,8 @@ from lazyt.ir.graph import Shape
 
 
 def base() -> lt.Tensor:
-    return lt.arange(24.0).view(2, 3, 4)
+    made: lt.Tensor = lt.arange(24.0).view(2, 3, 4)
+    return made
 
 
 def facts(tensor: lt.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int, bool]:
