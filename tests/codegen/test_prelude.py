@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import tests.codegen.prelude_harness as harness
 import pytest
-from tests.codegen.prelude_harness import words
 
+import tests.codegen.prelude_harness as harness
 from lazyt.codegen.prelude import ULP, function_names, sections_for
 from lazyt.errors import InternalError
+from tests.codegen.prelude_harness import words
 
 pytestmark = pytest.mark.skipif(harness.compiler() is None, reason="needs a C compiler")
 

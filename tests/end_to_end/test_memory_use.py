@@ -44,11 +44,13 @@ print(json.dumps([x[3].item(), *spent, grown, implicit]))
     "count", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)], ids=str
 )
 def test_a_loop_without_realize_ends_and_does_not_grow(run_child: Run, count: int) -> None:
-    # Processor time: a busy machine must not fail the test. One thread, as waiting counts.
+    # Processor time on one thread, and twice the 30 s that a million may take on a quiet machine:
+    # cores that are shared with other work do about half as much.
     output = run_child(LOOP.format(count=count), timeout=300, LAZYT_THREADS="1")
-    value, seconds, _, grown, implicit = json.loads(output)
+    value, seconds, elapsed, grown, implicit = json.loads(output)
     assert value == count and implicit > count / 5_000
-    assert seconds < 30 * max(count, 500_000) / 1_000_000, f"{seconds:.1f} s for {count} additions"
+    print(f"{count} additions: {seconds:.1f} s of work, {elapsed:.1f} s [30 for a million]")
+    assert seconds < 60 * count / 1_000_000
     assert grown < 100e6, f"{grown / 1e6:.0f} MB more"
 
 

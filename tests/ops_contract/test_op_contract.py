@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, lowered, value
-from tests.ops_contract.op_samples import REFUSALS, SAMPLES, Refusal, Sample
 
 from lazyt import ops
 from lazyt.errors import LazytError
@@ -18,6 +16,8 @@ from lazyt.ir.parse_graph import parse_graph
 from lazyt.ir.text_graph import print_graph
 from lazyt.ops.registry import OPS
 from lazyt.transforms.batch import batch
+from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, lowered, value
+from tests.ops_contract.op_samples import REFUSALS, SAMPLES, Refusal, Sample
 
 _sampled = pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
 # What never takes an operand apart by its type or shape has nothing to refuse.

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, value
 
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError
@@ -26,6 +25,7 @@ from lazyt.ir.dtypes import (
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import FUNCTIONS, ScalarFunction
 from lazyt.transforms.vjp import vjp
+from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, value
 
 #: Where a function is smooth: one interval per argument, or two for both sides of a gap.
 DOMAINS: dict[str, tuple[tuple[float, ...], ...]] = {

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.runtime.sample_programs import axpy, chain, failing, filled, floats
 
 from lazyt.config import config
 from lazyt.errors import CompileError, NoCompilerError
 from lazyt.runtime import compile, devices, execute
 from lazyt.runtime.memory import Buffer
+from tests.runtime.sample_programs import axpy, chain, failing, filled, floats
 
 pytestmark = pytest.mark.usefixtures("cache_dir")
 REAL = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc") or "no compiler"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.runtime.sample_programs import axpy, filled, floats
 
 from lazyt.config import config
 from lazyt.runtime import cache, compile, events, execute
 from lazyt.runtime.memory import Buffer
+from tests.runtime.sample_programs import axpy, filled, floats
 
 
 def compute(n: int = 32) -> bool:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.runtime.sample_programs import axpy, chain, failing, filled, floats, spin
 
 from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program, Slot
 from lazyt.runtime import compile, events, execute
 from lazyt.runtime.memory import Buffer, pool
+from tests.runtime.sample_programs import axpy, chain, failing, filled, floats, spin
 
 pytestmark = pytest.mark.usefixtures("cache_dir")
 
