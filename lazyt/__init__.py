@@ -8,6 +8,9 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lazyt import autograd as autograd
+from lazyt.cast_mode import autocast as autocast
+from lazyt.cast_mode import get_autocast_dtype as get_autocast_dtype
+from lazyt.cast_mode import is_autocast_enabled as is_autocast_enabled
 from lazyt.config import config as config
 from lazyt.device import device as device
 from lazyt.functional import return_types as return_types

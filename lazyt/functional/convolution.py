@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops
+from lazyt.cast_mode import in_low_precision
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.creation import stored
@@ -153,6 +154,7 @@ def _conv(
     return give(node, "Convolution", (input, weight, bias))
 
 
+@in_low_precision
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -161,6 +163,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@in_low_precision
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -169,6 +172,7 @@ def conv2d(
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@in_low_precision
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -196,7 +200,7 @@ def _transposed(rank: int, name: str) -> Callable[..., Tensor]:
 
     function.__doc__ = f"The gradient of ``conv{rank}d`` with respect to its input, as a layer."
     function.__name__ = function.__qualname__ = name
-    return function
+    return in_low_precision(function)
 
 
 def _turned_kernel(w: Node, groups: int, rank: int) -> Node:

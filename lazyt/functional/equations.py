@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_low_precision
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import expand_to, mapped
@@ -20,6 +21,7 @@ _MUL = scalar_build("mul")
 _ELLIPSIS = 1000  # labels above stand for the dimensions of "...", counted from the last
 
 
+@in_low_precision
 def einsum(equation: str, *operands: Any) -> Tensor:
     """The sum of products that ``equation`` says, such as ``"bij,bjk->bik"``.
 

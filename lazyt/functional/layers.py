@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from lazyt import ops
+from lazyt.cast_mode import in_low_precision
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.activations import written
 from lazyt.functional.arithmetic import scalar_build
@@ -279,6 +280,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     return give(ops.cast(ops.apply("eq", spread, ops.iota(num_classes)), int64), "one_hot", ())
 
 
+@in_low_precision
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
     dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,

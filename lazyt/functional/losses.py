@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.normalizers import log_softmax_node
@@ -68,16 +69,19 @@ def _smooth(x: Expr, y: Expr, beta: Expr) -> Expr:
     return call("where", call("lt", gap, beta), near, call("sub", gap, _half(beta)))
 
 
+@in_full_precision
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """The mean of squared differences. Raises ShapeError for shapes that do not fit."""
     return _pairwise(_squared, "MseLoss", input, target, reduction)
 
 
+@in_full_precision
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """The mean of absolute differences."""
     return _pairwise(_absolute, "Mean", input, target, reduction)
 
 
+@in_full_precision
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -85,6 +89,7 @@ def huber_loss(
     return _pairwise(_huber, "HuberLoss", input, target, reduction, delta)
 
 
+@in_full_precision
 def smooth_l1_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0
 ) -> Tensor:
@@ -105,6 +110,7 @@ def _binary_cross_entropy(x: Expr, y: Expr) -> Expr:
     return call("sub", wrong, call("mul", y, _bounded_log(x)))
 
 
+@in_full_precision
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -128,6 +134,7 @@ def _with_logits(x: Expr, y: Expr, positive: Expr) -> Expr:
     return call("add", call("mul", call("sub", one, y), x), call("mul", slope, soft))
 
 
+@in_full_precision
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
     pos_weight: Tensor | None = None,
@@ -157,6 +164,7 @@ def _log_divergence(x: Expr, y: Expr) -> Expr:
     return call("mul", call("exp", y), call("sub", y, x))
 
 
+@in_full_precision
 def kl_div(
     input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
 ) -> Tensor:
@@ -223,6 +231,7 @@ def _picked_loss(
     return ops.apply("div", total, weights)
 
 
+@in_full_precision
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
@@ -236,6 +245,7 @@ def nll_loss(
     return give(ops.cast(node, input.dtype), "NllLoss", (input,))
 
 
+@in_full_precision
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.creation import fresh
@@ -112,6 +113,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag(input.reshape(-1), offset)
 
 
+@in_full_precision
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix' diagonal. Raises ShapeError for other ranks."""
     if len(input.shape) != 2:

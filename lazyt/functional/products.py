@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_low_precision
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import broadcast_pair, constant_of, expand_to, mapped, normalize_dim
@@ -74,6 +75,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(ops.contract(input.node, vec.node, (0, 1), (1,), (0,)), "Mv", (input, vec), out)
 
 
+@in_low_precision
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices. Raises ShapeError for other ranks or sizes."""
     if len(input.shape) != 2:
@@ -87,6 +89,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(node, "Mm", (input, mat2), out)
 
 
+@in_low_precision
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products of the matrices of two batches. Raises ShapeError for other ranks or sizes."""
     for name, item in (("batch1", input), ("batch2", mat2)):
@@ -103,6 +106,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(node, "Bmm", (input, mat2), out)
 
 
+@in_low_precision
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input @ other`` for vectors, matrices and batches of them, which broadcast.
 
@@ -181,6 +185,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(product.node, "Mul", (input, vec2), out)
 
 
+@in_low_precision
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products summed over the last dimensions of both."""
     if not input.shape or not other.shape:
@@ -188,6 +193,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return tensordot(input, other, dims=([-1], [-1]))
 
 
+@in_low_precision
 def tensordot(input: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over ``dims``: a number of last/first dimensions, or two lists of them."""
     if isinstance(dims, Tensor):
@@ -227,6 +233,7 @@ def _plus(base: Tensor, product: Node, beta: Any, alpha: Any) -> Node:
     return mapped(_ADD, (x, product), dtype, dtype)
 
 
+@in_low_precision
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``."""
     product = mm(mat1, mat2).node
@@ -238,6 +245,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     return give(_plus(input, mv(mat, vec).node, beta, alpha), "Addmv", (input, mat, vec))
 
 
+@in_low_precision
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -246,6 +254,7 @@ def baddbmm(
     return give(_plus(input, product, beta, alpha), "Baddbmm", (input, batch1, batch2))
 
 
+@in_low_precision
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -255,6 +264,7 @@ def addbmm(
     return give(_plus(input, product, beta, alpha), "Addbmm", (input, batch1, batch2))
 
 
+@in_low_precision
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of several matrices, from left to right."""
     result = matrices[0]
@@ -263,6 +273,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     return result
 
 
+@in_low_precision
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, the transposition only a label. Raises ShapeError."""
     _same_dtype(input, weight)
@@ -281,6 +292,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return give(node, "Addmm" if rank == 2 else "View", (bias, input, weight))
 
 
+@in_low_precision
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of several matrices or end vectors, from left to right."""
     result = tensors[0]

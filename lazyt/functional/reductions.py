@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import BoundsError, DTypeError, LazytError
 from lazyt.functional import return_types
 from lazyt.functional.arithmetic import maximum, minimum, scalar_build
@@ -87,6 +88,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 
 @numpy_names
+@in_full_precision
 def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The product; of bools and integers in int64."""
     node = ops.cast(input.node, _accumulating(input.dtype, dtype))

@@ -1,0 +1,6 @@
+"""OpenMP runs the threads of kernels."""
+
+
+def is_available() -> bool:
+    """Whether kernels use OpenMP."""
+    return True

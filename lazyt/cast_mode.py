@@ -1,0 +1,161 @@
+"""Automatic mixed precision: which dtype a function computes in while ``autocast`` is on.
+
+The functions themselves carry the mark, ``in_low_precision`` or ``in_full_precision``, as
+PyTorch's lists for the CPU have them; all others take the types they are given.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from lazyt.device import check_device
+from lazyt.errors import DeviceError, LazytError
+from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64
+from lazyt.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Mode(threading.local):
+    """The low-precision dtype of one thread, None while autocast is off."""
+
+    dtype: DType | None = None
+
+
+mode = _Mode()
+
+
+def is_autocast_enabled(device_type: str = "cpu") -> bool:
+    """Whether this thread is inside of an enabled ``autocast``."""
+    return mode.dtype is not None and device_type == "cpu"
+
+
+def get_autocast_dtype(device_type: str = "cpu") -> DType:
+    """The low-precision dtype in use, or PyTorch's default for the device."""
+    if mode.dtype is not None and device_type == "cpu":
+        return mode.dtype
+    return float16 if device_type == "cuda" else bfloat16
+
+
+class autocast:
+    """Inside of it, products and convolutions compute in ``dtype``, and losses in float32.
+
+    A context manager and a decorator; blocks nest.
+
+    Args:
+        device_type: ``"cpu"``; ``"cuda"`` switches itself off, with a warning, without a GPU.
+        dtype: bfloat16 (the CPU's default) or float16.
+        enabled: False makes a block inside of another compute as usual.
+        cache_enabled: without effect: equal conversions are one value in the graph anyway.
+
+    Raises LazytError (a RuntimeError) for other devices.
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: DType | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        if device_type not in ("cpu", "cuda"):
+            raise LazytError(f"User specified an unsupported autocast device_type '{device_type}'")
+        self.device = device_type
+        self.dtype: DType = get_autocast_dtype(device_type) if dtype is None else dtype
+        self.enabled = enabled
+        if enabled and device_type == "cuda" and not _has_gpu():
+            warnings.warn(
+                "User provided device_type of 'cuda', but CUDA is not available. Disabling",
+                UserWarning,
+                stacklevel=2,
+            )
+            self.enabled = False
+        if self.enabled and self.dtype not in (bfloat16, float16):
+            warnings.warn(
+                f"In CPU autocast, but the target dtype {self.dtype} is not supported. "
+                "Disabling autocast.",
+                UserWarning,
+                stacklevel=2,
+            )
+            self.enabled = False
+        self._outer: list[DType | None] = []
+
+    def __enter__(self) -> autocast:
+        self._outer.append(mode.dtype)
+        if self.device == "cpu":
+            mode.dtype = self.dtype if self.enabled else None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        mode.dtype = self._outer.pop()
+
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return cast(F, inside)
+
+
+def _has_gpu() -> bool:
+    try:
+        check_device("cuda")
+    except DeviceError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------------- marks
+
+
+def _converted(value: Any, dtype: DType) -> Any:
+    """Tensors of floating point as ``dtype``, also inside of lists; float64 stays."""
+    if isinstance(value, Tensor):
+        if value.dtype.kind == "f" and value.dtype not in (dtype, float64):
+            return value.to(dtype)
+        return value
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
+        return type(value)(_converted(v, dtype) for v in value)
+    return value
+
+
+def in_low_precision(function: F) -> F:
+    """Decorator: under ``autocast`` the function takes its tensors in the low precision."""
+
+    @functools.wraps(function)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        dtype = mode.dtype
+        if dtype is None:
+            return function(*args, **kwargs)
+        return _call(function, dtype, args, kwargs)
+
+    return cast(F, inside)
+
+
+def in_full_precision(function: F) -> F:
+    """Decorator: under ``autocast`` the function takes its tensors in float32."""
+
+    @functools.wraps(function)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        if mode.dtype is None:
+            return function(*args, **kwargs)
+        return _call(function, float32, args, kwargs)
+
+    return cast(F, inside)
+
+
+def _call(
+    function: Callable[..., Any], dtype: DType, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The function of converted tensors, with autocast off: it may call others that are marked."""
+    outer, mode.dtype = mode.dtype, None
+    try:
+        converted = {n: v if n == "out" else _converted(v, dtype) for n, v in kwargs.items()}
+        return function(*[_converted(value, dtype) for value in args], **converted)
+    finally:
+        mode.dtype = outer
