@@ -1,0 +1,56 @@
+"""Checkpoints: a function whose inner values are computed again when its gradient is.
+
+PyTorch keeps only the inputs of a checkpointed function and calls it again during ``backward``. So
+it is here: the function is called twice, under the same grad mode, random state and autocast. What
+is computed twice, though, is for the plan to say: within one plan equal values are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lazyt.autograd.checkpointing import run_checkpointed
+
+__all__ = ["checkpoint", "checkpoint_sequential"]
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """``function(*args, **kwargs)``, whose gradient comes from calling it again.
+
+    Args:
+        function: called now, and once more by every ``backward`` through its results.
+        use_reentrant: both of PyTorch's ways give the same here.
+        preserve_rng_state: whether the second call draws the same random numbers.
+
+    Returns: what ``function`` returns; tensors may be in tuples, lists and dicts.
+
+    Raises GradientError when the second call gives other shapes than the first.
+    """
+    return run_checkpointed(function, args, kwargs, preserve_rng_state)
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None
+) -> Any:
+    """Functions one after the other, all but the last of ``segments`` parts checkpointed."""
+    steps = list(functions)
+    size = max(1, len(steps) // segments)
+    start = 0
+    for _ in range(segments - 1):
+        part = steps[start : start + size]
+        input = checkpoint(_run, part, input, use_reentrant=use_reentrant)
+        start += size
+    return _run(steps[start:], input)
+
+
+def _run(steps: Sequence[Callable[[Any], Any]], input: Any) -> Any:
+    for step in steps:
+        input = step(input)
+    return input

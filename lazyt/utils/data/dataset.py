@@ -1,0 +1,148 @@
+"""Datasets: samples by number, or one after the other."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import lazyt
+from lazyt.errors import LazytError
+from lazyt.tensor import Tensor
+
+T = TypeVar("T", covariant=True)
+
+
+class DatasetError(LazytError, ValueError):
+    """Tensors or sizes that do not make a dataset."""
+
+
+class Dataset(Generic[T]):
+    """Samples by number. Subclasses define ``__getitem__`` and, for most uses, ``__len__``."""
+
+    def __getitem__(self, index: Any) -> T:
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[T]):
+    """Samples one after the other. Subclasses define ``__iter__``.
+
+    With several workers each one iterates over its own copy: ``get_worker_info()`` tells it which
+    part is its.
+    """
+
+    def __iter__(self) -> Iterator[T]:
+        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
+    """Rows of tensors: sample i is ``(a[i], b[i], ...)``.
+
+    Raises DatasetError for different first dimensions.
+    """
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if any(len(tensor) != len(tensors[0]) for tensor in tensors):
+            raise DatasetError("Size mismatch between tensors")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+    def gather(self, indices: Sequence[int]) -> list[Tensor]:
+        """The samples stacked: one gather per tensor, the same plan for every batch."""
+        rows = lazyt.tensor(list(indices), dtype=lazyt.int64)
+        return [tensor[rows] for tensor in self.tensors]
+
+
+class ConcatDataset(Dataset[Any]):
+    """Datasets one behind the other.
+
+    Raises DatasetError for none, and for an IterableDataset.
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise DatasetError("datasets should not be an empty iterable")
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
+            raise DatasetError("ConcatDataset does not support IterableDataset")
+        self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: Any) -> Any:
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise DatasetError("absolute value of index should not exceed dataset length")
+        number = bisect.bisect_right(self.cumulative_sizes, place)
+        before = self.cumulative_sizes[number - 1] if number else 0
+        return self.datasets[number][place - before]
+
+
+class ChainDataset(IterableDataset[Any]):
+    """Iterable datasets one behind the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(self.datasets)
+
+
+class Subset(Dataset[Any]):
+    """The samples of a dataset with the given numbers."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def random_split(
+    dataset: Any, lengths: Sequence[float], generator: lazyt.Generator | None = None
+) -> list[Subset]:
+    """Parts of a dataset, drawn at random without overlap.
+
+    Args:
+        lengths: sizes of the parts, or fractions that sum to 1; what rounding leaves over goes
+            to the first parts, one each.
+
+    Raises DatasetError for lengths that do not make up the dataset.
+    """
+    count = len(dataset)
+    sizes = [int(n) for n in lengths]
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 and sizes != [count]:
+        if any(not 0 <= part <= 1 for part in lengths):
+            raise DatasetError("Fractions must be between 0 and 1")
+        sizes = [math.floor(count * part) for part in lengths]
+        for extra in range(count - sum(sizes)):
+            sizes[extra % len(sizes)] += 1
+        for number, size in enumerate(sizes):
+            if size == 0:
+                warnings.warn(
+                    f"Length of split at index {number} is 0. "
+                    "This might result in an empty dataset.",
+                    stacklevel=2,
+                )
+    if sum(sizes) != count:
+        raise DatasetError("Sum of input lengths does not equal the length of the input dataset!")
+    order = lazyt.randperm(count, generator=generator).tolist()
+    ends = itertools.accumulate(sizes)
+    return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes)]

@@ -1,0 +1,81 @@
+"""Getting one batch out of a dataset."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import lazyt
+from lazyt.tensor import Tensor
+from lazyt.utils.data.collate import default_collate
+from lazyt.utils.data.dataset import IterableDataset, Subset, TensorDataset
+
+
+class Fetcher:
+    """Batches of one dataset.
+
+    Args:
+        collate: makes a batch of samples, or converts a single one.
+        batched: whether samples are put together.
+        drop_last: leave out a last batch of an IterableDataset that is not full.
+    """
+
+    def __init__(
+        self, dataset: Any, collate: Callable[[Any], Any], batched: bool, drop_last: bool
+    ) -> None:
+        self.dataset, self.collate = dataset, collate
+        self.batched, self.drop_last = batched, drop_last
+        self._stream: Iterator[Any] | None = None
+        if isinstance(dataset, IterableDataset):
+            self._stream = iter(dataset)
+
+    def fetch(self, numbers: Any) -> Any:
+        """The batch of these samples. Raises StopIteration when an IterableDataset is through."""
+        if self._stream is not None:
+            return self._next_of_stream(self._stream, numbers)
+        if not self.batched:
+            return self.collate(self.dataset[numbers])
+        if self.collate is default_collate:
+            rows = _gathered(self.dataset, list(numbers))
+            if rows is not None:
+                return rows
+        several = getattr(self.dataset, "__getitems__", None)
+        if several is not None:
+            return self.collate(several(list(numbers)))
+        return self.collate([self.dataset[number] for number in numbers])
+
+    def _next_of_stream(self, stream: Iterator[Any], numbers: Any) -> Any:
+        if not self.batched:
+            return self.collate(next(stream))
+        samples = list(itertools.islice(stream, len(numbers)))
+        if not samples or (self.drop_last and len(samples) < len(numbers)):
+            raise StopIteration
+        return self.collate(samples)
+
+
+def _gathered(dataset: Any, numbers: list[int]) -> list[Tensor] | None:
+    """Rows of tensors in one go instead of one by one; None for other datasets."""
+    while type(dataset) is Subset:
+        numbers = [dataset.indices[number] for number in numbers]
+        dataset = dataset.dataset
+    return dataset.gather(numbers) if type(dataset) is TensorDataset else None
+
+
+def tensors_of(value: Any) -> list[Tensor]:
+    """The tensors in a batch."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in tensors_of(item)]
+    return []
+
+
+def compute_dataset(dataset: Any) -> None:
+    """Compute tensors of a dataset that are pending: workers would each do it again."""
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    if type(dataset) is TensorDataset:
+        lazyt.realize(*dataset.tensors)

@@ -1,0 +1,187 @@
+"""The DataLoader: batches of a dataset, in this process or from workers."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import lazyt
+from lazyt.errors import LazytError
+from lazyt.utils.data.collate import default_collate, default_convert
+from lazyt.utils.data.dataset import IterableDataset
+from lazyt.utils.data.fetch import Fetcher, compute_dataset
+from lazyt.utils.data.parallel import ParallelBatches, WorkerPool
+from lazyt.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from lazyt.utils.data.worker import Job
+
+
+class LoaderError(LazytError, ValueError):
+    """Settings of a DataLoader that exclude each other."""
+
+
+class DataLoader:
+    """Iterates over a dataset in batches.
+
+    Args:
+        dataset: samples by number (``__getitem__`` and ``__len__``) or an IterableDataset.
+        batch_size: samples per batch; None for single samples without a batch dimension.
+        shuffle: take samples in random order, a new one every time.
+        sampler: the order of samples; excludes ``shuffle``.
+        batch_sampler: the numbers of every batch; excludes the four before and ``drop_last``.
+        num_workers: processes that fetch batches; 0 fetches here, as batches are asked for.
+        collate_fn: makes a batch of a list of samples.
+        pin_memory: without effect, with a warning: there is no GPU to copy to.
+        drop_last: leave out a last batch that is not full.
+        timeout: seconds to wait for a worker's batch, 0 for ever.
+        worker_init_fn: called in every worker with its number.
+        multiprocessing_context: how workers are started.
+        generator: where random order and the workers' seeds come from.
+        prefetch_factor: batches that every worker begins before they are asked for, 2 by default.
+        persistent_workers: keep the workers after the last batch.
+
+    Raises LoaderError (a ValueError) for settings that exclude each other. Iterating raises what
+    the dataset raises, in a worker too, and LazytError for a worker that dies.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: lazyt.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+    ) -> None:
+        self.dataset, self.num_workers = dataset, num_workers
+        self.pin_memory, self.timeout = pin_memory, timeout
+        self.worker_init_fn, self.generator = worker_init_fn, generator
+        self.multiprocessing_context = multiprocessing_context
+        self.prefetch_factor = prefetch_factor
+        self.persistent_workers = persistent_workers
+        self._check_workers()
+        self._check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        if batch_sampler is not None:
+            batch_size, drop_last = None, False
+        self._streams = isinstance(dataset, IterableDataset)
+        if sampler is None:
+            if self._streams:
+                sampler = itertools.repeat(0)
+            elif shuffle:
+                sampler = RandomSampler(dataset, generator=generator)
+            else:
+                sampler = SequentialSampler(dataset)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last and not self._streams)
+        self.batch_size, self.drop_last = batch_size, drop_last
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        default = default_convert if batch_sampler is None else default_collate
+        self.collate_fn = default if collate_fn is None else collate_fn
+        self._pool: WorkerPool | None = None
+
+    def _check_workers(self) -> None:
+        if self.num_workers < 0:
+            raise LoaderError(
+                "num_workers option should be non-negative; use num_workers=0 to disable "
+                "multiprocessing."
+            )
+        if self.timeout < 0:
+            raise LoaderError("timeout option should be non-negative")
+        if self.num_workers == 0 and self.prefetch_factor is not None:
+            raise LoaderError(
+                "prefetch_factor option could only be specified in multiprocessing. Let "
+                "num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+            )
+        if self.prefetch_factor is not None and self.prefetch_factor < 1:
+            raise LoaderError("prefetch_factor option should be positive")
+        if self.persistent_workers and self.num_workers == 0:
+            raise LoaderError("persistent_workers option needs num_workers > 0")
+
+    def _check_order(
+        self, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any,
+        drop_last: bool,
+    ) -> None:  # fmt: skip
+        if sampler is not None and shuffle:
+            raise LoaderError("sampler option is mutually exclusive with shuffle")
+        if isinstance(self.dataset, IterableDataset):
+            given = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
+            for name, value in given.items():
+                if value is not None and value is not False:
+                    raise LoaderError(
+                        "DataLoader with IterableDataset: expected unspecified "
+                        f"{name} option, but got {name}={value}"
+                    )
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise LoaderError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
+                    "and drop_last"
+                )
+        elif batch_size is None and drop_last:
+            raise LoaderError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with "
+                "drop_last"
+            )
+
+    def __len__(self) -> int:
+        if self._streams:
+            count = len(self.dataset)
+            if self.batch_size is None:
+                return count
+            full, rest = divmod(count, self.batch_size)
+            return full + bool(rest and not self.drop_last)
+        numbers: Any = self.sampler if self.batch_sampler is None else self.batch_sampler
+        return len(numbers)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.pin_memory:
+            warnings.warn(
+                "'pin_memory' argument is set as true but no accelerator is found, then device "
+                "pinned memory won't be used.",
+                stacklevel=2,
+            )
+        numbers: Iterable[Any] = self.sampler if self.batch_sampler is None else self.batch_sampler
+        if self.num_workers:
+            return self._in_parallel(numbers)
+        return self._here(numbers)
+
+    def _here(self, numbers: Iterable[Any]) -> Iterator[Any]:
+        batched = self.batch_sampler is not None
+        fetcher = Fetcher(self.dataset, self.collate_fn, batched, self.drop_last)
+        for samples in numbers:
+            try:
+                batch = fetcher.fetch(samples)
+            except StopIteration:
+                return
+            yield batch
+
+    def _in_parallel(self, numbers: Iterable[Any]) -> Iterator[Any]:
+        pool = self._pool if self._pool is not None and self._pool.workers else None
+        if pool is None:
+            compute_dataset(self.dataset)
+            drawn = lazyt.randint(0, (1 << 31) - self.num_workers, (1,), generator=self.generator)
+            seed = int(drawn.realize().item())
+            batched = self.batch_sampler is not None
+            jobs = [
+                Job(
+                    number, self.num_workers, self.dataset, self.collate_fn, batched,
+                    self.drop_last, self.worker_init_fn,
+                )
+                for number in range(self.num_workers)
+            ]  # fmt: skip
+            pool = WorkerPool(jobs, seed, self.multiprocessing_context)
+            self._pool = pool if self.persistent_workers else None
+        ahead = self.prefetch_factor or 2
+        return ParallelBatches(pool, numbers, ahead, self.timeout, self.persistent_workers)

@@ -1,0 +1,162 @@
+"""Samplers: in which order samples are taken."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import lazyt
+from lazyt.errors import LazytError
+
+T = TypeVar("T", covariant=True)
+
+
+class SamplerError(LazytError, ValueError):
+    """A setting of a sampler that makes no sense."""
+
+
+class Sampler(Generic[T]):
+    """Base of samplers: subclasses define ``__iter__`` and, where it is known, ``__len__``."""
+
+    def __iter__(self) -> Iterator[T]:
+        raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
+
+
+class SequentialSampler(Sampler[int]):
+    """All samples in order."""
+
+    def __init__(self, data_source: Any) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler(Sampler[int]):
+    """Samples at random: all in random order, or with ``replacement``.
+
+    Args:
+        num_samples: how many, as many as there are by default.
+        generator: where randomness comes from.
+
+    Raises SamplerError for a count below 1.
+    """
+
+    def __init__(
+        self,
+        data_source: Any,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: lazyt.Generator | None = None,
+    ) -> None:
+        if num_samples is not None and num_samples <= 0:
+            raise SamplerError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
+        self.data_source, self.replacement = data_source, replacement
+        self._num_samples, self.generator = num_samples, generator
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples are taken."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        count = len(self.data_source)
+        left = self.num_samples
+        while left > 0 and count > 0:
+            if self.replacement:
+                drawn = lazyt.randint(count, (left,), generator=self.generator).realize().tolist()
+            else:
+                drawn = lazyt.randperm(count, generator=self.generator).tolist()[:left]
+            left -= len(drawn)
+            yield from drawn
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler[int]):
+    """The given numbers in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: lazyt.Generator | None = None) -> None:
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self) -> Iterator[int]:
+        order = lazyt.randperm(len(self.indices), generator=self.generator).tolist()
+        return iter([self.indices[i] for i in order])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """Numbers drawn with probabilities proportional to ``weights``.
+
+    Raises SamplerError for a count below 1, or above the number of positive weights without
+    replacement.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: lazyt.Generator | None = None,
+    ) -> None:
+        if num_samples <= 0:
+            raise SamplerError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
+        self.weights = [float(w) for w in weights]
+        if not replacement and num_samples > sum(w > 0 for w in self.weights):
+            raise SamplerError("cannot sample more than the positive weights without replacement")
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+
+    def __iter__(self) -> Iterator[int]:
+        if self.replacement:
+            ends = list(itertools.accumulate(self.weights))
+            drawn = lazyt.rand(self.num_samples, dtype=lazyt.float64, generator=self.generator)
+            return iter([bisect.bisect_right(ends, x * ends[-1]) for x in drawn.realize().tolist()])
+        # The greatest keys u**(1/w) are a weighted sample (Efraimidis & Spirakis 2006).
+        drawn = lazyt.rand(len(self.weights), dtype=lazyt.float64, generator=self.generator)
+        keys = [
+            u ** (1 / w) if w > 0 else -1.0 for u, w in zip(drawn.realize().tolist(), self.weights)
+        ]
+        order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
+        return iter(order[: self.num_samples])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler[list[int]]):
+    """The numbers of another sampler in lists of ``batch_size``.
+
+    Args:
+        drop_last: leave out a last list that is not full.
+
+    Raises SamplerError for a batch size below 1.
+    """
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False) -> None:
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+            raise SamplerError(
+                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+            )
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        numbers = iter(self.sampler)
+        while batch := list(itertools.islice(numbers, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self) -> int:
+        count = len(self.sampler)  # type: ignore[arg-type]
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
