@@ -146,7 +146,7 @@ def test_thread_counts_come_from_settings(run_child: Callable[..., str]) -> None
     assert run_child(code, OMP_NUM_THREADS="3,2", LAZYT_THREADS="0").split() == ["3"]
     assert run_child(code, LAZYT_THREADS="5", OMP_NUM_THREADS="3").split() == ["5"]
     cores = run_child("from lazyt.runtime import devices; print(devices.core_count())")
-    assert run_child(code, OMP_NUM_THREADS="") == cores
+    assert run_child(code, OMP_NUM_THREADS="", LAZYT_THREADS="0") == cores
 
 
 FORK = """
