@@ -21,6 +21,7 @@ from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, make, source_text, topological
 from lazyt.lifting import SLICING, Number, numbers_of, rebuild_lifted, structure
 from lazyt.ops.leaves import CONST
+from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
@@ -87,7 +88,12 @@ def realize(nodes: Sequence[Node]) -> None:
         inputs += [_number_buffer(request.numbers[i]) for i in plan.lifted]
     outputs = [Buffer(size) for size in plan.sizes]
     if plan.executable is not None:
-        plan.executable.run(inputs, outputs)
+        if events.watching:
+            from lazyt.timing import run_timed
+
+            run_timed(plan.program, inputs, outputs)
+        else:
+            plan.executable.run(inputs, outputs)
     for node, number in zip(request.roots, plan.program.results):
         node.data = outputs[number] if number >= 0 else inputs[-1 - number]
 
@@ -279,16 +285,9 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     device = devices.cpu()
     text = print_graph(roots)
     order = [inputs.index(n) for n in topological(roots) if n.op.name == "input"]
-    facts = (
-        _code_stamp(),
-        request.donated,
-        device.vector_bytes,
-        device.l1,
-        device.l2,
-        device.l3,
-        config.inline_reduce,
-        order,
-    )
+    caches = (device.l1, device.l2, device.l3)
+    settings = (device.vector_bytes, caches, config.inline_reduce)
+    facts = (_code_stamp(), request.donated, settings, order)
     key = cache.hash_text("plan", repr(facts), text)
     program: Program | None = None
     stored = cache.get_text("plan", key)

@@ -169,3 +169,11 @@ def _tensor_backward(
     """``autograd.backward`` of this tensor."""
     weights = None if gradient is None else (gradient,)
     backward((self,), weights, retain_graph, create_graph, inputs)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "profiler":  # imported when first used: `import lazyt` stays cheap
+        from importlib import import_module
+
+        return import_module("lazyt.autograd.profiler")
+    raise AttributeError(f"module 'lazyt.autograd' has no attribute {name!r}")

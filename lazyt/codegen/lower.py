@@ -104,6 +104,12 @@ def _flops(phases: list[Phase | ContractPhase]) -> float:
     return total
 
 
+def _title(node: Node) -> str:
+    """The op, and which one of its kind: ``reduce sum``."""
+    kind: str = getattr(node.params, "kind", "")
+    return f"{node.op.name} {kind}".rstrip()
+
+
 def _notes(group: Group, phases: list[Phase | ContractPhase]) -> dict[str, object]:
     """What ``explain()`` says about the kernel."""
     read = sum(n.nbytes for n in group.reads)
@@ -113,7 +119,7 @@ def _notes(group: Group, phases: list[Phase | ContractPhase]) -> dict[str, objec
     )
     return {
         "kind": group.kind,
-        "computes": [f"{m.op.name} {m.dtype.name}{list(m.shape)}" for m in group.stored],
+        "computes": [f"{_title(m)} {m.dtype.name}{list(m.shape)}" for m in group.stored],
         "bytes_read": read,
         "bytes_written": written,
         "flops": _flops(phases),

@@ -34,6 +34,20 @@ class Event:
         return f"{place}{self.kind}: {self.reason}" + (f" ({facts})" if facts else "")
 
 
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One launch of a kernel, while somebody watches.
+
+    Attributes:
+        note: the facts that code generation left about it.
+        begin, end: ``time.monotonic()`` seconds.
+    """
+
+    note: dict[str, object]
+    begin: float
+    end: float
+
+
 _KEPT = 1024  # enough for a session at the prompt; a training loop must not grow
 _events: deque[Event] = deque(maxlen=_KEPT)
 
@@ -51,3 +65,7 @@ def recorded(kind: str | None = None) -> list[Event]:
 def forget() -> None:
     """Drop all remembered events."""
     _events.clear()
+
+
+#: Lists that every launch is written to while a profiler is on; plans then run with clocks.
+watching: list[list[Timing]] = []
