@@ -1,9 +1,10 @@
 """What all optimizers share: groups of parameters, their state, and taking it elsewhere.
 
-A step only adds its updates to the graph, where they fuse with the gradients. What the step
-before it left pending is computed first: a loop that looks at nothing then runs one plan per
-step, the same every time, instead of piling up steps. Numbers that change from step to step, such
-as the learning rate, enter as leaves, so that they do not change the plan.
+A step only adds its updates to the graph, where they fuse with the gradients. The next
+``zero_grad`` (or the next step, where that comes first) computes what is still pending: a loop that
+looks at nothing then runs one plan per step, the same every time, instead of piling up steps, and
+gradients that are forgotten are not stored. Numbers that change from step to step, such as the
+learning rate, enter as leaves, so that they do not change the plan.
 """
 
 from __future__ import annotations
@@ -127,7 +128,8 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} does not define a step")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or make them zero."""
+        """Forget the gradients of all parameters, or make them zero; then compute what the last
+        step left pending."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 grad = parameter.grad
@@ -136,6 +138,7 @@ class Optimizer:
                 elif grad is not None:
                     grad.detach_()
                     grad.zero_()
+        self._compute_pending()
 
     # ------------------------------------------------------------------ for the formulas
 
