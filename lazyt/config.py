@@ -47,7 +47,8 @@ class Config:
             (``LAZYT_MAX_PENDING_BYTES``).
         dump: folder that receives the IR after every pass and the C of every plan
             (``LAZYT_DUMP``, default none).
-        provenance: record the user's line of every node (``LAZYT_PROVENANCE``, default on).
+        provenance: record the user's line of every node; read at import
+            (``LAZYT_PROVENANCE``, default on).
         verify: verify the IR after every pass and every kernel's bounds (``LAZYT_VERIFY``).
         inline_reduce: largest reduction unrolled into its consumer
             (``LAZYT_INLINE_REDUCE``, elements).

@@ -14,7 +14,7 @@ from lazyt.config import config
 from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.grad_mode import mode
 from lazyt.ir.dtypes import DType, dtype_by_numpy
-from lazyt.ir.graph import Node, Shape
+from lazyt.ir.graph import Node, Shape, record_source
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
@@ -26,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _new_tensor = Tensor.__new__
 _new_storage = Storage.__new__
 _budget = pending.budget
+record_source(config.provenance)
 
 
 def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:

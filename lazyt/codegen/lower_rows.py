@@ -373,6 +373,7 @@ def _unrolled_position(emitter: Emitter, kind: str, values: list[Expr]) -> Expr:
         named = emitter.name(better, *emitter.traits(better))
         where = call("where", named, const(step, int64), where)
         where = emitter.name(where, *emitter.traits(where))
-        best = call("where", named, value, best)
-        best = emitter.name(best, *emitter.traits(best))
+        if step < len(values) - 1:
+            best = call("where", named, value, best)
+            best = emitter.name(best, *emitter.traits(best))
     return where

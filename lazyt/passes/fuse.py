@@ -44,6 +44,7 @@ class _Fusion:
         self.touched: dict[Node, list[Group]] = {}
         self.read_by: dict[Node, set[Node]] = {}
         self.alive: set[int] = set()
+        self.walked = 0  # operations of the value last found legal
 
     def run(self) -> list[Group]:
         for node in self.targets.order:
@@ -166,7 +167,7 @@ class _Fusion:
     def _mergeable(self, group: Group, other: Group) -> bool:
         """Whether two groups over one domain can be one kernel: neither waits for the other
         by way of a third, and what one reads of the other it reads at the same point."""
-        if "row" not in (group.kind, other.kind) or other.kind not in ("row", "map"):
+        if group.kind != "row" or other.kind != "row":
             return False
         first, second = group.parts[0], other.parts[0]
         same = tuple(a.extent for a in first.axes) == tuple(a.extent for a in second.axes)
@@ -249,7 +250,7 @@ class _Fusion:
             other = self.home.get(item)
             if other is not None and other is not group and self._depends(other, group):
                 return None
-        group.weight += probe.count
+        self.walked = probe.count
         return reads
 
     def _admit(
@@ -267,6 +268,8 @@ class _Fusion:
 
     def _enter(self, node: Node, group: Group, part: int, extent: str, reads: Reads) -> None:
         group.members[node] = (part, extent)
+        group.weight += self.walked
+        self.walked = 0
         group.inside[node] = {r for r in reads if r in group.members}
         group.reads |= {r for r in reads if r not in group.members}
         self.read_by[node] = set(reads)

@@ -72,7 +72,7 @@ class Targets:
             if node.op.name == "input" or node.size == 0:
                 continue
             if not is_pointwise(node):
-                self.chosen[node] = "has its own kernel"
+                self.chosen[node] = "needs a loop of its own"
             elif node in self.roots:
                 self.chosen[node] = "asked for"
 
