@@ -264,8 +264,7 @@ class SequentialLR(LRScheduler):
         for group in optimizer.param_groups:  # every schedule has made its first step already
             group["lr"] = group["initial_lr"]
         first = self._schedulers[0]
-        first.last_epoch -= 1
-        first.step()
+        first._set(first.get_lr())
         self._last_lr = first.get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
