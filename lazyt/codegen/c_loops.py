@@ -38,6 +38,8 @@ from lazyt.ir.kernel import (
 TILE = 64
 #: Elements of a straight-line tile: long enough to hide the loop, short enough to share out.
 STRIP = 4096
+#: Shares that the threads take turns at.
+SHARES = 64
 #: Estimated multiply-adds below which starting threads costs more than it saves.
 SERIAL_WORK = 40_000
 
@@ -113,6 +115,8 @@ class PhasePrinter:
         if work < SERIAL_WORK:
             return [loop]
         clause = "omp parallel for num_threads(threads) if(threads > 1) schedule(static)"
+        if count >= 2 * SHARES:  # a thread that loses its core for a while loses one share
+            clause = clause.replace("static", f"dynamic, {count // SHARES}")
         return [ct.pragma(clause), loop]
 
     def _decompose(self, variable: str, axes: Sequence[Axis]) -> Trees:
