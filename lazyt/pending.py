@@ -63,7 +63,7 @@ def realize_now(nodes: Sequence[Node], reason: str) -> None:
     where = source_text(user_position())
     if config.strict_laziness:
         raise LazinessError(
-            f"{where}: {reason} needs a value that is not computed yet, and "
+            f"{where}: a value is needed that is not computed yet ({reason}), and "
             "config.strict_laziness is on. Call .realize() on the tensor before this line."
         )
     events.record("realize", reason, where)

@@ -270,9 +270,15 @@ def _realize(self: Tensor) -> Tensor:
 
 
 def explain(*tensors: Tensor) -> Explanation:
-    """What computing ``tensors`` would do: kernels, and the reason of every fusion decision."""
+    """What computing ``tensors`` would do: kernels, and the reason of every fusion decision.
+
+    Raises DTypeError for what is not a tensor.
+    """
     from lazyt import compiler
 
+    for item in tensors:
+        if not isinstance(item, Tensor):
+            raise DTypeError(f"explain() takes tensors, not {type(item).__name__}")
     return compiler.explain([tensor.node for tensor in tensors])
 
 

@@ -257,7 +257,7 @@ def _slot_of(place: _Place) -> Slot:
 
 def _note(made: Lowered, text: PrintedKernel) -> dict[str, object]:
     note = dict(made.kernel.notes)
-    note["scratch"] = sum(_scratch_sizes(made, text))
+    note["scratch"] = sum(n for n in _scratch_sizes(made, text) if n > 1)  # 1 stands for none
     note["name"] = text.source.name
     if text.note:
         note["form"] = text.note
