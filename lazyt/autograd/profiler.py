@@ -275,8 +275,11 @@ _TITLES = {"contract": "mm", "map": "elementwise"}
 def _kernel(timing: events.Timing) -> Interval:
     note: Any = timing.note
     computes: list[str] = note["computes"]
+    titles = [_title(text) for text in computes]
+    if note["kind"] == "contract":  # what is fused behind a product gives its values their names
+        titles.insert(0, "mm")
     return Interval(
-        "lazyt::" + "+".join(dict.fromkeys(_title(text) for text in computes)),
+        "lazyt::" + "+".join(dict.fromkeys(titles)),
         timing.begin,
         timing.end,
         int(note["bytes_written"]),

@@ -65,11 +65,9 @@ class Module:
             if "_parameters" not in tables:
                 kind = "parameters" if isinstance(value, Parameter) else "module"
                 raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
-            self._forget(name)
-            if isinstance(value, Parameter):
-                self.register_parameter(name, value)
-            else:
-                self._modules[name] = value
+            kept = "_parameters" if isinstance(value, Parameter) else "_modules"
+            self._forget(name, kept)
+            tables[kept][name] = value  # where it was, if it was there
             return
         for table in _TABLES:
             if name in tables.get(table, ()):
@@ -83,11 +81,12 @@ class Module:
                 return
         object.__setattr__(self, name, value)
 
-    def _forget(self, name: str) -> None:
-        """Make room for another attribute of this name."""
+    def _forget(self, name: str, kept: str) -> None:
+        """Make room for this name in the table ``kept``."""
         self.__dict__.pop(name, None)
         for table in _TABLES:
-            self.__dict__[table].pop(name, None)
+            if table != kept:
+                self.__dict__[table].pop(name, None)
         self._transient.discard(name)
 
     def __getattr__(self, name: str) -> Any:
