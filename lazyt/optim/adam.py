@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from lazyt.functional.updates import accumulate_square_, adam_
 from lazyt.optim.optimizer import Group, Optimizer, check_setting, unused_settings
 from lazyt.tensor import Tensor
 
@@ -68,22 +69,21 @@ class Adam(Optimizer):
         count = state["step"] = state.get("step", 0.0) + 1
         if group["maximize"]:
             grad = -grad
-        before = parameter.detach()
+        keep = None
         if decay and group["decoupled_weight_decay"]:
-            before = before * self.number(1 - rate * decay, parameter)
+            keep = self.number(1 - rate * decay, parameter)
         elif decay:
-            grad = grad.add(before, alpha=decay)
+            grad = grad.add(parameter, alpha=decay)
         mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
         mean.lerp_(grad, 1 - keep_mean)
-        square.copy_((square * keep_square).addcmul(grad, grad, value=1 - keep_square))
+        accumulate_square_(square, grad, keep_square, 1 - keep_square)
         if group["amsgrad"]:
             greatest = self.slot(parameter, "max_exp_avg_sq")
             greatest.copy_(greatest.maximum(square))
             square = greatest
         root = self.number(math.sqrt(1 - keep_square**count), parameter)
         size = self.number(rate / (1 - keep_mean**count), parameter)
-        scale = square.sqrt() / root + group["eps"]
-        parameter.copy_(before - mean / scale * size)
+        adam_(parameter, mean, square, size, root, group["eps"], keep)
 
 
 class AdamW(Adam):

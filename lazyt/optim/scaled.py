@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import lazyt
+from lazyt.functional.updates import accumulate_, accumulate_square_, descend_
 from lazyt.optim.optimizer import Group, Optimizer, check_setting, unused_settings
 from lazyt.tensor import Tensor
 
@@ -67,7 +68,7 @@ class RMSprop(Optimizer):
         for parameter in parameters:
             grad = _decayed(group, parameter)
             square = self.slot(parameter, "square_avg")
-            square.copy_((square * keep).addcmul(grad, grad, value=1 - keep))
+            accumulate_square_(square, grad, keep, 1 - keep)
             spread = square
             if group["centered"]:
                 mean = self.slot(parameter, "grad_avg")
@@ -76,9 +77,9 @@ class RMSprop(Optimizer):
             step = grad / (spread.sqrt() + group["eps"])
             if group["momentum"]:
                 buffer = self.slot(parameter, "momentum_buffer")
-                buffer.copy_(buffer * group["momentum"] + step)
+                accumulate_(buffer, step, group["momentum"], 1)
                 step = buffer
-            parameter.sub_(step * self.number(float(group["lr"]), parameter))
+            descend_(parameter, step, self.number(float(group["lr"]), parameter))
 
 
 class Adagrad(Optimizer):
@@ -137,6 +138,6 @@ class Adagrad(Optimizer):
             rate = float(group["lr"]) / (1 + (state["step"] - 1) * group["lr_decay"])
             grad = _decayed(group, parameter)
             total = state["sum"]
-            total.addcmul_(grad, grad, value=1)
+            accumulate_square_(total, grad, 1, 1)
             step = grad / (total.sqrt() + group["eps"])
-            parameter.sub_(step * self.number(rate, parameter))
+            descend_(parameter, step, self.number(rate, parameter))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lazyt.functional.updates import accumulate_, descend_
 from lazyt.optim.optimizer import Group, Optimizer, SettingError, check_setting, unused_settings
 from lazyt.tensor import Tensor
 
@@ -54,7 +55,7 @@ class SGD(Optimizer):
         for parameter in parameters:
             step = self._direction(group, parameter)
             rate = self.number(float(group["lr"]), parameter)
-            parameter.sub_(step * rate)
+            descend_(parameter, step, rate)
 
     def _direction(self, group: Group, parameter: Tensor) -> Any:
         """What the learning rate is multiplied with."""
@@ -73,5 +74,5 @@ class SGD(Optimizer):
             buffer = state["momentum_buffer"] = grad.clone()
         else:  # starting from zeros gives the first gradient, and makes all steps alike
             buffer = self.slot(parameter, "momentum_buffer")
-            buffer.copy_((buffer * momentum).add(grad, alpha=1 - dampening))
+            accumulate_(buffer, grad, momentum, 1 - dampening)
         return grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer

@@ -31,7 +31,9 @@ def filled(module: nn.Module) -> nn.Module:
 
 def ramp(*shape: int) -> Tensor:
     count = lazyt.Size(shape).numel()
-    return ((lazyt.arange(count, dtype=lazyt.float32) * 5) % 13 / 6 - 1).view(shape)
+    values: Tensor = (lazyt.arange(count, dtype=lazyt.float32) * 5) % 13 / 6 - 1
+    found: Tensor = values.view(shape)
+    return found
 
 
 # module, input's shape, sum of output * ramp, sum of input's gradient squared, by PyTorch

@@ -55,7 +55,7 @@ def test_shared_parameters_are_counted_once() -> None:
 def test_attributes() -> None:
     net = Net()
     with pytest.raises(TypeError, match=r"cannot assign 'lazyt\.FloatTensor' as parameter 'scale'"):
-        net.scale = lazyt.ones(1)
+        net.__setattr__("scale", lazyt.ones(1))
     with pytest.raises(KeyError, match="already exists"):
         net.register_buffer("first", None)
     with pytest.raises(KeyError, match="contain"):
@@ -66,7 +66,7 @@ def test_attributes() -> None:
     assert net.state_dict()["count"].tolist() == [3]
     del net.scale
     assert "scale" not in dict(net.named_parameters())
-    net.first = None
+    net.__setattr__("first", None)
     assert [name for name, _ in net.named_children()] == ["second"]
 
     class Forgetful(nn.Module):

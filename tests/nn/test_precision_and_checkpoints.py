@@ -120,7 +120,10 @@ def test_checkpoint_of_a_chain_with_closures() -> None:
         h: Tensor = x
         for layer in layers:
             layer.zero_grad()
-            step = lambda t, layer=layer: lazyt.tanh(layer(t)) * t  # noqa: E731
+
+            def step(t: Tensor, layer: nn.Module = layer) -> Tensor:
+                return lazyt.tanh(layer(t)) * t
+
             h = checkpoint(step, h, use_reentrant=False) if use else step(h)
         (h**2).sum().backward()
         grads = [p.grad for layer in layers for p in layer.parameters()]
@@ -287,4 +290,4 @@ def test_unknown_names_are_named() -> None:
     with pytest.raises(AttributeError, match="no_such_package"):
         _ = lazyt.no_such_package
     with pytest.raises(AttributeError, match="no_such_module"):
-        _ = lazyt.autograd.no_such_module  # type: ignore[attr-defined]
+        _ = lazyt.autograd.no_such_module

@@ -112,10 +112,10 @@ def test_optimizers_copy_with_their_state() -> None:
     weight = start()
     optimizer = optim.Adam([weight], lr=0.1)
     descend(weight, optimizer, 2)
-    twin = copy.deepcopy({"weight": weight, "optimizer": optimizer})
-    descend(twin["weight"], twin["optimizer"], 4)
-    assert twin["weight"].tolist() == pytest.approx(CASES["adam"][1], rel=1e-5)
-    assert weight.tolist() != twin["weight"].tolist()
+    twin, again = copy.deepcopy((weight, optimizer))
+    descend(twin, again, 4)
+    assert twin.tolist() == pytest.approx(CASES["adam"][1], rel=1e-5)
+    assert weight.tolist() != twin.tolist()
 
 
 def test_groups_have_their_own_settings() -> None:
@@ -136,7 +136,7 @@ def test_closure_gives_the_loss() -> None:
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        loss = (weight**2).sum()
+        loss: Tensor = (weight**2).sum()
         loss.backward()
         return loss
 
