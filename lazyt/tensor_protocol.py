@@ -276,9 +276,9 @@ def explain(*tensors: Tensor) -> Explanation:
     """
     from lazyt import compiler
 
-    for item in tensors:
-        if not isinstance(item, Tensor):
-            raise DTypeError(f"explain() takes tensors, not {type(item).__name__}")
+    for given in tensors:
+        if not isinstance(given, Tensor):
+            raise DTypeError(f"explain() takes tensors, not {type(given).__name__}")
     return compiler.explain([tensor.node for tensor in tensors])
 
 
