@@ -59,7 +59,8 @@ class GradScaler:
         if isinstance(outputs, Tensor):
             return outputs * self._scale
         if isinstance(outputs, Iterable):
-            return type(outputs)(self.scale(output) for output in outputs)  # type: ignore[call-arg]
+            scaled = [self.scale(output) for output in outputs]
+            return tuple(scaled) if isinstance(outputs, tuple) else scaled
         raise TypeError("outputs must be a Tensor or an iterable of Tensors")
 
     def unscale_(self, optimizer: Any) -> None:

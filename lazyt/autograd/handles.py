@@ -279,6 +279,8 @@ def zero_like(tensor: Tensor) -> Tensor:
     return wrap(ops.expand(lone, shape))
 
 
+# Attached here because the handle must not know of gradients' bookkeeping; mypy does not follow
+# properties that are assigned to a class.
 Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[assignment]
 Tensor.data = property(_get_data, _set_data)  # type: ignore[assignment]
 Tensor.retains_grad = property(_retains_grad)  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from lazyt.errors import InternalError
@@ -131,7 +131,8 @@ _table: dict[tuple[Any, ...], _Reference] = {}
 
 
 def _forget(reference: weakref.ref[Node]) -> None:
-    key = reference.key  # type: ignore[attr-defined]
+    assert isinstance(reference, _Reference)
+    key = reference.key
     if _table.get(key) is reference:
         del _table[key]
 
@@ -148,12 +149,12 @@ def record_source(enabled: bool) -> None:
 
 def user_position() -> Source | None:
     """The innermost code position outside the package, cheap to take; see ``source_text``."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE):
             return (code, frame.f_lasti)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 

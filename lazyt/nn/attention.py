@@ -113,7 +113,8 @@ class MultiheadAttention(Module):
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         bias = self.in_proj_bias
         if self.joint and query is key and key is value:
-            return F.linear(query, self.in_proj_weight, bias).chunk(3, -1)  # type: ignore[no-any-return]
+            projected: tuple[Tensor, ...] = F.linear(query, self.in_proj_weight, bias).chunk(3, -1)
+            return projected
         if self.joint:
             weights = self.in_proj_weight.chunk(3)
         else:
@@ -124,7 +125,8 @@ class MultiheadAttention(Module):
 
     def _heads(self, x: Tensor) -> Tensor:
         """[N, L, E] to [N, num_heads, L, head_dim]."""
-        return x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)  # type: ignore[no-any-return]
+        heads: Tensor = x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+        return heads
 
     def _mask(
         self, attention: Tensor | None, padding: Tensor | None, q: Tensor, keys: int
@@ -142,6 +144,7 @@ class MultiheadAttention(Module):
 
 
 def _as_addend(mask: Tensor, dtype: lazyt.dtype) -> Tensor:
+    addend: Tensor = mask.to(dtype)
     if mask.dtype is lazyt.bool:
-        return lazyt.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)  # type: ignore[no-any-return]
-    return mask.to(dtype)  # type: ignore[no-any-return]
+        addend = lazyt.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
+    return addend
