@@ -1,4 +1,4 @@
-"""The command line: ``python -m lazyt opt|show|doctor``."""
+"""The command line: ``python -m lazyt opt|show|run|doctor``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 COMMANDS = {
     "opt": "IR text in, passes, IR text (or kernels, C, CUDA C) out",
     "show": "a picture of a graph: IR text or a tensor of a Python script, as SVG or HTML",
+    "run": "a Python program in which `import torch` gives lazyt",
     "doctor": "check what this machine gives lazyt",
 }
 

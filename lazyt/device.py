@@ -14,6 +14,7 @@ class device:
     """
 
     __slots__ = ("index", "type")
+    __module__ = "lazyt"
 
     type: str
     index: int | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazyt.device import CPU, device
-from lazyt.ir.dtypes import DType
+from lazyt.ir.dtypes import DType, package_name
 from lazyt.ir.graph import Node
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
@@ -23,6 +23,7 @@ class Size(tuple[int, ...]):
     """A shape. Prints as ``lazyt.Size([2, 3])``; otherwise a tuple."""
 
     __slots__ = ()
+    __module__ = "lazyt"
 
     def numel(self) -> int:
         """Number of elements of a tensor of this size."""
@@ -32,7 +33,7 @@ class Size(tuple[int, ...]):
         return total
 
     def __repr__(self) -> str:
-        return f"lazyt.Size({list(self)})"
+        return f"{package_name()}.Size({list(self)})"
 
     def __getitem__(self, index: Any) -> Any:
         found = super().__getitem__(index)
@@ -58,6 +59,7 @@ class Tensor:
     """
 
     __slots__ = ("__dict__", "__weakref__", "_storage", "_view")
+    __module__ = "lazyt"
 
     _storage: Storage
     _view: View | None

@@ -11,7 +11,7 @@ from lazyt.autograd.handles import require_grad
 from lazyt.dispatch import array_node, method, type_title, wrap
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.operands import normalize_dim
-from lazyt.ir.dtypes import DType, dtype_by_name
+from lazyt.ir.dtypes import DType, dtype_by_name, package_name
 from lazyt.numpy_bridge import item, read_values, readable_values
 from lazyt.runtime import events
 from lazyt.tape import AccumulateGrad
@@ -245,7 +245,7 @@ class StorageHandle:
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        return f"[lazyt.storage.{type_title(self.dtype)}Storage of size {self.size()}]"
+        return f"[{package_name()}.storage.{type_title(self.dtype)}Storage of size {self.size()}]"
 
 
 @method("storage", "untyped_storage")

@@ -13,7 +13,7 @@ from lazyt.functional.operands import normalize_dim
 from lazyt.functional.promotion import as_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir import dtypes
-from lazyt.ir.dtypes import DType
+from lazyt.ir.dtypes import DType, package_name
 from lazyt.tensor import Tensor
 
 __all__ = ["is_complex", "is_floating_point", "is_signed", "is_tensor", "numel"]
@@ -71,7 +71,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 def type(self: Tensor, dtype: Any = None, non_blocking: Any = False) -> Any:
     """The tensor type's name, such as ``lazyt.FloatTensor``; with ``dtype``, a conversion."""
     if dtype is None:
-        return f"lazyt.{torch_name(self.dtype)}Tensor"
+        return f"{package_name()}.{torch_name(self.dtype)}Tensor"
     if isinstance(dtype, str):
         title = dtype.rpartition(".")[2].removesuffix("Tensor")
         for candidate in dtypes.ALL:

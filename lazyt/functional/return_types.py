@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
+from lazyt.ir.dtypes import package_name
 from lazyt.tensor import Tensor
 
 
@@ -20,7 +21,7 @@ class Named(tuple[Tensor, ...]):
 
     def __repr__(self) -> str:
         body = ",\n".join(f"{name}={item!r}" for name, item in zip(self.fields, self))
-        return f"lazyt.return_types.{type(self).__name__}(\n{body})"
+        return f"{package_name()}.return_types.{type(self).__name__}(\n{body})"
 
 
 class max(Named):

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
+
+
+def package_name() -> str:
+    """The package's name in printed text: ``torch`` where a program knows lazyt as that.
+
+    That is so while ``sys.modules["torch"]`` is lazyt, which ``lazyt.standin`` brings about.
+    """
+    return "torch" if sys.modules.get("torch") is sys.modules["lazyt"] else "lazyt"
 
 
 class DType:
@@ -17,6 +27,7 @@ class DType:
     """
 
     __slots__ = ("itemsize", "kind", "name", "numpy", "suffix")
+    __module__ = "lazyt"
 
     def __init__(self, name: str, kind: str, itemsize: int, storage: str, suffix: str) -> None:
         self.name = name
@@ -51,11 +62,13 @@ class DType:
         return float32 if self.is_half else self
 
     def __repr__(self) -> str:
-        return f"lazyt.{self.name}"
+        return f"{package_name()}.{self.name}"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         return (dtype_by_name, (self.name,))
 
+
+DType.__name__ = DType.__qualname__ = "dtype"  # users know it as lazyt.dtype
 
 bool_ = DType("bool", "b", 1, "bool", "b8")
 uint8 = DType("uint8", "u", 1, "uint8", "u8")

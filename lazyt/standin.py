@@ -1,0 +1,107 @@
+"""lazyt in the place of PyTorch: programs that say ``import torch`` get lazyt, unchanged.
+
+``python -m lazyt run script.py`` does this for one program. In a program of your own::
+
+    import lazyt.standin
+
+    lazyt.standin.install()
+    import torch                      # lazyt
+    import torch.nn.functional as F   # lazyt.nn.functional
+
+From then on lazyt calls itself ``torch`` in what it prints (``torch.float32``). A new process
+begins without the stand-in; one that was forked keeps it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from lazyt.device import device
+from lazyt.errors import LazytError
+from lazyt.ir.dtypes import DType
+from lazyt.tensor import Size, Tensor
+
+__all__ = ["install", "installed", "uninstall"]
+
+_OURS, _THEIRS = "lazyt", "torch"
+_NAMED = (Tensor, Size, DType, device)
+
+
+class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds ``torch`` and ``torch.*`` in lazyt; every module is the one lazyt has, no copy."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec for the names of PyTorch that lazyt has, else None."""
+        if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
+            return None
+        ours = _OURS + fullname[len(_THEIRS) :]
+        if ours not in sys.modules and importlib.util.find_spec(ours) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, loader_state=ours)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """The module of lazyt; its own spec is put by, as importing it again replaces it."""
+        module = importlib.import_module(str(spec.loader_state))
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module, which has run long ago, its own spec back."""
+        spec = module.__spec__
+        if spec is not None and spec.loader is self:
+            module.__spec__ = spec.loader_state
+
+
+_finder = StandIn()
+
+
+def _aliases() -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] == _THEIRS]
+
+
+def installed() -> bool:
+    """Whether ``import torch`` gives lazyt."""
+    return _finder in sys.meta_path
+
+
+def install() -> None:
+    """Make ``import torch``, and imports of its submodules, give lazyt and its own.
+
+    Does nothing when that is so already. Raises LazytError when PyTorch itself has been imported:
+    two halves of a program would then mean different things by ``torch``.
+    """
+    if installed():
+        return
+    package = sys.modules[_OURS]
+    present = sys.modules.get(_THEIRS)
+    if present is not None and present is not package:
+        place = getattr(present, "__file__", None) or "an unknown place"
+        raise LazytError(
+            f"cannot stand in for torch: it is imported already, from {place}. Call "
+            "lazyt.standin.install() before anything imports torch, or start the program with "
+            "`python -m lazyt run`."
+        )
+    sys.meta_path.insert(0, _finder)
+    sys.modules[_THEIRS] = package
+    for kind in _NAMED:
+        kind.__module__ = _THEIRS
+
+
+def uninstall() -> None:
+    """End ``install()``: ``import torch`` means what it meant before. Modules that have imported
+    lazyt under that name keep it."""
+    if not installed():
+        return
+    sys.meta_path.remove(_finder)
+    for name in _aliases():
+        del sys.modules[name]
+    for kind in _NAMED:
+        kind.__module__ = _OURS

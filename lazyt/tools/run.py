@@ -1,0 +1,50 @@
+"""``python -m lazyt run``: run a program whose ``import torch`` gives lazyt."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+
+from lazyt import standin
+from lazyt.errors import LazytError
+from lazyt.tools.arguments import Parser, UsageError
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs the program as Python would, as ``__main__`` with its own ``sys.argv``.
+
+    Its exceptions end it with a traceback, its exit code is passed on. Raises UsageError where
+    there is no such file.
+    """
+    parser = Parser(
+        prog="lazyt run",
+        description="Run a Python program in which `import torch` gives lazyt.",
+        epilog="The program's own arguments follow its name.",
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module's name")
+    parser.add_argument("program", metavar="PROGRAM", help="a Python file, or a module with -m")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+    given = parser.parse_args(argv)
+    if not given.module and not os.path.exists(given.program):
+        raise UsageError(f"there is no file {given.program}")
+    standin.install()
+    sys.argv = [given.program, *given.arguments]
+    try:
+        _run_program(given.program, given.module)
+    except LazytError:
+        # The program's own mistake, so it ends as it would without us: with its traceback.
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _run_program(program: str, is_module: bool) -> None:
+    if is_module:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, os.path.dirname(os.path.realpath(program)))
+        runpy.run_path(program, run_name="__main__")

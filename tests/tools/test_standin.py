@@ -1,0 +1,106 @@
+"""lazyt in the place of torch, in this process and by the command line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import lazyt
+from lazyt import standin
+from lazyt.errors import LazytError
+
+
+@pytest.fixture
+def installed() -> Iterator[None]:
+    standin.install()
+    yield
+    standin.uninstall()
+
+
+def test_torch_and_its_submodules_are_those_of_lazyt(installed: None) -> None:
+    for name in ("torch", "torch.nn", "torch.nn.functional", "torch.utils.data", "torch.cuda.amp"):
+        ours = importlib.import_module(name.replace("torch", "lazyt", 1))
+        spec = ours.__spec__
+        assert importlib.import_module(name) is ours
+        assert ours.__spec__ is spec
+    with pytest.raises(ModuleNotFoundError, match=r"torch\.no_such_thing"):
+        importlib.import_module("torch.no_such_thing")
+
+
+def test_printed_names_follow(installed: None) -> None:
+    x = lazyt.ones(2, dtype=lazyt.float64)
+    said = [repr(x), repr(x.shape), str(x.dtype), x.type(), repr(lazyt.Tensor), repr(lazyt.dtype)]
+    assert said == [
+        "tensor([1., 1.], dtype=torch.float64)",
+        "torch.Size([2])",
+        "torch.float64",
+        "torch.DoubleTensor",
+        "<class 'torch.Tensor'>",
+        "<class 'torch.dtype'>",
+    ]
+    assert repr(x.max(0)).startswith("torch.return_types.max(\nvalues=tensor(1., dtype=torch.fl")
+
+
+def test_uninstall_ends_it() -> None:
+    standin.install()
+    standin.install()  # a second time changes nothing
+    importlib.import_module("torch.nn")
+    standin.uninstall()
+    assert not standin.installed()
+    assert not [name for name in sys.modules if name.startswith("torch")]
+    assert str(lazyt.float32) == "lazyt.float32"
+    assert repr(lazyt.Size([1])) == "lazyt.Size([1])"
+    assert repr(lazyt.Tensor) == "<class 'lazyt.Tensor'>"
+
+
+def test_no_stand_in_beside_the_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    with pytest.raises(LazytError, match="imported already"):
+        standin.install()
+    assert not standin.installed()
+    assert str(lazyt.float32) == "lazyt.float32"
+
+
+_PROGRAM = """
+import sys
+import torch
+import torch.nn.functional as F
+import beside
+assert __name__ == "__main__"
+print(torch.float32, F.relu(torch.tensor([-1.0, 2.0])), sys.argv[1:], beside.NAME)
+if "fail" in sys.argv:
+    torch.ones(2) + torch.ones(3)
+sys.exit(3)
+"""
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        [sys.executable, "-m", "lazyt", "run", *arguments],
+        capture_output=True, text=True, timeout=120, cwd=folder,
+        env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
+
+
+def test_command_line_runs_programs(tmp_path: Path) -> None:
+    (tmp_path / "prog.py").write_text(_PROGRAM)
+    (tmp_path / "beside.py").write_text("import torch\nNAME = str(torch.int64)\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = run(str(tmp_path / "prog.py"), "-x", "y", folder=elsewhere)
+    assert done.stdout == "torch.float32 tensor([0., 2.]) ['-x', 'y'] torch.int64\n"
+    assert (done.returncode, done.stderr) == (3, "")
+    done = run("-m", "prog", "fail", folder=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "The size of tensor a (2) must match" in done.stderr
+    done = run("missing.py", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "lazyt run: error: there is no file missing.py\n")
