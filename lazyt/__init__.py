@@ -18,6 +18,7 @@ from lazyt.functional.activations import *  # noqa: F403
 from lazyt.functional.arithmetic import *  # noqa: F403
 from lazyt.functional.blending import *  # noqa: F403
 from lazyt.functional.choice import *  # noqa: F403
+from lazyt.functional.combining import *  # noqa: F403
 from lazyt.functional.conversions import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
 from lazyt.functional.equations import *  # noqa: F403

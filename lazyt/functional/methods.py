@@ -10,6 +10,7 @@ from lazyt.functional import (
     arithmetic,
     blending,
     choice,
+    combining,
     conversions,
     creation,
     indexing,
@@ -57,8 +58,9 @@ _TABLE: dict[ModuleType, str] = {
         tril_ triu_ diag diag_embed diagflat trace split chunk tensor_split hsplit vsplit dsplit
         unbind""",
     picking: """
-        gather take_along_dim index_select take scatter_ scatter_add_ scatter_reduce_ index_add_
+        gather take_along_dim index_select take scatter_ scatter_add_ index_add_
         index_copy_ index_fill_""",
+    combining: "index_reduce_ put_ scatter_reduce_",
     indexing: "index_put index_put_!",
     masks: "nonzero argwhere masked_select masked_scatter_ bincount",
     products: """

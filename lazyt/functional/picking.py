@@ -23,7 +23,7 @@ from lazyt.tensor import Tensor
 
 __all__ = [
     "gather", "index_add", "index_copy", "index_fill", "index_select", "scatter",
-    "scatter_add", "scatter_reduce", "take", "take_along_dim",
+    "scatter_add", "take", "take_along_dim",
 ]  # fmt: skip
 
 _ADD, _MUL = scalar_build("add"), scalar_build("mul")
@@ -106,7 +106,7 @@ def gather_node(node: Node, index: Node, axis: int) -> Node:
     return ops.permute(found, [order.index(a) for a in range(rank)])
 
 
-def _scatter_node(base: Node, places: Node, updates: Node, axis: int, kind: str) -> Node:
+def scattered(base: Node, places: Node, updates: Node, axis: int, kind: str) -> Node:
     """``torch.scatter`` on nodes, row by row along ``axis``."""
     rank = len(base.shape)
     if rank < 2:
@@ -208,34 +208,35 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return give(ops.gather(flat, places, 0), "Take", (input,))
 
 
-_REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul"}
-_REDUCTIONS.update(amax="max", amin="min")
+def scatter_updates(input: Tensor, axis: int, index: Tensor, src: Any) -> tuple[Node, Node]:
+    """The checked index of a scatter along ``axis``, and its updates in the index' shape.
+
+    Raises ShapeError, DTypeError and BoundsError as ``scatter`` does.
+    """
+    base = input.node
+    _check_sizes(input, index, axis)
+    places = plain_index(index, (*base.shape, 1)[axis], axis, "scatter")
+    if not isinstance(src, Tensor):
+        return places, expand_to(constant_of(src, input.dtype), places.shape)
+    if src.dtype is not input.dtype:
+        raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    updates = src.node
+    if len(updates.shape) != len(places.shape) or any(
+        n > m for n, m in zip(places.shape, updates.shape)
+    ):
+        raise ShapeError(
+            f"Expected index {list(places.shape)} to be no larger than src {list(updates.shape)}"
+        )
+    if updates.shape != places.shape:
+        rank = len(places.shape)
+        updates = ops.slice_(updates, (0,) * rank, places.shape, (1,) * rank)
+    return places, updates
 
 
 def _scatter(input: Tensor, dim: int, index: Tensor, src: Any, kind: str) -> Node:
     axis = normalize_dim(dim, len(input.shape))
-    base = input.node
-    _check_sizes(input, index, axis)
-    places = plain_index(index, (*base.shape, 1)[axis], axis, "scatter")
-    if isinstance(src, Tensor):
-        if src.dtype is not input.dtype:
-            raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
-        updates = src.node
-        if len(updates.shape) != len(places.shape) or any(
-            n > m for n, m in zip(places.shape, updates.shape)
-        ):
-            raise ShapeError(
-                f"Expected index {list(places.shape)} to be no larger than src "
-                f"{list(updates.shape)}"
-            )
-        if updates.shape != places.shape:
-            rank = len(places.shape)
-            updates = ops.slice_(updates, (0,) * rank, places.shape, (1,) * rank)
-    else:
-        updates = expand_to(constant_of(src, input.dtype), places.shape)
-    if not places.size:
-        return base
-    return _scatter_node(base, places, updates, axis, kind)
+    places, updates = scatter_updates(input, axis, index, src)
+    return scattered(input.node, places, updates, axis, kind) if places.size else input.node
 
 
 def scatter(
@@ -247,7 +248,7 @@ def scatter(
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise LazytError("reduce argument must be either add or multiply.")
-        kind = _REDUCTIONS[reduce]
+        kind = "add" if reduce == "add" else "mul"
     given = src if src is not None else value
     return give(_scatter(input, dim, index, given, kind), "Scatter", (input, given))
 
@@ -255,19 +256,6 @@ def scatter(
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``scatter`` that adds to what is there; duplicates add up."""
     return give(_scatter(input, dim, index, src, "add"), "ScatterAdd", (input, src))
-
-
-def scatter_reduce(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
-) -> Tensor:
-    """``scatter`` that combines by ``sum``, ``prod``, ``amax`` or ``amin``."""
-    kind = _REDUCTIONS.get(reduce)
-    if kind is None or not include_self:
-        raise LazytError(
-            f"scatter_reduce(): reduce={reduce!r} with include_self={include_self} is not "
-            "supported; use sum, prod, amax or amin with include_self=True."
-        )
-    return give(_scatter(input, dim, index, src, kind), "ScatterReduce", (input, src))
 
 
 def _along(input: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> Node:
