@@ -53,6 +53,8 @@ from lazyt.ir.dtypes import uint8 as uint8
 from lazyt.ir.dtypes import uint16 as uint16
 from lazyt.ir.dtypes import uint32 as uint32
 from lazyt.ir.dtypes import uint64 as uint64
+from lazyt.layouts import layout as layout
+from lazyt.layouts import strided as strided
 from lazyt.numpy_bridge import from_numpy as from_numpy
 from lazyt.tensor import Size as Size
 from lazyt.tensor import Tensor as Tensor
@@ -68,7 +70,6 @@ bool, half, float, double = bool_, float16, float32, float64
 short, int, long = int16, int32, int64
 
 __version__ = "0.1.0"
-strided = "strided"  # the only memory layout, for `layout=torch.strided`
 
 if _TYPE_CHECKING:
     from lazyt import amp as amp

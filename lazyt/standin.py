@@ -25,12 +25,13 @@ from types import ModuleType
 from lazyt.device import device
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType
+from lazyt.layouts import layout
 from lazyt.tensor import Size, Tensor
 
 __all__ = ["install", "installed", "uninstall"]
 
 _OURS, _THEIRS = "lazyt", "torch"
-_NAMED = (Tensor, Size, DType, device)
+_NAMED = (Tensor, Size, DType, device, layout)
 
 
 class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -48,6 +48,8 @@ class Size(tuple[int, ...]):
     def __mul__(self, count: Any) -> Size:
         return Size(tuple(self) * count)
 
+    __rmul__ = __mul__
+
     def __reduce__(self) -> tuple[object, ...]:
         return (Size, (tuple(self),))
 

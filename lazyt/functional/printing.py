@@ -86,7 +86,17 @@ def format_tensor(values: Array, suffixes: Sequence[str], prefix: str = "tensor(
         summarize = values.size > _OPTIONS.threshold
         shown = _edges(values) if summarize else values
         body = _nested(values, indent, summarize, *_formatter(shown.reshape(-1)))
-    return _append_suffixes(prefix + body, suffixes, indent)
+    return frame_text(body, suffixes, prefix)
+
+
+def frame_text(body: str, suffixes: Sequence[str], prefix: str = "tensor(") -> str:
+    """``tensor(body, suffix, ...)``; suffixes that do not fit into the line begin a new one."""
+    return _append_suffixes(prefix + body, suffixes, len(prefix))
+
+
+def hides_all() -> bool:
+    """Whether summaries show no elements at all."""
+    return not _OPTIONS.edgeitems
 
 
 def _edges(values: Array) -> Array:

@@ -71,6 +71,16 @@ class finfo:
         self.resolution = 10.0**-decimals
         self.dtype = found.name
 
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
 
 # Significant bits, exponent of the smallest normal number, of the limit, and decimal digits.
 _FLOAT_LIMITS = {
@@ -98,6 +108,12 @@ class iinfo:
         self.min = -(1 << (self.bits - 1)) if type.kind == "i" else 0
         self.max = self.min + (1 << self.bits) - 1
         self.dtype = type.name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
 
 
 def torch_name(dtype: DType) -> str:

@@ -66,3 +66,28 @@ def test_options() -> None:
 def test_named_results() -> None:
     text = repr(lt.tensor([[1, 9], [8, 2]]).max(1))
     assert text == ("lazyt.return_types.max(\nvalues=tensor([9, 8]),\nindices=tensor([1, 0]))")
+
+
+def test_limits_layouts_and_sizes() -> None:
+    assert repr(lt.finfo(lt.float16)) == (
+        "finfo(resolution=0.001, min=-65504, max=65504, eps=0.000976562, "
+        "smallest_normal=6.10352e-05, tiny=6.10352e-05, dtype=float16)"
+    )
+    assert repr(lt.iinfo(lt.int8)) == "iinfo(min=-128, max=127, dtype=int8)"
+    assert lt.finfo(lt.float16) == lt.finfo(lt.float16) != lt.finfo(lt.float32)
+    assert repr(lt.strided) == "lazyt.strided"
+    assert isinstance(lt.strided, lt.layout)
+    assert repr(2 * lt.Size([1, 3])) == "lazyt.Size([1, 3, 1, 3])"
+
+
+class Marked(lt.Tensor):
+    """A user's subclass."""
+
+
+def test_subclasses_and_given_contents() -> None:
+    assert repr(Marked([1.0, 2.0])) == "Marked([1., 2.])"
+    leaf = lt.ones(2, dtype=lt.float64).requires_grad_()
+    shown = leaf.__repr__(tensor_contents="...")
+    assert shown == "tensor(..., dtype=lazyt.float64, requires_grad=True)"
+    lt.set_printoptions(edgeitems=0)
+    assert repr(lt.arange(2)) == "tensor([0, 1], size=(2,))"
