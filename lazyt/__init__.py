@@ -8,11 +8,14 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lazyt import autograd as autograd
+from lazyt.broadcasting import explain_broadcast as explain_broadcast
 from lazyt.cast_mode import autocast as autocast
 from lazyt.cast_mode import get_autocast_dtype as get_autocast_dtype
 from lazyt.cast_mode import is_autocast_enabled as is_autocast_enabled
 from lazyt.config import config as config
 from lazyt.device import device as device
+from lazyt.dlpack import from_dlpack as from_dlpack
+from lazyt.dlpack import to_dlpack as to_dlpack
 from lazyt.functional import return_types as return_types
 from lazyt.functional.activations import *  # noqa: F403
 from lazyt.functional.arithmetic import *  # noqa: F403
@@ -34,6 +37,8 @@ from lazyt.functional.promotion import *  # noqa: F403
 from lazyt.functional.random import *  # noqa: F403
 from lazyt.functional.reductions import *  # noqa: F403
 from lazyt.functional.unary import *  # noqa: F403
+from lazyt.functional.view_copies import *  # noqa: F403
+from lazyt.functional.view_scatters import *  # noqa: F403
 from lazyt.grad_mode import enable_grad as enable_grad
 from lazyt.grad_mode import inference_mode as inference_mode
 from lazyt.grad_mode import is_grad_enabled as is_grad_enabled

@@ -87,6 +87,27 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     )
 
 
+def slice_along(input: Tensor, dim: int, start: Any, end: Any, step: int) -> Tensor:
+    """The view ``start:end:step`` along ``dim``; the bounds are cut to the dimension.
+
+    Raises LazytError for a step that is not positive.
+    """
+    shape = tuple(input.shape)
+    if not shape:
+        raise LazytError("slice() cannot be applied to a 0-dim tensor.")
+    axis = normalize_dim(dim, len(shape))
+    if step <= 0:
+        raise LazytError("slice step must be positive")
+    places = range(*slice(start, end, step).indices(shape[axis]))
+    rank = len(shape)
+    return slice_view(
+        input,
+        tuple(places.start if i == axis else 0 for i in range(rank)),
+        tuple(len(places) if i == axis else n for i, n in enumerate(shape)),
+        tuple(step if i == axis else 1 for i in range(rank)),
+    )
+
+
 @method()
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of the matrices over ``dim1`` and ``dim2``, as the last dimension."""

@@ -177,12 +177,13 @@ class View:
         name: of the function that made it, for grad_fns.
         detached: whether it was made under ``no_grad`` from what requires a gradient.
         root: whether the storage covers just this part, and the tensor is its owner.
+        multiple: whether a function of several views made it, so that autograd forbids writes.
         fn: its grad_fn as of the storage's grad_fn ``made_for``.
     """
 
     __slots__ = (
-        "_base", "_node", "detached", "fn", "made_for", "name", "offset", "root", "shape",
-        "steps", "strides",
+        "_base", "_node", "detached", "fn", "made_for", "multiple", "name", "offset", "root",
+        "shape", "steps", "strides",
     )  # fmt: skip
 
     def __init__(
@@ -195,6 +196,7 @@ class View:
         self.name = name
         self.detached = False
         self.root = False
+        self.multiple = False
         self.fn: GradFn | None = None
         self.made_for: GradFn | None = None
         self._base: Node | None = None

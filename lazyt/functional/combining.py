@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build

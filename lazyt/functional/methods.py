@@ -24,6 +24,8 @@ from lazyt.functional import (
     random,
     reductions,
     unary,
+    view_copies,
+    view_scatters,
     writes,
 )
 
@@ -68,6 +70,10 @@ _TABLE: dict[ModuleType, str] = {
     creation: "new_zeros new_ones new_empty new_full new_tensor",
     random: "bernoulli",
     writes: "copy_! fill_! zero_! uniform_! normal_! random_! bernoulli_!",
+    view_copies: "narrow_copy unsafe_chunk unsafe_split unsafe_split_with_sizes",
+    view_scatters: """
+        as_strided_scatter diagonal_scatter select_scatter slice_scatter split_with_sizes
+        sum_to_size""",
     conversions: """
         to type type_as float double half bfloat16 long int short char byte bool cpu cuda
         pin_memory is_pinned is_floating_point is_complex is_signed element_size size dim numel

@@ -1,0 +1,188 @@
+"""Copies of what views show: the forms of view functions that never share memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyt.errors import LazytError, ShapeError
+from lazyt.functional.matrices import split, unbind
+from lazyt.functional.operands import normalize_dim
+from lazyt.functional.results import give
+from lazyt.tensor import Tensor
+from lazyt.view_parts import as_strided, diagonal, narrow, select, slice_along, unfold
+from lazyt.view_shapes import (
+    expand,
+    permute,
+    squeeze,
+    t,
+    transpose,
+    unsqueeze,
+    view,
+)
+
+__all__ = [
+    "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy",
+    "permute_copy", "select_copy", "slice_copy", "split_copy", "split_with_sizes_copy",
+    "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy", "unsafe_chunk",
+    "unsafe_split", "unsafe_split_with_sizes", "unsqueeze_copy", "view_copy",
+]  # fmt: skip
+
+
+def _copied(shown: Tensor, name: str, input: Tensor, out: Tensor | None = None) -> Tensor:
+    return give(shown.node, f"{name}Backward0_copy", (input,), out)
+
+
+def _copies(parts: tuple[Tensor, ...], name: str, input: Tensor, out: Any) -> Any:
+    """Copies of all ``parts``, written into the tensors ``out`` where those are given."""
+    if out is None:
+        return tuple(_copied(part, name, input) for part in parts)
+    if len(out) != len(parts):
+        raise LazytError(
+            f"{name.lower()}_copy_out() expected an out= argument of size {len(parts)}, "
+            f"got size {len(out)}"
+        )
+    for part, target in zip(parts, out):
+        _copied(part, name, input, target)
+    return None
+
+
+def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of ``input``."""
+    return _copied(input, "Alias", input, out)
+
+
+def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of ``input`` without gradient history."""
+    return give(input.detach().node, "detach_copy", (), out)
+
+
+def as_strided_copy(
+    input: Tensor, size: Any, stride: Any, storage_offset: int | None = None, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """A copy of what ``as_strided`` shows. Raises as that does."""
+    return _copied(as_strided(input, size, stride, storage_offset), "AsStrided", input, out)
+
+
+def diagonal_copy(
+    input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy of what ``diagonal`` shows. Raises as that does."""
+    return _copied(diagonal(input, offset, dim1, dim2), "Diagonal", input, out)
+
+
+def expand_copy(
+    input: Tensor, size: Any, *, implicit: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """A copy of what ``expand`` shows, with memory for every element. Raises as that does."""
+    return _copied(expand(input, size), "Expand", input, out)
+
+
+def permute_copy(input: Tensor, dims: Any, *, out: Tensor | None = None) -> Tensor:
+    """A copy with the dimensions in another order. Raises as ``permute`` does."""
+    return _copied(permute(input, dims), "Permute", input, out)
+
+
+def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = None) -> Tensor:
+    """A copy of one element along ``dim``. Raises as ``select`` does."""
+    return _copied(select(input, dim, index), "Select", input, out)
+
+
+def slice_copy(
+    input: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """A copy of the elements ``start:end:step`` along ``dim``.
+
+    Raises LazytError for a step that is not positive and BoundsError for a bad dimension.
+    """
+    return _copied(slice_along(input, dim, start, end, step), "Slice", input, out)
+
+
+def squeeze_copy(input: Tensor, dim: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """A copy without dimensions of extent one: all, or those of ``dim`` that are."""
+    return _copied(squeeze(input, dim), "Squeeze", input, out)
+
+
+def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A copy of a matrix transposed. Raises ShapeError for more than two dimensions."""
+    return _copied(t(input), "T", input, out)
+
+
+def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = None) -> Tensor:
+    """A copy with two dimensions exchanged."""
+    return _copied(transpose(input, dim0, dim1), "Transpose", input, out)
+
+
+def unfold_copy(
+    input: Tensor, dimension: int, size: int, step: int, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy of all slices of ``size`` along ``dimension``. Raises as ``unfold`` does."""
+    return _copied(unfold(input, dimension, size, step), "Unfold", input, out)
+
+
+def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+    """A copy with a dimension of extent one at ``dim``."""
+    return _copied(unsqueeze(input, dim), "Unsqueeze", input, out)
+
+
+def view_copy(input: Tensor, size: Any, *, out: Tensor | None = None) -> Tensor:
+    """A copy under another shape, or of the bits as another dtype. Raises as ``view`` does."""
+    return _copied(view(input, size), "View", input, out)
+
+
+def narrow_copy(
+    input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy of ``length`` elements from ``start`` along ``dim``. Raises as ``narrow`` does."""
+    if not input.shape:
+        raise LazytError("narrow() cannot be applied to a 0-dim tensor.")
+    axis = normalize_dim(dim, input.ndim)
+    return _copied(narrow(input, axis, start, length), "Narrow", input, out)
+
+
+def unbind_copy(input: Tensor, dim: int = 0, *, out: Any = None) -> Any:
+    """Copies of all slices along ``dim``; written into the tensors ``out`` where given."""
+    return _copies(unbind(input, dim), "Unbind", input, out)
+
+
+def split_copy(input: Tensor, split_size: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Copies of parts of one size along ``dim``; written into the tensors ``out`` where given."""
+    return _copies(split(input, split_size, dim), "Split", input, out)
+
+
+def split_with_sizes_copy(input: Tensor, split_sizes: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Copies of parts of given sizes along ``dim``. Raises LazytError for another total."""
+    return _copies(split(input, list(split_sizes), dim), "SplitWithSizes", input, out)
+
+
+# ------------------------------------------------------------------ for autograd alone
+#
+# PyTorch's unsafe functions share memory but tell autograd nothing of it. Here the graph knows
+# which values a write changes, so they are the safe ones, without the ban on in-place writes.
+
+
+def unsafe_split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """``split`` whose parts may be written to in place."""
+    return _free(split(tensor, split_size_or_sections, dim))
+
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """``split`` into given sizes whose parts may be written to in place."""
+    return _free(split(input, list(split_sizes), dim))
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """``chunk`` whose parts may be written to in place."""
+    from lazyt.functional.matrices import chunk
+
+    if not input.shape:
+        raise ShapeError("chunk expects at least a 1-dimensional tensor")
+    return _free(chunk(input, chunks, dim))
+
+
+def _free(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    for part in parts:
+        if part._view is not None:
+            part._view.multiple = False
+    return parts
