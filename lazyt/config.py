@@ -38,7 +38,8 @@ class Config:
         disk_cache: whether compiled plans are kept on disk (``LAZYT_DISK_CACHE``, default on).
         cache_bytes: upper bound of the disk cache in bytes (``LAZYT_CACHE_BYTES``, 1 GiB).
         threads: OpenMP threads per kernel, 0 for all cores (``LAZYT_THREADS``).
-        eager: realize after every operation (``LAZYT_EAGER``).
+        eager: realize after every operation, with a plan for every node of the graph, so that
+            nothing fuses; results are the same to the bit (``LAZYT_EAGER``).
         interpret: run with the NumPy interpreter instead of compiled kernels (``LAZYT_INTERPRET``).
         strict_laziness: raise instead of realizing implicitly (``LAZYT_STRICT_LAZINESS``).
         max_pending_nodes: pending graph nodes past which a graph realizes by itself

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from lazyt import planning
 from lazyt.config import config
 from lazyt.errors import LazinessError
-from lazyt.ir.graph import Node, source_text, user_position
+from lazyt.ir.graph import Node, source_text, topological, user_position
 from lazyt.runtime import events
 
 _IDENTITIES = ("variable", "detach")
+#: What has no kernel of its own even when every operation has.
+_IN_TEXT = ("const", *_IDENTITIES)
 
 
 class Budget:
@@ -35,6 +37,8 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
     chains = [_chain(node) for node in nodes]
     wanted = [chain[-1] for chain in chains if chain[-1].data is None]
     if wanted:
+        if config.eager:
+            _realize_one_by_one(wanted)
         planning.realize(wanted)
         # Pending graphs that read a result keep it alive.
         spend_bytes(sum(node.nbytes for node in wanted))
@@ -42,6 +46,14 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
         for node in chain:
             if node.data is None:
                 node.data = chain[-1].data
+
+
+def _realize_one_by_one(nodes: Sequence[Node]) -> None:
+    """Compute every node of the graph with a plan of its own: nothing fuses, not even the parts
+    of one function. Constants stay in the text of their users."""
+    for node in topological(nodes, lambda n: n.data is not None):
+        if node.data is None and node.op.name not in _IN_TEXT:
+            planning.realize([node])
 
 
 def _chain(node: Node) -> list[Node]:

@@ -4,15 +4,53 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from lazyt.config import config
+from tests import recording
+
+_recorder = pytest.StashKey[recording.Recorder]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--update-golden`` writes the files under tests/golden instead of comparing with them."""
+    """``--update-golden`` writes the files under tests/golden instead of comparing with them;
+    the other two are explained in tests/recording.py."""
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
+    parser.addoption("--record-values", metavar="FOLDER", help="write all values looked at")
+    parser.addoption("--compare-values", metavar="FOLDER", help="compare with values written")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Starts recording or comparing values when asked to."""
+    record = config.getoption("--record-values")
+    compare = config.getoption("--compare-values")
+    if record or compare:
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+        config.stash[_recorder] = recording.Recorder(Path(record or compare), bool(compare), worker)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Writes what was recorded."""
+    if _recorder in config.stash:
+        config.stash[_recorder].write()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of laziness itself have nothing to test where nothing is lazy."""
+    if config.eager and item.get_closest_marker("lazy"):
+        pytest.skip("a test of laziness, and LAZYT_EAGER is on")
+
+
+@pytest.fixture(autouse=True)
+def values_recorded(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Records or compares the values that the test looks at, when asked to."""
+    recorder = request.config.stash.get(_recorder, None)
+    if recorder is None:
+        yield
+    else:
+        yield from recording.around_test(recorder, request)
 
 
 @pytest.fixture(scope="session", autouse=True)

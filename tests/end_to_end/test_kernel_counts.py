@@ -17,7 +17,7 @@ from lazyt import Tensor
 from lazyt.runtime import compile
 from lazyt.runtime.memory import pool
 
-pytestmark = pytest.mark.usefixtures("module_cache")
+pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]
 Array = np.ndarray[Any, Any]
 
 

@@ -9,6 +9,8 @@ import pytest
 import lazyt as lt
 from lazyt.runtime import events
 
+pytestmark = pytest.mark.lazy
+
 
 def test_building_computes_nothing() -> None:
     events.forget()
