@@ -1,4 +1,7 @@
-"""``python -m lazyt show``: a picture of a graph, from IR text or from a Python script's tensor."""
+"""``python -m lazyt show``: a picture of a graph, from IR text or from a Python script's tensor.
+
+``show broadcast`` is about shapes instead; a file of that name is ``./broadcast``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def _arguments(argv: Sequence[str]) -> dict[str, Any]:
-    parser = Parser(prog="lazyt show", description="Draw a graph.")
+    parser = Parser(
+        prog="lazyt show", description="Draw a graph; `show broadcast 8,1,6 1,5` explains shapes."
+    )
     parser.add_argument("file", help="IR text, a Python script (.py), or - for standard input")
     parser.add_argument("--name", help="the script's tensor; default: its only pending one")
     parser.add_argument("-o", "--output", default="-", help=".svg or .html, - for standard output")
@@ -94,6 +99,10 @@ def read_graph(options: dict[str, Any]) -> tuple[str, list[Node]]:
 
 def run(argv: Sequence[str]) -> int:
     """The command; returns the exit code."""
+    if argv and argv[0] == "broadcast":
+        from lazyt.tools import show_broadcast
+
+        return show_broadcast.run(argv[1:])
     from lazyt.tools.picture import draw_html, draw_svg
 
     options = _arguments(argv)
