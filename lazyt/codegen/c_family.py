@@ -163,6 +163,8 @@ class Expressions:
         fn = expr.fn
         if fn.name == "cast":
             return self._cast(expr)
+        if fn.name == "bitcast":
+            return self._bitcast(expr)
         if fn.name == "where":
             test, yes, no = (self.value(a) for a in expr.args)
             return ct.choose(test, yes, no)
@@ -204,6 +206,19 @@ class Expressions:
         if target.is_half and source is not target:
             node = self.prelude(f"lz_round_{target.suffix}", node)
         return node
+
+    def _bitcast(self, expr: Call) -> ct.Node:
+        """The bits as an unsigned integer, and that as the type wanted."""
+        source, target = expr.args[0].dtype, expr.dtype
+        node = self.value(expr.args[0])
+        if source.kind == "f":
+            node = self.prelude(f"lz_pattern_{source.suffix}", node)
+        if target.kind == "f":
+            node = ct.cast(f"lz_u{8 * target.itemsize}", node)
+            return self.prelude(f"lz_from_pattern_{target.suffix}", node)
+        if target is bool_:
+            return ct.binary("!=", node, ct.integer(0))
+        return ct.cast(f"lz_{target.suffix}", node)
 
     # ---------------------------------------------------------- statements
 

@@ -27,7 +27,6 @@ from lazyt.ir.scalar import (
 )
 from lazyt.ops.differentiate import gradients, tangent
 from lazyt.ops.registry import define_op
-from lazyt.ops.scalars_unary import convert
 
 
 @lru_cache(maxsize=65536)
@@ -76,8 +75,8 @@ def _evaluate(node: Node, *arrays: Any) -> Any:
             values[expr] = _literal(expr)
         elif isinstance(expr, Call):
             operands = [values[a] for a in expr.args]
-            if expr.fn.name == "cast":
-                values[expr] = convert(operands[0], expr.args[0].dtype, expr.dtype)
+            if expr.fn.name in ("cast", "bitcast"):
+                values[expr] = expr.fn.evaluate(operands[0], expr.args[0].dtype, expr.dtype)
             else:
                 values[expr] = np.asarray(expr.fn.evaluate(*operands))
     result = np.broadcast_to(values[node.params], node.shape)
@@ -220,6 +219,8 @@ def _call_on(function: ScalarFunction, dtypes: Sequence[DType], dtype: DType | N
         dtype = uint32
     elif (dtype is None) == (function.result == "free"):
         raise DTypeError(f"{name}: a result type is {'needed' if dtype is None else 'not taken'}")
+    if name == "bitcast" and dtype is not None and dtype.itemsize != dtypes[0].itemsize:
+        raise DTypeError(f"bitcast: {dtypes[0].name} and {dtype.name} are not of one size")
     return call(function, *(arg(i, t) for i, t in enumerate(dtypes)), dtype=dtype)
 
 

@@ -213,3 +213,26 @@ def _unit_slope(c: Call, number: int) -> Expr:
 
 
 register(ScalarFunction("cast", 1, convert, _unit_slope, result="free"))
+
+
+def reinterpret(x: Any, source: DType, target: DType) -> Any:
+    """The meaning of ``bitcast`` on arrays of the compute type: the same bits as another dtype.
+
+    Both dtypes have one size. 16-bit floats arrive, and leave, widened to float32, so that a NaN
+    may lose the bits that say nothing; a truth value is any bits but zero.
+    """
+    x = np.asarray(x)
+    if source is bfloat16:
+        stored = encode_bfloat16(x)
+    else:
+        stored = x.astype(source.numpy)
+    if target is bool_:
+        return stored.view(np.uint8) != 0
+    if target is bfloat16:
+        return decode_bfloat16(stored.view(np.uint16))
+    return stored.view(target.numpy).astype(target.compute.numpy)
+
+
+register(
+    ScalarFunction("bitcast", 1, reinterpret, None, result="free", reason="bits carry no gradient")
+)

@@ -57,6 +57,7 @@ DISCRETE = {
     "isnan", "isinf", "isfinite", "signbit", "logical_not", "bitwise_not", "eq", "ne", "lt", "le",
     "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
     "bitwise_xor", "shift_left", "shift_right", "threefry",
+    "bitcast",
 }  # fmt: skip
 
 _functions = pytest.mark.parametrize("fn", list(FUNCTIONS.values()), ids=lambda f: f.name)
@@ -131,7 +132,9 @@ def test_types_and_edges(fn: ScalarFunction, dtype: DType) -> None:
         shape = [1] * len(types)
         shape[axis] = -1
         nodes.append(leaf(edges.reshape(shape), kind))
-    targets = ALL if fn.name == "cast" else (None,)
+    targets: tuple[DType | None, ...] = tuple(ALL) if fn.name == "cast" else (None,)
+    if fn.name == "bitcast":
+        targets = tuple(t for t in ALL if t.itemsize == dtype.itemsize)
     for target in targets:
         node = ops.apply(fn.name, *nodes, dtype=target)
         found = value(node)
