@@ -1,0 +1,113 @@
+"""Finds the first thing in which two runs of one program differ."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tests.differential.programs import Facts
+
+#: Largest relative error of values that implementations may round differently, by dtype.
+TOLERANCE = {"float64": 1e-9, "float32": 4e-5, "float16": 8e-3, "bfloat16": 6e-2}
+
+
+class Difference(NamedTuple):
+    """What differs.
+
+    Attributes:
+        step: number of the statement; the last look has the number after the last.
+        kind: which fact.
+        name: of the value concerned, empty for errors.
+        wanted, found: the fact in the reference and here.
+    """
+
+    step: int
+    kind: str
+    name: str
+    wanted: str
+    found: str
+
+    def __str__(self) -> str:
+        return (
+            f"step {self.step}: {self.kind} {self.name}\n  want {self.wanted}\n  have {self.found}"
+        )
+
+
+def first_difference(wanted: Sequence[Facts], found: Sequence[Facts]) -> Difference | None:
+    """The first difference between a reference's facts and another module's, None without one."""
+    known: dict[str, str] = {}
+    for number, (want, have) in enumerate(zip(wanted, found, strict=True)):
+        known |= want.get("is", {})
+        for kind, name, expected, got in (
+            *_errors(want, have), *_descriptions(want, have), *_values(want, have, known)
+        ):  # fmt: skip
+            return Difference(number, kind, name, expected, got)
+    return None
+
+
+Found = list[tuple[str, str, str, str]]
+
+
+def _errors(want: Facts, have: Facts) -> Found:
+    expected, got = want.get("error"), have.get("error")
+    if expected is None and got is None:
+        return []
+    texts = [" ".join(e) if e else "no error" for e in (expected, got)]
+    if expected is None or got is None:
+        return [("error", "", texts[0], texts[1])]
+    if expected[0].split()[0] not in got[0].split():
+        return [("error type", "", texts[0], texts[1])]
+    if not _alike(expected[1], got[1]):
+        return [("message", "", texts[0], texts[1])]
+    return []
+
+
+def _alike(wanted: str, found: str) -> bool:
+    """Whether two messages say the same, numbers and names aside."""
+    plain = [re.sub(r"torch|lazyt|[-\d]+", "", text).lower() for text in (wanted, found)]
+    words = [re.findall(r"[a-z_]+", text) for text in plain]
+    return difflib.SequenceMatcher(None, *words).ratio() >= 0.5 or not words[0]
+
+
+def _descriptions(want: Facts, have: Facts) -> Found:
+    found: Found = []
+    expected, got = want.get("is", {}), have.get("is", {})
+    for name in sorted({*expected, *got}):
+        if expected.get(name) != got.get(name):
+            found.append(("description", name, expected.get(name, "as before"),
+                          got.get(name, "as before")))  # fmt: skip
+    if sorted(want.get("gone", [])) != sorted(have.get("gone", [])):
+        found.append(("names", "", str(want.get("gone")), str(have.get("gone"))))
+    return found
+
+
+def _values(want: Facts, have: Facts, known: dict[str, str]) -> Found:
+    expected, got = want.get("values", {}), have.get("values", {})
+    found: Found = []
+    for name, text in expected.items():
+        kind = known.get(name, "float64").removeprefix("array ").partition(" ")[0]
+        if name not in got:
+            found.append(("value", name, text, "as before"))
+        elif text != got[name] and not _near(text, got[name], kind):
+            found.append(("value", name, text, got[name]))
+    for name in got:
+        if name not in expected:
+            found.append(("value", name, "as before", got[name]))
+    return found
+
+
+def _near(wanted: str, found: str, kind: str) -> bool:
+    if not wanted.startswith("~"):
+        return False
+    first, second = ([float(v) for v in t[1:].split(",") if v] for t in (wanted, found))
+    if len(first) != len(second):
+        return False
+    scale = max([abs(v) for v in first if math.isfinite(v)], default=0.0)
+    limit = TOLERANCE.get(kind, 4e-5) * max(scale, 1e-3)
+    return all(
+        a == b or abs(a - b) <= limit or (math.isnan(a) and math.isnan(b))
+        for a, b in zip(first, second)
+    )
