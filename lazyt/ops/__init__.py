@@ -9,6 +9,7 @@ from lazyt.ops import scalars_unary as scalars_unary
 from lazyt.ops.contraction import contract
 from lazyt.ops.indexing import gather, scatter, update
 from lazyt.ops.leaves import DETACH, constant, detach, input_, iota, random, variable
+from lazyt.ops.libraries import LIBRARY, library, library_parts
 from lazyt.ops.movement import broadcast_to, expand, flip, permute, reshape, slice_
 from lazyt.ops.padding import concat, pad
 from lazyt.ops.pointwise import apply, cast, elementwise
@@ -19,9 +20,9 @@ from lazyt.ops.shorthand import along_axis, batch_all, positions, zeros_like
 from lazyt.ops.windowing import row_major, window
 
 __all__ = [
-    "DETACH", "OPS", "along_axis", "apply", "arg_reduce", "batch_all", "broadcast_to", "cast",
-    "concat", "constant", "contract", "detach", "elementwise", "exclusive_product", "expand",
-    "flip", "gather", "input_", "iota", "linear_recurrence", "pad", "permute", "positions",
-    "random", "reduce_", "reshape", "row_major", "scan", "scatter", "slice_", "sum_to", "update",
-    "variable", "window", "zeros_like",
+    "DETACH", "LIBRARY", "OPS", "along_axis", "apply", "arg_reduce", "batch_all", "broadcast_to",
+    "cast", "concat", "constant", "contract", "detach", "elementwise", "exclusive_product",
+    "expand", "flip", "gather", "input_", "iota", "library", "library_parts", "linear_recurrence",
+    "pad", "permute", "positions", "random", "reduce_", "reshape", "row_major", "scan", "scatter",
+    "slice_", "sum_to", "update", "variable", "window", "zeros_like",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from lazyt.ir.parse_graph import parse_graph
 from lazyt.ir.text_graph import print_graph
 from lazyt.ops.registry import OPS
 from lazyt.transforms.batch import batch
+from tests.ops_contract import library_samples as library_samples  # registers its samples
 from tests.ops_contract.numeric import check_first_order, check_second_order, leaf, lowered, value
 from tests.ops_contract.op_samples import REFUSALS, SAMPLES, Refusal, Sample
 

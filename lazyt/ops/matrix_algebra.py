@@ -1,0 +1,135 @@
+"""Batched matrix algebra on nodes, in which the derivatives of matrix functions are written.
+
+Matrices are the last two axes; leading axes are batches and equal for all operands of a call.
+"""
+
+from __future__ import annotations
+
+from lazyt import ops
+from lazyt.ir.graph import Node
+
+
+def transpose(x: Node) -> Node:
+    """The last two axes exchanged."""
+    rank = len(x.shape)
+    return ops.permute(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def product(*factors: Node) -> Node:
+    """The matrix product, from left to right."""
+    result = factors[0]
+    for factor in factors[1:]:
+        lead = len(result.shape) - 2
+        batch = tuple(range(lead))
+        left, right = (*batch, lead, lead + 1), (*batch, lead + 1, lead + 2)
+        result = ops.contract(result, factor, left, right, (*batch, lead, lead + 2))
+    return result
+
+
+def plus(x: Node, y: Node) -> Node:
+    """``x + y``."""
+    return ops.apply("add", x, y)
+
+
+def minus(x: Node, y: Node) -> Node:
+    """``x - y``."""
+    return ops.apply("sub", x, y)
+
+
+def times(x: Node, y: Node) -> Node:
+    """``x * y``, element by element."""
+    return ops.apply("mul", x, y)
+
+
+def scaled(x: Node, factor: float) -> Node:
+    """``x * factor``."""
+    return ops.apply("mul", x, ops.constant(factor, x.dtype))
+
+
+def _masked(x: Node, relation: str, offset: int) -> Node:
+    """``x`` where ``column - row`` stands in ``relation`` to ``offset``, zero elsewhere."""
+    rows, columns = x.shape[-2:]
+    row = ops.reshape(ops.iota(rows), (rows, 1))
+    edge = ops.apply("add", row, ops.constant(offset, row.dtype))
+    keep = ops.apply(relation, ops.iota(columns), edge)
+    return ops.apply("where", keep, x, ops.constant(0, x.dtype))
+
+
+def lower(x: Node, offset: int = 0) -> Node:
+    """The lower triangle up to diagonal ``offset``, zero elsewhere."""
+    return _masked(x, "le", offset)
+
+
+def upper(x: Node, offset: int = 0) -> Node:
+    """The upper triangle from diagonal ``offset`` on, zero elsewhere."""
+    return _masked(x, "ge", offset)
+
+
+def only_diagonal(x: Node) -> Node:
+    """``x`` with zeros off the diagonal."""
+    return _masked(x, "eq", 0)
+
+
+def diagonal(x: Node) -> Node:
+    """The diagonal of square matrices as vectors."""
+    return ops.reduce_("sum", only_diagonal(x), (len(x.shape) - 1,))
+
+
+def column(v: Node) -> Node:
+    """Vectors as matrices of one column."""
+    return ops.reshape(v, (*v.shape, 1))
+
+
+def row(v: Node) -> Node:
+    """Vectors as matrices of one row."""
+    return ops.reshape(v, (*v.shape[:-1], 1, v.shape[-1]))
+
+
+def matrix_of(v: Node) -> Node:
+    """Square matrices with the vectors ``v`` on the diagonal."""
+    n = v.shape[-1]
+    return only_diagonal(ops.broadcast_to(column(v), (*v.shape, n)))
+
+
+def identity(like: Node) -> Node:
+    """The identity matrix of square ``like``, broadcast to its shape."""
+    return only_diagonal(ops.broadcast_to(ops.constant(1, like.dtype), like.shape))
+
+
+def total(x: Node) -> Node:
+    """The sum over each matrix, with shape ``(..., 1, 1)``."""
+    rank = len(x.shape)
+    return ops.reshape(ops.reduce_("sum", x, (rank - 2, rank - 1)), (*x.shape[:-2], 1, 1))
+
+
+def guarded_reciprocal(x: Node) -> Node:
+    """``1 / x``, and 0 where ``x`` is 0."""
+    zero, one = ops.constant(0, x.dtype), ops.constant(1, x.dtype)
+    empty = ops.apply("eq", x, zero)
+    inverse = ops.apply("reciprocal", ops.apply("where", empty, one, x))
+    return ops.apply("where", empty, zero, inverse)
+
+
+def columns(x: Node, start: int, count: int) -> Node:
+    """``count`` columns from ``start`` on."""
+    lead = x.shape[:-1]
+    zeros, ones = (0,) * len(lead), (1,) * len(lead)
+    return ops.slice_(x, (*zeros, start), (*lead, count), (*ones, 1))
+
+
+def rows(x: Node, start: int, count: int) -> Node:
+    """``count`` rows from ``start`` on."""
+    sizes = (*x.shape[:-2], count, x.shape[-1])
+    rank = len(sizes)
+    starts = (*(0,) * (rank - 2), start, 0)
+    return ops.slice_(x, starts, sizes, (1,) * rank)
+
+
+def beside(*parts: Node) -> Node:
+    """Matrices side by side."""
+    return ops.concat(parts, len(parts[0].shape) - 1)
+
+
+def above(*parts: Node) -> Node:
+    """Matrices one below the other."""
+    return ops.concat(parts, len(parts[0].shape) - 2)
