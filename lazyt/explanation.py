@@ -14,7 +14,8 @@ class KernelFacts:
 
     Attributes:
         name: its C function.
-        kind: ``map``, ``row``, ``contract``, ``scatter``, ``update`` or ``scan``.
+        kind: ``map``, ``row``, ``contract``, ``scatter``, ``update``, ``scan`` or ``library``, a
+            call that is not compiled.
         computes: the values it writes, as ``op dtype[shape]``.
         bytes_read, bytes_written: memory traffic when every buffer is touched once.
         flops: arithmetic operations, functions counted at their cost.
@@ -75,6 +76,12 @@ class Explanation:
         self.kernels = [KernelFacts.from_note(n) for n in notes]
         self.arena_bytes = arena_bytes
 
+    def followed_by(self, later: Explanation) -> Explanation:
+        """The steps of both, one after the other."""
+        both = Explanation((), max(self.arena_bytes, later.arena_bytes))
+        both.kernels = [*self.kernels, *later.kernels]
+        return both
+
     _HEAD = ("#", "kind", "computes", "read", "written", "flops", "scratch", "source")
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -103,13 +110,19 @@ class Explanation:
         lines.insert(1, "  ".join("-" * w for w in widths))
         for number, kernel in enumerate(self.kernels, 1):
             lines.append("")
-            lines.append(f"kernel {number}: {kernel.name}, {kernel.phases} phase(s)")
+            if kernel.kind == "library":
+                lines.append(f"library call {number}: {kernel.name}")
+            else:
+                lines.append(f"kernel {number}: {kernel.name}, {kernel.phases} phase(s)")
             if kernel.form:
                 lines.append(f"  form: {kernel.form}")
             lines += [f"  - {reason}" for reason in kernel.reasons]
-        many = "kernel" if len(self.kernels) == 1 else "kernels"
-        lines.append("")
-        lines.append(f"{len(self.kernels)} {many}, arena {_amount(self.arena_bytes, 'B')}")
+        calls = sum(k.kind == "library" for k in self.kernels)
+        count = len(self.kernels) - calls
+        total = f"{count} {'kernel' if count == 1 else 'kernels'}"
+        if calls:
+            total += f", {calls} library {'call' if calls == 1 else 'calls'}"
+        lines += ["", f"{total}, arena {_amount(self.arena_bytes, 'B')}"]
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -7,12 +7,14 @@ over ``x[i:i+32]`` or ``x[i] = y`` compiles twice and no more.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lazyt import ops
-from lazyt.ir.dtypes import DType, int64
+from lazyt.ir.dtypes import DType, float32, int64
 from lazyt.ir.graph import Node
+from lazyt.runtime.memory import Buffer
 
 #: Ops whose ``starts`` are numbers of the plan.
 SLICING = frozenset({"slice", "update"})
@@ -70,6 +72,20 @@ def rebuild_lifted(node: Node, inputs: Sequence[Node], starts: Mapping[int, Node
             value = ops.gather(value, places, axis)
         return value
     return _write(inputs[0], inputs[1], list(params.starts), params.steps, dict(starts), axes)
+
+
+def number_buffer(number: Number) -> Buffer:
+    """A number as a buffer of one element, the input that takes its place."""
+    buffer = Buffer(number.dtype.itemsize)
+    if number.axis >= 0:
+        buffer.copy_from(struct.pack("q", number.value))
+    elif number.dtype is float32:
+        buffer.copy_from(struct.pack("f", number.value.value))
+    else:
+        from lazyt.runtime.interpreter import interpret
+
+        buffer.copy_from(interpret([number.node])[0].tobytes())
+    return buffer
 
 
 def _places(start: Node, count: int, step: int) -> Node:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import functools
 import os
-import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazyt import ops
+from lazyt import lifting, ops
 from lazyt.config import config
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, make, source_text, topological
@@ -68,6 +67,7 @@ class _Request:
     roots: list[Node]
     donated: tuple[int, ...]
     key: Key
+    calls: bool  # whether there are library calls
 
 
 _plans: dict[Key, list[_Plan]] = {}
@@ -77,6 +77,11 @@ _last_shapes: dict[Key, str] = {}
 def realize(nodes: Sequence[Node]) -> None:
     """Computes ``nodes`` and keeps costly values that others need; sets ``data``."""
     request = _canonical(nodes)
+    if request is not None and request.calls:
+        from lazyt.steps import run_calls
+
+        run_calls(request.order)
+        request = _canonical(nodes)
     if request is None:
         return
     plan = None if config.interpret else _find(request)
@@ -85,7 +90,7 @@ def realize(nodes: Sequence[Node]) -> None:
         return
     inputs = [n.data for n in request.leaves]
     if plan.lifted:
-        inputs += [_number_buffer(request.numbers[i]) for i in plan.lifted]
+        inputs += [lifting.number_buffer(request.numbers[i]) for i in plan.lifted]
     outputs = [Buffer(size) for size in plan.sizes]
     if plan.executable is not None:
         if events.watching:
@@ -105,6 +110,10 @@ def explain(nodes: Sequence[Node]) -> Explanation:
     request = _canonical(nodes)
     if request is None:
         return Explanation((), 0)
+    if request.calls:
+        from lazyt.steps import explain_calls
+
+        return explain_calls(request.order, request.roots)
     plan = _find(request)
     if plan is None:
         return Explanation((), 0)
@@ -128,7 +137,7 @@ def _canonical(nodes: Sequence[Node]) -> _Request | None:
                 roots.append(node)
     if not roots:
         return None
-    numbers, costly = _number(roots)
+    numbers, costly, calls = _number(roots)
     order = list(numbers)
     spare: set[Node] = set()
     if costly:
@@ -149,14 +158,14 @@ def _canonical(nodes: Sequence[Node]) -> _Request | None:
             parts.append((node.op, node.params, *[numbers[i] for i in node.inputs]))
     donated = tuple([i for i, n in enumerate(leaves) if n in spare]) if spare else ()
     key = (tuple(parts), tuple([numbers[r] for r in roots]), donated)
-    return _Request(order, leaves, variable, roots, donated, key)
+    return _Request(order, leaves, variable, roots, donated, key, calls)
 
 
-def _number(roots: Sequence[Node]) -> tuple[dict[Node, int], bool]:
-    """Numbers of all nodes that have to be computed and of their leaves, inputs first; and
-    whether any of them is costly. This is ``topological``, written out: every call pays it."""
+def _number(roots: Sequence[Node]) -> tuple[dict[Node, int], bool, bool]:
+    """Numbers of all nodes that have to be computed and of their leaves, inputs first; whether any
+    is costly; whether any is a library call. It is ``topological``, written out: all calls pay."""
     numbers: dict[Node, int] = {}
-    costly = False
+    costly = calls = False
     stack = list(roots)
     stack.reverse()
     while stack:
@@ -169,13 +178,15 @@ def _number(roots: Sequence[Node]) -> tuple[dict[Node, int], bool]:
             for item in node.inputs:
                 if item not in numbers:
                     stack.append(item)
-            costly = costly or node.op.heavy
+            if node.op.heavy:
+                costly = True
+                calls = calls or node.op.lower == "library"
         if len(stack) == depth:
             stack.pop()
             numbers[node] = len(numbers)
         elif len(stack) > depth + 1:
             stack[depth:] = stack[: depth - 1 : -1]
-    return numbers, costly
+    return numbers, costly, calls
 
 
 # --------------------------------------------------------------- what to keep
@@ -195,7 +206,7 @@ def _references(order: list[Node], numbers: dict[Node, int]) -> list[int]:
 def _baseline() -> int:
     """What ``_references`` counts for a node that nobody outside of the graph refers to."""
     probe = ops.apply("neg", ops.apply("neg", ops.input_((), float32)))
-    numbers, _ = _number([probe])
+    numbers, *_ = _number([probe])
     return _references(list(numbers), numbers)[1]
 
 
@@ -365,20 +376,6 @@ def _reason(request: _Request, lifted: tuple[int, ...]) -> str:
     if before != shapes:
         return f"inputs are {shapes}, the last graph of these operations had {before}"
     return "the same operations with other parameters or other results asked for"
-
-
-def _number_buffer(number: Number) -> Buffer:
-    """A number as a buffer of one element."""
-    buffer = Buffer(number.dtype.itemsize)
-    if number.axis >= 0:
-        buffer.copy_from(struct.pack("q", number.value))
-    elif number.dtype is float32:
-        buffer.copy_from(struct.pack("f", number.value.value))
-    else:
-        from lazyt.runtime.interpreter import interpret
-
-        buffer.copy_from(interpret([number.node])[0].tobytes())
-    return buffer
 
 
 # ---------------------------------------------------------------- no compiler

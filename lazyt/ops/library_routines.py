@@ -29,12 +29,15 @@ class Routine(NamedTuple):
         parts: shapes of the results for one batch element, from the operands' matrix shapes
             and the mode.
         run: ``(mode, *arrays) -> parts``, batched.
+        cost: about how many operations it takes, per element and smaller extent of the first
+            operand.
     """
 
     operands: int
     square: bool
     parts: Callable[..., Shapes]
     run: Callable[..., list[Array]]
+    cost: float = 2.0
 
 
 def _each(array: Array) -> Iterator[tuple[int, ...]]:
@@ -237,7 +240,7 @@ def _per_matrix(run: Callable[[Array], tuple[Array, ...]], a: Array) -> list[Arr
     """``run`` on every matrix, those that fail give NaN; with ``info`` as the last part: 1 for a
     matrix without convergence, -4 for one with elements that are not finite (LAPACK 3.10)."""
     info = _no_info(a)
-    finite: Array = np.isfinite(a).all(axis=(-2, -1))
+    finite = np.asarray(np.isfinite(a).all(axis=(-2, -1)))
     info[~finite] = -4
     clean = np.where(finite[..., None, None], a, np.zeros((), a.dtype))
     try:
@@ -362,19 +365,21 @@ def _eigh_parts(mode: str, a: Any) -> Shapes:
 
 
 ROUTINES: dict[str, Routine] = {
-    "cholesky": Routine(1, True, _with_info, _cholesky),
-    "cofactors": Routine(1, True, _like_first, _cofactors),
-    "det": Routine(1, True, lambda mode, a: [()], _determinant),
-    "eigh": Routine(1, True, _eigh_parts, _eigh),
-    "exp": Routine(1, True, _like_first, _exponential),
+    "cholesky": Routine(1, True, _with_info, _cholesky, 0.333),
+    "cofactors": Routine(1, True, _like_first, _cofactors, 4),
+    "det": Routine(1, True, lambda mode, a: [()], _determinant, 0.667),
+    "eigh": Routine(1, True, _eigh_parts, _eigh, 9),
+    "exp": Routine(1, True, _like_first, _exponential, 30),
     "geqrf": Routine(1, False, lambda mode, a: [a, (min(a),)], _reflectors),
     "inv": Routine(1, True, _with_info, _inverse),
-    "lstsq": Routine(3, False, lambda mode, a, b, tolerance: [(a[1], b[1]), (), (min(a),)], _lstsq),
-    "lu": Routine(1, False, lambda mode, a: [a, (min(a),), a[:1], ()], _lu),
-    "pinv": Routine(3, False, lambda mode, a, s, t: [(a[1], a[0]), ()], _pinv),
+    "lstsq": Routine(
+        3, False, lambda mode, a, b, tolerance: [(a[1], b[1]), (), (min(a),)], _lstsq, 20
+    ),
+    "lu": Routine(1, False, lambda mode, a: [a, (min(a),), a[:1], ()], _lu, 0.667),
+    "pinv": Routine(3, False, lambda mode, a, s, t: [(a[1], a[0]), ()], _pinv, 20),
     "qr": Routine(1, False, _qr_parts, _qr),
-    "slogdet": Routine(1, True, lambda mode, a: [(), ()], _log_determinant),
+    "slogdet": Routine(1, True, lambda mode, a: [(), ()], _log_determinant, 0.667),
     "solve": Routine(2, True, lambda mode, a, b: [b, ()], _solve),
-    "svd": Routine(1, False, _svd_parts, _svd),
-    "triangular": Routine(2, True, lambda mode, a, b: [b], _triangular),
+    "svd": Routine(1, False, _svd_parts, _svd, 20),
+    "triangular": Routine(2, True, lambda mode, a, b: [b], _triangular, 1),
 }

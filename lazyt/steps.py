@@ -1,0 +1,121 @@
+"""Graphs with library calls, computed in steps.
+
+A plan is one C function, and a library call cannot be part of it. So a graph with such calls is
+computed level by level: one plan for the operands of all calls that wait for no other, then those
+calls, one plan for the operands of the next, and in the end one plan for the rest. Operands and
+results of calls are kept in their nodes as any other value is, so nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lazyt import ops, planning
+from lazyt.explanation import Explanation
+from lazyt.ir.graph import Node, rebuild, remake, source_text
+from lazyt.ops.library_routines import ROUTINES
+from lazyt.runtime import events
+from lazyt.runtime.interpreter import interpret
+from lazyt.runtime.memory import Buffer
+
+
+def run_calls(order: Sequence[Node]) -> None:
+    """Computes all library calls among ``order``, a pending graph with inputs before users."""
+    for calls in _levels(order):
+        chains = [_chain(item) for call in calls for item in call.inputs]
+        bases = [chain[-1] for chain in chains if chain[-1].data is None]
+        if bases:
+            planning.realize(list(dict.fromkeys(bases)))
+        for chain in chains:
+            for node in chain:
+                node.data = chain[-1].data
+        for call in calls:
+            _run(call)
+
+
+def explain_calls(order: Sequence[Node], roots: Sequence[Node]) -> Explanation:
+    """The kernels and library calls, in the order in which they would run; computes nothing."""
+    known: dict[Node, Node] = {}
+    found = Explanation((), 0)
+    for calls in _levels(order):
+        operands = [_chain(item)[-1] for call in calls for item in call.inputs]
+        found = found.followed_by(_explain_plan(operands, known))
+        found = found.followed_by(Explanation([_note(call) for call in calls], 0))
+        for node in (*operands, *calls):
+            if node.data is None:
+                data = Buffer.foreign(0, node.nbytes, None)  # a stand-in that nobody reads
+                known.setdefault(node, ops.input_(node.shape, node.dtype, data))
+    return found.followed_by(_explain_plan(roots, known))
+
+
+def _explain_plan(roots: Sequence[Node], known: Mapping[Node, Node]) -> Explanation:
+    """The plan of ``roots`` when the nodes in ``known`` are computed already."""
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node in known:
+            return known[node]
+        return node if node.data is not None else remake(node, inputs)
+
+    rest = rebuild(roots, change, lambda node: node.data is not None or node in known)
+    return planning.explain(rest)
+
+
+def _levels(order: Sequence[Node]) -> list[list[Node]]:
+    """The pending calls: first those that depend on no other, then those that depend on them."""
+    level: dict[Node, int] = {}
+    found: list[list[Node]] = []
+    for node in order:
+        if node.data is not None:
+            continue
+        depth = max((level.get(item, 0) for item in node.inputs), default=0)
+        if node.op is ops.LIBRARY:
+            if depth == len(found):
+                found.append([])
+            found[depth].append(node)
+            depth += 1
+        level[node] = depth
+    return found
+
+
+def _chain(node: Node) -> list[Node]:
+    """``node`` and what it is another name for, down to the node that computes the value."""
+    chain = [node]
+    while node.data is None and node.op.name in ("variable", "detach"):
+        node = node.inputs[0]
+        chain.append(node)
+    return chain
+
+
+def _run(call: Node) -> None:
+    """Calls the library; the operands have their data."""
+    begin = time.monotonic()
+    buffer = Buffer(call.nbytes)
+    if call.size:
+        (found,) = interpret([call])
+        buffer.as_numpy(call.dtype, call.shape)[...] = found
+    call.data = buffer
+    if events.watching:
+        for timings in events.watching:
+            timings.append(events.Timing(_note(call), begin, time.monotonic()))
+
+
+def _note(call: Node) -> dict[str, Any]:
+    """What a plan's notes say about a kernel, about a call."""
+    routine, mode = call.params
+    rows, columns = call.inputs[0].shape[-2:]
+    count = call.inputs[0].size * min(rows, columns)
+    variant = "" if mode == "plain" else f", {mode}"
+    return {
+        "name": routine,
+        "kind": "library",
+        "computes": [f"library {routine}{variant} {call.dtype.name}{list(call.shape)}"],
+        "bytes_read": sum(item.nbytes for item in call.inputs),
+        "bytes_written": call.nbytes,
+        "flops": ROUTINES[routine].cost * count,
+        "scratch": 0,
+        "phases": 1,
+        "reasons": ["a call of NumPy's matrix routines: not compiled, nothing is fused into it"],
+        "sources": [] if call.source is None else [source_text(call.source)],
+    }
