@@ -47,6 +47,10 @@ class OutOfMemoryError(LazytError, MemoryError):
     """An allocation that the device refused."""
 
 
+class LinAlgError(LazytError, RuntimeError):
+    """A matrix for which a factorization or a solution does not exist."""
+
+
 class CompileError(LazytError, RuntimeError):
     """A C or CUDA compiler that failed.
 
@@ -65,6 +69,10 @@ class CompileError(LazytError, RuntimeError):
             f"the compiler failed: {' '.join(command)}\n{stderr.strip()}\n{kept}\n"
             "Set CC to another compiler, or run `python -m lazyt doctor` to check this one."
         )
+
+
+class ExchangeError(LazytError, BufferError):
+    """Memory that cannot be shared with another library."""
 
 
 class NoCompilerError(LazytError, RuntimeError):
