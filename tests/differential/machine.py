@@ -62,6 +62,7 @@ class Machine:
         }
         self.inexact: set[str] = set()
         self._known: dict[str, str] = {}
+        self._first: dict[str, tuple[Any, int]] = {}
         self._values: dict[str, str] = {}
 
     def _realize(self, *tensors: Any) -> None:
@@ -111,11 +112,17 @@ class Machine:
         now: dict[str, str] = {}
         owners: dict[int, str] = {}
         for name, value in self._observed().items():
-            now[name] = describe(value)
-            if is_tensor(value):
-                now[name] += " of " + owners.setdefault(storage_key(value), name)
+            if not is_tensor(value):
+                now[name] = describe(value)
+                continue
+            if self._first.get(name, (None, 0))[0] is not value:
+                self._first[name] = (value, value._version)
+            now[name] = describe(value, self._first[name][1])
+            now[name] += " of " + owners.setdefault(storage_key(value), name)
         changed = {k: v for k, v in now.items() if self._known.get(k) != v}
         gone = [k for k in self._known if k not in now]
+        for name in gone:
+            self._first.pop(name, None)
         if changed:
             facts["is"] = changed
         if gone:
@@ -127,14 +134,15 @@ class Machine:
         tensors = [v for v in seen.values() if is_tensor(v)]
         if tensors and hasattr(self.module, "realize"):
             self.module.realize(*tensors)
-        now = {}
+        now, shown = {}, {}
         for name, value in seen.items():
             owner = name.partition(".")[0]
             rounded = owner in self.inexact or (owner != name and bool(self.inexact))
-            now[name] = values_of(value, not rounded)
-        changed = {k: v for k, v in now.items() if self._values.get(k) != v}
-        if changed:
-            facts["values"] = changed
+            now[name] = values_of(value, True)
+            if self._values.get(name) != now[name]:
+                shown[name] = values_of(value, not rounded)
+        if shown:
+            facts["values"] = shown
         self._values = now
 
     def _spread_inexactness(self, text: str) -> None:

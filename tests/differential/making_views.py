@@ -61,7 +61,7 @@ def fancy_index(m: Maker, name: str, distinct: bool = False) -> str:
     axis = m.random.randrange(len(shape))
     items = [":" if m.chance(0.7) else cut(m, shape[d]) for d in range(axis)]
     chosen = places(m, shape[axis], distinct)
-    if m.chance(0.06 * m.errors):
+    if not distinct and m.chance(0.06 * m.errors):
         chosen.append(shape[axis])
     kind = m.one("", "", ", dtype=torch.int32", ", dtype=torch.uint8") if m.chance(0.3) else ""
     kind = "" if "uint8" in kind and min(chosen, default=0) < 0 else kind
@@ -194,7 +194,8 @@ def recast_view(m: Maker) -> str | None:
         return None
     kind = str(m[x].dtype).rpartition(".")[2]
     # Bits read as fractions are mostly not comparable; the other way they are, when exact.
-    if not m.sharp(x) or kind.startswith(("int", "uint")) and kind not in ("uint8", "int8"):
+    whole = kind.startswith(("int", "uint")) and kind not in ("uint8", "int8")
+    if not m.sharp(x) or whole:
         return f"{m.new()} = {x}.view(torch.{kind})"
     return f"{m.new()} = {x}.view(torch.{m.one(same.get(kind, kind), kind, 'uint8')})"
 

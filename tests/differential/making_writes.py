@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tests.differential.maker import FLOATS, Maker, step
 from tests.differential.making_views import basic_index, fancy_index, places
@@ -81,7 +82,7 @@ def assigned(m: Maker) -> str | None:
     if source is not None and m.calm(source):
         value = source + ".clone()"
     elif m.chance(0.15):
-        value = m.one("[1, 2]", f"{x}[{index}]", f"{x}[{index}] + 1", "np.float32(1.5)")
+        value = m.one("[1, 2]", f"{x}[{index}]", f"{x}[{index}] + 1", "np.float64(1.5)")
     return f"{x}[{index}] {operator} {value}"
 
 
@@ -112,16 +113,18 @@ def scattered(m: Maker) -> str | None:
     x = writable(m)
     if x is None:
         return None
-    rank = m[x].ndim
+    target: Any = m[x]
+    rank = target.ndim
     dim = m.dim(rank)
-    extent = m[x].shape[dim] if rank and -rank <= dim < rank else 1
+    extent = target.shape[dim] if rank and -rank <= dim < rank else 1
     chosen = [p % extent for p in places(m, extent, distinct=True)] if extent else []
     if m.chance(0.05 * m.errors):
         chosen = [*chosen, extent]
+        x += ".clone()"  # what was written before the error shows in PyTorch
     index = f"torch.tensor({chosen}, dtype=torch.int64)"
     rows = [len(chosen) if d == (dim % rank if rank else 0) else n
-            for d, n in enumerate(m[x].shape)]  # fmt: skip
-    kind = str(m[x].dtype).rpartition(".")[2]
+            for d, n in enumerate(target.shape)]  # fmt: skip
+    kind = str(target.dtype).rpartition(".")[2]
     source = f"torch.ones({rows}, dtype=torch.{kind})"
     full = [1] * rank
     if rank and -rank <= dim < rank:
@@ -130,13 +133,13 @@ def scattered(m: Maker) -> str | None:
     if not rank:
         spread = "torch.tensor(0)"
     return f"{x}." + m.one(
-        f"index_fill_({dim}, {index}, {m.number(m[x])})",
+        f"index_fill_({dim}, {index}, {m.number(target)})",
         f"index_add_({dim}, {index}, {source})",
         f"index_copy_({dim}, {index}, {source})",
-        f"scatter_({dim}, {spread}, {m.number(m[x])})",
+        f"scatter_({dim}, {spread}, {m.number(target)})",
         f"scatter_({dim}, {spread}, {source})",
         f"scatter_add_({dim}, {spread}, {source})",
-        f"index_put_(({index},), torch.tensor({m.number(m[x])}, dtype=torch.{kind}))",
+        f"index_put_(({index},), torch.tensor({m.number(target)}, dtype=torch.{kind}))",
         f"index_put_(({index},), torch.tensor(1, dtype=torch.{kind}), accumulate=True)",
     )
 

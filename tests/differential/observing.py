@@ -20,8 +20,8 @@ def is_tensor(value: Any) -> bool:
     return hasattr(value, "requires_grad") and hasattr(value, "dtype")
 
 
-def describe(value: Any) -> str:
-    """All that is known of a value without computing it."""
+def describe(value: Any, version: int = 0) -> str:
+    """All that is known of a value without computing it; versions are counted from ``version``."""
     if is_tensor(value):
         parts = [
             str(value.dtype).rpartition(".")[2],
@@ -29,7 +29,7 @@ def describe(value: Any) -> str:
             "/" + _numbers(value.stride()),
             f"+{value.storage_offset()}",
             _history(value),
-            f"v{value._version}",
+            f"v{value._version - version}",
         ]
         return " ".join(parts)
     if isinstance(value, np.ndarray):
@@ -60,7 +60,7 @@ def gradient(value: Any) -> Any:
 def values_of(value: Any, exact: bool) -> str:
     """The values as text: ``=`` and all digits, or ``~`` and those that are comparable."""
     if isinstance(value, str):
-        return "=" + value
+        return "=" + value.replace("lazyt.", "torch.")
     if is_tensor(value):
         found, kind = value.detach().tolist(), str(value.dtype)
     elif isinstance(value, np.ndarray):

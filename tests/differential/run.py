@@ -65,17 +65,19 @@ def compare(options: argparse.Namespace, module: Any) -> int:
     """Run the programs and report; returns the number that differ."""
     seen: Counter[str] = Counter()
     count = 0
+    reference = importlib.import_module(options.against) if options.against else None
+
+    def check(steps: tuple[str, ...]) -> Difference | None:
+        return difference_between(steps, reference, module)
+
     for program in programs(options):
         count += 1
         found = first_difference(program.facts, Machine(module).run(program.steps))
         if found is None:
             continue
-        if options.shrink and options.against:
-            reference = importlib.import_module(options.against)
+        if options.shrink and reference is not None:
             try:
-                program, found = minimize(
-                    program, lambda steps: difference_between(steps, reference, module)
-                )
+                program, found = minimize(program, check)
             except ValueError:
                 print(f"seed {program.seed} differed once and not again")
         seen[signature(program, found)] += 1
