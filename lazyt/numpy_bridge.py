@@ -10,11 +10,11 @@ import numpy as np
 from lazyt import ops, pending
 from lazyt.dispatch import method, view_of
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
-from lazyt.ir.dtypes import bfloat16, decode_bfloat16, dtype_by_numpy
+from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, dtype_by_numpy
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Exposure, Storage
 from lazyt.tensor import Tensor
-from lazyt.views import Window, contiguous_strides
+from lazyt.views import Window, contiguous_strides, is_contiguous
 
 Array = np.ndarray[Any, Any]
 
@@ -134,12 +134,27 @@ def from_numpy(array: Array) -> Tensor:
             UserWarning,
             stacklevel=2,
         )
-    shape = tuple(array.shape)
     strides = tuple(s // size for s in array.strides)
-    plain = array.flags.c_contiguous
+    return tensor_over(
+        array.__array_interface__["data"][0], dtype, tuple(array.shape), strides, array
+    )
+
+
+def tensor_over(
+    ptr: int, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
+) -> Tensor:
+    """A tensor on foreign memory: writes to either show in the other.
+
+    Args:
+        ptr: address of the first element.
+        strides: in elements, none negative.
+        owner: lives as long as the memory is needed.
+    """
+    size = dtype.itemsize
+    plain = is_contiguous(shape, strides)
     extent = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
     whole = shape if plain else (extent,)
-    buffer = Buffer.foreign(array.__array_interface__["data"][0], extent * size, array)
+    buffer = Buffer.foreign(ptr, extent * size, owner)
     storage = Storage(ops.input_(whole, dtype, buffer))
     storage.memory().exposure = Exposure(buffer, None)
     tensor = Tensor.__new__(Tensor)
