@@ -60,6 +60,7 @@ from lazyt.ir.dtypes import uint32 as uint32
 from lazyt.ir.dtypes import uint64 as uint64
 from lazyt.layouts import layout as layout
 from lazyt.layouts import strided as strided
+from lazyt.memory_formats import *  # noqa: F403
 from lazyt.numpy_bridge import from_numpy as from_numpy
 from lazyt.tensor import Size as Size
 from lazyt.tensor import Tensor as Tensor

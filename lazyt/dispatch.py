@@ -93,6 +93,7 @@ def view_of(
             view.detached = True
     elif outer is not None:
         view.detached = outer.detached
+    view.source = base if outer is None or outer.source is None else outer.source
     tensor = _new_tensor(Tensor)
     tensor._storage = base._storage
     tensor._view = view
@@ -170,10 +171,11 @@ def assign(target: Tensor, result: Tensor) -> Tensor:
     value, fn = result.node, result._fn
     if fn is not None and not mode.enabled:
         fn = None
-    if view is None:
-        if isinstance(fn, AccumulateGrad) or result._view is not None:
+    if view is None or view.root:
+        given = result._view
+        if isinstance(fn, AccumulateGrad) or not (given is None or given.root):
             fn = None if fn is None else tape.record("Copy", (target, result), None)
-        storage.write(value, fn)
+        storage.write(value if view is None else view.write_back(storage.current(), value), fn)
         if fn is not None and fn.saved:
             _move_saved(fn, result._storage, storage)
     else:

@@ -135,9 +135,13 @@ class Tensor:
         view = self._view
         return 0 if view is None else view.offset
 
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in row-major order, or in ``memory_format``, without gaps."""
         view = self._view
+        if memory_format is not None:
+            from lazyt.memory_formats import follows
+
+            return follows(tuple(self.shape), self.strides, memory_format)
         return view is None or is_contiguous(view.shape, view.strides)
 
     # ------------------------------------------------------------------ gradients

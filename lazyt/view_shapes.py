@@ -12,6 +12,7 @@ from lazyt.dispatch import method, view_of, wrap
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim
 from lazyt.ir.graph import Shape
+from lazyt.memory_formats import contiguous_format, copied
 from lazyt.tensor import Tensor
 from lazyt.views import Expand, Permute, Reshape, Step, strides_of_view
 
@@ -332,11 +333,19 @@ def alias(input: Tensor) -> Tensor:
 
 @method()
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy with memory of its own. ``memory_format`` is accepted; copies are row-major."""
-    return wrap(input.node, input, name="Clone")
+    """A copy with memory of its own, in the order of the original or in ``memory_format``.
+
+    Raises LazytError for a format that does not fit the rank.
+    """
+    return copied(input, input.node, "Clone", memory_format)
 
 
 @method()
-def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor itself when its elements lie in row-major order, else a copy."""
-    return input if input.is_contiguous() else wrap(input.node, input, name="Clone")
+def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
+    """The tensor itself when its elements lie in the order ``memory_format``, else a copy.
+
+    Raises LazytError for a format that does not fit the rank.
+    """
+    if input.is_contiguous(memory_format=memory_format):
+        return input
+    return copied(input, input.node, "Clone", memory_format)

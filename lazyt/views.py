@@ -15,10 +15,12 @@ import numpy as np
 from lazyt import ops, tape
 from lazyt.errors import LazytError, ShapeError
 from lazyt.ir.graph import Node, Shape
+from lazyt.view_bits import Bits
 
 if TYPE_CHECKING:
     from lazyt.storage import Storage
     from lazyt.tape import GradFn
+    from lazyt.tensor import Tensor
 
 OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single "
@@ -93,7 +95,7 @@ class Window(NamedTuple):
         return ops.window(before, self.shape, self.strides, self.offset)
 
 
-Step = Slice | Permute | Reshape | Expand | Window
+Step = Slice | Permute | Reshape | Expand | Window | Bits
 
 
 def _is_uniform(value: Node) -> bool:
@@ -176,14 +178,16 @@ class View:
         steps: from the storage's value to the view's.
         name: of the function that made it, for grad_fns.
         detached: whether it was made under ``no_grad`` from what requires a gradient.
-        root: whether the storage covers just this part, and the tensor is its owner.
+        root: whether the tensor is no view for its users: it owns the storage, which covers just
+            this part, or lies in it in another order than row-major.
+        source: the tensor that it is a view of, None for a root.
         multiple: whether a function of several views made it, so that autograd forbids writes.
         fn: its grad_fn as of the storage's grad_fn ``made_for``.
     """
 
     __slots__ = (
         "_base", "_node", "detached", "fn", "made_for", "multiple", "name", "offset", "root",
-        "shape", "steps", "strides",
+        "shape", "source", "steps", "strides",
     )  # fmt: skip
 
     def __init__(
@@ -197,6 +201,7 @@ class View:
         self.detached = False
         self.root = False
         self.multiple = False
+        self.source: Tensor | None = None
         self.fn: GradFn | None = None
         self.made_for: GradFn | None = None
         self._base: Node | None = None
@@ -218,6 +223,9 @@ class View:
             self._node = node
         elif node.data is not None and node.inputs and not node.needs_grad:
             self._node = node = ops.input_(node.shape, node.dtype, node.data)
+            if self.root and base.data is None and len(self.steps) == 1:
+                # Nor does the storage, an order of the same values, need to know how it was made.
+                self._base = storage.node = self.write_back(base, node)
         return node
 
     def of(self, base: Node) -> Node:
@@ -225,6 +233,10 @@ class View:
         for step in self.steps:
             base = step.read(base)
         return base
+
+    def show(self, base: Node, node: Node) -> None:
+        """Know ``node`` as the view's value where the storage's is ``base``."""
+        self._base, self._node = base, node
 
     def replace(self, node: Node, storage: Storage) -> None:
         """Show ``node``, of the same value, until the storage changes."""

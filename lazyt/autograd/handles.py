@@ -83,8 +83,9 @@ def make_leaf(tensor: Tensor, leaf: AccumulateGrad) -> None:
 
 
 def root_view(view: View) -> View:
-    """The arrangement of ``view`` for a storage that covers just that part."""
-    root = View(view.shape, view.strides, view.offset, (), view.name)
+    """The arrangement of ``view`` for a storage that covers just that part; of a root, a copy."""
+    steps = view.steps if view.root else ()
+    root = View(view.shape, view.strides, view.offset, steps, view.name)
     root.root = True
     return root
 

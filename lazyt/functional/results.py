@@ -10,6 +10,7 @@ import numpy as np
 from lazyt import ops, pending
 from lazyt.dispatch import assign, check_writable, view_of, wrap, write_result
 from lazyt.ir.graph import Node
+from lazyt.memory_formats import arrange_like
 from lazyt.tensor import Tensor
 from lazyt.views import Reshape, Slice, Step
 
@@ -24,6 +25,9 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
     """
     result = wrap(node, *parents, name=name)
     if out is None:
+        for parent in parents:
+            if isinstance(parent, Tensor) and parent._view is not None:
+                return arrange_like(result, name, parents)
         return result
     if out.shape != result.shape:
         check_writable(out)

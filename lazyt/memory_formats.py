@@ -1,0 +1,238 @@
+"""In which order the elements of a result lie in memory, as PyTorch's users can see in strides.
+
+A result of functions that work element by element keeps the order of its operands: the sum of two
+transposed matrices is a transposed matrix. Values of the graph are row-major, so such a result is
+a permutation of a row-major storage; nothing is moved until somebody looks at the memory itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import DTypeError, LazytError
+from lazyt.ir.dtypes import package_name
+from lazyt.ir.graph import Node, Shape
+from lazyt.tensor import Tensor
+from lazyt.views import Permute, View, contiguous_strides, is_contiguous
+
+__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "memory_format",
+           "preserve_format"]  # fmt: skip
+
+
+class memory_format:
+    """An order of elements in memory. Instances are unique, so ``is`` compares them."""
+
+    __slots__ = ("_name",)
+    __module__ = "lazyt"
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"{package_name()}.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+
+_CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def dense_strides(shape: Shape, order: Sequence[int]) -> Shape:
+    """Strides without gaps when the axes lie in memory in ``order``, slowest first."""
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
+def is_dense(shape: Shape, strides: Shape) -> bool:
+    """Whether the elements fill a piece of memory without gaps or overlaps, in any order."""
+    expected = 1
+    for stride, extent in sorted((s, n) for n, s in zip(shape, strides) if n != 1):
+        if extent == 0:
+            return True
+        if stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def common_order(shape: Shape, operands: Sequence[tuple[Shape, Shape]]) -> list[int]:
+    """The order of axes, slowest first, that fits operands of given shapes and strides.
+
+    PyTorch's rule for element-wise functions: an axis is faster than another where the first
+    operand that tells them apart has the smaller stride; broadcast axes do not tell.
+    """
+    rank = len(shape)
+    steps = []
+    for own, strides in operands:
+        lead = rank - len(own)
+        steps.append(
+            [0] * lead
+            + [0 if n == 1 != shape[lead + i] else s for i, (n, s) in enumerate(zip(own, strides))]
+        )
+
+    def compare(first: int, second: int) -> int:
+        for given in steps:
+            a, b = given[first], given[second]
+            if a == 0 or b == 0:
+                continue
+            if a != b:
+                return -1 if a < b else 1
+            if shape[first] > shape[second]:
+                return 1
+        return 0
+
+    order = list(range(rank))[::-1]
+    for place in range(1, rank):
+        at = place
+        for before in range(place - 1, -1, -1):
+            found = compare(order[before], order[at])
+            if found > 0:
+                order[before], order[at] = order[at], order[before]
+                at = before
+            elif found < 0:
+                break
+    return order[::-1]
+
+
+def strides_like(shape: Shape, strides: Shape) -> Shape:
+    """The strides of a copy that preserves the order: the same where they are dense."""
+    if is_dense(shape, strides):
+        return strides
+    return dense_strides(shape, common_order(shape, [(shape, strides)]))
+
+
+def lay_out(tensor: Tensor, strides: Shape) -> Tensor:
+    """A new ``tensor``, of which nobody knows yet, with dense ``strides``; returns it."""
+    shape = tuple(tensor.shape)
+    if is_contiguous(shape, strides):
+        if strides == contiguous_strides(shape):
+            return tensor
+        order = list(range(len(shape)))
+    else:
+        order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], shape[axis] != 1, axis))
+    storage = tensor._storage
+    node = storage.node
+    back = tuple(sorted(range(len(order)), key=order.__getitem__))
+    view = View(shape, strides, 0, (Permute(back),), "Permute")
+    view.root = True
+    storage.node = ops.permute(node, order)
+    view.show(storage.node, node)
+    tensor._view = view
+    return tensor
+
+
+# Functions whose last step is element-wise though PyTorch's have code, and results, of their own.
+_ROW_MAJOR = frozenset({
+    "Softmax", "LogSoftmax", "MaskedFill", "Tril", "Triu", "NativeLayerNorm", "NativeGroupNorm",
+    "Mean", "Var", "Std", "Norm", "Logsumexp",
+})  # fmt: skip
+# Functions with other code that keep the order of their first operand.
+_PRESERVING = frozenset({
+    "Flip", "Put", "Clone", "ToCopy", "IndexPut", "IndexAdd", "IndexCopy", "IndexFill",
+    "IndexReduce", "Scatter", "ScatterAdd", "ScatterReduce", "SelectScatter", "SliceScatter",
+    "DiagonalScatter", "AsStridedScatter", "Fill",
+})  # fmt: skip
+
+
+def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
+    """``result`` of the function called ``name``, laid out as that function's operands ask for."""
+    node = result._storage.node
+    title = name.partition("Backward")[0]
+    if title in _PRESERVING:
+        first = parents[0]
+        return lay_out(result, strides_like(tuple(first.shape), first.strides))
+    if node.op.name != "map" or title in _ROW_MAJOR:
+        return result
+    given = [(tuple(p.shape), p.strides) for p in parents if isinstance(p, Tensor)]
+    shape = node.shape
+    if all(is_contiguous(own, strides) for own, strides in given) or not _spans(shape, given):
+        return result
+    first, strides = given[0]
+    if all(pair == given[0] for pair in given) and first == shape and is_dense(first, strides):
+        return lay_out(result, strides)
+    return lay_out(result, dense_strides(shape, common_order(shape, given)))
+
+
+def _spans(shape: Shape, operands: Sequence[tuple[Shape, Shape]]) -> bool:
+    """Whether the operands' shapes broadcast to just ``shape``."""
+    rank = len(shape)
+    extents = [1] * rank
+    for own, _ in operands:
+        if len(own) > rank:
+            return False
+        for axis, extent in enumerate(own, rank - len(own)):
+            if extent != 1:
+                if extents[axis] not in (1, extent):
+                    return False
+                extents[axis] = extent
+    return tuple(extents) == shape
+
+
+def strides_in(shape: Shape, strides: Shape, wanted: Any, function: str) -> Shape:
+    """The strides of a copy in the format ``wanted``; None preserves.
+
+    Raises LazytError where a channels-last format does not fit the rank, and DTypeError for what
+    is no format.
+    """
+    if wanted is None or wanted is preserve_format:
+        return strides_like(shape, strides)
+    if wanted is contiguous_format:
+        return contiguous_strides(shape)
+    order = channel_order(shape, wanted, function)
+    return dense_strides(tuple(max(n, 1) for n in shape), order)
+
+
+def channel_order(shape: Shape, wanted: Any, function: str) -> Shape:
+    """The order of axes of a channels-last format. Raises as ``strides_in`` does."""
+    order = _CHANNELS_LAST.get(wanted) if isinstance(wanted, memory_format) else None
+    if order is None:
+        raise DTypeError(
+            f"{function}(): argument 'memory_format' must be {package_name()}.memory_format, "
+            f"not {type(wanted).__name__}"
+        )
+    if len(order) != len(shape):
+        raise LazytError(f"required rank {len(order)} tensor to use {wanted._name} format")
+    return order
+
+
+def follows(shape: Shape, strides: Shape, wanted: Any) -> bool:
+    """Whether strides are those of a format; False for a rank that the format does not have."""
+    if wanted is None or wanted is contiguous_format:
+        return is_contiguous(shape, strides)
+    if wanted is preserve_format:
+        raise LazytError("preserve memory format is unsupported by the contiguous operator")
+    order = _CHANNELS_LAST.get(wanted) if isinstance(wanted, memory_format) else None
+    if order is None:
+        channel_order(shape, wanted, "is_contiguous")
+        return False
+    if len(order) != len(shape):
+        return False
+    expected = 1
+    for axis in reversed(order):
+        if shape[axis] != 1:
+            if strides[axis] != expected:
+                return False
+            expected *= shape[axis]
+    return True
+
+
+def copied(input: Tensor, node: Node, name: str, wanted: Any) -> Tensor:
+    """A copy of ``input`` with the value ``node``, in the format ``wanted`` (None preserves)."""
+    from lazyt.dispatch import wrap
+
+    result = wrap(node, input, name=name)
+    shape = tuple(input.shape)
+    if wanted is None and input._view is None:
+        return result
+    return lay_out(result, strides_in(shape, input.strides, wanted, name.lower()))
