@@ -25,17 +25,19 @@ class IndexPlan:
         starts, sizes, steps: the slice of every dimension of the tensor; a number is a slice of
             one element.
         layout: the dimensions that remain, in order; -1 stands for a new one of size 1.
+        before: for every new one, the dimension of the tensor that it was put in front of.
         picks: (dimension of the view, index tensor) of every tensor index, in order. A bool
             tensor covers as many dimensions as it has.
     """
 
-    __slots__ = ("layout", "picks", "sizes", "starts", "steps")
+    __slots__ = ("before", "layout", "picks", "sizes", "starts", "steps")
 
     def __init__(self, shape: Shape) -> None:
         self.starts = [0] * len(shape)
         self.sizes = list(shape)
         self.steps = [1] * len(shape)
         self.layout: list[int] = []
+        self.before: list[int] = []
         self.picks: list[tuple[int, Tensor]] = []
 
     @property
@@ -126,6 +128,7 @@ def plan_index(shape: Shape, index: Any) -> IndexPlan:
     for position, item in enumerate(items):
         if item is None:
             plan.layout.append(-1)
+            plan.before.append(axis)
         elif item is Ellipsis:
             count = 0 if open_ellipsis else rank - used
             open_ellipsis = True
@@ -149,6 +152,7 @@ def _add_pick(plan: IndexPlan, item: Tensor, axis: int) -> int:
     if count == 0:  # a single truth value indexes a new dimension of one element
         plan.picks.append((len(plan.layout), item.reshape(1)))
         plan.layout.append(-1)
+        plan.before.append(axis)
         return axis
     plan.picks.append((len(plan.layout), item))
     plan.layout.extend(range(axis, axis + count))

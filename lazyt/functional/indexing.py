@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from lazyt import ops
+from lazyt.dispatch import check_writable, type_title
 from lazyt.errors import BoundsError, DTypeError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
@@ -15,7 +16,7 @@ from lazyt.functional.masks import true_positions
 from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
 from lazyt.functional.picking import checked_index
 from lazyt.functional.results import give, overwrite, view_of_plan
-from lazyt.ir.dtypes import bool_, int64, uint8
+from lazyt.ir.dtypes import DType, bool_, int64, package_name, uint8
 from lazyt.ir.graph import Node, Shape, broadcast_shapes
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
@@ -85,20 +86,39 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     plan = plan_index(tuple(input.shape), index)
     view = input if plan.is_whole(tuple(input.shape)) else view_of_plan(input, plan)
     source = value if isinstance(value, Tensor) else None
-    if source is None:
+    if source is not None:
+        new = source.node
+        if _is_mask_of_one(plan, source):
+            new = ops.cast(ops.reshape(new, ()), view.dtype)
+    else:
         number = as_number(value)
         if number is None:
-            from lazyt.functional.creation import tensor
-
-            source = tensor(value)
-        else:
-            filler = constant_of(number, view.dtype)
-    new = source.node if source is not None else filler
+            raise DTypeError(
+                f"can't assign a {type(value).__name__} to a "
+                f"{package_name()}.{type_title(view.dtype)}Tensor"
+            )
+        new = constant_of(number, view.dtype)
     if not plan.picks:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
     else:
         result = _put(view.node, plan, new)
     overwrite(view, result, "CopySlices", (input,) if source is None else (input, source))
+
+
+def _is_mask_of_one(plan: IndexPlan, value: Tensor) -> bool:
+    """Whether a single value meets a single mask: it fills, and is converted."""
+    if len(plan.picks) != 1 or value.shape.numel() != 1:
+        return False
+    axis, item = plan.picks[0]
+    return item.dtype in (bool_, uint8) and plan.layout[axis] >= 0
+
+
+def _check_put_dtype(wanted: DType, given: DType) -> None:
+    if given is not wanted:
+        raise DTypeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{type_title(wanted)} for the destination and {type_title(given)} for the source."
+        )
 
 
 def fitted(value: Node, shape: Shape) -> Node:
@@ -195,12 +215,12 @@ def _merged(node: Node, chosen: Selection) -> Node:
 
 def _put(base: Node, plan: IndexPlan, value: Node, kind: str = "set") -> Node:
     """``base`` with ``value`` written (or added) where the picks say."""
-    value = ops.cast(value, base.dtype)
     axis, item = plan.picks[0]
     if kind == "set" and len(plan.picks) == 1 and item.dtype in (bool_, uint8):
         _check_mask(tuple(item.shape), base.shape, axis)
         spread = _masked_value(base.shape, axis, len(item.shape), value)
         if spread is not None:
+            _check_put_dtype(base.dtype, value.dtype)
             tail = (1,) * (len(base.shape) - axis - len(item.shape))
             mask = ops.reshape(ops.cast(item.node, bool_), (*item.shape, *tail))
             return choose(mask, spread, base, base.dtype)
@@ -209,6 +229,7 @@ def _put(base: Node, plan: IndexPlan, value: Node, kind: str = "set") -> Node:
     lead, tail = merged.shape[: chosen.axis], merged.shape[chosen.axis + 1 :]
     result = (*lead, *chosen.places.shape, *tail)
     updates = _broadcast_value(value, result)
+    _check_put_dtype(base.dtype, value.dtype)
     if not updates.size:
         return base
     written = ops.scatter(merged, chosen.places, updates, chosen.axis, kind)
@@ -250,11 +271,6 @@ def _broadcast_value(value: Node, result: Shape) -> Node:
 
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of ``input`` with ``values`` at ``indices``, added up when ``accumulate``."""
-    if values.dtype is not input.dtype:
-        raise DTypeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{input.dtype} for the destination and {values.dtype} for the source."
-        )
     plan = plan_index(tuple(input.shape), tuple(indices))
     kind = "add" if accumulate else "set"
     return give(_put(input.node, plan, values.node, kind), "IndexPut", (input, values))
@@ -262,6 +278,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """``index_put`` in place."""
+    check_writable(input)
     result = index_put(input, indices, values, accumulate)
     overwrite(input, result.node, "IndexPut", (input, values))
     return input

@@ -9,7 +9,7 @@ import numpy as np
 
 from lazyt import ops, pending
 from lazyt.dispatch import assign, check_writable, view_of, wrap, write_result
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, Shape
 from lazyt.memory_formats import arrange_like
 from lazyt.tensor import Tensor
 from lazyt.views import Reshape, Slice, Step
@@ -70,15 +70,16 @@ def view_of_plan(input: Tensor, plan: IndexPlan) -> Tensor:
     if plan.layout != [*range(len(shape))]:
         name = "Unsqueeze" if len(plan.layout) > len(shape) else "Select"
         moves = (*moves, Reshape(plan.shape))
-        strides = tuple(_new_stride(plan, strides, d, i) for i, d in enumerate(plan.layout))
+        strides = _laid_out(plan, strides, shape, input.strides)
     return view_of(input, moves, plan.shape, strides, offset, name)
 
 
-def _new_stride(plan: IndexPlan, strides: tuple[int, ...], dim: int, place: int) -> int:
-    """The stride of a remaining dimension; a new one has that of the row it repeats."""
-    if dim >= 0:
-        return strides[dim]
-    for later in plan.layout[place + 1 :]:
-        if later >= 0:
-            return strides[later] * plan.sizes[later]
-    return 1
+def _laid_out(plan: IndexPlan, strides: Shape, shape: Shape, old: Shape) -> Shape:
+    """The strides of the remaining dimensions; a new one spans what it was put in front of.
+
+    PyTorch reads an index from left to right, so a new dimension sees the tensor's own extents
+    and strides, ``shape`` and ``old``, not those that a later slice leaves.
+    """
+    rank = len(shape)
+    spans = iter([shape[d] * old[d] if d < rank else 1 for d in plan.before])
+    return tuple(strides[d] if d >= 0 else next(spans) for d in plan.layout)
