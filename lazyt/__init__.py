@@ -22,6 +22,7 @@ from lazyt.functional.arithmetic import *  # noqa: F403
 from lazyt.functional.blending import *  # noqa: F403
 from lazyt.functional.choice import *  # noqa: F403
 from lazyt.functional.combining import *  # noqa: F403
+from lazyt.functional.conjugates import *  # noqa: F403
 from lazyt.functional.conversions import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
 from lazyt.functional.equations import *  # noqa: F403
@@ -30,12 +31,14 @@ from lazyt.functional.joining import *  # noqa: F403
 from lazyt.functional.masks import *  # noqa: F403
 from lazyt.functional.matrices import *  # noqa: F403
 from lazyt.functional.normalizers import *  # noqa: F403
+from lazyt.functional.pairs import *  # noqa: F403
 from lazyt.functional.picking import *  # noqa: F403
 from lazyt.functional.printing import *  # noqa: F403
 from lazyt.functional.products import *  # noqa: F403
 from lazyt.functional.promotion import *  # noqa: F403
 from lazyt.functional.random import *  # noqa: F403
 from lazyt.functional.reductions import *  # noqa: F403
+from lazyt.functional.special_functions import *  # noqa: F403
 from lazyt.functional.unary import *  # noqa: F403
 from lazyt.functional.view_copies import *  # noqa: F403
 from lazyt.functional.view_scatters import *  # noqa: F403
@@ -83,9 +86,10 @@ if _TYPE_CHECKING:
     from lazyt import cuda as cuda
     from lazyt import nn as nn
     from lazyt import optim as optim
+    from lazyt import special as special
     from lazyt import utils as utils
 
-_PACKAGES = frozenset({"amp", "backends", "cuda", "nn", "optim", "utils"})
+_PACKAGES = frozenset({"amp", "backends", "cuda", "nn", "optim", "special", "utils"})
 
 
 def __getattr__(name: str) -> object:

@@ -11,6 +11,7 @@ from lazyt.functional import (
     blending,
     choice,
     combining,
+    conjugates,
     conversions,
     creation,
     indexing,
@@ -19,10 +20,12 @@ from lazyt.functional import (
     matrices,
     normalizers,
     operators,
+    pairs,
     picking,
     products,
     random,
     reductions,
+    special_functions,
     unary,
     view_copies,
     view_scatters,
@@ -49,7 +52,11 @@ _TABLE: dict[ModuleType, str] = {
     choice: """
         clamp_ clip_ clamp_min_ clamp_max_ masked_fill_ nan_to_num_ isclose allclose
         equal""",
-    activations: "relu_ prelu",
+    activations: "relu_ prelu hardshrink",
+    conjugates: """
+        angle conj conj_physical_ is_conj is_neg isreal resolve_conj resolve_neg""",
+    pairs: "frexp gcd_ heaviside_ lcm_ ldexp_ logaddexp2 nextafter_",
+    special_functions: "i0_ igamma_ igammac_ mvlgamma_",
     reductions: """
         sum nansum prod mean var std amax amin argmax argmin max min aminmax all any
         count_nonzero""",
@@ -89,4 +96,5 @@ def install() -> None:
             name = entry.removesuffix("!" if entry.endswith("!") else "_")
             add_method(name, getattr(module, name), inplace=entry.endswith("_"))
     add_method("where", choice.where_method)
+    add_method("polygamma", special_functions.polygamma_method, inplace=True)
     operators.install()

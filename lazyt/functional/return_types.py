@@ -52,3 +52,9 @@ class aminmax(Named):
     """Result of ``aminmax``."""
 
     fields = ("min", "max")
+
+
+class frexp(Named):
+    """Result of ``frexp``."""
+
+    fields = ("mantissa", "exponent")

@@ -5,6 +5,7 @@ any rule runs.
 """
 
 from lazyt.ops import scalars_binary as scalars_binary
+from lazyt.ops import scalars_higher as scalars_higher
 from lazyt.ops import scalars_unary as scalars_unary
 from lazyt.ops.contraction import contract
 from lazyt.ops.indexing import gather, scatter, update

@@ -124,3 +124,55 @@ LZ_FN lz_f64 lz_erfinv_f64(lz_f64 x) {
   y = y - step / (1 + y * step);
   return lz_copysign_f64(a == 1 ? LZ_INF_F64 : y, x);
 }
+
+//@ lz_exp_square_f64
+// exp(x^2); the square in two parts, lest its rounding be multiplied by x^2.
+LZ_FN lz_f64 lz_exp_square_f64(lz_f64 x) {
+  lz_f64 a = lz_abs_f64(x);
+  a = a > 27 ? 27 : a;
+  lz_f64 h = lz_from_bits_f64(lz_bits_f64(a) & 0xfffffffff8000000ULL);
+  return lz_exp_sum_f64(h * h, (a - h) * (a + h), 0);
+}
+
+//@ lz_erfcx_f64 ulp=6
+// exp(x^2) erfc(x); above 28 by the asymptotic series (DLMF 7.12.1).
+LZ_FN lz_f64 lz_erfcx_f64(lz_f64 x) {
+  lz_f64 a = lz_abs_f64(x), v = 1 / a, z = 0.5 * v * v;
+  lz_f64 far = 1 - 7 * z * (1 - 9 * z * (1 - 11 * z));
+  far = v * 0.56418958354775629 * (1 - z * (1 - 3 * z * (1 - 5 * z * far)));
+  lz_f64 right = a > 28 ? far : lz_erfc_shape_f64(a) / (1 + 2 * a);
+  if (a < 0.5) return lz_exp_square_f64(a) * (1 - lz_erf_poly_f64(x));
+  return x < 0 ? 2 * lz_exp_square_f64(a) - right : right;
+}
+
+//@ lz_erfcx_f32 ulp=1
+LZ_FN lz_f32 lz_erfcx_f32(lz_f32 x) { return (lz_f32)lz_erfcx_f64(x); }
+
+//@ lz_ndtri_tail_f64
+// The y > 0 for which a normal number exceeds y with probability p <= 1/2: a start with three
+// digits (Abramowitz and Stegun 26.2.23), then Halley's method.
+LZ_FN lz_f64 lz_ndtri_tail_f64(lz_f64 p) {
+  lz_f64 t = LZ_SQRT_F64(-2 * lz_log_f64(p));
+  lz_f64 y = t - (2.515517 + t * (0.802853 + t * 0.010328))
+      / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+  for (int k = 0; k < 3; k++) {
+    lz_f64 u = y * 0.70710678118654752;
+    lz_f64 tail = u < 0.5 ? 1 - lz_erf_poly_f64(u) : lz_erfc_tail_f64(u);
+    lz_f64 step = (0.5 * tail - p) * 2.5066282746310005 * lz_exp_square_f64(u);
+    y += step / (1 - 0.5 * y * step);
+  }
+  return y;
+}
+
+//@ lz_ndtri_f64 ulp=20
+// The inverse of the normal distribution function; NaN outside [0, 1].
+LZ_FN lz_f64 lz_ndtri_f64(lz_f64 p) {
+  if (!(p >= 0 && p <= 1)) return LZ_NAN_F64;
+  if (p == 0 || p == 1) return p == 0 ? -LZ_INF_F64 : LZ_INF_F64;
+  // About 1/2 the distance from it is the exact quantity.
+  if (p > 0.25 && p < 0.75) return 1.4142135623730951 * lz_erfinv_f64(2 * (p - 0.5));
+  return p < 0.5 ? -lz_ndtri_tail_f64(p) : lz_ndtri_tail_f64(1 - p);
+}
+
+//@ lz_ndtri_f32 ulp=1
+LZ_FN lz_f32 lz_ndtri_f32(lz_f32 x) { return (lz_f32)lz_ndtri_f64(x); }

@@ -123,3 +123,15 @@ LZ_FN lz_@S lz_floordiv_@S(lz_@S x, lz_@S y) {
   f = q - f > (lz_@S)0.5 ? f + 1 : f;
   return q != 0 ? f : lz_copysign_@S(0, x / y);
 }
+
+//@ lz_gcd_@S [ints]
+// Euclid's algorithm on magnitudes; gcd(0, 0) is 0.
+LZ_FN lz_@S lz_gcd_@S(lz_@S x, lz_@S y) {
+  lz_@U a = (lz_@U)lz_abs_@S(x), b = (lz_@U)lz_abs_@S(y);
+  while (b != 0) {
+    lz_@U rest = (lz_@U)(a % b);
+    a = b;
+    b = rest;
+  }
+  return (lz_@S)a;
+}

@@ -142,3 +142,33 @@ LZ_FN lz_@S lz_rsqrt_@S(lz_@S x) { return 1 / LZ_SQRT_@N(x); }
 
 //@ lz_reciprocal_@S [floats] ulp=0.5
 LZ_FN lz_@S lz_reciprocal_@S(lz_@S x) { return 1 / x; }
+
+//@ lz_nextafter_@S [floats] ulp=0
+// The neighbour of x towards y: floats of one sign are ordered as their bits are.
+LZ_FN lz_@S lz_nextafter_@S(lz_@S x, lz_@S y) {
+  if (x != x || y != y) return x + y;
+  if (x == y) return y;
+  if (x == 0) return lz_copysign_@S(lz_from_bits_@S(1), y);
+  return lz_from_bits_@S(lz_bits_@S(x) + ((x < y) == (x > 0) ? 1 : (lz_@U)-1));
+}
+
+//@ lz_exponent_@S [floats] ulp=0
+// The e of x = m * 2^e with 1/2 <= |m| < 1; 0 for 0, infinities and NaN.
+LZ_FN lz_@S lz_exponent_@S(lz_@S x) {
+  lz_@S a = lz_abs_@S(x);
+  int tiny = a < @{1.17549435e-38f|2.2250738585072014e-308};
+  lz_@S scaled = tiny ? a * @{1.8446744073709552e19f|1.8446744073709552e19} : a;
+  int e = (int)(lz_bits_@S(scaled) >> @{23|52}) - @{126|1022} - (tiny ? 64 : 0);
+  return a == 0 || !(a < LZ_INF_@N) ? 0 : e;
+}
+
+//@ lz_mantissa_@S [floats] ulp=0
+// The m of x = m * 2^e with 1/2 <= |m| < 1; x itself for 0, infinities and NaN.
+LZ_FN lz_@S lz_mantissa_@S(lz_@S x) {
+  lz_@S a = lz_abs_@S(x);
+  int tiny = a < @{1.17549435e-38f|2.2250738585072014e-308};
+  lz_@S scaled = tiny ? x * @{1.8446744073709552e19f|1.8446744073709552e19} : x;
+  lz_@U rest = lz_bits_@S(scaled) & ~((lz_@U)@{255|2047} << @{23|52});
+  lz_@S m = lz_from_bits_@S(rest | (lz_@U)@{126|1022} << @{23|52});
+  return a == 0 || !(a < LZ_INF_@N) ? x : m;
+}
