@@ -30,6 +30,7 @@ from lazyt.functional.indexing import *  # noqa: F403
 from lazyt.functional.joining import *  # noqa: F403
 from lazyt.functional.masks import *  # noqa: F403
 from lazyt.functional.matrices import *  # noqa: F403
+from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.normalizers import *  # noqa: F403
 from lazyt.functional.pairs import *  # noqa: F403
 from lazyt.functional.picking import *  # noqa: F403
@@ -77,6 +78,7 @@ from lazyt.view_shapes import *  # noqa: F403
 dtype = DType
 bool, half, float, double = bool_, float16, float32, float64
 short, int, long = int16, int32, int64
+globals().update(_INPLACE_FUNCTIONS)
 
 __version__ = "0.1.0"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 
 from lazyt.dispatch import add_method
@@ -31,52 +32,53 @@ from lazyt.functional import (
     view_scatters,
     writes,
 )
+from lazyt.tensor import Tensor
 
-# Public functions by module; a name ending in "_" has an in-place form too.
+# Public functions by module; a name ending in "_" has an in-place form too, and "." after it says
+# that PyTorch has that form as a function as well (torch.exp_).
 _TABLE: dict[ModuleType, str] = {
     arithmetic: """
-        add_ sub_ subtract_ rsub mul_ multiply_ div_ divide_ true_divide_
-        floor_divide_ remainder_ fmod_ pow_ float_power_ maximum minimum fmax fmin hypot_ atan2_
-        arctan2_ copysign_ xlogy_ logaddexp square_
-        bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_left_shift_ bitwise_right_shift_
-        eq_ ne_ lt_ le_ gt_ ge_ not_equal_ less_ less_equal_ greater_
-        greater_equal_ logical_and_ logical_or_ logical_xor_""",
+        add_ sub_ subtract_ rsub mul_ multiply_ div_ divide_ true_divide_ floor_divide_
+        remainder_ fmod_ pow_ float_power_ maximum minimum fmax fmin hypot_ atan2_ arctan2_
+        copysign_ xlogy_. logaddexp square_. bitwise_and_ bitwise_or_ bitwise_xor_
+        bitwise_left_shift_ bitwise_right_shift_ eq_ ne_ lt_ le_ gt_ ge_ not_equal_ less_
+        less_equal_ greater_ greater_equal_ logical_and_ logical_or_ logical_xor_""",
     unary: """
-        exp_ exp2_ expm1_ log_ log2_ log10_ log1p_ sqrt_ rsqrt_ reciprocal_ sin_ cos_ tan_ asin_
-        acos_ atan_ arcsin_ arccos_ arctan_ sinh_ cosh_ tanh_ asinh_ acosh_ atanh_
-        arcsinh_ arccosh_ arctanh_ erf_ erfc_ erfinv_ lgamma_ digamma_ sigmoid_
-        sinc_ deg2rad_ rad2deg_ frac_ abs_ absolute_ sign_ sgn_ floor_ ceil_ trunc_ fix_
-        isnan isinf isfinite signbit isposinf isneginf neg_ negative_ positive logical_not_
-        bitwise_not_ round_ logit_ is_nonzero""",
+        exp_. exp2_. expm1_. log_. log2_. log10_. log1p_. sqrt_. rsqrt_. reciprocal_. sin_.
+        cos_. tan_. asin_. acos_. atan_. arcsin_. arccos_. arctan_. sinh_. cosh_. tanh_.
+        asinh_. acosh_. atanh_. arcsinh_. arccosh_. arctanh_. erf_. erfc_. erfinv_ lgamma_
+        digamma_ sigmoid_. sinc_. deg2rad_. rad2deg_. frac_. abs_. absolute_ sign_ sgn_ floor_.
+        ceil_. trunc_. fix_. isnan isinf isfinite signbit isposinf isneginf neg_. negative_.
+        positive logical_not_ bitwise_not_ round_. logit_. is_nonzero""",
     blending: "addcmul_ addcdiv_ lerp_",
     choice: """
-        clamp_ clip_ clamp_min_ clamp_max_ masked_fill_ nan_to_num_ isclose allclose
-        equal""",
-    activations: "relu_ prelu hardshrink",
+        clamp_. clip_. clamp_min_. clamp_max_. masked_fill_ nan_to_num_. isclose allclose equal""",
+    activations: "relu_. prelu hardshrink",
     conjugates: """
-        angle conj conj_physical_ is_conj is_neg isreal resolve_conj resolve_neg""",
-    pairs: "frexp gcd_ heaviside_ lcm_ ldexp_ logaddexp2 nextafter_",
-    special_functions: "i0_ igamma_ igammac_ mvlgamma_",
+        angle conj conj_physical_. is_conj is_neg isreal resolve_conj resolve_neg""",
+    pairs: "frexp gcd_. heaviside_ lcm_. ldexp_. logaddexp2 nextafter_",
+    special_functions: "i0_. igamma_ igammac_ mvlgamma_",
     reductions: """
         sum nansum prod mean var std amax amin argmax argmin max min aminmax all any
         count_nonzero""",
     normalizers: """
-        softmax log_softmax logsumexp cumsum_ cumprod_ cummax cummin logcumsumexp diff norm dist""",
+        softmax log_softmax logsumexp cumsum_ cumprod_ cummax cummin logcumsumexp diff norm
+        dist""",
     joining: "repeat tile repeat_interleave roll flip fliplr flipud rot90",
     matrices: """
-        tril_ triu_ diag diag_embed diagflat trace split chunk tensor_split hsplit vsplit dsplit
-        unbind""",
+        tril_ triu_ diag diag_embed diagflat trace split chunk tensor_split hsplit vsplit
+        dsplit unbind""",
     picking: """
-        gather take_along_dim index_select take scatter_ scatter_add_ index_add_
-        index_copy_ index_fill_""",
+        gather take_along_dim index_select take scatter_ scatter_add_ index_add_ index_copy_
+        index_fill_""",
     combining: "index_reduce_ put_ scatter_reduce_",
-    indexing: "index_put index_put_!",
+    indexing: "index_put index_put_!.",
     masks: "nonzero argwhere masked_select masked_scatter_ bincount",
     products: """
-        matmul mm bmm mv dot vdot outer ger inner addmm_ addmv_ baddbmm_ addbmm_""",
+        matmul mm bmm mv dot vdot outer ger inner addmm_ addmv_. baddbmm_ addbmm_""",
     creation: "new_zeros new_ones new_empty new_full new_tensor",
     random: "bernoulli",
-    writes: "copy_! fill_! zero_! uniform_! normal_! random_! bernoulli_!",
+    writes: "copy_! fill_!. zero_!. uniform_! normal_! random_! bernoulli_!",
     view_copies: "narrow_copy unsafe_chunk unsafe_split unsafe_split_with_sizes",
     view_scatters: """
         as_strided_scatter diagonal_scatter select_scatter slice_scatter split_with_sizes
@@ -88,13 +90,21 @@ _TABLE: dict[ModuleType, str] = {
 }
 
 
+#: In-place forms that are functions of the torch namespace too, by name.
+INPLACE_FUNCTIONS: dict[str, Callable[..., Tensor]] = {}
+
+
 def install() -> None:
-    """Attach every method and operator to Tensor."""
+    """Attach every method and operator to Tensor; fills ``INPLACE_FUNCTIONS``."""
     for module, names in _TABLE.items():
-        for entry in names.split():
+        for marked in names.split():
+            entry = marked.removesuffix(".")
             # "!" marks functions that are written as in-place functions themselves.
             name = entry.removesuffix("!" if entry.endswith("!") else "_")
             add_method(name, getattr(module, name), inplace=entry.endswith("_"))
+            if marked.endswith("."):
+                changed = entry.removesuffix("!")
+                INPLACE_FUNCTIONS[changed] = getattr(Tensor, changed)
     add_method("where", choice.where_method)
     add_method("polygamma", special_functions.polygamma_method, inplace=True)
     operators.install()
