@@ -58,3 +58,105 @@ class frexp(Named):
     """Result of ``frexp``."""
 
     fields = ("mantissa", "exponent")
+
+
+class linalg_cholesky_ex(Named):
+    """Result of ``linalg.cholesky_ex``."""
+
+    fields = ("L", "info")
+
+
+class linalg_eigh(Named):
+    """Result of ``linalg.eigh``."""
+
+    fields = ("eigenvalues", "eigenvectors")
+
+
+class linalg_inv_ex(Named):
+    """Result of ``linalg.inv_ex``."""
+
+    fields = ("inverse", "info")
+
+
+class linalg_lstsq(Named):
+    """Result of ``linalg.lstsq``."""
+
+    fields = ("solution", "residuals", "rank", "singular_values")
+
+
+class linalg_lu(Named):
+    """Result of ``linalg.lu``."""
+
+    fields = ("P", "L", "U")
+
+
+class linalg_lu_factor(Named):
+    """Result of ``linalg.lu_factor``."""
+
+    fields = ("LU", "pivots")
+
+
+class linalg_lu_factor_ex(Named):
+    """Result of ``linalg.lu_factor_ex``."""
+
+    fields = ("LU", "pivots", "info")
+
+
+class linalg_qr(Named):
+    """Result of ``linalg.qr``."""
+
+    fields = ("Q", "R")
+
+
+class linalg_slogdet(Named):
+    """Result of ``linalg.slogdet``."""
+
+    fields = ("sign", "logabsdet")
+
+
+class linalg_solve_ex(Named):
+    """Result of ``linalg.solve_ex``."""
+
+    fields = ("result", "info")
+
+
+class linalg_svd(Named):
+    """Result of ``linalg.svd``."""
+
+    fields = ("U", "S", "Vh")
+
+
+class geqrf(Named):
+    """Result of ``geqrf``."""
+
+    fields = ("a", "tau")
+
+
+class lu_unpack(Named):
+    """Result of ``lu_unpack``."""
+
+    fields = ("P", "L", "U")
+
+
+class qr(Named):
+    """Result of ``qr``."""
+
+    fields = ("Q", "R")
+
+
+class slogdet(Named):
+    """Result of ``slogdet``."""
+
+    fields = ("sign", "logabsdet")
+
+
+class svd(Named):
+    """Result of ``svd``."""
+
+    fields = ("U", "S", "V")
+
+
+class triangular_solve(Named):
+    """Result of ``triangular_solve``."""
+
+    fields = ("solution", "cloned_coefficient")
