@@ -13,11 +13,16 @@ from lazyt.device import check_device
 from lazyt.dispatch import array_node, wrap
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.arithmetic import cast_to, scalar_build
+from lazyt.functional.nesting import node_of_nested
 from lazyt.functional.operands import as_number, as_shape, constant_of, expand_to, mapped
 from lazyt.functional.promotion import as_dtype, get_default_dtype, scalar_dtype
-from lazyt.ir.dtypes import DType, bfloat16, bool_, encode_bfloat16, float32, float64, int64
+from lazyt.ir.dtypes import (
+    DType,
+    float32,
+    float64,
+    int64,
+)
 from lazyt.ir.graph import Node, Shape
-from lazyt.runtime.memory import Buffer
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -43,83 +48,6 @@ def fresh(node: Node, requires_grad: bool = False) -> Tensor:
 # ------------------------------------------------------------------ from values
 
 
-def _nested_shape(data: Any) -> Shape:
-    """The shape of nested lists; raises ShapeError for ragged ones, as PyTorch words it."""
-    shape: list[int] = []
-    level = [data]
-    while level and isinstance(level[0], (list, tuple)):
-        size = len(level[0])
-        for item in level:
-            if not isinstance(item, (list, tuple)):
-                raise DTypeError(f"'{type(item).__name__}' object is not a sequence")
-            if len(item) != size:
-                raise ShapeError(
-                    f"expected sequence of length {size} at dim {len(shape)} (got {len(item)})"
-                )
-        shape.append(size)
-        level = [part for item in level for part in item]
-    for item in level:
-        if isinstance(item, (list, tuple)):
-            raise DTypeError("'list' object cannot be interpreted as an integer")
-    return tuple(shape)
-
-
-def _leaves(data: Any) -> list[Any]:
-    level = [data]
-    while level and isinstance(level[0], (list, tuple)):
-        level = [part for item in level for part in item]
-    return level
-
-
-def _infer_dtype(leaves: list[Any]) -> DType:
-    found: DType | None = None
-    for value in leaves:
-        number = as_number(value)
-        if number is None:
-            if isinstance(value, str):
-                raise ShapeError("too many dimensions 'str'")
-            raise LazytError(f"Could not infer dtype of {type(value).__name__}")
-        kind = scalar_dtype(number)
-        if found is None or (found is not kind and (kind.kind == "f" or found is bool_)):
-            found = kind
-    return found or get_default_dtype()
-
-
-def _node_of_lists(data: Any, dtype: DType | None) -> Node:
-    shape = _nested_shape(data)
-    leaves = _leaves(data) if 0 not in shape else []
-    values = [v.item() if isinstance(v, (Tensor, np.generic)) else v for v in leaves]
-    wanted = dtype or _infer_dtype(values)
-    if not shape:
-        if as_number(values[0]) is None:
-            _infer_dtype(values)
-        return stored(np.asarray(values[0], _exact(values, wanted)), (), wanted)
-    return stored(np.asarray(values, _exact(values, wanted)), shape, wanted)
-
-
-def _exact(values: list[Any], dtype: DType) -> Any:
-    """The NumPy type in which Python numbers are gathered before they become ``dtype``."""
-    if dtype.kind == "f":
-        return np.float64
-    if dtype is bool_:
-        return np.bool_
-    if any(isinstance(v, float) for v in values):
-        return np.float64
-    return np.uint64 if dtype.name == "uint64" else np.int64
-
-
-def stored(values: np.ndarray[Any, Any], shape: Shape, dtype: DType) -> Node:
-    """A leaf that holds a copy of ``values`` in ``dtype``."""
-    if dtype is bfloat16:
-        array = encode_bfloat16(values.astype(np.float32))
-    else:
-        with np.errstate(all="ignore"):
-            array = values.astype(dtype.numpy)
-    buffer = Buffer(array.nbytes)
-    buffer.as_numpy(dtype, shape)[...] = array.reshape(shape)
-    return ops.input_(shape, dtype, buffer)
-
-
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
@@ -138,9 +66,7 @@ def tensor(
         if hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
             node = array_node(np.asarray(data))
         else:
-            if isinstance(data, range):
-                data = list(data)
-            node = _node_of_lists(data, wanted)
+            node = node_of_nested(data, wanted)
     return fresh(node if wanted is None else ops.cast(node, wanted), requires_grad)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from lazyt import ops
 from lazyt.device import check_device
 from lazyt.errors import DTypeError, LazytError
-from lazyt.functional.creation import fresh, stored
+from lazyt.functional.creation import fresh
+from lazyt.functional.nesting import stored
 from lazyt.functional.operands import as_shape, broadcast_all
 from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.functional.results import give
