@@ -66,12 +66,14 @@ from lazyt.layouts import layout as layout
 from lazyt.layouts import strided as strided
 from lazyt.memory_formats import *  # noqa: F403
 from lazyt.numpy_bridge import from_numpy as from_numpy
+from lazyt.storage_objects import *  # noqa: F403
 from lazyt.tensor import Size as Size
 from lazyt.tensor import Tensor as Tensor
 from lazyt.tensor_protocol import explain as explain
 from lazyt.tensor_protocol import realize as realize
 from lazyt.tensor_protocol import why_compiled as why_compiled
 from lazyt.tensor_protocol import why_realized as why_realized
+from lazyt.view_forms import *  # noqa: F403
 from lazyt.view_parts import *  # noqa: F403
 from lazyt.view_shapes import *  # noqa: F403
 

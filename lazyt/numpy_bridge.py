@@ -82,7 +82,7 @@ def shared_array(tensor: Tensor) -> Array:
     storage = tensor._storage
     token = storage.expose()
     size = dtype.itemsize
-    flat = token.as_numpy(dtype, (storage.memory().value.size,))
+    flat = token.as_numpy(dtype, (storage.nbytes // dtype.itemsize,))
     steps = tuple(s * size for s in tensor.strides)
     if 0 in shape:
         return np.empty(shape, dtype.numpy)

@@ -13,14 +13,16 @@ import weakref
 from typing import TYPE_CHECKING
 
 from lazyt import ops, pending
+from lazyt.errors import LazytError
 from lazyt.grad_mode import mode
 from lazyt.ir.graph import Node
 from lazyt.runtime.memory import Buffer
 from lazyt.tape import AccumulateGrad, Bridge, GradFn, boundaries, boundary, record_view
-from lazyt.views import is_contiguous
+from lazyt.view_bits import Bits
+from lazyt.views import Reshape, Slice, View, is_contiguous
 
 if TYPE_CHECKING:
-    from lazyt.views import View
+    from lazyt.ir.dtypes import DType
 
 
 def raw(node: Node) -> Node:
@@ -39,13 +41,17 @@ class Exposure:
     Attributes:
         buffer: the memory.
         token: what every exported array keeps alive; None for memory exposed for good.
+        own: whether the memory is ours, and not NumPy's.
     """
 
-    __slots__ = ("buffer", "token")
+    __slots__ = ("buffer", "own", "token")
 
-    def __init__(self, buffer: Buffer, token: weakref.ref[Buffer] | None) -> None:
+    def __init__(
+        self, buffer: Buffer, token: weakref.ref[Buffer] | None, own: bool = False
+    ) -> None:
         self.buffer = buffer
         self.token = token
+        self.own = own
 
     @property
     def over(self) -> bool:
@@ -61,15 +67,17 @@ class Memory:
         content: counts all writes.
         version: counts the writes that autograd is to notice (all but those through ``.data``).
         exposure: set while NumPy can see the memory.
+        between_processes: whether ``share_memory_`` was called.
     """
 
-    __slots__ = ("content", "exposure", "value", "version")
+    __slots__ = ("between_processes", "content", "exposure", "value", "version")
 
     def __init__(self, value: Node, version: int) -> None:
         self.value = value
         self.content = 0
         self.version = version
         self.exposure: Exposure | None = None
+        self.between_processes = False
 
 
 class Share:
@@ -78,17 +86,22 @@ class Share:
     Attributes:
         memory: the memory.
         seen: the ``content`` that the Storage's node stands for.
-        region: the part of the memory that the Storage covers, None for all.
+        region: how the Storage sees the memory: a part of it, its bits as another dtype, or None
+            for the whole as it is.
+        partial: whether that leaves out some of the memory.
         silent: whether writes are hidden from autograd's version check (``.data``).
     """
 
-    __slots__ = ("memory", "region", "seen", "silent")
+    __slots__ = ("memory", "partial", "region", "seen", "silent")
 
-    def __init__(self, memory: Memory, region: View | None, silent: bool) -> None:
+    def __init__(
+        self, memory: Memory, region: View | None, silent: bool, partial: bool = False
+    ) -> None:
         self.memory = memory
         self.seen = memory.content
         self.region = region
         self.silent = silent
+        self.partial = partial
 
 
 class Storage:
@@ -123,6 +136,12 @@ class Storage:
         """How often the memory was written to, as autograd counts."""
         share = self.share
         return self.version if share is None or share.silent else share.memory.version
+
+    def touch(self) -> None:
+        """Count a change that is no write of values, such as another size."""
+        self.version += 1
+        if self.share is not None and not self.share.silent:
+            self.share.memory.version += 1
 
     def _settle(self, node: Node) -> Node:
         """Forget how a computed value was made, unless a gradient may still need to know."""
@@ -207,14 +226,64 @@ class Storage:
         """A Storage over the same memory without gradient history."""
         memory = self.memory()
         assert self.share is not None
-        share = Share(memory, self.share.region, silent or self.share.silent)
+        own = self.share
+        share = Share(memory, own.region, silent or own.silent, own.partial)
         return Storage(raw(self.current()), None, share)
 
     def region(self, view: View) -> Storage:
         """A Storage over the part of the memory that ``view`` shows, without history."""
         memory = self.memory()
-        share = Share(memory, view, False)
-        return Storage(raw(view.read(self)), None, share)
+        assert self.share is not None
+        outer = self.share.region
+        if outer is not None:
+            steps = outer.steps + view.steps
+            view = View(view.shape, view.strides, view.offset, steps, view.name)
+        return Storage(raw(view.read(self)), None, Share(memory, view, False, True))
+
+    def whole(self, dtype: DType) -> Storage:
+        """A Storage over all of the memory as elements of ``dtype``.
+
+        It is this one where that is what it covers; else it has no gradient history.
+        """
+        share = self.share
+        if self.node.dtype is dtype and not (share is not None and share.partial):
+            return self
+        self.current()
+        memory = self.memory()
+        assert self.share is not None
+        value, region = memory.value, None
+        if value.dtype is not dtype:
+            count = (value.nbytes // dtype.itemsize,)
+            region = View(count, (1,), 0, (Reshape((value.size,)), Bits(dtype)), "View")
+            value = region.of(value)
+        return Storage(value, None, Share(memory, region, self.share.silent))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole memory."""
+        return self.node.nbytes if self.share is None else self.share.memory.value.nbytes
+
+    def enlarge(self, nbytes: int) -> None:
+        """Let the memory have ``nbytes`` bytes, more than now; the new ones are zeros.
+
+        Raises LazytError for memory that NumPy owns.
+        """
+        exposed = self.exposure()
+        if exposed is not None and not exposed.own:
+            raise LazytError("Trying to resize storage that is not resizable")
+        old, version = raw(self.whole(self.node.dtype).current()), self.version_now()
+        count = -(-nbytes // old.dtype.itemsize)
+        flat = ops.reshape(old, (old.size,))
+        memory = Memory(ops.pad(flat, (0,), (count - old.size,), (0,), 0), version)
+        head = Slice((0,), (old.size,), (1,))
+        region = View(old.shape, (), 0, (head, Reshape(old.shape)), "View")
+        silent = False
+        if self.share is not None:
+            silent = self.share.silent
+            if self.share.partial and self.share.region is not None:
+                steps = region.steps + self.share.region.steps
+                region = View(self.node.shape, (), 0, steps, "View")
+        self.share = Share(memory, region, silent, True)
 
     def exposure(self) -> Exposure | None:
         """The live exposure; one that nobody refers to any more ends here."""
@@ -245,7 +314,7 @@ class Storage:
             pending.realize_now([value], "its memory is looked at from outside")
             buffer = Buffer(value.nbytes)  # of its own: graph values are never written to
             buffer.copy_from(value.data.ptr, value.nbytes)
-            exposed = memory.exposure = Exposure(buffer, None)
+            exposed = memory.exposure = Exposure(buffer, None, True)
         elif exposed.token is None:
             forever = True
         token = exposed.token() if exposed.token is not None else None

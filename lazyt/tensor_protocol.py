@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt import pending
 from lazyt.autograd.handles import require_grad
-from lazyt.dispatch import array_node, method, type_title, wrap
+from lazyt.dispatch import array_node, method, wrap
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.operands import normalize_dim
-from lazyt.ir.dtypes import DType, dtype_by_name, package_name
+from lazyt.ir.dtypes import dtype_by_name
 from lazyt.numpy_bridge import item, read_values, readable_values
 from lazyt.runtime import events
 from lazyt.tape import AccumulateGrad
@@ -199,59 +199,33 @@ Tensor.is_cuda = property(lambda self: False)  # type: ignore[attr-defined]
 Tensor._version = property(lambda self: self._storage.version_now())  # type: ignore[attr-defined]
 
 
-class StorageHandle:
-    """What ``storage()`` returns: the whole memory of a tensor, without a shape."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
-
-    @property
-    def dtype(self) -> DType:
-        """The type of the elements."""
-        return self._tensor.dtype
-
-    def _whole(self) -> Tensor:
-        node = self._tensor._storage.memory_value()
-        return wrap(node).reshape(-1)  # type: ignore[no-any-return]
-
-    def size(self) -> int:
-        """Number of elements."""
-        return self._tensor._storage.memory().value.size
-
-    def nbytes(self) -> int:
-        """Number of bytes."""
-        return self.size() * self.dtype.itemsize
-
-    def element_size(self) -> int:
-        """Bytes per element."""
-        return self.dtype.itemsize
-
-    def data_ptr(self) -> int:
-        """The address of the memory."""
-        return self._tensor._storage.expose(forever=True).ptr
-
-    def tolist(self) -> list[Any]:
-        """All elements."""
-        found: list[Any] = self._whole().tolist()
-        return found
-
-    def __len__(self) -> int:
-        return self.size()
-
-    def __getitem__(self, index: int) -> Any:
-        return self.tolist()[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tolist())
-
-    def __repr__(self) -> str:
-        return f"[{package_name()}.storage.{type_title(self.dtype)}Storage of size {self.size()}]"
+@property  # type: ignore[misc]
+def _base(self: Tensor) -> Tensor | None:
+    view = self._view
+    return None if view is None else view.source
 
 
-@method("storage", "untyped_storage")
-def storage(self: Tensor) -> StorageHandle:
-    """The memory that this tensor, and its views, show."""
-    return StorageHandle(self)
+Tensor._base = _base  # type: ignore[attr-defined]
+
+
+@method()
+def _is_view(self: Tensor) -> bool:
+    """Whether the tensor is a view that autograd follows to another."""
+    return self._view is not None and self._view.source is not None
+
+
+@method()
+def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]:
+    """The dimensions from the slowest to the fastest in memory.
+
+    Args:
+        ambiguity_check: raise LazytError where equal strides leave the order open.
+    """
+    strides = self.strides
+    if ambiguity_check and len(set(strides)) < len(strides):
+        raise LazytError("The tensor does not have unique dim order, or cannot map to exact one of "
+                         "the given memory formats.")  # fmt: skip
+    return tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
 
 
 # ---------------------------------------------------------------------- computing

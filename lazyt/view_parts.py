@@ -172,12 +172,12 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"{list(strides)}"
         )
     offset = input._offset if storage_offset is None else int(storage_offset)
-    share = input._storage.share
-    if share is not None and share.region is not None:
+    storage = input._storage.whole(input.dtype)
+    if storage is not input._storage and input._fn is not None:
         raise LazytError("as_strided() of a leaf that is part of another tensor is not supported")
-    whole = input._storage.node
-    check_bounds(shape, strides, offset, whole.size, whole.dtype.itemsize)
+    check_bounds(shape, strides, offset, storage.node.size, storage.node.dtype.itemsize)
     found = view_of(input, (), shape, strides, offset, "AsStrided")
     assert found._view is not None
+    found._storage = storage
     found._view.steps = (Window(shape, strides, offset),)
     return found

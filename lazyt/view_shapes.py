@@ -9,8 +9,9 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.dispatch import method, view_of, wrap
-from lazyt.errors import DTypeError, ShapeError
+from lazyt.errors import ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim
+from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 from lazyt.memory_formats import contiguous_format, copied
 from lazyt.tensor import Tensor
@@ -57,13 +58,16 @@ def _arranged(input: Tensor, shape: Shape, name: str) -> Tensor | None:
 
 
 @method()
-def view(input: Tensor, *size: Any) -> Tensor:
-    """The same memory under another shape; one extent may be -1.
+def view(input: Tensor, *size: Any, dtype: DType | None = None) -> Tensor:
+    """The same memory under another shape, of which one extent may be -1, or as another dtype.
 
     Raises ShapeError when the number of elements differs or the strides do not allow it.
     """
-    if len(size) == 1 and not isinstance(size[0], (int, tuple, list, Tensor)):
-        raise DTypeError("view(): viewing the bits as another dtype is not supported")
+    wanted = dtype if not size else size[0]
+    if isinstance(wanted, DType):
+        from lazyt.view_forms import view_bits
+
+        return view_bits(input, wanted)
     shape = infer_shape(as_shape(size, "view"), input.shape.numel())
     found = _arranged(input, shape, "View")
     if found is None:
