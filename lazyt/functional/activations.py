@@ -6,17 +6,21 @@ import math
 from collections.abc import Callable
 
 from lazyt import ops
-from lazyt.errors import DTypeError, LazytError
+from lazyt.dispatch import type_title
+from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import constant_of, mapped, normalize_dim, require_tensor
-from lazyt.functional.promotion import torch_name
+from lazyt.functional.promotion import get_default_dtype
+from lazyt.functional.random import uniform_node
 from lazyt.functional.results import give
 from lazyt.functional.unary import sigmoid, tanh
+from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
 __all__ = [
-    "celu", "prelu", "relu", "relu_", "selu", "threshold",
+    "celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "selu", "selu_",
+    "threshold", "threshold_",
 ]  # fmt: skip
 
 
@@ -25,12 +29,14 @@ def _of(value: float, like: Expr) -> Expr:
 
 
 def _apply(
-    build: Callable[..., Expr], name: str, title: str, input: Tensor, *settings: float
-) -> Tensor:
+    build: Callable[..., Expr], name: str, title: str, input: Tensor, *settings: float,
+    whole: bool = False, kernel: str = "",
+) -> Tensor:  # fmt: skip
+    """A map of floating point, or ``whole`` numbers too; ``kernel`` is PyTorch's own name."""
     node = require_tensor(input, name).node
     dtype = node.dtype
-    if dtype.kind != "f":
-        raise DTypeError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+    if not (whole and dtype.kind in "ui"):
+        require_floating(kernel or f"{name}_cpu", dtype)
     constants = tuple(constant_of(s, dtype.compute) for s in settings)
     return give(mapped(build, (node, *constants), dtype, dtype), title, (input,))
 
@@ -80,7 +86,8 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function, exactly or by ``tanh``. Raises LazytError."""
     if approximate not in ("none", "tanh"):
         raise LazytError("approximate argument must be either none or tanh.")
-    return _apply(_gelu if approximate == "none" else _gelu_tanh, "gelu", "Gelu", input)
+    return _apply(_gelu if approximate == "none" else _gelu_tanh, "gelu", "Gelu", input,
+                  kernel="GeluKernelImpl")  # fmt: skip
 
 
 def _silu(x: Expr) -> Expr:
@@ -129,7 +136,9 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x above 0, ``alpha * (exp(x / alpha) - 1)`` below."""
+    """x above 0, ``alpha * (exp(x / alpha) - 1)`` below. Raises LazytError for alpha 0."""
+    if alpha == 0:
+        raise LazytError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return written(input, _apply(_celu, "celu", "Celu", input, alpha), inplace)
 
 
@@ -161,15 +170,33 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """``leaky_relu`` with a learned slope, one for all or one per channel (dimension 1)."""
+    """``leaky_relu`` with a learned slope, one for all or one per channel (dimension 1).
+
+    Raises ShapeError for another number of slopes, DTypeError for two dtypes.
+    """
+    _check_slopes(input, weight)
     slope = weight.node
-    if slope.size > 1:
-        tail = (1,) * (len(input.shape) - 2)
-        slope = ops.reshape(slope, (slope.size, *tail))
-    else:
-        slope = ops.reshape(slope, ())
+    tail = (1,) * (len(input.shape) - 2) if slope.size > 1 else ()
+    slope = ops.reshape(slope, (slope.size, *tail) if slope.size > 1 else ())
     dtype = input.dtype
-    return give(mapped(_leaky, (input.node, slope), dtype, dtype), "Prelu", (input, weight))
+    return give(mapped(_leaky, (input.node, slope), dtype, dtype), "PreluKernel", (input, weight))
+
+
+def _check_slopes(input: Tensor, weight: Tensor) -> None:
+    if weight.ndim > 1:
+        raise ShapeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
+    count = weight.numel()
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if count != 1 and count != channels:
+        raise ShapeError(
+            f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+            f"{count} and channel size = {channels}."
+        )
+    if weight.dtype is not input.dtype:
+        given, wanted = type_title(input.dtype), type_title(weight.dtype)
+        raise DTypeError(f"prelu: Type promoting not supported. Got {given} and {wanted}")
 
 
 def _clipped(x: Expr, low: Expr, high: Expr) -> Expr:
@@ -181,7 +208,7 @@ def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
     """x kept within [min_val, max_val]."""
-    result = _apply(_clipped, "hardtanh", "Hardtanh", input, min_val, max_val)
+    result = _apply(_clipped, "hardtanh", "Hardtanh", input, min_val, max_val, whole=True)
     return written(input, result, inplace)
 
 
@@ -223,7 +250,9 @@ def _softsign(x: Expr) -> Expr:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """``x / (1 + |x|)``."""
+    """``x / (1 + |x|)``; of whole numbers in the default dtype."""
+    if input.dtype.kind != "f":
+        input = input.to(get_default_dtype())
     return _apply(_softsign, "softsign", "Div", input)
 
 
@@ -233,7 +262,7 @@ def _threshold(x: Expr, limit: Expr, value: Expr) -> Expr:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x above the threshold, ``value`` elsewhere."""
-    result = _apply(_threshold, "threshold", "Threshold", input, threshold, value)
+    result = _apply(_threshold, "threshold", "Threshold", input, threshold, value, whole=True)
     return written(input, result, inplace)
 
 
@@ -243,7 +272,14 @@ def _softshrink(x: Expr, width: Expr) -> Expr:
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x moved towards 0 by ``lambd``, and 0 within it."""
+    """x moved towards 0 by ``lambd``, and 0 within it. Raises LazytError for a negative one."""
+    require_floating("softshrink_check", require_tensor(input, "softshrink").dtype)
+    if lambd < 0:
+        top = {"float64": "1.79769e+308", "float16": "65504", "bfloat16": "3.38953e+38"}
+        raise LazytError(
+            f"lambda must be in range [0, {top.get(input.dtype.name, '3.40282e+38')}] for input "
+            f"dtype {type_title(input.dtype)}, but found {lambd:g}"
+        )
     return _apply(_softshrink, "softshrink", "Softshrink", input, lambd)
 
 
@@ -264,6 +300,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along ``dim`` times the sigmoid of the second. Raises LazytError."""
+    require_floating("glu_cpu", input.dtype)
     axis = normalize_dim(dim, len(input.shape))
     extent = input.shape[axis]
     if extent % 2:
@@ -272,3 +309,74 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     second = input.narrow(axis, extent // 2, extent // 2)
     result: Tensor = first * sigmoid(second)
     return result
+
+
+# ------------------------------------------------------------------ random slopes
+
+
+def _sloped(x: Expr, draw: Expr, low: Expr, width: Expr) -> Expr:
+    slope = call("add", low, call("mul", draw, width))
+    return call("where", call("le", x, _of(0, x)), call("mul", x, slope), x)
+
+
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    inplace: bool = False,
+) -> Tensor:  # fmt: skip
+    """x above 0, below 0 times a slope of its own, uniform over [lower, upper) (Xu et al. 2015).
+
+    Outside of training the slope is the middle of both. In training every call draws one number
+    per element from one key of the default generator's stream. Raises LazytError for bounds in
+    the wrong order.
+    """
+    if lower > upper:
+        raise LazytError("Lower bound should be less than or equal to the upper bound")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    dtype = require_tensor(input, "rrelu").dtype
+    require_floating("rrelu_with_noise_out_cpu", dtype)
+    draw = uniform_node(tuple(input.shape), dtype.compute, None)
+    bounds = (constant_of(v, dtype.compute) for v in (lower, upper - lower))
+    node = mapped(_sloped, (input.node, draw, *bounds), dtype, dtype)
+    return written(input, give(node, "RreluWithNoise", (input,)), inplace)
+
+
+# ------------------------------------------------------------------ in place
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``celu`` in place."""
+    return celu(input, alpha, True)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``elu`` in place."""
+    return elu(input, alpha, True)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """``hardtanh`` in place."""
+    return hardtanh(input, min_val, max_val, True)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """``leaky_relu`` in place."""
+    return leaky_relu(input, negative_slope, True)
+
+
+def rrelu_(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
+) -> Tensor:
+    """``rrelu`` in place."""
+    return rrelu(input, lower, upper, training, True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """``selu`` in place."""
+    return selu(input, True)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """``threshold`` in place."""
+    result = _apply(_threshold, "threshold", "Threshold", input, threshold, value, whole=True)
+    return written(input, result, True)

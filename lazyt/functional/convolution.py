@@ -1,23 +1,20 @@
-"""Convolution, pooling and padding: windows of the padded input, never copied out.
+"""Convolutions: contractions of a windowed view of the padded input with the kernel.
 
-A convolution is a contraction of a windowed view with the kernel, so no buffer of columns is made.
+The windows are never copied out, so no buffer of columns is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from lazyt import ops
 from lazyt.cast_mode import in_low_precision
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
-from lazyt.functional.creation import stored
+from lazyt.functional.borders import padded
 from lazyt.functional.operands import mapped
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
@@ -32,21 +29,6 @@ def spread(value: Any, rank: int) -> Sizes:
         return (value,) * rank
     found = tuple(int(v) for v in value)
     return found * rank if len(found) == 1 else found
-
-
-def padded(node: Node, low: Sizes, high: Sizes, fill: float = 0.0) -> Node:
-    """The last dimensions padded; negative amounts cut off."""
-    lead = len(node.shape) - len(low)
-    if any(v < 0 for v in (*low, *high)):
-        starts = (*(0,) * lead, *(max(-v, 0) for v in low))
-        cut = (*(0,) * lead, *(max(-v, 0) for v in high))
-        sizes = tuple(n - a - b for n, a, b in zip(node.shape, starts, cut))
-        node = ops.slice_(node, starts, sizes, (1,) * len(sizes))
-        low, high = tuple(max(v, 0) for v in low), tuple(max(v, 0) for v in high)
-    if not any(low) and not any(high):
-        return node
-    zeros = (0,) * lead
-    return ops.pad(node, (*zeros, *low), (*zeros, *high), (0,) * len(node.shape), fill)
 
 
 def windows(node: Node, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Node:
@@ -67,23 +49,73 @@ def windows(node: Node, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Node:
     return ops.window(node, (*lead, *places, *kernel), strides, 0)
 
 
-def _check_convolution(input: Tensor, weight: Tensor, groups: int, rank: int) -> None:
-    shape, kernel = tuple(input.shape), tuple(weight.shape)
+def _values(value: Any, rank: int, name: str) -> Sizes:
+    """A setting of a convolution, one number for each dimension; raises ShapeError."""
+    found = spread(value, rank)
+    if len(found) != rank:
+        raise ShapeError(
+            f"expected {name} to be a single integer value or a list of {rank} values to match "
+            f"the convolution dimensions, but got {name}={list(found)}"
+        )
+    return found
+
+
+def _check_input(shape: Sizes, rank: int, name: str) -> None:
     if len(shape) not in (rank + 1, rank + 2):
         raise ShapeError(
-            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to conv{rank}d, "
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, "
             f"but got input of size: {list(shape)}"
         )
-    channels = shape[-rank - 1]
-    if channels != kernel[1] * groups:
+
+
+def _check_settings(groups: int, stride: Sizes, dilation: Sizes, *paddings: Sizes) -> None:
+    if groups <= 0:
+        raise LazytError("non-positive groups is not supported")
+    if any(p < 0 for amounts in paddings for p in amounts):
+        raise LazytError("negative padding is not supported")
+    if any(s <= 0 for s in stride):
+        raise LazytError("non-positive stride is not supported")
+    if any(d <= 0 for d in dilation):
+        raise LazytError("non-positive dilation is not supported")
+
+
+def _check_sizes(
+    shape: Sizes, weight: Tensor, bias: Tensor | None, groups: int, transposed: bool
+) -> None:
+    """Channels, groups and bias fit together; raises ShapeError in PyTorch's words."""
+    kernel = tuple(weight.shape)
+    if kernel[0] < groups or kernel[0] % groups:
+        how = "at least" if kernel[0] < groups else "divisible by"
         raise ShapeError(
-            f"Given groups={groups}, weight of size {list(kernel)}, expected input{list(shape)} "
-            f"to have {kernel[1] * groups} channels, but got {channels} channels instead"
+            f"Given groups={groups}, expected weight to be {how} {groups} at dimension 0, "
+            f"but got weight of size [{list(kernel)}] instead"
         )
+    channels = shape[-len(kernel) + 1]
+    outputs = kernel[1] * groups if transposed else kernel[0]
+    wanted = kernel[0] if transposed else kernel[1] * groups
+    if channels != wanted:
+        given = "transposed=1" if transposed else f"groups={groups}"
+        size = "" if transposed else str(list(shape))
+        raise ShapeError(
+            f"Given {given}, weight of size {list(kernel)}, expected input{size or list(shape)} "
+            f"to have {wanted} channels, but got {channels} channels instead"
+        )
+    if bias is not None and tuple(bias.shape) != (outputs,):
+        given = "transposed=1, weight of size" if transposed else "weight of size"
+        raise ShapeError(
+            f"Given {given} {list(kernel)}, expected bias to be 1-dimensional with {outputs} "
+            f"elements, but got bias of size {list(bias.shape)} instead"
+        )
+
+
+def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if input.dtype is not weight.dtype:
-        raise LazytError(
-            f"Input type ({input.dtype.name}) and bias type ({weight.dtype.name}) should be the "
-            "same"
+        raise DTypeError(
+            f"Input type ({input.type()}) and weight type ({weight.type()}) should be the same"
+        )
+    if bias is not None and bias.dtype is not input.dtype:
+        raise DTypeError(
+            f"Input type ({input.type()}) and bias type ({bias.type()}) should be the same"
         )
 
 
@@ -96,7 +128,9 @@ def _padding(padding: Any, kernel: Sizes, stride: Sizes, dilation: Sizes) -> tup
             raise LazytError("padding='same' is not supported for strided convolutions")
         total = [d * (k - 1) for k, d in zip(kernel, dilation)]
         return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
-    amount = spread(padding, rank)
+    if isinstance(padding, str):
+        raise LazytError(f"Invalid padding string: '{padding}'")
+    amount = _values(padding, rank, "padding")
     return amount, amount
 
 
@@ -141,11 +175,19 @@ def _conv(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
     dilation: Any, groups: int,
 ) -> Tensor:  # fmt: skip
-    _check_convolution(input, weight, groups, rank)
-    steps, gaps = spread(stride, rank), spread(dilation, rank)
+    shape = tuple(input.shape)
+    _check_input(shape, rank, f"conv{rank}d")
+    # PyTorch counts the dimensions of the settings by the weight's.
+    steps, gaps = (
+        _values(v, len(weight.shape) - 2, n)
+        for v, n in ((stride, "stride"), (dilation, "dilation"))
+    )
     low, high = _padding(padding, tuple(weight.shape[2:]), steps, gaps)
+    _check_settings(groups, steps, gaps, low, high)
+    _check_sizes(shape, weight, bias, groups, False)
+    _check_types(input, weight, bias)
     x = input.node
-    single = len(x.shape) == rank + 1
+    single = len(shape) == rank + 1
     if single:
         x = ops.reshape(x, (1, *x.shape))
     node = _with_bias(_convolve(x, weight.node, steps, low, high, gaps, groups), bias, rank)
@@ -186,21 +228,50 @@ def _transposed(rank: int, name: str) -> Callable[..., Tensor]:
         input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
         padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
     ) -> Tensor:  # fmt: skip
-        steps, gaps = spread(stride, rank), spread(dilation, rank)
-        edge, extra = spread(padding, rank), spread(output_padding, rank)
+        shape = tuple(input.shape)
+        _check_input(shape, rank, name)
+        steps, gaps = _values(stride, rank, "stride"), _values(dilation, rank, "dilation")
+        edge = _values(padding, rank, "padding")
+        extra = _values(output_padding, rank, "output_padding")
+        _check_settings(groups, steps, gaps, edge, extra)
+        _check_extra(extra, steps, gaps)
+        _check_sizes(shape, weight, bias, groups, True)
+        _check_types(input, weight, bias)
         kernel = tuple(weight.shape[2:])
         x = input.node
+        single = len(shape) == rank + 1
+        if single:
+            x = ops.reshape(x, (1, *shape))
         zeros = (0, 0, *(0,) * rank)
         x = ops.pad(x, zeros, zeros, (0, 0, *(s - 1 for s in steps)), 0.0)
         w = _turned_kernel(weight.node, groups, rank)
         low = tuple(d * (k - 1) - p for d, k, p in zip(gaps, kernel, edge))
         high = tuple(a + b for a, b in zip(low, extra))
-        node = _convolve(x, w, (1,) * rank, low, high, gaps, groups)
-        return give(_with_bias(node, bias, rank), "Convolution", (input, weight, bias))
+        node = _with_bias(_convolve(x, w, (1,) * rank, low, high, gaps, groups), bias, rank)
+        if single:
+            node = ops.reshape(node, node.shape[1:])
+        return give(node, "Convolution", (input, weight, bias))
 
-    function.__doc__ = f"The gradient of ``conv{rank}d`` with respect to its input, as a layer."
+    function.__doc__ = f"""The gradient of ``conv{rank}d`` with respect to its input, as a layer.
+
+    Raises ShapeError and DTypeError for operands that do not fit, LazytError for settings.
+    """
     function.__name__ = function.__qualname__ = name
     return in_low_precision(function)
+
+
+_SIDES = {1: ("width",), 2: ("height", "width"), 3: ("depth", "height", "width")}
+
+
+def _check_extra(extra: Sizes, stride: Sizes, dilation: Sizes) -> None:
+    if all(e < s or e < d for e, s, d in zip(extra, stride, dilation)):
+        return
+    parts = (("output_padding", extra), ("stride", stride), ("dilation", dilation))
+    sides = _SIDES[len(extra)]
+    values = (f"{name}_{side}: {v}" for name, vs in parts for side, v in zip(sides, vs))
+    raise LazytError(
+        "output padding must be smaller than either stride or dilation, but got " + " ".join(values)
+    )
 
 
 def _turned_kernel(w: Node, groups: int, rank: int) -> Node:
@@ -215,48 +286,3 @@ def _turned_kernel(w: Node, groups: int, rank: int) -> Node:
 conv_transpose1d = _transposed(1, "conv_transpose1d")
 conv_transpose2d = _transposed(2, "conv_transpose2d")
 conv_transpose3d = _transposed(3, "conv_transpose3d")
-
-
-# ------------------------------------------------------------------ padding
-
-
-def pad(
-    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
-) -> Tensor:
-    """``input`` padded at (low, high) of the last dimension, then the one before, and so on.
-
-    ``mode`` is constant, reflect, replicate or circular; others raise LazytError.
-    """
-    if len(pad) % 2 or len(pad) > 2 * len(input.shape):
-        raise ShapeError("Padding length must be divisible by 2 and at most twice the dimensions")
-    low, high = tuple(pad[-2::-2]), tuple(pad[::-2])
-    if mode == "constant":
-        fill = 0.0 if value is None else value
-        return give(padded(input.node, low, high, fill), "ConstantPadNd", (input,))
-    if mode not in ("reflect", "replicate", "circular"):
-        raise LazytError(f"Unrecognised padding mode {mode}")
-    node = input.node
-    first = len(node.shape) - len(low)
-    for axis, (a, b) in enumerate(zip(low, high), first):
-        if a or b:
-            index = _border_index(node.shape[axis], a, b, mode)
-            node = ops.gather(node, stored(index, (len(index),), int64), axis)
-    return give(node, "Pad", (input,))
-
-
-def _border_index(extent: int, low: int, high: int, mode: str) -> np.ndarray[Any, Any]:
-    """Where the elements of a padded dimension come from."""
-    places = np.arange(-low, extent + high)
-    if mode == "replicate":
-        return places.clip(0, extent - 1)
-    if mode == "circular":
-        return places % extent
-    if max(low, high) >= extent:
-        raise ShapeError(
-            "Argument #4: Padding size should be less than the corresponding input dimension, "
-            f"but got: padding ({low}, {high}) at a dimension of size {extent}"
-        )
-    period = max(2 * (extent - 1), 1)
-    folded = np.abs(places) % period
-    mirrored: np.ndarray[Any, Any] = np.minimum(folded, period - folded)
-    return mirrored

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from lazyt import ops
 from lazyt.cast_mode import in_low_precision
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
-from lazyt.functional.activations import written
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
-from lazyt.functional.normalizers import norm, softmax_node
+from lazyt.functional.dropouts import check_probability
+from lazyt.functional.normalizers import softmax_node
+from lazyt.functional.norms import norm
 from lazyt.functional.operands import Build, constant_of, mapped
 from lazyt.functional.picking import value_range
 from lazyt.functional.products import batched_product
@@ -192,48 +193,6 @@ def instance_norm(
     return group_norm(input, input.shape[1], weight, bias, eps)
 
 
-def _check_probability(p: float) -> None:
-    if not 0 <= p <= 1:
-        raise ProbabilityError(f"dropout probability has to be between 0 and 1, but got {p}")
-
-
-class ProbabilityError(LazytError, ValueError):
-    """A probability outside of [0, 1]."""
-
-
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Elements set to 0 with probability ``p``, the others scaled by ``1 / (1 - p)``.
-
-    Raises ProbabilityError (a ValueError) for a probability outside of [0, 1].
-    """
-    return _dropped(input, p, training, inplace, tuple(input.shape))
-
-
-def _dropped(
-    input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]
-) -> Tensor:
-    _check_probability(p)
-    if not training or p == 0:
-        return input
-    node, dtype = input.node, input.dtype
-    zero = constant_of(0, dtype)
-    if p == 1:
-        kept = mapped(_MUL, (node, zero), dtype, dtype)
-        return written(input, give(kept, "Mul", (input,)), inplace)
-    scaled = mapped(_MUL, (node, constant_of(1 / (1 - p), dtype.compute)), dtype, dtype)
-    result = choose(drop_mask(shape, 1 - p), scaled, zero, dtype)
-    return written(input, give(result, "Dropout", (input,)), inplace)
-
-
-def dropout2d(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
-    """``dropout`` of whole channels."""
-    rank = len(input.shape)
-    shape = tuple(n if i < max(rank - 2, 1) else 1 for i, n in enumerate(input.shape))
-    return _dropped(input, p, training, inplace, shape)
-
-
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
@@ -305,7 +264,7 @@ def scaled_dot_product_attention(
     scores = _masked_scores(scores, attn_mask, is_causal)
     weights = softmax_node(scores, len(scores.shape) - 1)
     if dropout_p:
-        _check_probability(dropout_p)
+        check_probability(dropout_p)
         scaled = mapped(_MUL, (weights, constant_of(1 / (1 - dropout_p), q.dtype)), q.dtype, None)
         kept = drop_mask(weights.shape, 1 - dropout_p)
         weights = choose(kept, scaled, constant_of(0, q.dtype), q.dtype)

@@ -3,70 +3,232 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from lazyt import ops
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.borders import padded
 from lazyt.functional.choice import choose
-from lazyt.functional.convolution import padded, spread, windows
+from lazyt.functional.convolution import Sizes, spread, windows
 from lazyt.functional.operands import constant_of, mapped
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import int64
+from lazyt.functional.unsupported import refuse
+from lazyt.ir.dtypes import bool_, float64, int64
 from lazyt.ir.graph import Node
+from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
-_DIV = scalar_build("div")
-Sizes = tuple[int, ...]
+_DIV, _MUL, _ADD = scalar_build("div"), scalar_build("mul"), scalar_build("add")
+_COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 
 
-def _geometry(
-    spatial: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
-) -> tuple[Sizes, Sizes]:
-    """Output sizes, and the padding at the high ends that makes the windows fit."""
-    sizes, high = [], []
-    for n, k, s, p, d in zip(spatial, kernel, stride, padding, dilation):
-        if p > k // 2:
-            raise LazytError(
-                f"pad should be at most half of effective kernel size, but got pad={p}, "
-                f"kernel_size={k} and dilation={d}"
-            )
-        reach = d * (k - 1) + 1
-        room = n + 2 * p - reach
-        count = (-(-room // s) if ceil_mode else room // s) + 1
-        if ceil_mode and (count - 1) * s >= n + p:
-            count -= 1  # a window must start inside
-        sizes.append(count)
-        high.append(max((count - 1) * s + reach - n - p, 0))
-    return tuple(sizes), tuple(high)
+class Windows(NamedTuple):
+    """How windows lie over the last dimensions, and how many there are."""
+
+    kernel: Sizes
+    stride: Sizes
+    padding: Sizes
+    dilation: Sizes
+    sizes: Sizes
 
 
-def _check_sizes(shape: Sizes, sizes: Sizes, rank: int) -> None:
+def _setting(value: Any, rank: int, function: str, name: str) -> Sizes:
+    """One number for every dimension; raises ShapeError in PyTorch's words."""
+    found = spread(value, rank)
+    if len(found) == rank:
+        return found
+    if rank == 1:
+        raise ShapeError(
+            f"{function}() {name} must be an int, list of ints or tuple of ints of size 1 but got "
+            f"size {len(found)}"
+        )
+    omitted = "be omitted, " if name == "stride" else "be "
+    raise ShapeError(
+        f"{function}: {name} must either {omitted}a single int, or a tuple of {_COUNTS[rank]}"
+    )
+
+
+def plan_windows(
+    function: str, shape: Sizes, rank: int, kernel_size: Any, stride: Any, padding: Any = 0,
+    dilation: Any = 1, ceil_mode: bool = False,
+) -> Windows:  # fmt: skip
+    """The windows of a pooling function; raises LazytError and ShapeError for bad settings."""
+    kernel = _setting(kernel_size, rank, function, "kernel_size")
+    steps = kernel
+    if stride is not None and stride != () and stride != []:
+        steps = _setting(stride, rank, function, "stride")
+    edge = _setting(padding, rank, function, "padding")
+    gaps = _setting(dilation, rank, function, "dilation")
+    if rank == 1 and function == "max_pool1d":
+        _check_line(shape, kernel[0], steps[0], edge[0], gaps[0])
+    if len(shape) not in (rank + 1, rank + 2):
+        _refuse_rank(shape, rank, function)
+    sizes = tuple(
+        _count(*values, ceil_mode) for values in zip(shape[-rank:], kernel, steps, edge, gaps)
+    )
+    _check_positive(rank, kernel, steps, gaps)
+    _check_places(shape, kernel, edge, sizes, rank, function)
+    return Windows(kernel, steps, edge, gaps, sizes)
+
+
+def _check_line(shape: Sizes, k: int, s: int, p: int, d: int) -> None:
+    """What max_pool1d checks, in its own words."""
+    if len(shape) not in (2, 3):
+        raise ShapeError(
+            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got:{list(shape)}"
+        )
+    for name, value in (("kernel_size", k), ("stride", s), ("dilation", d)):
+        if value <= 0:
+            raise LazytError(f"max_pool1d() {name} must be greater than zero, but got {value}")
+    if p < 0:
+        raise LazytError(f"max_pool1d() padding must be non-negative, but got {p}")
+    if p > k // 2:
+        raise LazytError(
+            "max_pool1d() padding should be at most half of kernel size, but got padding="
+            f"{p} and kernel_size={k}"
+        )
+    room = shape[-1] + 2 * p - d * (k - 1) - 1
+    if room < 0:
+        raise ShapeError(f"max_pool1d() Invalid computed output size: {room // s + 1}")
+
+
+def _refuse_rank(shape: Sizes, rank: int, function: str) -> None:
+    if rank == 1:
+        raise ShapeError(
+            f"Expected 2 to 3 dimensions, but got {len(shape)}-dimensional tensor for argument #1 "
+            f"'self' (while checking arguments for {function})"
+        )
+    raise ShapeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
+
+
+def _count(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
+    """How many windows fit into one dimension."""
+    if s == 0:
+        raise LazytError("stride should not be zero")
+    if p < 0:
+        raise LazytError(f"pad must be non-negative, but got pad: {p}")
+    if p > (d * (k - 1) + 1) // 2:
+        raise LazytError(
+            f"pad should be at most half of effective kernel size, but got pad={p}, "
+            f"kernel_size={k} and dilation={d}"
+        )
+    room = n + 2 * p - d * (k - 1) - 1
+    count = (-(-room // s) if ceil_mode else room // s) + 1
+    if ceil_mode and (count - 1) * s >= n + p:
+        count -= 1  # a window must start inside
+    return count
+
+
+_LETTERS = {1: "W", 2: "HW", 3: "TWH"}
+
+
+def _check_positive(rank: int, kernel: Sizes, stride: Sizes, dilation: Sizes) -> None:
+    for title, letter, values in (
+        ("kernel size", "k", kernel), ("stride", "d", stride), ("dilation", "dilation", dilation),
+    ):  # fmt: skip
+        if any(v <= 0 for v in values):
+            text = " ".join(f"{letter}{side}: {v}" for side, v in zip(_LETTERS[rank], values))
+            raise LazytError(f"{title} should be greater than zero, but got {text}")
+
+
+def _check_places(
+    shape: Sizes, kernel: Sizes, edge: Sizes, sizes: Sizes, rank: int, function: str
+) -> None:
+    if 0 in shape[len(shape) - rank - 1 :]:
+        raise ShapeError(
+            f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch "
+            f"size for input, but got:{list(shape)}"
+        )
+    if any(p > k // 2 for p, k in zip(edge, kernel)):
+        sides = _LETTERS[rank][::-1]
+        pads = ", ".join(f"pad{s} = {p}" for s, p in zip(sides, edge[::-1]))
+        sizes_text = ", ".join(f"k{s} = {k}" for s, k in zip(sides, kernel[::-1]))
+        raise LazytError(
+            "pad should be smaller than or equal to half of kernel size, but got "
+            f"{pads}, {sizes_text}"
+        )
     if any(n < 1 for n in sizes):
         given = "x".join(map(str, shape[-rank - 1 :]))
-        made = "x".join(map(str, (shape[-rank - 1], *(max(n, 0) for n in sizes))))
+        made = "x".join(map(str, (shape[-rank - 1], *sizes)))
         raise ShapeError(
             f"Given input size: ({given}). Calculated output size: ({made}). Output size is too "
             "small"
         )
 
 
-def _windows(
-    node: Node, rank: int, kernel: Sizes, stride: Any, padding: Any, dilation: Any,
-    ceil_mode: bool, fill: float,
-) -> Node:  # fmt: skip
-    """The padded input's windows, each flattened into a last dimension."""
-    steps = kernel if stride in (None, (), []) else spread(stride, rank)
-    low, gaps = spread(padding, rank), spread(dilation, rank)
-    spatial = node.shape[-rank:]
-    sizes, high = _geometry(spatial, kernel, steps, low, gaps, ceil_mode)
-    _check_sizes(node.shape, sizes, rank)
-    seen = windows(padded(node, low, high, fill), kernel, steps, gaps)
-    lead = node.shape[:-rank]
+def seen_through(node: Node, plan: Windows, fill: float) -> Node:
+    """The windows of the padded input, each flattened into a last dimension."""
+    kernel, stride, padding, dilation, sizes = plan
+    rank = len(kernel)
+    lead, spatial = node.shape[:-rank], node.shape[-rank:]
+    high = tuple(
+        max((m - 1) * s + d * (k - 1) + 1 - n - p, 0)
+        for m, n, k, s, p, d in zip(sizes, spatial, kernel, stride, padding, dilation)
+    )
+    seen = windows(padded(node, padding, high, fill), kernel, stride, dilation)
     if seen.shape[len(lead) : len(lead) + rank] != sizes:
         ones = (1,) * len(seen.shape)
         seen = ops.slice_(seen, (0,) * len(seen.shape), (*lead, *sizes, *kernel), ones)
     return ops.reshape(seen, (*lead, *sizes, math.prod(kernel)))
+
+
+def lowest(node: Node) -> float:
+    """A value that no other of ``node``'s type is below."""
+    if node.dtype.kind == "f":
+        return -math.inf
+    return -(1 << (8 * node.dtype.itemsize - 1)) if node.dtype.kind == "i" else 0
+
+
+def largest(node: Node) -> tuple[Node, Node]:
+    """The maxima along the last axis, and their places.
+
+    The gradient goes to the first of equal values, as PyTorch's does, not shared among them.
+    """
+    last = len(node.shape) - 1
+    plain = ops.detach(node) if node.needs_grad else node
+    best = ops.arg_reduce("argmax", plain, last)
+    if not node.needs_grad:
+        return ops.reduce_("max", node, (last,)), best
+    hit = ops.apply("eq", ops.iota(node.shape[-1]), ops.reshape(best, (*best.shape, 1)))
+    kept = choose(hit, node, constant_of(0, node.dtype), node.dtype)
+    return ops.reduce_("sum", kept, (last,)), best
+
+
+def along(count: int, axis: int, rank: int) -> Node:
+    """The numbers 0 to count - 1 along one axis of ``rank``, int64."""
+    return ops.reshape(ops.iota(count), tuple(count if i == axis else 1 for i in range(rank)))
+
+
+def _place(
+    best: Expr, tail: Expr, size: Expr, step: Expr, out: Expr, first: Expr, end: Expr
+) -> Expr:
+    """Where element ``best`` of a window lies along one dimension, never in the padding."""
+    inside = call("mod", call("floordiv", best, tail), size)
+    place = call("add", call("add", out, first), call("mul", inside, step))
+    return call("minimum", call("maximum", place, const(0, int64)), end)
+
+
+def _window_places(best: Node, spatial: Sizes, plan: Windows) -> Node:
+    """Row-major positions in the last dimensions of the winners ``best`` of all windows."""
+    rank = len(spatial)
+    total = ops.constant(0, int64)
+    tail = math.prod(plan.kernel)
+    for axis in range(rank):
+        k, s = plan.kernel[axis], plan.stride[axis]
+        tail //= k
+        out = along(plan.sizes[axis], axis, rank)
+        out = mapped(_MUL, (out, constant_of(s, int64)), int64, None)
+        numbers = (tail, k, plan.dilation[axis])
+        ends = (-plan.padding[axis], spatial[axis] - 1)
+        nodes = (*(constant_of(n, int64) for n in numbers), out,
+                 *(constant_of(n, int64) for n in ends))  # fmt: skip
+        place = mapped(_place, (best, *nodes), int64, None)
+        total = mapped(_ADD, (mapped(_MUL, (total, constant_of(spatial[axis], int64)), int64, None),
+                              place), int64, None)  # fmt: skip
+    return total
 
 
 def _max_pool(
@@ -74,63 +236,55 @@ def _max_pool(
     ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
     node = input.node
-    kernel = spread(kernel_size, rank)
-    fill = -math.inf if node.dtype.kind == "f" else _lowest(node)
-    seen = _windows(node, rank, kernel, stride, padding, dilation, ceil_mode, fill)
-    last = len(seen.shape) - 1
-    best = None
-    if node.needs_grad or return_indices:
-        plain = ops.detach(seen) if seen.needs_grad else seen
-        best = ops.reshape(ops.arg_reduce("argmax", plain, last), (*seen.shape[:-1], 1))
-    if node.needs_grad and best is not None:
-        # The gradient goes to the first of equal values, not shared among them.
-        hit = ops.apply("eq", ops.iota(seen.shape[-1]), best)
-        seen = choose(hit, seen, constant_of(0, node.dtype), node.dtype)
-        result = ops.reduce_("sum", seen, (last,))
-    else:
-        result = ops.reduce_("max", seen, (last,))
+    plan = plan_windows(
+        f"max_pool{rank}d", tuple(input.shape), rank, kernel_size, stride, padding, dilation,
+        ceil_mode,
+    )  # fmt: skip
+    if node.dtype is bool_ or (rank == 1 and node.dtype.kind != "f" and not return_indices):
+        refuse(f"max_pool{rank}d" + ("_impl" if rank == 1 else ""), node.dtype)
+    result, best = largest(seen_through(node, plan, lowest(node)))
     values = give(result, f"MaxPool{rank}DWithIndices", (input,))
-    if not return_indices or best is None:
+    if not return_indices:
         return values
-    numbers = ops.reshape(ops.iota(math.prod(node.shape[-rank:])), node.shape[-rank:])
-    numbers = ops.expand(
-        ops.reshape(numbers, (*(1,) * (len(node.shape) - rank), *numbers.shape)), node.shape
-    )
-    places = _windows(numbers, rank, kernel, stride, padding, dilation, ceil_mode, 0)
-    hit = ops.apply("eq", ops.iota(seen.shape[-1]), best)
-    places = choose(hit, places, ops.constant(0, int64), int64)
-    return values, give(ops.reduce_("sum", places, (last,)), "indices", ())
+    return values, give(_window_places(best, node.shape[-rank:], plan), "indices", ())
 
 
-def _lowest(node: Node) -> int:
-    return -(1 << (8 * node.dtype.itemsize - 1)) if node.dtype.kind == "i" else 0
+def _max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., tuple[Tensor, Tensor]]]:
+    """``max_pool`` of a rank, and the form that always gives the indices too."""
+
+    def plain(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+        return _max_pool(rank, input, *options)
+
+    def with_indices(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        found: tuple[Tensor, Tensor] = _max_pool(
+            rank, input, kernel_size, stride, padding, dilation, ceil_mode, True
+        )
+        return found
+
+    plain.__name__ = plain.__qualname__ = f"max_pool{rank}d"
+    plain.__doc__ = f"""The largest value of every window of the last {rank} dimension(s).
+
+    With ``return_indices`` also where each is, as a row-major position in these dimensions.
+    Raises ShapeError and LazytError for windows that do not fit.
+    """
+    with_indices.__name__ = with_indices.__qualname__ = f"max_pool{rank}d_with_indices"
+    with_indices.__doc__ = f"``max_pool{rank}d``, and the places of the largest values."
+    return plain, with_indices
 
 
-def max_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """The largest value of every window of the last dimension. Raises ShapeError."""
-    options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-    return _max_pool(1, input, *options)
+max_pool1d, max_pool1d_with_indices = _max_pools(1)
+max_pool2d, max_pool2d_with_indices = _max_pools(2)
+max_pool3d, max_pool3d_with_indices = _max_pools(3)
 
 
-def max_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """The largest value of every window of the last two dimensions. Raises ShapeError."""
-    options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-    return _max_pool(2, input, *options)
-
-
-def max_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """The largest value of every window of the last three dimensions. Raises ShapeError."""
-    options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-    return _max_pool(3, input, *options)
+# ------------------------------------------------------------------ means
 
 
 def _avg_pool(
@@ -138,38 +292,48 @@ def _avg_pool(
     count_include_pad: bool, divisor: int | None,
 ) -> Tensor:  # fmt: skip
     node, dtype = input.node, input.dtype
-    kernel = spread(kernel_size, rank)
-    wide = ops.cast(node, dtype.compute)
-    seen = _windows(wide, rank, kernel, stride, padding, 1, ceil_mode, 0.0)
-    last = len(seen.shape) - 1
-    total = ops.reduce_("sum", seen, (last,))
-    count = constant_of(float(divisor or math.prod(kernel)), wide.dtype)
-    edges = any(spread(padding, rank)) and not count_include_pad
-    if divisor is None and (edges or ceil_mode):
-        count = _window_counts(node, rank, kernel, stride, padding, ceil_mode, count_include_pad)
-        count = ops.cast(count, wide.dtype)
-    return give(mapped(_DIV, (total, count), wide.dtype, dtype), f"AvgPool{rank}D", (input,))
+    if divisor == 0:
+        raise LazytError("divisor must be not zero")
+    plan = plan_windows(
+        f"avg_pool{rank}d", tuple(input.shape), rank, kernel_size, stride, padding, 1, ceil_mode
+    )
+    if dtype.kind != "f" and dtype is not int64:
+        refuse("avg_pool2d" if rank == 1 else f"avg_pool{rank}d", dtype)
+    wide = ops.cast(node, dtype.compute if dtype.kind == "f" else float64)
+    total = ops.reduce_("sum", seen_through(wide, plan, 0.0), (len(node.shape),))
+    count = constant_of(float(divisor or math.prod(plan.kernel)), wide.dtype)
+    if divisor is None and (ceil_mode or (any(plan.padding) and not count_include_pad)):
+        count = _window_counts(node.shape[-rank:], plan, count_include_pad)
+    result = mapped(_DIV, (total, count), wide.dtype, dtype)
+    return give(result, f"AvgPool{rank}D", (input,))
 
 
-def _window_counts(
-    node: Node, rank: int, kernel: Sizes, stride: Any, padding: Any, ceil_mode: bool,
-    include_pad: bool,
-) -> Node:  # fmt: skip
+def _covered(start: Expr, low: Expr, high: Expr, size: Expr) -> Expr:
+    """How much of a window that starts at ``start`` lies within [low, high)."""
+    stop = call("minimum", call("add", start, size), high)
+    return call("sub", stop, call("maximum", start, low))
+
+
+def _window_counts(spatial: Sizes, plan: Windows, include_pad: bool) -> Node:
     """How many elements every window covers, the padding counted or not."""
-    ones = ops.reshape(ops.constant(1, int64), (1,) * rank)
-    edge = spread(padding, rank)
-    grown = edge if include_pad else (0,) * rank
-    ones = ops.expand(ones, tuple(n + 2 * e for n, e in zip(node.shape[-rank:], grown)))
-    rest = (0,) * rank if include_pad else edge
-    seen = _windows(ones, rank, kernel, stride, rest, 1, ceil_mode, 0)
-    return ops.reduce_("sum", seen, (len(seen.shape) - 1,))
+    rank = len(spatial)
+    total = ops.constant(1, int64)
+    for axis, n in enumerate(spatial):
+        p = plan.padding[axis]
+        edge = p if include_pad else 0
+        start = along(plan.sizes[axis], axis, rank)
+        start = mapped(_MUL, (start, constant_of(plan.stride[axis], int64)), int64, None)
+        start = mapped(_ADD, (start, constant_of(-p, int64)), int64, None)
+        ends = (constant_of(v, int64) for v in (-edge, n + edge, plan.kernel[axis]))
+        total = ops.apply("mul", total, mapped(_covered, (start, *ends), int64, None))
+    return total
 
 
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The mean of every window of the last dimension. Raises ShapeError."""
+    """The mean of every window of the last dimension. Raises ShapeError, LazytError."""
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
@@ -177,60 +341,21 @@ def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of every window of the last two dimensions. Raises ShapeError."""
+    """The mean of every window of the last two dimensions, or the sum over ``divisor_override``.
+
+    Raises ShapeError and LazytError for windows that do not fit.
+    """
     options = (stride, padding, ceil_mode, count_include_pad, divisor_override)
     return _avg_pool(2, input, kernel_size, *options)
 
 
-def _bins(extent: int, count: int) -> list[tuple[int, int]]:
-    return [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
+def avg_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of every window of the last three dimensions, or the sum over ``divisor_override``.
 
-
-def _adaptive(node: Node, axis: int, count: int, kind: str) -> Node:
-    """``count`` bins of nearly equal size along an axis, each reduced."""
-    extent, shape = node.shape[axis], node.shape
-    if extent % count == 0:
-        cut = (*shape[:axis], count, extent // count, *shape[axis + 1 :])
-        return ops.reduce_(kind, ops.reshape(node, cut), (axis + 1,))
-    parts = []
-    for low, high in _bins(extent, count):
-        starts, sizes = [0] * len(shape), list(shape)
-        starts[axis], sizes[axis] = low, high - low
-        part = ops.slice_(node, tuple(starts), tuple(sizes), (1,) * len(shape))
-        part = ops.reduce_(kind, part, (axis,))
-        if kind == "sum":
-            part = mapped(
-                _DIV, (part, constant_of(float(high - low), node.dtype)), node.dtype, None
-            )
-        parts.append(ops.reshape(part, (*shape[:axis], 1, *shape[axis + 1 :])))
-    return ops.concat(tuple(parts), axis)
-
-
-def _adaptive_pool(rank: int, input: Tensor, output_size: Any, kind: str, title: str) -> Tensor:
-    node = ops.cast(input.node, input.dtype.compute)
-    wanted = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
-    first = len(node.shape) - rank
-    for axis, count in enumerate(wanted, first):
-        if count is None or count == node.shape[axis]:
-            continue
-        extent = node.shape[axis]
-        node = _adaptive(node, axis, count, kind)
-        if kind == "sum" and extent % count == 0:
-            size = constant_of(float(extent // count), node.dtype)
-            node = mapped(_DIV, (node, size), node.dtype, None)
-    return give(ops.cast(node, input.dtype), title, (input,))
-
-
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over so many bins of the last dimension."""
-    return _adaptive_pool(1, input, output_size, "sum", "AdaptiveAvgPool1D")
-
-
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over so many bins of the last two dimensions."""
-    return _adaptive_pool(2, input, output_size, "sum", "AdaptiveAvgPool2D")
-
-
-def adaptive_max_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Maxima over so many bins of the last two dimensions."""
-    return _adaptive_pool(2, input, output_size, "max", "AdaptiveMaxPool2D")
+    Raises ShapeError and LazytError for windows that do not fit.
+    """
+    options = (stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(3, input, kernel_size, *options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from lazyt.functional.layers import ProbabilityError
+from lazyt.functional.dropouts import ProbabilityError
 from lazyt.nn import functional as F
 from lazyt.nn.module import Module
 from lazyt.tensor import Tensor

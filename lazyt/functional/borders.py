@@ -1,0 +1,142 @@
+"""``pad``: borders of zeros, mirrored, repeated or wrapped around, made of slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazyt import ops
+from lazyt.errors import LazytError, ShapeError
+from lazyt.functional.results import give
+from lazyt.ir.graph import Node
+from lazyt.tensor import Tensor
+
+_MODES = ("constant", "reflect", "replicate", "circular")
+
+
+class PaddingError(LazytError, NotImplementedError):
+    """A combination of dimensions, padding length and mode that does not exist."""
+
+
+def padded(
+    node: Node, low: Sequence[int], high: Sequence[int], fill: float | int | bool = 0.0
+) -> Node:
+    """The last dimensions with ``fill`` around them; negative amounts cut off."""
+    lead = len(node.shape) - len(low)
+    if any(v < 0 for v in (*low, *high)):
+        starts = (*(0,) * lead, *(max(-v, 0) for v in low))
+        cut = (*(0,) * lead, *(max(-v, 0) for v in high))
+        sizes = tuple(n - a - b for n, a, b in zip(node.shape, starts, cut))
+        node = ops.slice_(node, starts, sizes, (1,) * len(sizes))
+        low, high = tuple(max(v, 0) for v in low), tuple(max(v, 0) for v in high)
+    if not any(low) and not any(high):
+        return node
+    zeros = (0,) * lead
+    return ops.pad(node, (*zeros, *low), (*zeros, *high), (0,) * len(node.shape), fill)
+
+
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """``input`` padded at (low, high) of the last dimension, then the one before, and so on.
+
+    Negative amounts cut off. ``mode`` is constant (any dimensions), reflect, replicate or circular
+    (the last one to three of a tensor of two to five dimensions). Raises ShapeError for amounts
+    that do not fit, PaddingError (a NotImplementedError) for modes and dimensions that do not
+    exist, LazytError for a ``value`` without its mode.
+    """
+    if len(pad) % 2:
+        raise ShapeError("Padding length must be divisible by 2")
+    if len(pad) > 2 * len(input.shape):
+        raise ShapeError(
+            "Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(pad)} and input of dimension {len(input.shape)}"
+        )
+    low, high = tuple(pad[-2::-2]), tuple(pad[::-2])
+    if mode not in _MODES:
+        raise PaddingError(f"Unrecognised padding mode {mode}")
+    if mode == "constant":
+        _check_room(tuple(input.shape), low, high)
+        fill = 0.0 if value is None else value
+        return give(padded(input.node, low, high, fill), "ConstantPadNd", (input,))
+    if value is not None and value != 0:
+        raise LazytError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if not 2 <= len(input.shape) <= 5 or len(input.shape) - len(low) not in (1, 2):
+        raise PaddingError(
+            f"Padding size {len(pad)} is not supported for {len(input.shape)}D input tensor."
+        )
+    node = input.node
+    first = len(node.shape) - len(low)
+    build = {"reflect": _mirrored, "replicate": _repeated, "circular": _wrapped}[mode]
+    for axis, (a, b) in enumerate(zip(low, high), first):
+        if a or b:
+            node = build(node, axis, a, b)
+    return give(node, f"{mode.title()}Pad{len(low)}D", (input,))
+
+
+def _check_room(shape: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> None:
+    lead = len(shape) - len(low)
+    for axis, (a, b) in enumerate(zip(low, high), lead):
+        if shape[axis] + a + b < 0:
+            raise ShapeError(
+                f"The input size {shape[axis]}, plus negative padding {a} and {b}, resulted in a "
+                f"negative output size, which is invalid. Check dimension {axis} of your input."
+            )
+
+
+def _part(node: Node, axis: int, start: int, stop: int) -> Node:
+    """Elements [start, stop) along an axis; raises ShapeError where the padding ate them up."""
+    if stop < start:
+        raise ShapeError(
+            f"pad: negative padding leaves nothing of dimension {axis} of size {node.shape[axis]}"
+        )
+    starts, sizes = [0] * len(node.shape), list(node.shape)
+    starts[axis], sizes[axis] = start, stop - start
+    return ops.slice_(node, starts, sizes, (1,) * len(sizes))
+
+
+def _join(parts: list[Node], axis: int) -> Node:
+    return ops.concat([p for p in parts if p.shape[axis]] or parts[1:2], axis)
+
+
+def _mirrored(node: Node, axis: int, low: int, high: int) -> Node:
+    extent = node.shape[axis]
+    if max(low, high) >= extent:
+        raise ShapeError(
+            "Argument #4: Padding size should be less than the corresponding input dimension, but "
+            f"got: padding ({low}, {high}) at dimension {axis} of input {list(node.shape)}"
+        )
+    before = _part(node, axis, 1, max(low, 0) + 1)
+    middle = _part(node, axis, max(-low, 0), extent - max(-high, 0))
+    after = _part(node, axis, extent - 1 - max(high, 0), extent - 1)
+    return _join([ops.flip(before, (axis,)), middle, ops.flip(after, (axis,))], axis)
+
+
+def _repeated(node: Node, axis: int, low: int, high: int) -> Node:
+    extent = node.shape[axis]
+    if not extent:
+        raise ShapeError(f"pad: nothing to repeat in dimension {axis} of size 0")
+    middle = _part(node, axis, max(-low, 0), extent - max(-high, 0))
+    return _join([_edge(node, axis, 0, low), middle, _edge(node, axis, extent - 1, high)], axis)
+
+
+def _edge(node: Node, axis: int, place: int, count: int) -> Node:
+    """One place along an axis, ``count`` times (not at all for negative counts)."""
+    shape = (*node.shape[:axis], max(count, 0), *node.shape[axis + 1 :])
+    return ops.expand(_part(node, axis, place, place + 1), shape)
+
+
+def _wrapped(node: Node, axis: int, low: int, high: int) -> Node:
+    extent = node.shape[axis]
+    if max(low, high) > extent:
+        raise ShapeError("Padding value causes wrapping around more than once.")
+    if low + high + extent < 0:
+        raise ShapeError("Negative padding value is resulting in an empty dimension")
+    middle = _part(node, axis, max(-low, 0), extent - max(-high, 0))
+    left = middle.shape[axis]
+    if max(low, high) > left:
+        raise ShapeError("Padding value causes wrapping around more than once.")
+    parts = [
+        _part(middle, axis, left - max(low, 0), left), middle,
+        _part(middle, axis, 0, max(high, 0)),
+    ]  # fmt: skip
+    return _join(parts, axis)
