@@ -32,6 +32,7 @@ from lazyt.functional.masks import *  # noqa: F403
 from lazyt.functional.matrices import *  # noqa: F403
 from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.normalizers import *  # noqa: F403
+from lazyt.functional.norms import *  # noqa: F403
 from lazyt.functional.pairs import *  # noqa: F403
 from lazyt.functional.picking import *  # noqa: F403
 from lazyt.functional.printing import *  # noqa: F403

@@ -20,6 +20,7 @@ from lazyt.functional import (
     masks,
     matrices,
     normalizers,
+    norms,
     operators,
     pairs,
     picking,
@@ -62,8 +63,9 @@ _TABLE: dict[ModuleType, str] = {
         sum nansum prod mean var std amax amin argmax argmin max min aminmax all any
         count_nonzero""",
     normalizers: """
-        softmax log_softmax logsumexp cumsum_ cumprod_ cummax cummin logcumsumexp diff norm
-        dist""",
+        softmax log_softmax logsumexp cumsum_ cumprod_ cummax cummin logcumsumexp
+        diff""",
+    norms: "dist norm renorm_",
     joining: "repeat tile repeat_interleave roll flip fliplr flipud rot90",
     matrices: """
         tril_ triu_ diag diag_embed diagflat trace split chunk tensor_split hsplit vsplit

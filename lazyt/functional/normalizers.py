@@ -1,23 +1,22 @@
-"""Running totals, norms, and the exponentials that are normalised along a dimension."""
+"""Running totals, and the exponentials that are normalised along a dimension."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError
 from lazyt.functional import return_types
 from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.norms import norm
 from lazyt.functional.operands import (
-    constant_of,
     mapped,
     normalize_dim,
     normalize_dims,
     numpy_names,
 )
 from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
-from lazyt.functional.reductions import kept_shape, reduce_node
+from lazyt.functional.reductions import reduce_node
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, int64
 from lazyt.ir.graph import Node
@@ -25,8 +24,8 @@ from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
 __all__ = [
-    "cummax", "cummin", "cumprod", "cumsum", "diff", "dist", "log_softmax", "logcumsumexp",
-    "logsumexp", "norm", "normalize", "softmax",
+    "cummax", "cummin", "cumprod", "cumsum", "diff", "log_softmax", "logcumsumexp",
+    "logsumexp", "normalize", "softmax",
 ]  # fmt: skip
 
 _SUB, _DIV, _ADD = scalar_build("sub"), scalar_build("div"), scalar_build("add")
@@ -194,53 +193,6 @@ def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
         early = result.narrow(axis, 0, size)
         result = late.logical_xor(early) if input.dtype is bool_ else late - early
     return result
-
-
-@numpy_names
-def norm(
-    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
-) -> Tensor:
-    """The p-norm of vectors along ``dim``, of all elements by default.
-
-    ``p`` is a number, ``inf``, ``-inf`` or ``"fro"`` (2). Raises DTypeError for whole numbers.
-    """
-    if p is None or p == "fro":
-        p = 2.0
-    wanted = input.dtype if dtype is None else as_dtype(dtype)
-    if wanted.kind != "f":
-        raise DTypeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-            + torch_name(wanted)
-        )
-    node = ops.cast(input.node, wanted.compute)
-    axes = normalize_dims(dim, len(node.shape))
-    result = ops.cast(_norm_node(node, float(p), axes), wanted)
-    if keepdim:
-        result = ops.reshape(result, kept_shape(tuple(input.shape), axes))
-    return give(result, "LinalgVectorNorm", (input,))
-
-
-def _norm_node(node: Node, p: float, axes: tuple[int, ...]) -> Node:
-    dtype = node.dtype
-    if p == 2:
-        squares = ops.apply("mul", node, node)
-        return ops.apply("sqrt", reduce_node("sum", squares, axes, False))
-    size = ops.apply("abs", node)
-    if math.isinf(p):
-        return reduce_node("max" if p > 0 else "min", size, axes, False)
-    if p == 0:
-        present = ops.cast(ops.cast(node, bool_), dtype)
-        return reduce_node("sum", present, axes, False)
-    if p == 1:
-        return reduce_node("sum", size, axes, False)
-    powers = ops.apply("pow", size, constant_of(p, dtype))
-    total = reduce_node("sum", powers, axes, False)
-    return ops.apply("pow", total, constant_of(1 / p, dtype))
-
-
-def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of ``input - other``."""
-    return norm(input - other, p)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

@@ -128,16 +128,22 @@ def _lu(mode: str, a: Array) -> list[Array]:
     return [factors, pivots, order, info]
 
 
+def _exchanges(mode: str, pivots: Array) -> list[Array]:
+    """The order of rows (``mode`` says how many) after LAPACK's exchanges: row i with row
+    ``pivots[i] - 1``, one after the other."""
+    order = np.empty((*pivots.shape[:-2], int(mode)), pivots.dtype)
+    order[...] = np.arange(int(mode))
+    for at in _each(pivots):
+        for i, pivot in enumerate(pivots[at][:, 0].astype(np.int64)):
+            order[at][[i, pivot - 1]] = order[at][[pivot - 1, i]]
+    return [order]
+
+
 def _first(flags: Array) -> Array:
     """The number, from 1, of the first set flag along the last axis; 0 for none."""
     if not flags.shape[-1]:
         return np.zeros(flags.shape[:-1], np.int64)
     return np.where(flags.any(-1), flags.argmax(-1) + 1, 0)
-
-
-def _singular(a: Array) -> Array:
-    """LAPACK's info of an LU factorization: the first zero on the diagonal of U."""
-    return _lu("", a)[3]
 
 
 # ------------------------------------------------------------------- solve, inverse, determinant
@@ -147,7 +153,7 @@ def _solve(mode: str, a: Array, b: Array) -> list[Array]:
     try:
         return [np.linalg.solve(a, b), _no_info(a)]
     except np.linalg.LinAlgError:
-        info = _singular(a)
+        info = _lu("", a)[3]
     result = np.full(b.shape, np.nan, b.dtype)
     good = info == 0
     if good.any():
@@ -159,7 +165,7 @@ def _inverse(mode: str, a: Array) -> list[Array]:
     try:
         return [np.linalg.inv(a), _no_info(a)]
     except np.linalg.LinAlgError:
-        info = _singular(a)
+        info = _lu("", a)[3]
     result = np.full(a.shape, np.nan, a.dtype)
     good = info == 0
     if good.any():
@@ -369,6 +375,7 @@ ROUTINES: dict[str, Routine] = {
     "cofactors": Routine(1, True, _like_first, _cofactors, 4),
     "det": Routine(1, True, lambda mode, a: [()], _determinant, 0.667),
     "eigh": Routine(1, True, _eigh_parts, _eigh, 9),
+    "exchanges": Routine(1, False, lambda mode, a: [(int(mode),)], _exchanges, 0),
     "exp": Routine(1, True, _like_first, _exponential, 30),
     "geqrf": Routine(1, False, lambda mode, a: [a, (min(a),)], _reflectors),
     "inv": Routine(1, True, _with_info, _inverse),

@@ -1,0 +1,232 @@
+"""Factorizations of matrices: Cholesky, LU, QR, eigenvalues and singular values.
+
+All take matrices in the last two dimensions, batched over the others, in float32 or float64; other
+dtypes raise DTypeError and other shapes ShapeError, in PyTorch's words. They are library calls
+(``lazyt/ops/library_routines.py``).
+"""
+
+from __future__ import annotations
+
+from lazyt import ops
+from lazyt.errors import LazytError, ShapeError
+from lazyt.functional import return_types
+from lazyt.functional.matrix_checks import (
+    as_info,
+    check_floating,
+    check_kernel,
+    check_matrix,
+    check_square,
+    require_success,
+)
+from lazyt.functional.results import give
+from lazyt.ir.graph import Node
+from lazyt.ops.matrix_algebra import transpose
+from lazyt.tensor import Tensor
+
+__all__ = ["cholesky", "qr", "svd"]
+
+
+def _not_positive(code: int) -> str:
+    return (
+        "The factorization could not be completed because the input is not positive-definite "
+        f"(the leading minor of order {code} is not positive-definite)."
+    )
+
+
+def _cholesky_parts(input: Tensor, upper: bool, function: str) -> tuple[Node, Node]:
+    check_square(input, function)
+    check_floating(input, function)
+    check_kernel(input, "cholesky_cpu")
+    node = transpose(input.node) if upper else input.node
+    factor, info = ops.library("cholesky", node)
+    return transpose(factor) if upper else factor, info
+
+
+def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """``torch.cholesky``: the triangular factor of positive definite matrices.
+
+    Raises LinAlgError for matrices that are not positive definite.
+    """
+    return _cholesky(input, upper, out, "cholesky")
+
+
+def _cholesky(input: Tensor, upper: bool, out: Tensor | None, function: str) -> Tensor:
+    factor, info = _cholesky_parts(input, upper, function)
+    require_success(info, function, _not_positive)
+    return give(factor, "LinalgCholeskyEx", (input,), out)
+
+
+def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """The factor ``L`` with ``A = L @ L.mT``, or ``U`` with ``A = U.mT @ U`` when ``upper``.
+
+    Only the lower (upper) triangle is read. Raises LinAlgError for matrices that are not positive
+    definite.
+    """
+    return _cholesky(A, upper, out, "linalg.cholesky")
+
+
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False
+) -> return_types.linalg_cholesky_ex:
+    """``cholesky`` with ``info`` in the place of errors: the order of the first leading minor
+    that is not positive, 0 for success. Raises LinAlgError only with ``check_errors``."""
+    factor, info = _cholesky_parts(A, upper, "linalg.cholesky")
+    if check_errors:
+        require_success(info, "linalg.cholesky_ex", _not_positive)
+    return return_types.linalg_cholesky_ex(
+        (give(factor, "LinalgCholeskyEx", (A,)), give(as_info(info), "", ()))
+    )
+
+
+# ------------------------------------------------------------------- QR
+
+
+def _qr_parts(A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
+    check_matrix(A, "linalg.qr")
+    check_floating(A, "linalg.qr")
+    check_kernel(A, "geqrf_cpu")
+    q, r = ops.library("qr", A.node, mode="complete" if mode == "complete" else "reduced")
+    if mode == "r":
+        q = ops.reshape(ops.broadcast_to(ops.constant(0, q.dtype), (0,)), (0,))
+        return give(q, "", ()), give(r, "LinalgQr", (A,))
+    return give(q, "LinalgQr", (A,)), give(r, "LinalgQr", (A,))
+
+
+def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
+    """``Q`` with orthonormal columns and upper triangular ``R`` with ``A = Q @ R``.
+
+    ``mode``: ``reduced`` (Q has min(m, n) columns), ``complete`` (Q is square), or ``r`` (Q is
+    empty). Raises LazytError for other modes.
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise LazytError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), "
+            "'r', or 'complete'"
+        )
+    return return_types.linalg_qr(_qr_parts(A, mode))
+
+
+def qr(input: Tensor, some: bool = True) -> return_types.qr:
+    """``torch.qr``: ``Q`` and ``R``, reduced when ``some`` and complete otherwise."""
+    return return_types.qr(_qr_parts(input, "reduced" if some else "complete"))
+
+
+def geqrf(input: Tensor) -> return_types.geqrf:
+    """QR as LAPACK keeps it: ``R`` above the Householder vectors, and their factors ``tau``."""
+    check_matrix(input, "torch.geqrf", "input")
+    check_kernel(input, "geqrf_cpu")
+    vectors, tau = ops.library("geqrf", input.node)
+    return return_types.geqrf((give(vectors, "Geqrf", (input,)), give(tau, "Geqrf", (input,))))
+
+
+# ------------------------------------------------------------------- eigenvalues
+
+
+def _many_eigenvalues(code: int) -> str:
+    return _no_convergence("eigenvalues", code)
+
+
+def _many_singular_values(code: int) -> str:
+    if code < 0:
+        return (
+            "The algorithm failed to converge because the input matrix contained non-finite values."
+        )
+    return _no_convergence("singular values", code)
+
+
+def _no_convergence(what: str, code: int) -> str:
+    return (
+        "The algorithm failed to converge because the input matrix is ill-conditioned or has too "
+        f"many repeated {what} (error code: {abs(code)})."
+    )
+
+
+def _eigen_parts(A: Tensor, UPLO: str, suffix: str) -> list[Node]:
+    check_square(A, "linalg.eigh")
+    side = UPLO.upper()
+    if side not in ("L", "U"):
+        raise LazytError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    check_kernel(A, "linalg_eigh_cpu")
+    parts = ops.library("eigh", A.node, mode=("lower" if side == "L" else "upper") + suffix)
+    require_success(parts[-1], "linalg.eigh", _many_eigenvalues)
+    return parts[:-1]
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
+    """Rising eigenvalues of symmetric matrices, and their orthonormal eigenvectors as columns.
+
+    ``UPLO`` says which triangle is read. Where eigenvalues coincide, the gradient leaves out the
+    terms that would divide by zero (PyTorch's are infinite or NaN). Raises LinAlgError without
+    convergence.
+    """
+    values, vectors = _eigen_parts(A, UPLO, "")
+    return return_types.linalg_eigh(
+        (give(values, "LinalgEigh", (A,)), give(vectors, "LinalgEigh", (A,)))
+    )
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
+    """Rising eigenvalues of symmetric matrices. Raises LinAlgError without convergence."""
+    return give(_eigen_parts(A, UPLO, "values")[0], "LinalgEigh", (A,), out)
+
+
+# ------------------------------------------------------------------- singular values
+
+
+def singular_parts(A: Tensor, mode: str, function: str = "linalg.svd") -> list[Node]:
+    """The parts of the ``svd`` routine without its info; raises LinAlgError where it failed."""
+    check_matrix(A, function)
+    check_floating(A, function)
+    check_kernel(A, "linalg_svd_cpu")
+    parts = ops.library("svd", A.node, mode=mode)
+    require_success(parts[-1], "linalg.svd", _many_singular_values)
+    return parts[:-1]
+
+
+def _check_driver(driver: str | None) -> None:
+    if driver is not None:
+        raise LazytError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with "
+            "cuSOLVER backend."
+        )
+
+
+def linalg_svd(
+    A: Tensor, full_matrices: bool = True, *, driver: str | None = None
+) -> return_types.linalg_svd:
+    """``U``, falling singular values ``S`` and ``Vh`` with ``A = U @ diag(S) @ Vh``.
+
+    With ``full_matrices`` U and Vh are square; their extra vectors have no gradient. Raises
+    LinAlgError for elements that are not finite, and LazytError for a ``driver``, which is for
+    CUDA.
+    """
+    _check_driver(driver)
+    parts = singular_parts(A, "full" if full_matrices else "reduced")
+    return return_types.linalg_svd(tuple(give(part, "LinalgSvd", (A,)) for part in parts))
+
+
+def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
+    """Falling singular values. Raises as ``svd``."""
+    _check_driver(driver)
+    return give(singular_parts(A, "values")[0], "LinalgSvd", (A,), out)
+
+
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
+    """``torch.svd``: ``U``, ``S`` and ``V`` (not transposed); reduced when ``some``.
+
+    Without ``compute_uv`` U and V are zeros. Raises as ``linalg.svd``.
+    """
+    if len(input.shape) < 2:
+        raise ShapeError(
+            f"linalg.svd: input should have at least 2 dimensions, but has {len(input.shape)} "
+            "dimensions instead"
+        )
+    if not compute_uv:
+        values = singular_parts(input, "values")[0]
+        lead, (m, n) = tuple(input.shape[:-2]), input.shape[-2:]
+        zero = ops.constant(0, input.dtype)
+        u, v = (give(ops.broadcast_to(zero, (*lead, k, k)), "", ()) for k in (m, n))
+        return return_types.svd((u, give(values, "LinalgSvd", (input,)), v))
+    u_node, s_node, vh = singular_parts(input, "reduced" if some else "full")
+    nodes = (u_node, s_node, transpose(vh))
+    return return_types.svd(tuple(give(node, "LinalgSvd", (input,)) for node in nodes))

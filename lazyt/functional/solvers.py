@@ -1,0 +1,318 @@
+"""Linear equations, inverses and determinants.
+
+All take matrices in the last two dimensions, batched over the others, in float32 or float64; other
+dtypes raise DTypeError and other shapes ShapeError, in PyTorch's words. They are library calls
+(``lazyt/ops/library_routines.py``).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import LazytError, ShapeError
+from lazyt.functional import return_types
+from lazyt.functional.matrix_checks import (
+    as_info,
+    check_equation,
+    check_floating,
+    check_kernel,
+    check_same_dtype,
+    check_square,
+    require_square,
+    require_success,
+    share_batch,
+)
+from lazyt.functional.results import give
+from lazyt.ir.graph import Node
+from lazyt.ops.matrix_algebra import identity, transpose
+from lazyt.tensor import Tensor
+
+__all__ = [
+    "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "slogdet",
+    "triangular_solve",
+]  # fmt: skip
+
+
+# ------------------------------------------------------------------- inverse
+
+
+def _no_inverse(code: int) -> str:
+    return (
+        f"The diagonal element {code} is zero, the inversion could not be completed because the "
+        "input matrix is singular."
+    )
+
+
+def _inverse_parts(A: Tensor) -> list[Node]:
+    check_square(A, "linalg.inv")
+    check_floating(A, "linalg.inv", low=False)
+    return ops.library("inv", A.node)
+
+
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of square matrices. Raises LinAlgError for singular ones."""
+    inverted, info = _inverse_parts(A)
+    require_success(info, "linalg.inv", _no_inverse)
+    return give(inverted, "LinalgInvEx", (A,), out)
+
+
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``linalg.inv``. Raises LinAlgError for singular matrices."""
+    return inv(input, out=out)
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
+    """The inverse, and the number of the first zero on the diagonal of U, 0 for success.
+
+    Stays lazy; where there is no inverse its elements are NaN. Raises LinAlgError only with
+    ``check_errors``.
+    """
+    inverted, info = _inverse_parts(A)
+    if check_errors:
+        require_success(info, "linalg.inv_ex", _no_inverse)
+    return return_types.linalg_inv_ex(
+        (give(inverted, "LinalgInvEx", (A,)), give(as_info(info), "", ()))
+    )
+
+
+# ------------------------------------------------------------------- determinants
+
+
+def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinants of square matrices; 1 for empty ones."""
+    check_square(input, "linalg.det")
+    check_floating(input, "linalg.det")
+    check_kernel(input, "lu_cpu")
+    return give(ops.library("det", input.node)[0], "LinalgDet", (input,), out)
+
+
+def _signs_and_logs(input: Tensor, function: str) -> tuple[Tensor, Tensor]:
+    check_square(input, function)
+    check_floating(input, function, low=False)
+    sign, size = ops.library("slogdet", input.node)
+    return give(sign, "LinalgSlogdet", (input,)), give(size, "LinalgSlogdet", (input,))
+
+
+def slogdet(input: Tensor) -> return_types.slogdet:
+    """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
+    return return_types.slogdet(_signs_and_logs(input, "linalg.slogdet"))
+
+
+def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
+    """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
+    return return_types.linalg_slogdet(_signs_and_logs(A, "linalg.slogdet"))
+
+
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of determinants: NaN for negative ones, -inf for 0."""
+    sign, size = _signs_and_logs(input, "logdet")
+    result: Tensor = sign.detach().log() + size
+    return result
+
+
+# ------------------------------------------------------------------- general equations
+
+
+def vector_on_right(A: Tensor, B: Tensor) -> bool:
+    """Whether ``B`` is a batch of vectors for ``A`` (PyTorch's rule)."""
+    if len(B.shape) == 1:
+        return True
+    return len(A.shape) - 1 == len(B.shape) and tuple(B.shape) == tuple(A.shape[:-1])
+
+
+def _is_singular(code: int) -> str:
+    return "The solver failed because the input matrix is singular."
+
+
+def _solution(A: Tensor, B: Tensor, left: bool) -> tuple[Node, Node]:
+    check_floating(A, "linalg.solve")
+    check_same_dtype(A, B, "linalg.solve")
+    vector = vector_on_right(A, B)
+    if vector and not left:
+        raise ShapeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for "
+            "left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
+    right = B.unsqueeze(-1) if vector else B
+    check_equation(A, right, "linalg.solve", left)
+    check_kernel(A, "lu_cpu")
+    a, b = share_batch(A.node, right.node)
+    if left:
+        x, info = ops.library("solve", a, b)
+    else:
+        x, info = ops.library("solve", transpose(a), transpose(b))
+        x = transpose(x)
+    return (ops.reshape(x, x.shape[:-1]) if vector else x), info
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
+    """``X`` with ``A @ X = B``, or ``X @ A = B`` unless ``left``; batches broadcast.
+
+    ``B`` holds matrices, or vectors: one, or as many as ``A`` has matrices. Raises LinAlgError for
+    singular ``A``.
+    """
+    x, info = _solution(A, B, left)
+    require_success(info, "torch.linalg.solve", _is_singular)
+    return give(x, "LinalgSolveEx", (A, B), out)
+
+
+def solve_ex(
+    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
+) -> return_types.linalg_solve_ex:
+    """``solve`` with ``info`` in the place of errors, 0 for success; stays lazy.
+
+    Raises LinAlgError only with ``check_errors``.
+    """
+    x, info = _solution(A, B, left)
+    if check_errors:
+        require_success(info, "torch.linalg.solve_ex", _is_singular)
+    return return_types.linalg_solve_ex(
+        (give(x, "LinalgSolveEx", (A, B)), give(as_info(info), "", ()))
+    )
+
+
+# ------------------------------------------------------------------- triangular equations
+
+
+def substituted(a: Node, b: Node, upper: bool, unit: bool, left: bool = True) -> Node:
+    """``x`` with ``a @ x = b`` (``x @ a = b`` unless ``left``) for triangular ``a``."""
+    if not left:
+        return transpose(substituted(transpose(a), transpose(b), not upper, unit))
+    mode = ("upper" if upper else "lower") + ("unit" if unit else "")
+    return ops.library("triangular", a, b, mode=mode)[0]
+
+
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """``X`` with ``A @ X = B``, or ``X @ A = B`` unless ``left``, for triangular ``A``.
+
+    The other triangle is not read, nor the diagonal when ``unitriangular``. A zero on the diagonal
+    gives infinities and NaN.
+    """
+    check_equation(A, B, "linalg.solve_triangular", left)
+    check_same_dtype(A, B, "linalg.solve_triangular")
+    check_kernel(A, "triangular_solve_cpu")
+    a, b = share_batch(A.node, B.node)
+    x = substituted(a, b, upper, unitriangular, left)
+    return give(x, "LinalgSolveTriangular", (A, B), out)
+
+
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> return_types.triangular_solve:
+    """``torch.triangular_solve``: ``X`` with ``A @ X = b`` for triangular ``A``, and a copy of it.
+
+    ``transpose`` solves ``A.mT @ X = b``.
+    """
+    for name, item in (("b", b), ("A", A)):
+        if len(item.shape) < 2:
+            raise ShapeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it "
+                f"has {len(item.shape)} dimensions instead"
+            )
+    check_equation(A, b, "triangular_solve")
+    check_kernel(A, "triangular_solve_cpu")
+    check_same_dtype(A, b, "triangular_solve")
+    a, right = share_batch(A.node, b.node)
+    if transpose:
+        rank = len(a.shape)
+        turned = ops.permute(a, (*range(rank - 2), rank - 1, rank - 2))
+        x = substituted(turned, right, not upper, unitriangular)
+    else:
+        x = substituted(a, right, upper, unitriangular)
+    return return_types.triangular_solve(
+        (give(x, "TriangularSolve", (b, A)), give(a, "TriangularSolve", (A,)))
+    )
+
+
+def cholesky_solve(
+    B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """``X`` with ``A @ X = B``, from the Cholesky factor of ``A``."""
+    for name, item in (("b", B), ("u", L)):
+        if len(item.shape) < 2:
+            raise ShapeError(
+                f"{name} should have at least 2 dimensions, but has {len(item.shape)} "
+                "dimensions instead"
+            )
+    require_square(L, "A")
+    if L.shape[-2] != B.shape[-2]:
+        raise ShapeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by "
+            f"{L.shape[-1]} but each b matrix is {B.shape[-2]} by {B.shape[-1]}"
+        )
+    check_same_dtype(L, B, "cholesky_solve")
+    check_kernel(B, "cholesky_solve_cpu")
+    factor, right = share_batch(L.node, B.node)
+    lower = transpose(factor) if upper else factor
+    half = substituted(lower, right, False, False)
+    x = substituted(transpose(lower), half, True, False)
+    return give(x, "CholeskySolve", (B, L), out)
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of ``A`` from its Cholesky factor."""
+    check_square(L, "cholesky_inverse")
+    check_kernel(L, "cholesky_inverse_out_cpu")
+    lower = transpose(L.node) if upper else L.node
+    half = substituted(lower, identity(lower), False, False)
+    x = substituted(transpose(lower), half, True, False)
+    return give(x, "CholeskyInverse", (L,), out)
+
+
+# ------------------------------------------------------------------- tensors as matrices
+
+
+def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
+    """The inverse for ``tensordot`` over ``ind`` dimensions. Raises ShapeError and LinAlgError."""
+    if ind <= 0:
+        raise LazytError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    shape = tuple(A.shape)
+    first, rest = shape[:ind], shape[ind:]
+    if prod(first) != prod(rest):
+        raise ShapeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == "
+            f"prod(self.shape[:ind]), but got {prod(rest)} != {prod(first)}"
+        )
+    flat = inv(A.reshape(prod(rest), prod(first)))
+    return give(ops.reshape(flat.node, (*rest, *first)), "View", (flat,), out)
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """``X`` with ``tensordot(A, X, X.ndim) = B``. Raises ShapeError and LinAlgError."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(len(A.shape) - len(dims), len(A.shape))))
+    rank = len(B.shape)
+    first, rest = tuple(A.shape[:rank]), tuple(A.shape[rank:])
+    if prod(first) != prod(rest):
+        raise ShapeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]), but got {prod(rest)} != {prod(first)}"
+        )
+    flat = solve(A.reshape(prod(rest), prod(rest)), B.reshape(-1))
+    return give(ops.reshape(flat.node, rest), "View", (flat,), out)
+
+
+def eig(A: Tensor) -> Any:
+    """Not supported: eigenvalues of general matrices are complex, and no tensor is.
+
+    Raises LazytError; ``eigh`` is there for symmetric matrices.
+    """
+    check_square(A, "linalg.eig")
+    raise LazytError(
+        "linalg.eig: eigenvalues of general matrices are complex numbers, which lazyt's tensors do "
+        "not hold. Use linalg.eigh for symmetric matrices."
+    )
+
+
+def eigvals(A: Tensor) -> Any:
+    """Not supported, as ``eig``; raises LazytError."""
+    check_square(A, "linalg.eigvals")
+    raise LazytError(
+        "linalg.eigvals: eigenvalues of general matrices are complex numbers, which lazyt's "
+        "tensors do not hold. Use linalg.eigvalsh for symmetric matrices."
+    )
