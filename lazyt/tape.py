@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
@@ -170,20 +170,40 @@ def boundary(value: Node, fn: GradFn, index: int = 0) -> Node:
     return node
 
 
-# What a gradient formula reads, by PyTorch's name of the operation:
-#   a  every input        r  the result
-#   p  an input when another one requires a gradient (products)
+# What a gradient formula reads, by PyTorch's name of the operation: the letters of its rule.
+#   a  every input            s  the first input         n  every input but the first
+#   r  the result             p  an input when another one requires a gradient (products)
 #   d  the divisor, and the dividend when the divisor requires a gradient
+#   P  as p, and D as d, of the inputs after the first
+#   o  every input, and O those after the first, when the second requires a gradient
+#   i  the inputs after the second, I only when the second requires a gradient
+#   e  each input that requires a gradient itself
+#   x  there is no gradient
 _RULES = {
-    "a": "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh Addcdiv Addcmul Clamp ClampMax ClampMin "
-    "Convolution Cos Cosh Digamma Elu Erf Erfc Erfinv Expm1 Fmod Gelu Hardtanh HuberLoss Hypot "
-    "LeakyRelu Lgamma Log Log10 Log1P Log2 Logit LogSigmoid Maximum Minimum MseLoss "
-    "NativeBatchNorm NativeLayerNorm Pow Prod Remainder Selu Silu Sin Sinh SmoothL1Loss Softplus "
-    "Std Var BinaryCrossEntropy BinaryCrossEntropyWithLogits ScaledDotProductAttention",
-    "r": "Cumprod Exp Exp2 LogSoftmax Logcumsumexp Logsumexp Reciprocal Relu Rsqrt Sigmoid Softmax "
-    "Sqrt Tan Tanh",
-    "p": "Addbmm Addmm Addmv Baddbmm Bilinear Bmm Dot Einsum Matmul Mm Mul Mv Outer",
-    "d": "Div",
+    "a": "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh Clamp ClampMax ClampMin Convolution Cos Cosh "
+    "Digamma Elu Erf Erfc Erfinv Fmax Fmin Gather Gelu Hardtanh HuberLoss LeakyRelu Lgamma "
+    "Log Log10 Log1P Log2 Logaddexp Logaddexp2 Logit LogSigmoid MaskedSelect Maximum Minimum "
+    "MseLoss NativeBatchNorm NativeGroupNorm NativeLayerNorm PreluKernel Selu "
+    "Silu Sin Sinh SmoothL1Loss Softplus Take Var BinaryCrossEntropy BinaryCrossEntropyWithLogits "
+    "Xlogy PowBackward0",
+    "s": "AvgPool1D AvgPool2D AvgPool3D Celu Hardshrink Hardsigmoid Hardswish Mish NanToNum Nansum "
+    "Sinc Softshrink SpecialEntr Threshold Where",
+    "r": "Exp Exp2 Expm1 LogSoftmax Reciprocal Relu Rsqrt Sigmoid Softmax Sqrt Tan Tanh",
+    "ar": "Aminmax Amax Amin Cumprod Dist LinalgVectorNorm Logcumsumexp Logsumexp "
+    "MaxBackward1 MinBackward1 Norm Pow Prod Sgn Std",
+    "sr": "Copysign",
+    "er": "Hypot",
+    "n": "Embedding Index IndexFill IndexSelect MaskedFill",
+    "p": "Bilinear Bmm Dot Einsum Matmul Mm Mul Mv Outer",
+    "d": "Div KlDiv",
+    "P": "Addbmm Addcmul Addmm Addmv Baddbmm",
+    "D": "Addcdiv",
+    "o": "Fmod Remainder",
+    "O": "IndexAdd",
+    "Oi": "IndexCopy",
+    "i": "IndexPut Lerp Scatter ScaledDotProductAttention",
+    "I": "ScatterAdd",
+    "x": "FloorDivide",
 }
 _RULE_OF = {name: rule for rule, names in _RULES.items() for name in names.split()}
 _types: dict[str, type[GradFn]] = {}
@@ -203,7 +223,7 @@ def fn_type(name: str) -> type[GradFn]:
         full = "".join(word[:1].upper() + word[1:] for word in words.split("_")) + "Backward0"
     found = _types.get(full)
     if found is None:
-        rule = _RULE_OF.get(full.partition("Backward")[0], "")
+        rule = _RULE_OF.get(full) or _RULE_OF.get(full.partition("Backward")[0], "")
         found = type(full, (GradFn,), {"__slots__": (), "rule": rule})
         _types[full] = found
     _types[name] = found
@@ -251,20 +271,32 @@ def _saved(
 ) -> Saved:
     if rule == "r":
         return () if result is None else ((result, result.version_now()),)
-    if rule == "a":
-        return tuple([(storage, storage.version_now()) for storage in storages])
-    if len(fns) == 1:
-        return ()
-    if len(fns) == 2:
-        keep = []
-        if fns[1] is not None:
-            keep.append((storages[0], storages[0].version_now()))
-        if fns[0] is not None or rule == "d":
-            keep.append((storages[1], storages[1].version_now()))
-        return tuple(keep)
-    count = sum(fn is not None for fn in fns)
-    return tuple(
-        (storage, storage.version_now())
-        for fn, storage in zip(fns, storages)
-        if count - (fn is not None) > 0
-    )
+    if rule == "p" and len(fns) == 2:
+        kept = [storages[i] for i in (0, 1) if fns[1 - i] is not None]
+    else:
+        kept = [storages[i] for letter in rule for i in _kept_inputs(letter, fns)]
+        if "r" in rule and result is not None:
+            kept.append(result)
+    return tuple([(storage, storage.version_now()) for storage in kept])
+
+
+def _kept_inputs(letter: str, fns: list[GradFn | None]) -> Iterable[int]:
+    """Which inputs one letter of a rule keeps; the letters are explained at ``_RULES``."""
+    count = len(fns)
+    if letter == "a":
+        return range(count)
+    if letter in "sni":
+        first, end = {"s": (0, 1), "n": (1, count), "i": (2, count)}[letter]
+        return range(first, end)
+    if letter in "PD":
+        return [i + 1 for i in _kept_inputs(letter.lower(), fns[1:])]
+    if letter in "oOI":
+        wanted = count > 1 and fns[1] is not None
+        return range("oOI".index(letter), count) if wanted else ()
+    if letter == "e":
+        return [i for i in range(count) if fns[i] is not None]
+    if letter in "pd":
+        required = sum(fn is not None for fn in fns)
+        kept = [i for i in range(count) if required > (fns[i] is not None)]
+        return kept if letter == "p" or count < 2 or 1 in kept else [*kept, 1]
+    return ()

@@ -155,7 +155,7 @@ class Tensor:
     def requires_grad(self, value: bool) -> None:
         from lazyt.autograd.handles import require_grad
 
-        require_grad(self, value)
+        require_grad(self, value if self.is_leaf else False)  # which is refused for results
 
     @property
     def is_leaf(self) -> bool:

@@ -65,6 +65,18 @@ def _fns(tensors: Sequence[Tensor]) -> list[GradFn]:
     return [fn for tensor in tensors if (fn := tensor._fn) is not None]
 
 
+def _leads_to(outputs: Sequence[Tensor], fn: GradFn | None) -> bool:
+    """Whether a path leads from ``outputs`` to ``fn``, as far as the tape tells.
+
+    Equal values have one node, so a node may be met though its tensor was not used.
+    """
+    if isinstance(fn, AccumulateGrad):
+        return True
+    order = walk_tape(_fns(outputs), None)
+    # A gradient does not tell what it was made from.
+    return fn in order or any(not f.parents and not isinstance(f, AccumulateGrad) for f in order)
+
+
 def backward(
     tensors: Tensors,
     grad_tensors: Any = None,
@@ -142,7 +154,7 @@ def grad(
     for tensor in wanted:
         fn = tensor._fn
         node = by_leaf.get(fn) if isinstance(fn, AccumulateGrad) else run.received.get(tensor.node)
-        if node is not None:
+        if node is not None and _leads_to(results, fn):
             found.append(gradient_tensor(node))
         elif materialize_grads:
             found.append(zero_like(tensor))

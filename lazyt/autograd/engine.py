@@ -58,6 +58,8 @@ def check_tape(order: Sequence[GradFn]) -> None:
     for fn in order:
         if fn.dead:
             raise GradientError(_TWICE)
+        if fn.rule == "x":
+            raise GradientError("derivative for aten::floor_divide is not implemented")
         for storage, version in fn.saved:
             if storage.version_now() != version:
                 raise GradientError(_overwritten(storage, version, fn))

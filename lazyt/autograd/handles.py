@@ -59,6 +59,7 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
         if fn is not None:
             storage = tensor._storage
             storage.node, storage.fn = raw(storage.current()), None
+            tensor.__dict__["_grad"] = fn.grad
         return
     if fn is not None:
         return
@@ -165,14 +166,13 @@ def detach(self: Tensor) -> Tensor:
 @method()
 def detach_(self: Tensor) -> Tensor:
     """Drop this tensor's gradient history. Raises GradientError for views."""
-    if self._view is not None and not self._view.root and self._fn is not None:
+    if self._view is not None and not self._view.root:
         raise GradientError(
             "Can't detach views in-place. Use detach() instead, which gives a new tensor of the "
             "same memory."
         )
-    if self._view is None or self._view.root:
-        storage = self._storage
-        storage.node, storage.fn = raw(storage.current()), None
+    storage = self._storage
+    storage.node, storage.fn = raw(storage.current()), None
     return self
 
 

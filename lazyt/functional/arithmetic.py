@@ -205,14 +205,16 @@ _POWERS: dict[float, Build] = {
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``. Raises LazytError for integers to negative integer powers."""
     x, y, dtype = pair(input, exponent, "pow")
+    name = "PowBackward1"
     if not isinstance(exponent, Tensor):
+        name = "PowBackward0"
         number = as_number(exponent)
         if dtype.kind != "f" and number is not None and number < 0:
             raise LazytError("Integers to negative integer powers are not allowed.")
         build = _POWERS.get(float(number)) if number is not None else None
         if build is not None and dtype is not bool_:
-            return give(mapped(build, (x,), dtype, dtype), "Pow", (input, exponent), out)
-    return give(mapped(_POW, (x, y), dtype, dtype), "Pow", (input, exponent), out)
+            return give(mapped(build, (x,), dtype, dtype), name, (input, exponent), out)
+    return give(mapped(_POW, (x, y), dtype, dtype), name, (input, exponent), out)
 
 
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:

@@ -18,6 +18,7 @@ from lazyt.functional.picking import checked_index
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.ir.dtypes import DType, bool_, int64, package_name, uint8
 from lazyt.ir.graph import Node, Shape, broadcast_shapes
+from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
 
@@ -58,11 +59,12 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     if not plan.picks:
         return view
     node = view.node
+    parents = (input, *(item for _, item in plan.picks))
     rows = _picked_in_rows(node, plan.picks)
     if rows is not None:
-        return give(rows, "Index", (input,))
+        return give(rows, "Index", parents)
     chosen = _select(node.shape, plan.picks)
-    return give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", (input,))
+    return give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", parents)
 
 
 def _picked_in_rows(node: Node, picks: list[tuple[int, Tensor]]) -> Node | None:
@@ -100,7 +102,9 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         new = constant_of(number, view.dtype)
     if not plan.picks:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
+        refuse_overlap(view, (source,))
     else:
+        refuse_overlap(view, (source, *(item for _, item in plan.picks)), True)
         result = _put(view.node, plan, new)
     overwrite(view, result, "CopySlices", (input,) if source is None else (input, source))
 
@@ -273,7 +277,11 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     """A copy of ``input`` with ``values`` at ``indices``, added up when ``accumulate``."""
     plan = plan_index(tuple(input.shape), tuple(indices))
     kind = "add" if accumulate else "set"
-    return give(_put(input.node, plan, values.node, kind), "IndexPut", (input, values))
+    return give(
+        _put(input.node, plan, values.node, kind),
+        "IndexPut",
+        (input, values, *(item for _, item in plan.picks)),
+    )
 
 
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
