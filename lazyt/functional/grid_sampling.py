@@ -10,10 +10,10 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import choose
-from lazyt.functional.interpolation import cubic_far, cubic_near
 from lazyt.functional.mixed_types import mixed
 from lazyt.functional.operands import constant_of
 from lazyt.functional.products import batched_product
+from lazyt.functional.resampling import cubic_far, cubic_near
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import int64
