@@ -15,6 +15,7 @@ from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.grad_mode import mode
 from lazyt.ir.dtypes import DType, dtype_by_numpy
 from lazyt.ir.graph import Node, Shape, record_source
+from lazyt.overlap import refuse_overlap
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
@@ -279,12 +280,28 @@ def add_method(name: str, function: Callable[..., Any], inplace: bool = False) -
     setattr(Tensor, changed, inplace_form(function, changed))
 
 
+# In-place functions whose operands may not even be the tensor itself.
+_APART = frozenset({
+    "index_add_", "index_copy_", "index_fill_", "index_reduce_", "put_", "scatter_",
+    "scatter_add_", "scatter_reduce_",
+})  # fmt: skip
+
+
 def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
     """The function that writes ``function``'s result into its first argument."""
+
+    apart = name in _APART
 
     @functools.wraps(function)
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_writable(self)
+        if self._view is not None:
+            self._view.refuse_repeats()
+        for operand in args:
+            if isinstance(operand, Tensor):
+                refuse_overlap(self, (operand,), apart)
+        if kwargs:
+            refuse_overlap(self, kwargs.values(), apart)
         return write_result(self, function(self, *args, **kwargs))
 
     write.__name__ = write.__qualname__ = name

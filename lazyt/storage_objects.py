@@ -13,6 +13,7 @@ from lazyt.dispatch import method, type_title
 from lazyt.errors import BoundsError, DTypeError, LazytError
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.ir.dtypes import ALL, DType, package_name, uint8
+from lazyt.overlap import one_memory
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
 from lazyt.tensor import Tensor
@@ -325,13 +326,6 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
         and self.shape == tensor.shape
         and self.strides == tensor.strides
     )
-
-
-def one_memory(a: Storage, b: Storage) -> bool:
-    """Whether two storages share their memory."""
-    if a is b:
-        return True
-    return a.share is not None and b.share is not None and a.share.memory is b.share.memory
 
 
 @method()

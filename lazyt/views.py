@@ -243,13 +243,18 @@ class View:
         self._base = storage.current()
         self._node = node
 
+    def refuse_repeats(self) -> None:
+        """Raise LazytError, in PyTorch's words, when the view repeats elements (stride 0)."""
+        if any(n > 1 and s == 0 for n, s in zip(self.shape, self.strides)):
+            raise LazytError(OVERLAP)
+
     def write_back(self, base: Node, value: Node) -> Node:
         """The storage's value after ``value`` was written through the view.
 
         Raises LazytError, in PyTorch's words, when elements of the view share memory.
         """
-        if any(n > 1 and s == 0 for n, s in zip(self.shape, self.strides)):
-            raise LazytError(OVERLAP)
+        if not _is_uniform(value):
+            self.refuse_repeats()
         values = [base]
         for step in self.steps:
             if isinstance(step, (Expand, Window)):

@@ -11,6 +11,7 @@ from lazyt import ops, pending
 from lazyt.dispatch import assign, check_writable, view_of, wrap, write_result
 from lazyt.ir.graph import Node, Shape
 from lazyt.memory_formats import arrange_like
+from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 from lazyt.views import Reshape, Slice, Step
 
@@ -29,6 +30,8 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
             if isinstance(parent, Tensor) and parent._view is not None:
                 return arrange_like(result, name, parents)
         return result
+    if node.op.name in ("map", "scan"):
+        refuse_overlap(out, parents)
     if out.shape != result.shape:
         check_writable(out)
         resized = wrap(_zeros_like_result(node, out))

@@ -17,6 +17,7 @@ from lazyt.functional.random import (
 from lazyt.functional.results import overwrite
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
+from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 
 
@@ -27,6 +28,9 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}"
         )
     node = fitted(ops.cast(src.node, self.dtype), tuple(self.shape))
+    refuse_overlap(self, (src,))
+    if self._view is not None:
+        self._view.refuse_repeats()
     return overwrite(self, node, "Copy", (self, src))
 
 
