@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazyt import lifting, ops
 from lazyt.config import config
-from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, make, source_text, topological
+from lazyt.keeping import find_kept, find_outside, find_spare, number_graph
 from lazyt.lifting import SLICING, Number, numbers_of, rebuild_lifted, structure
 from lazyt.ops.leaves import CONST
 from lazyt.runtime import events
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from lazyt.runtime.execute import Executable
 
 Key = tuple[Any, ...]
-_FREE = frozenset({"reshape", "permute", "expand", "slice", "flip", "variable", "detach"})
 #: Rooms whose code decides what a graph compiles to.
 _ROOMS = ("ir", "ops", "passes", "codegen")
 
@@ -56,6 +54,18 @@ class _Plan:
             for i, (a, b) in enumerate(zip(constants, self.constants, strict=True))
         )
 
+    def run(self, inputs: list[Buffer]) -> list[Buffer]:
+        """The buffers of the results, for the buffers of leaves and lifted numbers."""
+        outputs = [Buffer(size) for size in self.sizes]
+        if self.executable is not None:
+            if events.watching:
+                from lazyt.timing import run_timed
+
+                run_timed(self.program, inputs, outputs)
+            else:
+                self.executable.run(inputs, outputs)
+        return [outputs[n] if n >= 0 else inputs[-1 - n] for n in self.program.results]
+
 
 @dataclass(slots=True)
 class _Request:
@@ -68,6 +78,25 @@ class _Request:
     donated: tuple[int, ...]
     key: Key
     calls: bool  # whether there are library calls
+
+
+class Prepared:
+    """A plan with the leaves that it was found for.
+
+    Attributes:
+        leaves: the leaves, in the order in which ``run`` takes their buffers.
+    """
+
+    __slots__ = ("_fixed", "_plan", "leaves")
+
+    def __init__(self, plan: _Plan, leaves: list[Node], fixed: list[Buffer]) -> None:
+        self._plan = plan
+        self._fixed = fixed
+        self.leaves = leaves
+
+    def run(self, inputs: list[Buffer]) -> list[Buffer]:
+        """The buffers of the roots, in their order, for these buffers of the leaves."""
+        return self._plan.run(inputs + self._fixed)
 
 
 _plans: dict[Key, list[_Plan]] = {}
@@ -91,16 +120,8 @@ def realize(nodes: Sequence[Node]) -> None:
     inputs = [n.data for n in request.leaves]
     if plan.lifted:
         inputs += [lifting.number_buffer(request.numbers[i]) for i in plan.lifted]
-    outputs = [Buffer(size) for size in plan.sizes]
-    if plan.executable is not None:
-        if events.watching:
-            from lazyt.timing import run_timed
-
-            run_timed(plan.program, inputs, outputs)
-        else:
-            plan.executable.run(inputs, outputs)
-    for node, number in zip(request.roots, plan.program.results):
-        node.data = outputs[number] if number >= 0 else inputs[-1 - number]
+    for node, buffer in zip(request.roots, plan.run(inputs)):
+        node.data = buffer
 
 
 def explain(nodes: Sequence[Node]) -> Explanation:
@@ -137,13 +158,31 @@ def _canonical(nodes: Sequence[Node]) -> _Request | None:
                 roots.append(node)
     if not roots:
         return None
-    numbers, costly, calls = _number(roots)
+    numbers, costly, calls = number_graph(roots)
     order = list(numbers)
     spare: set[Node] = set()
     if costly:
-        outside = _outside(order, numbers)
-        roots += _kept(order, outside, set(roots))
-        spare = _spare(order, outside)
+        outside = find_outside(order, numbers)
+        roots += find_kept(order, outside, set(roots))
+        spare = find_spare(order, outside)
+    return _keyed(numbers, roots, spare, calls)
+
+
+def prepare(roots: Sequence[Node]) -> Prepared | None:
+    """The plan that computes just ``roots``, different pending nodes of some size, to be run again
+    on other leaves; None where library calls or a missing compiler stand in the way."""
+    numbers, _, calls = number_graph(roots)
+    request = _keyed(numbers, list(roots), set(), calls)
+    plan = None if calls or config.interpret else _find(request)
+    if plan is None:
+        return None
+    fixed = [lifting.number_buffer(request.numbers[i]) for i in plan.lifted]
+    return Prepared(plan, request.leaves, fixed)
+
+
+def _keyed(numbers: dict[Node, int], roots: list[Node], spare: set[Node], calls: bool) -> _Request:
+    """The request for ``roots`` with its key."""
+    order = list(numbers)
     parts: list[Any] = []
     leaves: list[Node] = []
     variable: list[Number] = []
@@ -159,105 +198,6 @@ def _canonical(nodes: Sequence[Node]) -> _Request | None:
     donated = tuple([i for i, n in enumerate(leaves) if n in spare]) if spare else ()
     key = (tuple(parts), tuple([numbers[r] for r in roots]), donated)
     return _Request(order, leaves, variable, roots, donated, key, calls)
-
-
-def _number(roots: Sequence[Node]) -> tuple[dict[Node, int], bool, bool]:
-    """Numbers of all nodes that have to be computed and of their leaves, inputs first; whether any
-    is costly; whether any is a library call. It is ``topological``, written out: all calls pay."""
-    numbers: dict[Node, int] = {}
-    costly = calls = False
-    stack = list(roots)
-    stack.reverse()
-    while stack:
-        node = stack[-1]
-        if node in numbers:
-            stack.pop()
-            continue
-        depth = len(stack)
-        if node.data is None:
-            for item in node.inputs:
-                if item not in numbers:
-                    stack.append(item)
-            if node.op.heavy:
-                costly = True
-                calls = calls or node.op.lower == "library"
-        if len(stack) == depth:
-            stack.pop()
-            numbers[node] = len(numbers)
-        elif len(stack) > depth + 1:
-            stack[depth:] = stack[: depth - 1 : -1]
-    return numbers, costly, calls
-
-
-# --------------------------------------------------------------- what to keep
-
-
-def _references(order: list[Node], numbers: dict[Node, int]) -> list[int]:
-    """References to each node, less those from within the graph."""
-    counts = [sys.getrefcount(node) for node in order]
-    for node in order:
-        if node.data is None:
-            for item in node.inputs:
-                counts[numbers[item]] -= 1
-    return counts
-
-
-@functools.cache
-def _baseline() -> int:
-    """What ``_references`` counts for a node that nobody outside of the graph refers to."""
-    probe = ops.apply("neg", ops.apply("neg", ops.input_((), float32)))
-    numbers, *_ = _number([probe])
-    return _references(list(numbers), numbers)[1]
-
-
-def _outside(order: list[Node], numbers: dict[Node, int]) -> dict[Node, bool]:
-    """Whether somebody outside of this graph refers to a node: a tensor, or a pending graph such
-    as the gradients. It is read off the reference count."""
-    baseline = _baseline()
-    counts = _references(order, numbers)
-    return {node: count > baseline for node, count in zip(order, counts, strict=True)}
-
-
-def _kept(order: list[Node], outside: dict[Node, bool], roots: set[Node]) -> list[Node]:
-    """Values to keep: costly to compute again, and referred to from outside of this graph."""
-    costly: set[Node] = set()
-    kept: dict[Node, None] = {}
-    for node in order:
-        if node.data is not None or node in roots or 0 in node.shape:
-            continue
-        if node.op.heavy or any(i in costly for i in node.inputs):
-            if not outside[node]:
-                costly.add(node)
-                continue
-            value = node
-            while value.op.name in _FREE:
-                value = value.inputs[0]
-            if value.data is None and value not in roots:
-                kept[value] = None
-                costly.discard(value)
-    return list(kept)
-
-
-def _spare(order: list[Node], outside: dict[Node, bool]) -> set[Node]:
-    """Leaves whose memory a write into them may take over: the old value is needed by nothing
-    else, inside or outside, and its memory belongs to the leaf alone."""
-    users: dict[Node, int] = {}
-    for node in order:
-        if node.data is None:
-            for item in node.inputs:
-                users[item] = users.get(item, 0) + 1
-    spare: set[Node] = set()
-    for node in order:
-        if node.data is None and node.op.name in ("update", "scatter") and not node.needs_grad:
-            base = node.inputs[0]
-            alone = base.data is not None and users[base] == 1 and not outside[base]
-            if alone and not base.data.is_foreign and sys.getrefcount(base.data) == _ALONE:
-                spare.add(base)
-    return spare
-
-
-#: References to an object that only one slot holds, as ``sys.getrefcount`` counts them.
-_ALONE = sys.getrefcount([object()][0]) + 1
 
 
 # ------------------------------------------------------------- finding a plan

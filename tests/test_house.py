@@ -42,7 +42,7 @@ ROOMS: dict[str, frozenset[str]] = {
 }
 ABOVE = frozenset({"api", "errors", "config", "front"})
 FRONT = frozenset({"__init__", "__main__"})
-RECIPE = frozenset({"compiler", "planning", "lifting", "explanation", "steps", "timing"})
+RECIPE = frozenset({"compiler", "planning", "lifting", "keeping", "explanation", "steps", "timing"})
 #: Above the API, but for developers: they look into every room.
 OPEN = frozenset({"tools", "front"})
 
