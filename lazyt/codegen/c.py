@@ -13,7 +13,8 @@ from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_contract import contract_text
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_loops import PhasePrinter
-from lazyt.ir.kernel import ContractPhase, Kernel, Phase
+from lazyt.codegen.routines import routine_c
+from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel
 from lazyt.ir.program import KernelSource, Launch
 
 
@@ -52,7 +53,10 @@ def print_kernel_c(
         pointer = ct.cast_pointer(kind, ct.name(f"b{number}_"), const)
         body.append(ct.declare_pointer(kind, buffer.name, pointer, const))
     for number, phase in enumerate(kernel.phases):
-        assert isinstance(phase, Phase)
+        assert not isinstance(phase, ContractPhase)
+        if isinstance(phase, CallPhase):
+            body += routine_c(phase, expressions)
+            continue
         body += PhasePrinter(phase, expressions, number).statements()
     parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))] + [("int", "threads")]
     text = ct.text(ct.function(kernel.name, parameters, body))

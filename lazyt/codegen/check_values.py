@@ -20,6 +20,7 @@ from lazyt.errors import VerifyError
 #: C types whose arithmetic is followed, and the ranges of their values.
 INTEGERS: dict[str, Range] = {"lz_i64": WHOLE, "int": (-(1 << 31), (1 << 31) - 1)}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_ROUTINE = re.compile(r"lz_rows_\w+$")
 _MICRO_KERNEL = re.compile(r"lz_gemm_[a-z]+\d+_(\d+)x(\d+)v\d+$")
 
 
@@ -218,6 +219,9 @@ class Values:
         if _MICRO_KERNEL.match(name):
             self._micro_kernel(node, arguments)
             return None
+        if _ROUTINE.match(name):
+            self._routine(node, arguments)
+            return None
         if any(isinstance(a, Pointer | Array) for a in arguments):
             self.complain(node, "memory handed to a function that is not known")
             return None
@@ -289,6 +293,17 @@ class Values:
             self._inside(node, panel.memory, panel.offset, panel.item)
             self._inside(node, panel.memory, last, panel.item)
         self._inside(node, c.memory, c.offset, ((rows - 1) * stride.const + columns) * c.item)
+
+    def _routine(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
+        """``name(rows, n, ...)``: all of ``rows * n`` elements behind each pointer."""
+        sizes = [a.const for a in arguments[:2] if isinstance(a, Form) and not a.terms]
+        if len(sizes) < 2 or min(sizes) < 0 or any(isinstance(a, Array) for a in arguments):
+            self.complain(node, "a routine's arguments are not understood")
+            return
+        for argument in arguments:
+            if isinstance(argument, Pointer):
+                count = sizes[0] * sizes[1] * argument.item
+                self._inside(node, argument.memory, argument.offset, count)
 
     # ------------------------------------------------------- pieces of memory
 

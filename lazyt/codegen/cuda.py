@@ -1,9 +1,9 @@
 """The CUDA target: kernels as CUDA C, from the same kernel IR and C trees as the C target.
 
-Every phase becomes one ``__global__`` function, because only the end of a launch makes the whole
-grid wait. Kernels call small ``lz_*`` helpers and nothing else of CUDA: ``prelude/cuda.h`` spells
-them for NVRTC, ``prelude/emulator.h`` for a C++ compiler, so that the same text runs on a GPU and,
-slowly and with checks, on a CPU.
+Every phase becomes one ``__global__`` function, or several for a routine, because only the end of a
+launch makes the whole grid wait. Kernels call small ``lz_*`` helpers and nothing else of CUDA:
+``prelude/cuda.h`` spells them for NVRTC, ``prelude/emulator.h`` for a C++ compiler, so that the same
+text runs on a GPU and, slowly and with checks, on a CPU.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.cuda_contract import ContractPrinter
 from lazyt.codegen.cuda_folds import GroupPhase
+from lazyt.codegen.cuda_routines import PointLaunch, routine_cuda
 from lazyt.codegen.cuda_threads import ThreadPhase, is_ordered, over_tiles
 from lazyt.codegen.prelude import sections_for
-from lazyt.ir.kernel import ContractPhase, Kernel, Phase
+from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase
 
 #: Blocks of the largest launch; larger grids are walked with a stride.
 MOST_BLOCKS = (1 << 31) - 1
@@ -89,18 +90,26 @@ def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKer
     launches: list[CudaLaunch] = []
     forms: list[str] = []
     used: set[str] = set()
-    for number, phase in enumerate(kernel.phases):
+    steps: list[tuple[ThreadPhase | ContractPrinter | PointLaunch, Expressions]] = []
+    for phase in kernel.phases:
         expressions = Expressions(kernel.buffers)
-        printer, form = choose_form(phase, expressions, most_blocks)
-        forms.append(form)
-        if printer.tiles == 0:
+        if isinstance(phase, CallPhase):
+            calls = routine_cuda(phase, expressions, most_blocks)
+            steps += [(made, expressions) for made in calls]
+            forms.append(phase.routine)
+        else:
+            printer, form = choose_form(phase, expressions, most_blocks)
+            forms.append(form)
+            steps.append((printer, expressions))
+    for number, (step, expressions) in enumerate(steps):
+        if step.tiles == 0:
             continue
-        name = kernel.name if len(kernel.phases) == 1 else f"{kernel.name}_p{number}"
-        body = over_tiles(printer.statements(), printer.tiles, most_blocks)
-        head = f'extern "C" __global__ void __launch_bounds__({printer.threads}) {name}'
+        name = kernel.name if len(steps) == 1 else f"{kernel.name}_p{number}"
+        body = over_tiles(step.statements(), step.tiles, most_blocks)
+        head = f'extern "C" __global__ void __launch_bounds__({step.threads}) {name}'
         texts.append(f"{head}({parameters})\n{ct.text(ct.block(body))}")
-        shape = printer.blocks, printer.threads, printer.shared_bytes
-        launches.append(CudaLaunch(name, *shape, printer.collective))
+        shape = step.blocks, step.threads, step.shared_bytes
+        launches.append(CudaLaunch(name, *shape, step.collective))
         used |= expressions.used
     return CudaKernel(
         kernel.name, "\n".join(texts), tuple(launches), tuple(sorted(used)), ", ".join(forms)

@@ -9,11 +9,20 @@ from dataclasses import dataclass
 from lazyt.codegen.emitter import Buffers, indices_of
 from lazyt.codegen.lower_heavy import lower_contract, lower_scan, lower_scatter, lower_update
 from lazyt.codegen.lower_rows import lower_rows
+from lazyt.codegen.lower_sort import lower_sort
 from lazyt.errors import InternalError
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis
-from lazyt.ir.kernel import Buffer, ContractPhase, Kernel, Load, Phase, sub_expressions
+from lazyt.ir.kernel import (
+    AnyPhase,
+    Buffer,
+    CallPhase,
+    ContractPhase,
+    Kernel,
+    Load,
+    sub_expressions,
+)
 from lazyt.ir.scalar import Call
 
 
@@ -32,7 +41,7 @@ def lower_group(group: Group, unroll: int, in_place: bool = False) -> Lowered:
     overwritten, so its result starts out in the same buffer (update and scatter).
     """
     buffers = Buffers(group.reads, list(group.stored))
-    phases: list[Phase | ContractPhase] = []
+    phases: list[AnyPhase] = []
     if group.kind in ("map", "row"):
         phases += lower_rows(group, buffers, unroll)
     elif group.kind == "contract":
@@ -43,6 +52,8 @@ def lower_group(group: Group, unroll: int, in_place: bool = False) -> Lowered:
         phases += lower_scatter(group, buffers, in_place)
     elif group.kind == "scan":
         phases += lower_scan(group, buffers)
+    elif group.kind == "sort":
+        phases += lower_sort(group, buffers)
     else:
         raise InternalError("codegen.lower", f"no kernel form for groups of {group.kind}")
     used = _used_buffers(phases)
@@ -64,10 +75,13 @@ def lower_group(group: Group, unroll: int, in_place: bool = False) -> Lowered:
     return Lowered(kernel, arguments)
 
 
-def _used_buffers(phases: list[Phase | ContractPhase]) -> set[str]:
+def _used_buffers(phases: list[AnyPhase]) -> set[str]:
     """Names of the buffers that anything loads or stores."""
     used: set[str] = set()
     for phase in phases:
+        if isinstance(phase, CallPhase):
+            used |= {*phase.reads, *phase.writes, *phase.work}
+            continue
         if isinstance(phase, ContractPhase):
             statements = list(phase.epilogue)
             for operand in (phase.left, phase.right):
@@ -83,10 +97,12 @@ def _extent(axes: Iterable[Axis]) -> int:
     return math.prod(a.extent for a in axes)
 
 
-def _flops(phases: list[Phase | ContractPhase]) -> float:
-    """Arithmetic operations of all phases, functions counted at their cost."""
+def _flops(phases: list[AnyPhase]) -> float:
+    """Arithmetic operations of all phases, functions counted at their cost; calls have none."""
     total = 0.0
     for phase in phases:
+        if isinstance(phase, CallPhase):
+            continue
         if isinstance(phase, ContractPhase):
             outer = _extent((*phase.batch, *phase.rows, *phase.columns))
             total += 2.0 * outer * _extent(phase.inner)
@@ -110,7 +126,7 @@ def _title(node: Node) -> str:
     return f"{node.op.name} {kind}".rstrip()
 
 
-def _notes(group: Group, phases: list[Phase | ContractPhase]) -> dict[str, object]:
+def _notes(group: Group, phases: list[AnyPhase]) -> dict[str, object]:
     """What ``explain()`` says about the kernel."""
     read = sum(n.nbytes for n in group.reads)
     written = sum(n.nbytes for n in group.stored)

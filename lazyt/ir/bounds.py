@@ -204,14 +204,14 @@ class _Checker:
 def check_bounds(kernel: Kernel) -> None:
     """Prove every load and store of a kernel inside its buffer.
 
-    The kernel must pass ``verify_kernel``. Raises VerifyError, with buffer, index and range beside
-    the line, for accesses that are outside or cannot be proved inside.
+    The kernel must pass ``verify_kernel``, which compares the sizes of what a CallPhase gets.
+    Raises VerifyError, with buffer, index and range beside the line, for accesses that are outside or cannot be proved inside.
     """
     checker = _Checker(kernel)
     for phase in kernel.phases:
         if isinstance(phase, Phase):
             checker.phase(phase)
-        else:
+        elif isinstance(phase, ContractPhase):
             checker.contraction(phase)
     if checker.complaints:
         raise failure(f"kernel {kernel.name}", kernel_lines(kernel), checker.complaints)

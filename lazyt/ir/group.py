@@ -62,11 +62,11 @@ class Group:
     """What becomes one kernel.
 
     Attributes:
-        kind: ``map``, ``row``, ``contract``, ``scatter``, ``update`` or ``scan``.
+        kind: ``map``, ``row``, ``contract``, ``scatter``, ``update``, ``scan`` or ``sort``.
         number: creation order.
         parts: see Part; for contract, scatter, update and scan the head node does the main work and
             the first part's outputs are its epilogue.
-        head: the node of a contract, scatter, update or scan.
+        head: the node of a contract, scatter, update, scan or sort.
         members: target nodes computed here.
         reads: members of other groups that are read from memory.
         places: the indices at which members read other values.

@@ -249,6 +249,26 @@ class ContractPhase:
 
 
 @dataclass(frozen=True)
+class CallPhase:
+    """Calls a routine that a target has by hand (``ir/routines.py``) for whole buffers.
+
+    It works along the last axis of its buffers, on every row: what it takes from where is the
+    routine's own, so indices do not come into it.
+    ``reads``, ``writes``, ``work``: names of buffers; ``work`` is scratch that it needs.
+    ``settings``: numbers that say what to do, by name.
+    """
+
+    routine: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    work: tuple[str, ...] = ()
+    settings: tuple[tuple[str, int], ...] = ()
+
+
+AnyPhase = Phase | ContractPhase | CallPhase
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A named sequence of phases over buffers.
 
@@ -257,7 +277,7 @@ class Kernel:
 
     name: str
     buffers: tuple[Buffer, ...]
-    phases: tuple[Phase | ContractPhase, ...]
+    phases: tuple[AnyPhase, ...]
     notes: dict[str, object] = field(default_factory=dict, compare=False, hash=False)
 
 

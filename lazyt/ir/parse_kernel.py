@@ -6,7 +6,9 @@ from lazyt.errors import ParseError
 from lazyt.ir.dtypes import DType, dtype_by_name
 from lazyt.ir.index import Axis, Linear
 from lazyt.ir.kernel import (
+    AnyPhase,
     Buffer,
+    CallPhase,
     ContractPhase,
     Guard,
     Keep,
@@ -27,6 +29,7 @@ from lazyt.ir.scalar import Expr
 from lazyt.ir.text_kernel import defined_type
 from lazyt.ir.text_tokens import Reader, read_dtype, read_integer, read_type
 
+_PHASES = ("phase", "contract", "call")
 _ROLES = ("in", "out", "inout", "work")
 _LANES = ("grid", "inner")
 _COMBINE = ("add", "mul", "maximum", "minimum")
@@ -209,6 +212,31 @@ class _KernelReader:
         epilogue = self.body()
         return ContractPhase(batch, rows, columns, inner, left, right, name, accumulator, epilogue)
 
+    def call(self) -> CallPhase:
+        """What follows the word ``call``."""
+        routine = self.word("a routine")
+        groups: list[tuple[str, ...]] = []
+        for word in ("reads", "writes", "work"):
+            self.reader.expect(word)
+            self.reader.expect("(")
+            names: list[str] = []
+            while not self.reader.accept(")"):
+                if names:
+                    self.reader.expect(",")
+                names.append(self.word("a buffer"))
+            groups.append(tuple(names))
+        settings: list[tuple[str, int]] = []
+        while self.reader.kind == "name" and self.reader.text not in _PHASES:
+            settings.append((self.reader.take(), read_integer(self.reader)))
+        reads, writes, work = groups
+        return CallPhase(routine, reads, writes, work, tuple(settings))
+
+    def any_phase(self, word: str) -> AnyPhase:
+        """What follows the word that begins a phase."""
+        if word == "call":
+            return self.call()
+        return self.phase() if word == "phase" else self.contraction()
+
     def kernel(self) -> Kernel:
         """A whole kernel."""
         reader = self.reader
@@ -224,11 +252,10 @@ class _KernelReader:
             shape, dtype = read_type(reader)
             self.buffers[buffer] = Buffer(buffer, dtype, shape, role)
         reader.expect("{")
-        phases: list[Phase | ContractPhase] = []
+        phases: list[AnyPhase] = []
         while not reader.accept("}"):
             self.axes, self.values = {}, {}
-            word = self.choice(("phase", "contract"))
-            phases.append(self.phase() if word == "phase" else self.contraction())
+            phases.append(self.any_phase(self.choice(_PHASES)))
         return Kernel(name, tuple(self.buffers.values()), tuple(phases))
 
 

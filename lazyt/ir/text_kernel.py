@@ -22,6 +22,7 @@ from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType
 from lazyt.ir.index import Axis, Linear
 from lazyt.ir.kernel import (
+    CallPhase,
     ContractPhase,
     Keep,
     Kernel,
@@ -148,6 +149,14 @@ class _Printer:
         self.add(1, None, "}")
 
 
+def _call_text(phase: CallPhase) -> str:
+    """``call sort reads (x0) writes (y1) work (w2) descending 1``."""
+    groups = (("reads", phase.reads), ("writes", phase.writes), ("work", phase.work))
+    words = [f"{word} ({', '.join(names)})" for word, names in groups]
+    words += [f"{name} {value}" for name, value in phase.settings]
+    return f"call {phase.routine} {' '.join(words)}"
+
+
 def kernel_lines(kernel: Kernel) -> list[tuple[object, str]]:
     """The lines of ``print_kernel``, each with the phase, stage or statement that begins there."""
     printer = _Printer(kernel)
@@ -159,6 +168,8 @@ def kernel_lines(kernel: Kernel) -> list[tuple[object, str]]:
         printer.values = {}
         if isinstance(phase, Phase):
             printer.phase(phase)
+        elif isinstance(phase, CallPhase):
+            printer.add(1, phase, _call_text(phase))
         else:
             printer.contraction(phase)
     printer.add(0, None, "}")

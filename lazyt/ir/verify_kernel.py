@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.index import Axis, Linear, axes_of, data_of
 from lazyt.ir.kernel import (
+    AnyPhase,
+    CallPhase,
     ContractPhase,
     Guard,
     Guarded,
@@ -14,7 +16,6 @@ from lazyt.ir.kernel import (
     Kernel,
     Let,
     Load,
-    Phase,
     Position,
     Reduce,
     Scan,
@@ -24,6 +25,7 @@ from lazyt.ir.kernel import (
     Var,
     sub_expressions,
 )
+from lazyt.ir.routines import ROUTINES
 from lazyt.ir.scalar import Arg, Call, Const, Expr
 from lazyt.ir.text_kernel import defined_type, kernel_lines
 from lazyt.ir.verify import check_call, check_literal, failure
@@ -256,10 +258,42 @@ class _Checker:
             if not isinstance(item, Let | Store):
                 self.complain("an epilogue takes only let and store")
 
-    def phase(self, phase: Phase | ContractPhase) -> None:
+    def call(self, phase: CallPhase) -> None:
+        """A routine's buffers: known, distinct, of the right roles, types and shapes."""
+        names = (*phase.reads, *phase.writes, *phase.work)
+        routine = ROUTINES.get(phase.routine)
+        if routine is None:
+            self.complain(f"unknown routine {phase.routine!r}")
+        for name in names:
+            if name not in self.buffers:
+                self.complain(f"buffer {name} is unknown")
+        if len(set(names)) < len(names):
+            self.complain("a routine takes each buffer once")
+        for name in phase.reads:
+            if name in self.buffers and name not in self.written:
+                self.complain(f"{name} is read before an earlier phase has written it")
+        for name in (*phase.writes, *phase.work):
+            role = self.buffers[name].role if name in self.buffers else "work"
+            if role == "in":
+                self.complain(f"{name} is read only")
+            if name in phase.work and role != "work":
+                self.complain(f"{name} is no scratch")
+        if routine is not None and all(name in self.buffers for name in names):
+            reads, writes, work = (
+                [self.buffers[n] for n in group]
+                for group in (phase.reads, phase.writes, phase.work)
+            )
+            for text in routine.complaints(reads, writes, work, dict(phase.settings)):
+                self.complain(text)
+
+    def phase(self, phase: AnyPhase) -> None:
         """One phase; its stores are readable in later phases."""
         self.here, self.axes, self.values, self.keeps = phase, {}, {}, {}
         self.taken = set(self.buffers)
+        if isinstance(phase, CallPhase):
+            self.call(phase)
+            self.written |= set(phase.writes)
+            return
         if isinstance(phase, ContractPhase):
             self.contraction(phase)
             body: tuple[Statement, ...] = phase.epilogue

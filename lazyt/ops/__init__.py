@@ -18,12 +18,13 @@ from lazyt.ops.reduction import arg_reduce, reduce_, sum_to
 from lazyt.ops.registry import OPS
 from lazyt.ops.scanning import exclusive_product, linear_recurrence, scan
 from lazyt.ops.shorthand import along_axis, batch_all, positions, zeros_like
+from lazyt.ops.sorting import pick_rows, sort
 from lazyt.ops.windowing import row_major, window
 
 __all__ = [
     "DETACH", "LIBRARY", "OPS", "along_axis", "apply", "arg_reduce", "batch_all", "broadcast_to",
     "cast", "concat", "constant", "contract", "detach", "elementwise", "exclusive_product",
     "expand", "flip", "gather", "input_", "iota", "library", "library_parts", "linear_recurrence",
-    "pad", "permute", "positions", "random", "reduce_", "reshape", "row_major", "scan", "scatter",
-    "slice_", "sum_to", "update", "variable", "window", "zeros_like",
+    "pad", "permute", "pick_rows", "positions", "random", "reduce_", "reshape", "row_major", "scan",
+    "scatter", "slice_", "sort", "sum_to", "update", "variable", "window", "zeros_like",
 ]  # fmt: skip

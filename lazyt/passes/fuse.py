@@ -107,7 +107,18 @@ class _Fusion:
             return False
         if name == "reduce" and group.kind in ("map", "row"):
             return self._join_reduce(node, group)
-        return False
+        return name == "sort" and self._join_sort(node, group)
+
+    def _join_sort(self, node: Node, group: Group) -> bool:
+        """The permutation and the values that it leads to are found together."""
+        head = group.head
+        if head is None or head.op is not node.op or head.inputs != node.inputs:
+            return False
+        if head.params.descending != node.params.descending:
+            return False
+        self._enter(node, group, 0, "full", {r: set() for r in group.reads})
+        group.reasons.append("values and positions come from one sort")
+        return True
 
     def _fit(self, node: Node, part: Part, extent: str) -> Index | None:
         axes = part.axes if extent == "full" else part.rows

@@ -169,6 +169,19 @@ refuse("reduce", "max-empty", lambda: ops.reduce_("max", blank((0, 2)), (0,)))
 refuse("scan", "axis", lambda: ops.scan("sum", blank((2,)), 1))
 refuse("scan", "bool", lambda: ops.scan("sum", blank((2,), bool_), 0))
 
+# ----------------------------------------------------------------------------- sorting
+_ties = np.array([[2, 1, 2, 1, 1], [0, 3, 0, 3, 3]])
+for _down in (False, True):
+    for _kind in ("values", "order"):
+        _name = f"{_kind}-{'down' if _down else 'up'}"
+        _build = lambda x, k=_kind, d=_down: ops.sort(k, x, d)  # noqa: E731
+        sample("sort", _name, _build, (2, 3, 4))
+        sample("sort", f"{_name}-ties", _build, _ties)
+sample("sort", "one-row", lambda x: ops.sort("values", x), (6,))
+sample("sort", "empty", lambda x: ops.sort("values", x), (2, 0))
+refuse("sort", "number", lambda: ops.sort("values", blank(())))
+refuse("sort", "kind", lambda: ops.sort("keys", blank((2,))))
+
 # ------------------------------------------------------------------------ contractions
 sample(
     "contract", "matmul", lambda a, b: ops.contract(a, b, (0, 1), (1, 2), (0, 2)), (2, 3), (3, 2)

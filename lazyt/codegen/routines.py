@@ -1,0 +1,60 @@
+"""Calls of routines as C: the text is in ``prelude``, its pointers and numbers come from here."""
+
+from __future__ import annotations
+
+import math
+
+from lazyt.codegen import c_tree as ct
+from lazyt.codegen.c_family import Expressions
+from lazyt.codegen.c_loops import SERIAL_WORK
+from lazyt.ir.dtypes import DType
+from lazyt.ir.kernel import CallPhase
+
+#: Multiply-adds that sorting an element costs about as much as.
+SORT_COST = 20
+#: Longest row that is sorted by ranks.
+SHORT = 64
+_INFINITY = {
+    "float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000,
+}  # fmt: skip
+
+
+def unsigned(dtype: DType) -> str:
+    """Suffix of the unsigned type of the same width."""
+    return f"u{8 * dtype.itemsize}"
+
+
+def order_constants(dtype: DType) -> list[ct.Node]:
+    """How the bits of a type become keys: the sign bit to flip, and the bits of infinity."""
+    flip = 1 << (8 * dtype.itemsize - 1) if dtype.kind == "i" else 0
+    if flip == 1 << 63:
+        flip = -flip  # the same bits, as a C constant
+    return [ct.integer(flip), ct.integer(_INFINITY.get(dtype.name, 0))]
+
+
+def routine_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
+    """The statement that calls a sorting routine for all rows."""
+    source = e.buffers[phase.reads[0]]
+    size, length = math.prod(source.shape), source.shape[-1]
+    if size == 0:
+        return []
+    outputs = [ct.name(n) for n in phase.writes]
+    if phase.routine == "sort_order":
+        outputs.insert(0, ct.integer(0))
+    if length <= SHORT:
+        name = "lz_rows_sort_short_"
+        pointers = [ct.name(source.name), *outputs]
+        if phase.routine == "sort_values":
+            pointers.append(ct.integer(0))
+    else:
+        name = f"lz_rows_sort_{'values' if phase.routine == 'sort_values' else 'order'}_"
+        pointers = [ct.name(source.name), *outputs, ct.name(phase.work[0])]
+        if phase.routine != "sort_values":
+            pointers.append(ct.binary("+", ct.name(phase.work[0]), ct.integer(size)))
+            pointers.append(ct.name(phase.work[1]))
+    rows = [ct.integer(size // length), ct.integer(length)]
+    numbers = order_constants(source.dtype)
+    numbers.append(ct.integer(dict(phase.settings)["descending"]))
+    serial = size * SORT_COST < SERIAL_WORK
+    numbers.append(ct.integer(1) if serial else ct.name("threads"))
+    return [e.prelude(name + unsigned(source.dtype), *rows, *pointers, *numbers)]
