@@ -67,6 +67,8 @@ from lazyt.layouts import layout as layout
 from lazyt.layouts import strided as strided
 from lazyt.memory_formats import *  # noqa: F403
 from lazyt.numpy_bridge import from_numpy as from_numpy
+from lazyt.numpy_calls import asarray as asarray
+from lazyt.numpy_calls import frombuffer as frombuffer
 from lazyt.storage_objects import *  # noqa: F403
 from lazyt.tensor import Size as Size
 from lazyt.tensor import Tensor as Tensor

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops, pending
-from lazyt.dispatch import method, view_of
+from lazyt.dispatch import method, view_of, wrap
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, dtype_by_numpy
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Exposure, Storage
 from lazyt.tensor import Tensor
-from lazyt.views import Window, contiguous_strides, is_contiguous
+from lazyt.views import Window, contiguous_strides
 
 Array = np.ndarray[Any, Any]
 
@@ -107,13 +107,21 @@ def from_numpy(array: Array) -> Tensor:
     for strides that tensors cannot have (negative, or not whole elements).
     """
     if not isinstance(array, np.ndarray):
-        raise DTypeError(f"expected np.ndarray (got {type(array).__name__})")
+        kind = type(array)
+        place = "numpy." if isinstance(array, np.generic) else ""
+        raise DTypeError(f"expected np.ndarray (got {place}{kind.__name__})")
     dtype = dtype_by_numpy(array.dtype)
-    if dtype is None or not array.dtype.isnative:
+    if dtype is None:
         raise DTypeError(
-            f"can't convert np.ndarray of type {_type_text(array)}. The only supported types are: "
+            f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. "
+            "The only supported types are: "
             "float64, float32, float16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
             "and bool."
+        )
+    if not array.dtype.isnative:
+        raise ShapeError(
+            "given numpy array has byte order different from the native byte order. Conversion "
+            "between byte orders is currently not supported."
         )
     size = dtype.itemsize
     if any(s < 0 for s in array.strides):
@@ -127,17 +135,32 @@ def from_numpy(array: Array) -> Tensor:
             "given numpy array strides not a multiple of the element byte size. "
             "Copy the numpy array to reallocate the memory."
         )
-    if not array.flags.writeable:
-        warnings.warn(
-            "The given NumPy array is not writable, and tensors are. Writing to this tensor is "
-            "undefined behaviour; copy the array first to be safe.",
-            UserWarning,
-            stacklevel=2,
-        )
+    warn_if_read_only(array, "NumPy array")
     strides = tuple(s // size for s in array.strides)
     return tensor_over(
         array.__array_interface__["data"][0], dtype, tuple(array.shape), strides, array
     )
+
+
+def warn_if_read_only(array: Array, title: str) -> None:
+    """Warn, on behalf of a function that users call, that tensors over ``array`` are writable."""
+    if not array.flags.writeable:
+        warnings.warn(
+            f"The given {title} is not writable, and tensors are. Writing to this tensor is "
+            "undefined behaviour; copy the values first to be safe.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def owned_tensor(array: Array) -> Tensor:
+    """A tensor on the memory of a contiguous array that nobody else will look at or change."""
+    if not array.flags.c_contiguous or not array.flags.owndata:
+        return from_numpy(array)
+    dtype = dtype_by_numpy(array.dtype)
+    assert dtype is not None
+    buffer = Buffer.foreign(array.__array_interface__["data"][0], array.nbytes, array)
+    return wrap(ops.input_(tuple(array.shape), dtype, buffer))
 
 
 def tensor_over(
@@ -151,23 +174,17 @@ def tensor_over(
         owner: lives as long as the memory is needed.
     """
     size = dtype.itemsize
-    plain = is_contiguous(shape, strides)
+    plain = strides == contiguous_strides(shape)
     extent = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides))
-    whole = shape if plain else (extent,)
+    whole = shape if plain and extent else (extent,)
     buffer = Buffer.foreign(ptr, extent * size, owner)
     storage = Storage(ops.input_(whole, dtype, buffer))
     storage.memory().exposure = Exposure(buffer, None)
     tensor = Tensor.__new__(Tensor)
     tensor._storage, tensor._view = storage, None
-    if plain:
+    if whole == shape:
         return tensor
-    if 0 in shape:
-        strides = contiguous_strides(shape)
     return view_of(tensor, (Window(shape, strides, 0),), shape, strides, 0, "AsStrided")
-
-
-def _type_text(array: Array) -> str:
-    return f"numpy.{array.dtype.type.__name__}" if array.dtype.isnative else str(array.dtype)
 
 
 __all__ = ["from_numpy"]

@@ -10,7 +10,7 @@ from lazyt import pending
 from lazyt.autograd.handles import require_grad
 from lazyt.dispatch import array_node, method, wrap
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
-from lazyt.functional.operands import normalize_dim
+from lazyt.functional.operands import as_number, normalize_dim
 from lazyt.ir.dtypes import dtype_by_name
 from lazyt.numpy_bridge import item, read_values, readable_values
 from lazyt.runtime import events
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "realize", "why_compiled", "why_realized"]
 
-# NumPy's operators leave the work to ours: `array * tensor` is a tensor.
+# As in PyTorch; what NumPy's functions do with tensors is decided in lazyt/numpy_calls.py.
 Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
 
 
@@ -94,7 +94,7 @@ def __iter__(self: Tensor) -> Iterator[Tensor]:
 
 @method()
 def __contains__(self: Tensor, element: object) -> bool:
-    if isinstance(element, (Tensor, bool, int, float)):
+    if isinstance(element, Tensor) or as_number(element) is not None:
         return bool((self == element).any())
     raise LazytError(
         f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
