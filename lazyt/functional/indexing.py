@@ -14,7 +14,7 @@ from lazyt.functional.choice import choose
 from lazyt.functional.index_plan import IndexPlan, plan_index
 from lazyt.functional.masks import true_positions
 from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
-from lazyt.functional.picking import checked_index
+from lazyt.functional.picking import checked_index, scatter_of
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.ir.dtypes import DType, bool_, int64, package_name, uint8
 from lazyt.ir.graph import Node, Shape, broadcast_shapes
@@ -167,6 +167,7 @@ def _select(shape: Shape, picks: list[tuple[int, Tensor]]) -> Selection:
     """All picks as one index over the dimensions that they cover."""
     dims: list[int] = []
     parts: list[tuple[Node, int]] = []
+    idle = _picks_nothing(shape, picks)
     for axis, item in picks:
         if item.dtype in (bool_, uint8):
             mask = tuple(item.shape)
@@ -176,12 +177,24 @@ def _select(shape: Shape, picks: list[tuple[int, Tensor]]) -> Selection:
         else:
             extent = shape[axis]
             dims.append(axis)
+            if idle:  # PyTorch does not look at such an index
+                item = item.new_zeros(item.shape, dtype=int64)
             parts.append((checked_index(item, extent, _out_of_bounds(axis, extent)), extent))
     places = _combine(parts)
     together = dims == [*range(dims[0], dims[0] + len(dims))]
     rest = [d for d in range(len(shape)) if d not in dims]
     order = tuple(range(len(shape))) if together else (*dims, *rest)
     return Selection(order, dims[0] if together else 0, len(dims), places)
+
+
+def _picks_nothing(shape: Shape, picks: list[tuple[int, Tensor]]) -> bool:
+    """Whether a dimension without elements remains beside the indexed ones, which have some."""
+    masks = (bool_, uint8)
+    spans = [(a, max(len(i.shape), 1) if i.dtype in masks else 1) for a, i in picks]
+    covered = {d for axis, span in spans for d in range(axis, axis + span)}
+    return any(not n for d, n in enumerate(shape) if d not in covered) and all(
+        shape[d] for d in covered if d < len(shape)
+    )
 
 
 def _combine(parts: list[tuple[Node, int]]) -> Node:
@@ -236,7 +249,7 @@ def _put(base: Node, plan: IndexPlan, value: Node, kind: str = "set") -> Node:
     _check_put_dtype(base.dtype, value.dtype)
     if not updates.size:
         return base
-    written = ops.scatter(merged, chosen.places, updates, chosen.axis, kind)
+    written = scatter_of(merged, chosen.places, updates, chosen.axis, kind)
     moved = ops.reshape(written, tuple(base.shape[d] for d in chosen.order))
     back = tuple(sorted(range(len(chosen.order)), key=chosen.order.__getitem__))
     return moved if back == tuple(range(len(back))) else ops.permute(moved, back)

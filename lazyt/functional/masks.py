@@ -91,7 +91,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     node = expand_to(input.node, shape)
     places = true_positions(expand_to(mask.node, shape))
     picked = ops.gather(ops.reshape(node, (node.size,)), places, 0)
-    return give(picked, "MaskedSelect", (input,), out)
+    return give(picked, "MaskedSelect", (input, mask), out)
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
+from lazyt.dispatch import type_title
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.operands import broadcast_pair, constant_of, expand_to, mapped, normalize_dim
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give, known_values
-from lazyt.ir.dtypes import int32, int64
+from lazyt.ir.dtypes import bool_, int32, int64
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
 
@@ -112,13 +113,15 @@ def scattered(base: Node, places: Node, updates: Node, axis: int, kind: str) -> 
     if rank < 2:
         places, updates = (ops.reshape(n, (n.size,)) for n in (places, updates))
         return ops.reshape(
-            ops.scatter(ops.reshape(base, (base.size,)), places, updates, 0, kind), base.shape
+            scatter_of(ops.reshape(base, (base.size,)), places, updates, 0, kind), base.shape
         )
     order = _last(axis, rank)
     back = [order.index(a) for a in range(rank)]
     part = _cut(base, places.shape, axis)
     moved = (ops.permute(n, order) for n in (part, places, updates))
     rows, at, values = moved
+    if base.dtype is bool_ and kind in ("add", "mul"):
+        kind = "max" if kind == "add" else "min"
     written = ops.permute(ops.scatter(rows, at, values, rank - 1, kind, rank - 1), back)
     if part is base:
         return written
@@ -127,6 +130,8 @@ def scattered(base: Node, places: Node, updates: Node, axis: int, kind: str) -> 
 
 def _check_sizes(input: Tensor, index: Tensor, axis: int) -> None:
     """Every size of the index but that along ``axis`` fits within the tensor's."""
+    if not index.shape.numel():
+        return
     if max(len(index.shape), 1) != max(len(input.shape), 1):
         raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
     for i, (n, limit) in enumerate(zip(index.shape, input.shape)):
@@ -146,9 +151,12 @@ def gather(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None)
     _check_sizes(input, index, axis)
     if not input.shape:
         plain_index(index, 1, axis, "gather")
-        return give(expand_to(input.node, tuple(index.shape)), "Gather", (input,), out)
+        return give(expand_to(input.node, tuple(index.shape)), "Gather", (input, index), out)
+    if not index.shape.numel():
+        empty = expand_to(constant_of(0, input.dtype), tuple(index.shape))
+        return give(empty, "Gather", (input, index), out)
     places = plain_index(index, input.shape[axis], axis, "gather")
-    return give(gather_node(input.node, places, axis), "Gather", (input,), out)
+    return give(gather_node(input.node, places, axis), "Gather", (input, index), out)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -173,9 +181,9 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         raise BoundsError("index_select(): Index is supposed to be a vector")
     axis = normalize_dim(dim, len(input.shape))
     if not input.shape:
-        return give(input.node, "IndexSelect", (input,), out)
+        return give(input.node, "IndexSelect", (input, index), out)
     places = _vector_index(index, input.shape[axis])
-    return give(ops.gather(input.node, places, axis), "IndexSelect", (input,), out)
+    return give(ops.gather(input.node, places, axis), "IndexSelect", (input, index), out)
 
 
 def _vector_index(index: Tensor, extent: int) -> Node:
@@ -205,7 +213,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
     places = checked_index(index, size, complain)
     flat = ops.reshape(input.node, (size,))
-    return give(ops.gather(flat, places, 0), "Take", (input,))
+    return give(ops.gather(flat, places, 0), "Take", (input, index))
 
 
 def scatter_updates(input: Tensor, axis: int, index: Tensor, src: Any) -> tuple[Node, Node]:
@@ -216,6 +224,8 @@ def scatter_updates(input: Tensor, axis: int, index: Tensor, src: Any) -> tuple[
     base = input.node
     _check_sizes(input, index, axis)
     places = plain_index(index, (*base.shape, 1)[axis], axis, "scatter")
+    if not places.size:
+        return places, expand_to(constant_of(0, input.dtype), places.shape)
     if not isinstance(src, Tensor):
         return places, expand_to(constant_of(src, input.dtype), places.shape)
     if src.dtype is not input.dtype:
@@ -250,49 +260,124 @@ def scatter(
             raise LazytError("reduce argument must be either add or multiply.")
         kind = "add" if reduce == "add" else "mul"
     given = src if src is not None else value
-    return give(_scatter(input, dim, index, given, kind), "Scatter", (input, given))
+    return give(_scatter(input, dim, index, given, kind), "Scatter", (input, given, index))
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``scatter`` that adds to what is there; duplicates add up."""
-    return give(_scatter(input, dim, index, src, "add"), "ScatterAdd", (input, src))
+    return give(_scatter(input, dim, index, src, "add"), "ScatterAdd", (input, src, index))
 
 
-def _along(input: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> Node:
+def _along(
+    input: Tensor, dim: int, index: Tensor, source: Any, kind: str, function: str
+) -> Node:  # fmt: skip
     """Whole slices of ``input`` along ``dim`` written at ``index``."""
     axis = normalize_dim(dim, len(input.shape))
     base = input.node
     if len(index.shape) > 1:
         raise BoundsError("index is supposed to be a vector")
-    extent = base.shape[axis]
+    shape = base.shape or (1,)
+    extent = shape[axis]
 
     def complain(bad: int) -> Exception:
-        return BoundsError(f"index {bad} is out of bounds for dimension {axis} with size {extent}")
-
-    places = checked_index(index, extent, complain)
-    places = places if places.shape else ops.reshape(places, (1,))
-    shape = (*base.shape[:axis], places.shape[0], *base.shape[axis + 1 :])
-    if isinstance(source, Tensor) and source.shape and tuple(source.shape) != shape:
-        raise ShapeError(
-            f"source tensor shape must match self tensor shape, excluding the specified "
-            f"dimension. Got self.shape = {list(base.shape)} source.shape = {list(source.shape)}"
+        said = f"{function}_(): " if function == "index_copy" else ""
+        return BoundsError(
+            f"{said}index {bad} is out of bounds for dimension {axis} with size {extent}"
         )
-    value = source.node if isinstance(source, Tensor) else constant_of(source, base.dtype)
-    updates = expand_to(ops.cast(value, base.dtype), shape)
+
+    node = index.node
+    if node.size and 0 not in shape[:axis] + shape[axis + 1 :]:
+        low, high = value_range(node)
+        if high >= extent or low < (-extent if function == "index_fill" else 0):
+            raise complain(high if high >= extent else low)
+        if low < 0:
+            node = wrapped(ops.cast(node, int64), extent)
+    places = ops.reshape(ops.cast(node, int64), (node.size,))
+    slices = (*shape[:axis], node.size, *shape[axis + 1 :])
+    if isinstance(source, Tensor):
+        _check_source(input, source, slices, axis, function)
+        updates = ops.reshape(source.node, slices)
+    else:
+        updates = expand_to(constant_of(source, base.dtype), slices)
+    if not updates.size:
+        return base
+    return ops.reshape(
+        scatter_of(ops.reshape(base, shape), places, updates, axis, kind), base.shape
+    )
+
+
+def scatter_of(base: Node, places: Node, updates: Node, axis: int, kind: str) -> Node:
+    """``ops.scatter``; the sum of truth values is whether any holds."""
+    if base.dtype is bool_ and kind in ("add", "mul"):
+        kind = "max" if kind == "add" else "min"
     return ops.scatter(base, places, updates, axis, kind)
 
 
+def _check_source(input: Tensor, source: Tensor, slices: Shape, axis: int, function: str) -> None:
+    own, given = tuple(input.shape), tuple(source.shape)
+    if source.dtype is not input.dtype:
+        kinds = type_title(input.dtype), type_title(source.dtype)
+        if function == "index_copy":
+            raise DTypeError(
+                "index_copy_(): self and source expected to have the same dtype, but got (self) "
+                f"{kinds[0]} and (source) {kinds[1]}"
+            )
+        raise DTypeError(
+            f"{function}_(): self ({kinds[0]}) and source ({kinds[1]}) must have the same "
+            "scalar type"
+        )
+    if (own and given == slices) or (not given and len(own) < 2 and slices == (1,)):
+        return
+    if own and len(given) == len(own) and given[axis] != slices[axis]:
+        raise ShapeError(
+            f"{function}_(): Number of indices ({slices[axis]}) should be equal to "
+            f"source.size(dim): ({given[axis]}), for dim: {axis}"
+        )
+    raise ShapeError(
+        "source tensor shape must match self tensor shape, excluding the specified "
+        f"dimension. Got self.shape = {list(own)} source.shape = {list(given)}"
+    )
+
+
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
-    """A copy of ``input`` with slices of ``alpha * source`` added at ``index``."""
+    """A copy of ``input`` with slices of ``alpha * source`` added at ``index``.
+
+    Raises ShapeError, DTypeError and BoundsError as PyTorch does.
+    """
     scaled = source if alpha == 1 else source * alpha
-    return give(_along(input, dim, index, scaled, "add"), "IndexAdd", (input, source))
+    node = _along(input, dim, index, scaled, "add", "index_add")
+    return give(node, "IndexAdd", (input, source, index))
 
 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """A copy of ``input`` with the slices at ``index`` replaced by ``source``."""
-    return give(_along(input, dim, index, source, "set"), "IndexCopy", (input, source))
+    """A copy of ``input`` with the slices at ``index`` replaced by ``source``.
+
+    Raises ShapeError, DTypeError and BoundsError as PyTorch does.
+    """
+    if index.dtype is not int64:
+        raise DTypeError(
+            "index_copy_(): Expected a long tensor for index, but got " + type_title(index.dtype)
+        )
+    node = _along(input, dim, index, source, "set", "index_copy")
+    return give(node, "IndexCopy", (input, source, index))
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """A copy of ``input`` with the slices at ``index`` filled with a number."""
-    return give(_along(input, dim, index, value, "set"), "IndexFill", (input,))
+    """A copy of ``input`` with the slices at ``index`` filled with a number.
+
+    Raises ShapeError and BoundsError as PyTorch does.
+    """
+    if index.dtype is not int64:
+        raise BoundsError("index_fill_(): Expected dtype int64 for index.")
+    if isinstance(value, Tensor):
+        if value.shape:
+            raise ShapeError(
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{len(value.shape)} dimension(s)."
+            )
+        shape = list(input.shape) or [1]
+        shape[normalize_dim(dim, len(input.shape))] = index.shape.numel()
+        value = value.to(input.dtype).expand(shape)
+        value = value if input.shape else value.reshape(())
+    node = _along(input, dim, index, value, "set", "index_fill")
+    return give(node, "IndexFill", (input, index))
