@@ -21,6 +21,7 @@ from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Tensor
 from lazyt.views import Step, View
+from lazyt.watching import hook
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,15 +57,17 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
     tensor._view = None
     _budget.nodes -= 1
     if _budget.nodes < 0 or config.eager:
-        _over_budget(node)
+        _over_budget(storage)
     return tensor
 
 
-def _over_budget(node: Node) -> None:
-    if config.eager:
-        pending.realize_nodes([node])
+def _over_budget(storage: Storage) -> None:
+    if hook.watcher is not None:  # it sets the budget so that it hears of every new storage
+        hook.watcher.created(storage)
+    elif config.eager:
+        pending.realize_nodes([storage.node])
     else:
-        pending.check_budget(node)
+        pending.check_budget(storage.node)
 
 
 def view_of(
@@ -92,8 +95,10 @@ def view_of(
             view.made_for = base._storage.fn
         else:
             view.detached = True
-    elif outer is not None:
-        view.detached = outer.detached
+    else:
+        view.detached = not mode.enabled or (outer is not None and outer.detached)
+    if outer is not None and outer.multiple is not None:
+        view.multiple = (name, 0)
     view.source = base if outer is None or outer.source is None else outer.source
     tensor = _new_tensor(Tensor)
     tensor._storage = base._storage
@@ -147,11 +152,29 @@ _FROZEN_VIEW = (
 )
 
 
+_SEVERAL = (
+    "is being modified inplace{mode}. This view is the output of a function that returns multiple "
+    "views. Such functions do not allow the output views to be modified inplace. You should "
+    "replace the inplace operation by an out-of-place one."
+)
+
+
+def _refuse_multiple(view: View, differentiable: bool) -> None:
+    name, number = view.multiple or ("", 0)
+    if differentiable:
+        raise GradientError(f"Output {number} of {name} is a view and " + _SEVERAL.format(mode=""))
+    raise GradientError(
+        "A view was created in no_grad mode and " + _SEVERAL.format(mode=" with grad mode enabled")
+    )
+
+
 def check_writable(target: Tensor) -> None:
     """Raise GradientError, in PyTorch's words, where autograd forbids an in-place write."""
     if not mode.enabled:
         return
     storage, view = target._storage, target._view
+    if storage.fn is not None and view is not None and view.multiple is not None:
+        _refuse_multiple(view, True)
     if isinstance(storage.fn, AccumulateGrad):
         if view is None or view.root:
             raise GradientError(_LEAF)
@@ -170,8 +193,14 @@ def assign(target: Tensor, result: Tensor) -> Tensor:
     check_writable(target)
     storage, view = target._storage, target._view
     value, fn = result.node, result._fn
-    if fn is not None and not mode.enabled:
-        fn = None
+    if fn is not None:
+        if not mode.enabled:
+            fn = None
+        elif view is not None and storage.fn is None:
+            if view.multiple is not None:
+                _refuse_multiple(view, False)
+            if view.detached:
+                raise GradientError(_FROZEN_VIEW)
     if view is None or view.root:
         given = result._view
         if isinstance(fn, AccumulateGrad) or not (given is None or given.root):
@@ -186,8 +215,8 @@ def assign(target: Tensor, result: Tensor) -> Tensor:
             fn.parents = (storage.fn, result._fn)
         storage.write(whole, fn)
     _budget.nodes -= 1
-    if _budget.nodes < 0 or config.eager:
-        _over_budget(storage.node)
+    if (_budget.nodes < 0 or config.eager) and hook.watcher is None:
+        _over_budget(storage)
     return target
 
 

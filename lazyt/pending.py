@@ -9,6 +9,7 @@ from lazyt.config import config
 from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node, source_text, topological, user_position
 from lazyt.runtime import events
+from lazyt.watching import capturing
 
 _IDENTITIES = ("variable", "detach")
 #: What has no kernel of its own even when every operation has.
@@ -69,6 +70,9 @@ def realize_now(nodes: Sequence[Node], reason: str) -> None:
 
     Raises LazinessError under ``config.strict_laziness``.
     """
+    watcher = capturing()
+    if watcher is not None:
+        watcher.looked(reason, source_text(user_position()))
     wanted = [node for node in nodes if node.data is None]
     if not wanted:
         return

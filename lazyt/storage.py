@@ -20,6 +20,7 @@ from lazyt.runtime.memory import Buffer
 from lazyt.tape import AccumulateGrad, Bridge, GradFn, boundaries, boundary, record_view
 from lazyt.view_bits import Bits
 from lazyt.views import Reshape, Slice, View, is_contiguous
+from lazyt.watching import hook
 
 if TYPE_CHECKING:
     from lazyt.ir.dtypes import DType
@@ -121,14 +122,19 @@ class Storage:
         self.fn = fn
         self.share = share
         self.version = 0
+        if hook.watcher is not None:
+            hook.watcher.created(self)
 
     def current(self) -> Node:
         """The value now."""
+        watcher = hook.watcher
+        if watcher is not None:
+            watcher.read(self)
         share = self.share
         if share is not None:
             self._synchronize(share)
         node = self.node
-        if node.data is not None and node.inputs:
+        if node.data is not None and node.inputs and watcher is None:
             return self._settle(node)
         return node
 
@@ -178,6 +184,8 @@ class Storage:
             value: a node of the same shape and dtype.
             fn: the grad_fn of ``value``, None when it has no gradient.
         """
+        if hook.watcher is not None:
+            hook.watcher.wrote(self)
         exposed = self.exposure()
         if not mode.enabled:
             self._accept(raw(value))
@@ -333,7 +341,7 @@ class Storage:
         exposed = self.exposure()
         if exposed is not None:
             self._refresh(exposed, memory)
-        elif memory.value.data is not None and memory.value.inputs:
+        elif memory.value.data is not None and memory.value.inputs and hook.watcher is None:
             value = memory.value
             memory.value = ops.input_(value.shape, value.dtype, value.data)
         if share.seen != memory.content:

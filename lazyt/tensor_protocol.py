@@ -16,7 +16,7 @@ from lazyt.numpy_bridge import item, read_values, readable_values
 from lazyt.runtime import events
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
-from lazyt.view_parts import select_view
+from lazyt.watching import capturing
 
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
@@ -89,7 +89,7 @@ def __len__(self: Tensor) -> int:
 def __iter__(self: Tensor) -> Iterator[Tensor]:
     if self.ndim == 0:
         raise DTypeError("iteration over a 0-d tensor")
-    return iter([select_view(self, 0, index) for index in range(self.shape[0])])
+    return iter(unbind(self))
 
 
 @method()
@@ -233,13 +233,14 @@ def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]
 
 def realize(*tensors: Tensor) -> None:
     """Compute all of ``tensors`` now, in one plan."""
-    pending.realize_nodes([tensor.node for tensor in tensors])
+    if capturing() is None:  # a captured function computes everything at its end
+        pending.realize_nodes([tensor.node for tensor in tensors])
 
 
 @method("realize")
 def _realize(self: Tensor) -> Tensor:
     """Compute this tensor's value now; returns the tensor."""
-    pending.realize_nodes([self.node])
+    realize(self)
     return self
 
 

@@ -16,6 +16,7 @@ from lazyt import ops, tape
 from lazyt.errors import LazytError, ShapeError
 from lazyt.ir.graph import Node, Shape
 from lazyt.view_bits import Bits
+from lazyt.watching import hook
 
 if TYPE_CHECKING:
     from lazyt.storage import Storage
@@ -181,7 +182,8 @@ class View:
         root: whether the tensor is no view for its users: it owns the storage, which covers just
             this part, or lies in it in another order than row-major.
         source: the tensor that it is a view of, None for a root.
-        multiple: whether a function of several views made it, so that autograd forbids writes.
+        multiple: the function of several views that made it and its number among them; autograd
+            forbids writes to such. Else None.
         fn: its grad_fn as of the storage's grad_fn ``made_for``.
     """
 
@@ -200,7 +202,7 @@ class View:
         self.name = name
         self.detached = False
         self.root = False
-        self.multiple = False
+        self.multiple: tuple[str, int] | None = None
         self.source: Tensor | None = None
         self.fn: GradFn | None = None
         self.made_for: GradFn | None = None
@@ -221,7 +223,12 @@ class View:
                 node = ops.detach(node)
             self._base = base
             self._node = node
-        elif node.data is not None and node.inputs and not node.needs_grad:
+        elif (
+            node.data is not None
+            and node.inputs
+            and not node.needs_grad
+            and hook.watcher is None  # a capture has to see how values were made
+        ):
             self._node = node = ops.input_(node.shape, node.dtype, node.data)
             if self.root and base.data is None and len(self.steps) == 1:
                 # Nor does the storage, an order of the same values, need to know how it was made.

@@ -21,6 +21,7 @@ from lazyt.functional.results import give, known_values
 from lazyt.ir.dtypes import bool_, int32, int64
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
+from lazyt.watching import capturing
 
 __all__ = [
     "gather", "index_add", "index_copy", "index_fill", "index_select", "scatter",
@@ -55,6 +56,9 @@ def checked_index(index: Tensor, extent: int, complain: Callable[[int], Exceptio
         low, high = value_range(node)
         if low < -extent or high >= extent:
             raise complain(low if low < -extent else high)
+        watcher = capturing()
+        if watcher is not None:
+            watcher.checked(node, extent, low < 0)
         if low < 0:
             return wrapped(ops.cast(node, int64), extent)
     return ops.cast(node, int64)

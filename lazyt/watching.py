@@ -1,0 +1,81 @@
+"""What a capture is told while a function runs: the hooks that ``lazyt.jit`` hangs itself into.
+
+A capture has to know which memory a function read and wrote, and which numbers Python gave it anew
+(random keys, learning rates). The parts that read, write and give report here; while nobody captures,
+that costs one comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from lazyt.ir.graph import Node
+
+if TYPE_CHECKING:
+    from lazyt.storage import Storage
+
+T = TypeVar("T")
+
+
+class Watcher(Protocol):
+    """What a capture listens to."""
+
+    def read(self, storage: Storage) -> None:
+        """``storage`` is about to be read."""
+
+    def wrote(self, storage: Storage) -> None:
+        """``storage`` is about to be written to."""
+
+    def created(self, storage: Storage) -> None:
+        """``storage`` is new."""
+
+    def looked(self, reason: str, where: str) -> None:
+        """The program looks at a value that the function computed."""
+
+    def checked(self, node: Node, extent: int, negative: bool) -> None:
+        """The values of an index were found within ``extent``, with or without negative ones."""
+
+    def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
+        """A leaf that every call makes anew; calls with an equal ``key`` share it."""
+
+    def each_call(self, function: Callable[[], T]) -> T:
+        """Something that Python does on every call."""
+
+    @property
+    def mine(self) -> bool:
+        """Whether this thread is the one that is captured."""
+
+
+class Hook:
+    """The place of the capture that runs, if one does. Only one runs at a time."""
+
+    __slots__ = ("watcher",)
+
+    def __init__(self) -> None:
+        self.watcher: Watcher | None = None
+
+
+hook = Hook()
+
+
+def capturing() -> Watcher | None:
+    """The capture that this thread is in, if it is in one."""
+    watcher = hook.watcher
+    return watcher if watcher is not None and watcher.mine else None
+
+
+def filled(make: Callable[[], Node], key: Hashable = None) -> Node:
+    """A leaf whose value comes from Python: ``make()`` now, and again whenever a captured function
+    is replayed. Leaves of one capture with an equal ``key`` are one."""
+    watcher = capturing()
+    return make() if watcher is None else watcher.filled(make, key)
+
+
+def each_call(function: Callable[[], T]) -> T:
+    """``function()`` now, and again at each replay of a captured function, in the same order.
+
+    For state that lives in Python and not in tensors, such as counts of steps.
+    """
+    watcher = capturing()
+    return function() if watcher is None else watcher.each_call(function)
