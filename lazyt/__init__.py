@@ -25,7 +25,9 @@ from lazyt.functional.combining import *  # noqa: F403
 from lazyt.functional.conjugates import *  # noqa: F403
 from lazyt.functional.conversions import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
+from lazyt.functional.cumulative import *  # noqa: F403
 from lazyt.functional.equations import *  # noqa: F403
+from lazyt.functional.extremes import *  # noqa: F403
 from lazyt.functional.indexing import *  # noqa: F403
 from lazyt.functional.joining import *  # noqa: F403
 from lazyt.functional.masks import *  # noqa: F403
@@ -41,6 +43,7 @@ from lazyt.functional.promotion import *  # noqa: F403
 from lazyt.functional.random import *  # noqa: F403
 from lazyt.functional.reductions import *  # noqa: F403
 from lazyt.functional.special_functions import *  # noqa: F403
+from lazyt.functional.splitting import *  # noqa: F403
 from lazyt.functional.unary import *  # noqa: F403
 from lazyt.functional.view_copies import *  # noqa: F403
 from lazyt.functional.view_scatters import *  # noqa: F403

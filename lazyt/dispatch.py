@@ -173,7 +173,7 @@ def check_writable(target: Tensor) -> None:
     if not mode.enabled:
         return
     storage, view = target._storage, target._view
-    if storage.fn is not None and view is not None and view.multiple is not None:
+    if storage.fn is not None and view is not None and view.multiple and not view.detached:
         _refuse_multiple(view, True)
     if isinstance(storage.fn, AccumulateGrad):
         if view is None or view.root:

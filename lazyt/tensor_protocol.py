@@ -11,6 +11,7 @@ from lazyt.autograd.handles import require_grad
 from lazyt.dispatch import array_node, method, wrap
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, normalize_dim
+from lazyt.functional.splitting import unbind
 from lazyt.ir.dtypes import dtype_by_name
 from lazyt.numpy_bridge import item, read_values, readable_values
 from lazyt.runtime import events

@@ -168,8 +168,11 @@ def detach_(self: Tensor) -> Tensor:
     """Drop this tensor's gradient history. Raises GradientError for views."""
     if self._view is not None and not self._view.root:
         raise GradientError(
-            "Can't detach views in-place. Use detach() instead, which gives a new tensor of the "
-            "same memory."
+            "Can't detach views in-place. Use detach() instead. If you are using "
+            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
+            "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
+            "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
+            "function in torch/optim/optimizer.py as the solution."
         )
     storage = self._storage
     storage.node, storage.fn = raw(storage.current()), None

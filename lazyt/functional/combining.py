@@ -6,7 +6,7 @@ from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import constant_of, expand_to, mapped, normalize_dim
-from lazyt.functional.picking import checked_index, plain_index, scatter_updates, scattered
+from lazyt.functional.picking import checked_index, scatter_updates, scattered, vector_index
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, int32, int64
@@ -86,7 +86,7 @@ def scatter_reduce(
     """
     if reduce not in _KINDS:
         raise LazytError(
-            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}."
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
     axis = normalize_dim(dim, len(input.shape))
     places, updates = scatter_updates(input, axis, index, src)
@@ -115,8 +115,7 @@ def index_reduce(
     shape = tuple(input.shape)
     axis = normalize_dim(dim, len(shape))
     _check_slices(input, axis, index, source)
-    places = plain_index(index, (*shape, 1)[axis], axis, "index_reduce")
-    places = ops.reshape(places, (places.size,))
+    places = vector_index(index, (*shape, 1)[axis])
     base, updates = input.node, source.node
     if not shape:
         base = ops.reshape(base, (1,))
@@ -132,13 +131,19 @@ def _check_slices(input: Tensor, axis: int, index: Tensor, source: Tensor) -> No
     if index.dtype not in (int32, int64):
         raise DTypeError("index_reduce_(): Expected dtype int32/int64 for index")
     if input.dtype is not source.dtype:
-        raise DTypeError("index_reduce_(): self and source expected to have the same dtype, but "
-                         f"got (self) {torch_name(input.dtype)} and (source) "
-                         f"{torch_name(source.dtype)}")  # fmt: skip
+        raise DTypeError(
+            f"index_reduce_(): self ({torch_name(input.dtype)}) and source "
+            f"({torch_name(source.dtype)}) must have the same scalar type"
+        )
     rows = tuple(n for i, n in enumerate(input.shape) if i != axis)
     given = tuple(n for i, n in enumerate(source.shape) if i != axis)
     count = index.shape.numel()
-    if rows != given or (source.shape and source.shape[axis] != count):
+    if source.shape and source.shape[axis] != count:
+        raise ShapeError(
+            f"index_reduce_(): Number of indices ({count}) should be equal to source.size(dim): "
+            f"({source.shape[axis]}), for dim: {axis}"
+        )
+    if rows != given:
         raise ShapeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
@@ -164,7 +169,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             f"{torch_name(input.dtype)} and source.dtype = {torch_name(source.dtype)}"
         )
     if index.shape.numel() != source.shape.numel():
-        raise ShapeError(
+        raise BoundsError(
             "put_(): Expected source and index to have the same number of elements, but got "
             f"source.numel() = {source.shape.numel()}, index.numel() = {index.shape.numel()}"
         )

@@ -1,14 +1,13 @@
-"""Triangles, diagonals and splitting."""
+"""Triangles and diagonals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.creation import fresh
 from lazyt.functional.operands import constant_of, normalize_dim
@@ -19,9 +18,8 @@ from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
 __all__ = [
-    "chunk", "combinations", "diag", "diag_embed", "diagflat", "dsplit", "hsplit", "split",
-    "tensor_split", "trace", "tril", "tril_indices", "triu", "triu_indices", "unbind",
-    "vander", "vsplit",
+    "combinations", "diag", "diag_embed", "diagflat", "trace", "tril", "tril_indices", "triu",
+    "triu_indices", "vander",
 ]  # fmt: skip
 
 
@@ -120,94 +118,6 @@ def trace(input: Tensor) -> Tensor:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {len(input.shape)}")
     total: Tensor = input.diagonal().sum()
     return total
-
-
-# ------------------------------------------------------------------ splitting
-
-
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of parts along ``dim``: of one size, the last perhaps smaller, or of given sizes.
-
-    Raises LazytError for sizes that do not add up.
-    """
-    axis = normalize_dim(dim, len(tensor.shape))
-    extent = tensor.shape[axis]
-    if isinstance(split_size_or_sections, int):
-        size = split_size_or_sections
-        if size < 0:
-            raise LazytError(f"split expects split_size be non-negative, but got split_size={size}")
-        if size == 0 and extent:
-            raise LazytError(
-                "split_size can only be 0 if dimension size is 0, but got dimension size of "
-                f"{extent}"
-            )
-        sizes = [min(size, extent - i) for i in range(0, extent, size)] if extent else [0]
-    else:
-        sizes = [int(s) for s in split_size_or_sections]
-        if sum(sizes) != extent:
-            raise LazytError(
-                "split_with_sizes expects split_sizes to sum exactly to "
-                f"{extent} (input tensor's size at dimension {axis}), but got split_sizes={sizes}"
-            )
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(tensor.narrow(axis, start, size))
-        start += size
-    return tuple(parts)
-
-
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` views of nearly equal parts along ``dim``."""
-    if chunks <= 0:
-        raise LazytError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    axis = normalize_dim(dim, len(input.shape))
-    extent = input.shape[axis]
-    size = -(-extent // chunks)
-    return split(input, size or 1, axis) if extent else split(input, [0] * chunks, axis)
-
-
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of parts along ``dim``: so many of nearly equal size, or cut before given places."""
-    axis = normalize_dim(dim, len(input.shape))
-    extent = input.shape[axis]
-    if isinstance(indices_or_sections, int):
-        count = indices_or_sections
-        if count <= 0:
-            raise LazytError(f"number of sections must be larger than 0, got {count}")
-        small, larger = divmod(extent, count)
-        return split(input, [small + (i < larger) for i in range(count)], axis)
-    places = range(extent)
-    edges = [0, *(_edge(i, extent) for i in indices_or_sections), extent]
-    sizes = [max(len(places[a:b]), 0) for a, b in pairwise(edges)]
-    starts = [min(e, extent) for e in edges]
-    return tuple(input.narrow(axis, a, n) for a, n in zip(starts, sizes))
-
-
-def _edge(index: int, extent: int) -> int:
-    return index + extent if index < 0 else min(index, extent)
-
-
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """``tensor_split`` along the columns."""
-    return tensor_split(input, indices_or_sections, 0 if len(input.shape) == 1 else 1)
-
-
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """``tensor_split`` along the rows."""
-    return tensor_split(input, indices_or_sections, 0)
-
-
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """``tensor_split`` along the third dimension."""
-    return tensor_split(input, indices_or_sections, 2)
-
-
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of all slices along ``dim``, without that dimension."""
-    axis = normalize_dim(dim, len(input.shape))
-    if not input.shape:
-        raise ShapeError("Dimension specified as 0 but tensor has no dimensions")
-    return tuple(input.select(axis, i) for i in range(input.shape[axis]))
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:

@@ -15,6 +15,8 @@ from lazyt.functional import (
     conjugates,
     conversions,
     creation,
+    cumulative,
+    extremes,
     indexing,
     joining,
     masks,
@@ -28,6 +30,7 @@ from lazyt.functional import (
     random,
     reductions,
     special_functions,
+    splitting,
     unary,
     view_copies,
     view_scatters,
@@ -59,17 +62,14 @@ _TABLE: dict[ModuleType, str] = {
         angle conj conj_physical_. is_conj is_neg isreal resolve_conj resolve_neg""",
     pairs: "frexp gcd_. heaviside_ lcm_. ldexp_. logaddexp2 nextafter_",
     special_functions: "i0_. igamma_ igammac_ mvlgamma_",
-    reductions: """
-        sum nansum prod mean var std amax amin argmax argmin max min aminmax all any
-        count_nonzero""",
-    normalizers: """
-        softmax log_softmax logsumexp cumsum_ cumprod_ cummax cummin logcumsumexp
-        diff""",
+    reductions: "sum nansum nanmean prod mean var std all any count_nonzero",
+    extremes: "amax amin argmax argmin max min aminmax",
+    cumulative: "cumsum_ cumprod_ cummax cummin logcumsumexp diff",
+    normalizers: "softmax log_softmax logsumexp",
     norms: "dist norm renorm_",
     joining: "repeat tile repeat_interleave roll flip fliplr flipud rot90",
     matrices: """
-        tril_ triu_ diag diag_embed diagflat trace split chunk tensor_split hsplit vsplit
-        dsplit unbind""",
+        tril_ triu_ diag diag_embed diagflat trace""",
     picking: """
         gather take_along_dim index_select take scatter_ scatter_add_ index_add_ index_copy_
         index_fill_""",
@@ -81,9 +81,12 @@ _TABLE: dict[ModuleType, str] = {
     creation: "new_zeros new_ones new_empty new_full new_tensor",
     random: "bernoulli",
     writes: "copy_! fill_!. zero_!. uniform_! normal_! random_! bernoulli_!",
-    view_copies: "narrow_copy unsafe_chunk unsafe_split unsafe_split_with_sizes",
+    splitting: """
+        split split_with_sizes chunk tensor_split hsplit vsplit dsplit unbind unsafe_chunk
+        unsafe_split unsafe_split_with_sizes""",
+    view_copies: "narrow_copy",
     view_scatters: """
-        as_strided_scatter diagonal_scatter select_scatter slice_scatter split_with_sizes
+        as_strided_scatter diagonal_scatter select_scatter slice_scatter
         sum_to_size""",
     conversions: """
         to type type_as float double half bfloat16 long int short char byte bool cpu cuda

@@ -186,11 +186,12 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     axis = normalize_dim(dim, len(input.shape))
     if not input.shape:
         return give(input.node, "IndexSelect", (input, index), out)
-    places = _vector_index(index, input.shape[axis])
+    places = vector_index(index, input.shape[axis])
     return give(ops.gather(input.node, places, axis), "IndexSelect", (input, index), out)
 
 
-def _vector_index(index: Tensor, extent: int) -> Node:
+def vector_index(index: Tensor, extent: int) -> Node:
+    """An index of slices as an int64 vector. Raises BoundsError for one out of range."""
     if index.dtype.kind != "i":
         raise DTypeError("index_select(): Expected dtype int32 or int64 for index")
     node = index.node

@@ -31,6 +31,11 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
             if isinstance(parent, Tensor) and parent._view is not None:
                 return arrange_like(result, name, parents)
         return result
+    if mode.enabled and (result._fn is not None or out._fn is not None):
+        raise GradientError(
+            f"{_snake(name)}(): functions with out=... arguments don't support automatic "
+            "differentiation, but one of the arguments requires grad."
+        )
     if node.op.name in ("map", "scan"):
         refuse_overlap(out, parents)
     if out.shape != result.shape:
@@ -38,6 +43,12 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
         resized = wrap(_zeros_like_result(node, out))
         out._storage, out._view = resized._storage, None
     return write_result(out, result)
+
+
+def _snake(name: str) -> str:
+    """The name of a function, given that of its grad_fn: ``LogSoftmax`` becomes log_softmax."""
+    title = name.partition("Backward")[0]
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in title).removeprefix("_")
 
 
 def _zeros_like_result(node: Node, out: Tensor) -> Node:

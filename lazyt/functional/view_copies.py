@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazyt.errors import LazytError, ShapeError
-from lazyt.functional.matrices import split, unbind
+from lazyt.errors import LazytError
 from lazyt.functional.operands import normalize_dim
 from lazyt.functional.results import give
+from lazyt.functional.splitting import split, unbind
 from lazyt.tensor import Tensor
 from lazyt.view_parts import as_strided, diagonal, narrow, select, slice_along, unfold
 from lazyt.view_shapes import (
@@ -23,8 +23,8 @@ from lazyt.view_shapes import (
 __all__ = [
     "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy",
     "permute_copy", "select_copy", "slice_copy", "split_copy", "split_with_sizes_copy",
-    "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy", "unsafe_chunk",
-    "unsafe_split", "unsafe_split_with_sizes", "unsqueeze_copy", "view_copy",
+    "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy",
+    "unsqueeze_copy", "view_copy",
 ]  # fmt: skip
 
 
@@ -154,35 +154,3 @@ def split_copy(input: Tensor, split_size: Any, dim: int = 0, *, out: Any = None)
 def split_with_sizes_copy(input: Tensor, split_sizes: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Copies of parts of given sizes along ``dim``. Raises LazytError for another total."""
     return _copies(split(input, list(split_sizes), dim), "SplitWithSizes", input, out)
-
-
-# ------------------------------------------------------------------ for autograd alone
-#
-# PyTorch's unsafe functions share memory but tell autograd nothing of it. Here the graph knows
-# which values a write changes, so they are the safe ones, without the ban on in-place writes.
-
-
-def unsafe_split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """``split`` whose parts may be written to in place."""
-    return _free(split(tensor, split_size_or_sections, dim))
-
-
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """``split`` into given sizes whose parts may be written to in place."""
-    return _free(split(input, list(split_sizes), dim))
-
-
-def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """``chunk`` whose parts may be written to in place."""
-    from lazyt.functional.matrices import chunk
-
-    if not input.shape:
-        raise ShapeError("chunk expects at least a 1-dimensional tensor")
-    return _free(chunk(input, chunks, dim))
-
-
-def _free(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    for part in parts:
-        if part._view is not None:
-            part._view.multiple = False
-    return parts

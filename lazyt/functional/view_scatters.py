@@ -14,8 +14,7 @@ from lazyt.view_parts import as_strided, diagonal, select, slice_along
 from lazyt.views import View
 
 __all__ = [
-    "as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter",
-    "split_with_sizes", "sum_to_size",
+    "as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter", "sum_to_size",
 ]  # fmt: skip
 
 
@@ -89,13 +88,6 @@ def as_strided_scatter(
     whole = part.write_back(input._storage.current(), ops.cast(src.node, input.dtype))
     node = whole if input._view is None else input._view.of(whole)
     return give(node, "AsStridedScatter", (input, src))
-
-
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of parts of given sizes along ``dim``. Raises LazytError for another total."""
-    from lazyt.functional.matrices import split
-
-    return split(input, list(split_sizes), dim)
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
