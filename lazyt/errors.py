@@ -19,6 +19,10 @@ class DTypeError(LazytError, TypeError, RuntimeError):
     """A data type that an operation does not take."""
 
 
+class NoKernelError(DTypeError, NotImplementedError):
+    """A data type for which PyTorch's function has no kernel ("not implemented for")."""
+
+
 class DeviceError(LazytError, RuntimeError):
     """A device that does not exist, cannot be used, or differs from another operand's."""
 

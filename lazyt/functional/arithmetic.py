@@ -296,7 +296,8 @@ def _xlogy(x: Expr, y: Expr) -> Expr:
     return call("where", call("eq", x, zero), kept, product)
 
 
-def _logaddexp(a: Expr, b: Expr) -> Expr:
+def logaddexp_expr(a: Expr, b: Expr) -> Expr:
+    """``log(exp(a) + exp(b))`` relative to the larger of the two."""
     # Equal infinities have no difference: the sum is that infinity itself.
     top = call("maximum", a, b)
     gap = call("neg", call("abs", call("sub", a, b)))
@@ -317,7 +318,7 @@ bitwise_right_shift = _same("shift_right", "Shift", "Bits moved down by ``other`
 atan2 = _floating("atan2", "Atan2", "The angle of the point (other, input), in radians.")
 copysign = _floating("copysign", "Copysign", "``input`` with the sign of ``other``.")
 xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.", _xlogy)
-logaddexp = _floating("logaddexp", "Logaddexp", "log(exp(a) + exp(b)), safely.", _logaddexp)
+logaddexp = _floating("logaddexp", "Logaddexp", "log(exp(a) + exp(b)), safely.", logaddexp_expr)
 eq = _comparison("eq", "Where the operands are equal.")
 ne = _comparison("ne", "Where the operands differ.")
 lt = _comparison("lt", "Where ``input`` is less.")

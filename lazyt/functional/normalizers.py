@@ -1,4 +1,4 @@
-"""Running totals, and the exponentials that are normalised along a dimension."""
+"""Exponentials that are normalised along a dimension, their logarithms, and vectors of length 1."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError
-from lazyt.functional import return_types
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.norms import norm
 from lazyt.functional.operands import (
@@ -18,14 +17,13 @@ from lazyt.functional.operands import (
 from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
 from lazyt.functional.reductions import reduce_node
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import DType, bool_, int64
+from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
 __all__ = [
-    "cummax", "cummin", "cumprod", "cumsum", "diff", "log_softmax", "logcumsumexp",
-    "logsumexp", "normalize", "softmax",
+    "log_softmax", "logsumexp", "normalize", "softmax",
 ]  # fmt: skip
 
 _SUB, _DIV, _ADD = scalar_build("sub"), scalar_build("div"), scalar_build("add")
@@ -113,86 +111,15 @@ def logsumexp(
     wide = dtype.compute
     node = ops.cast(input.node, wide)
     axes = normalize_dims(dim, len(node.shape))
-    top = mapped(_safe_top, (_top(node, axes),), wide, None)
-    raised = mapped(_exp_gap, (node, top), wide, None)
-    node = mapped(_log_plus, (reduce_node("sum", raised, axes, True), top), wide, dtype)
+    if node.size:
+        top = mapped(_safe_top, (_top(node, axes),), wide, None)
+        raised = mapped(_exp_gap, (node, top), wide, None)
+        node = mapped(_log_plus, (reduce_node("sum", raised, axes, True), top), wide, dtype)
+    else:
+        node = ops.cast(ops.apply("log", reduce_node("sum", node, axes, True)), dtype)
     if not keepdim:
         node = ops.reshape(node, tuple(n for i, n in enumerate(input.shape) if i not in axes))
     return give(node, "Logsumexp", (input,), out)
-
-
-def _scan(input: Tensor, kind: str, dim: int, dtype: Any) -> Node:
-    node = input.node
-    axis = normalize_dim(dim, len(node.shape))
-    wanted = as_dtype(dtype) if dtype is not None else node.dtype
-    if dtype is None and wanted.kind != "f":
-        wanted = int64
-    node = ops.cast(node, wanted)
-    return ops.scan(kind, node, axis) if node.shape else node
-
-
-@numpy_names
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
-    """Running sums along ``dim``; of bools and integers in int64."""
-    return give(_scan(input, "sum", dim, dtype), "Cumsum", (input,), out)
-
-
-@numpy_names
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
-    """Running products along ``dim``; of bools and integers in int64."""
-    return give(_scan(input, "prod", dim, dtype), "Cumprod", (input,), out)
-
-
-def _running_extreme(input: Tensor, kind: str, dim: int) -> tuple[Tensor, Tensor]:
-    """Running extremes, and where each was last reached."""
-    node = input.node
-    axis = normalize_dim(dim, len(node.shape))
-    if not node.shape:
-        return give(node, "Cummax", (input,)), give(ops.constant(0, int64), "", ())
-    values = ops.scan(kind, node, axis)
-    place = tuple(n if i == axis else 1 for i, n in enumerate(node.shape))
-    ramp = ops.reshape(ops.iota(node.shape[axis]), place)
-    plain = ops.detach(node) if node.needs_grad else node
-    fixed = ops.detach(values) if values.needs_grad else values
-    hit = ops.apply("eq", plain, fixed)
-    if node.dtype.kind == "f":
-        hit = ops.apply("logical_or", hit, ops.apply("isnan", plain))
-    from lazyt.functional.choice import choose
-
-    reached = choose(hit, ramp, ops.constant(0, int64), int64)
-    return give(values, "Cum" + kind, (input,)), give(ops.scan("max", reached, axis), "", ())
-
-
-def cummax(input: Tensor, dim: int) -> return_types.cummax:
-    """Running maxima along ``dim`` and where each was last reached."""
-    return return_types.cummax(_running_extreme(input, "max", dim))
-
-
-def cummin(input: Tensor, dim: int) -> return_types.cummin:
-    """Running minima along ``dim`` and where each was last reached."""
-    return return_types.cummin(_running_extreme(input, "min", dim))
-
-
-def logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """``log(cumsum(exp(x)))``, computed relative to the largest element along ``dim``."""
-    node = input.node
-    axis = normalize_dim(dim, len(node.shape))
-    top = _top(node, (axis,))
-    raised = mapped(_exp_gap, (node, top), node.dtype, None)
-    total = ops.scan("sum", raised, axis)
-    return give(mapped(_log_plus, (total, top), node.dtype, node.dtype), "Logcumsumexp", (input,))
-
-
-def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
-    """Differences of neighbours along ``dim``, ``n`` times over."""
-    axis = normalize_dim(dim, len(input.shape))
-    result = input
-    for _ in range(n):
-        size = max(result.shape[axis] - 1, 0)
-        late = result.narrow(axis, min(1, result.shape[axis]), size)
-        early = result.narrow(axis, 0, size)
-        result = late.logical_xor(early) if input.dtype is bool_ else late - early
-    return result
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
