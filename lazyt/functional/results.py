@@ -9,6 +9,8 @@ import numpy as np
 
 from lazyt import ops, pending
 from lazyt.dispatch import assign, check_writable, view_of, wrap, write_result
+from lazyt.errors import GradientError
+from lazyt.grad_mode import mode
 from lazyt.ir.graph import Node, Shape
 from lazyt.memory_formats import arrange_like
 from lazyt.overlap import refuse_overlap
