@@ -18,20 +18,27 @@ from lazyt.dlpack import from_dlpack as from_dlpack
 from lazyt.dlpack import to_dlpack as to_dlpack
 from lazyt.functional import return_types as return_types
 from lazyt.functional.activations import *  # noqa: F403
+from lazyt.functional.affine_products import *  # noqa: F403
 from lazyt.functional.arithmetic import *  # noqa: F403
 from lazyt.functional.blending import *  # noqa: F403
 from lazyt.functional.choice import *  # noqa: F403
 from lazyt.functional.combining import *  # noqa: F403
 from lazyt.functional.conjugates import *  # noqa: F403
 from lazyt.functional.conversions import *  # noqa: F403
+from lazyt.functional.covariance import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
 from lazyt.functional.cumulative import *  # noqa: F403
+from lazyt.functional.decompositions import *  # noqa: F403
+from lazyt.functional.distances import *  # noqa: F403
+from lazyt.functional.elimination import *  # noqa: F403
 from lazyt.functional.equations import *  # noqa: F403
 from lazyt.functional.extremes import *  # noqa: F403
 from lazyt.functional.indexing import *  # noqa: F403
+from lazyt.functional.integrals import *  # noqa: F403
 from lazyt.functional.joining import *  # noqa: F403
 from lazyt.functional.masks import *  # noqa: F403
 from lazyt.functional.matrices import *  # noqa: F403
+from lazyt.functional.matrix_powers import *  # noqa: F403
 from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.normalizers import *  # noqa: F403
 from lazyt.functional.norms import *  # noqa: F403
@@ -40,11 +47,15 @@ from lazyt.functional.picking import *  # noqa: F403
 from lazyt.functional.printing import *  # noqa: F403
 from lazyt.functional.products import *  # noqa: F403
 from lazyt.functional.promotion import *  # noqa: F403
+from lazyt.functional.pseudoinverses import *  # noqa: F403
 from lazyt.functional.random import *  # noqa: F403
 from lazyt.functional.reductions import *  # noqa: F403
+from lazyt.functional.reflectors import *  # noqa: F403
+from lazyt.functional.solvers import *  # noqa: F403
 from lazyt.functional.special_functions import *  # noqa: F403
 from lazyt.functional.splitting import *  # noqa: F403
 from lazyt.functional.unary import *  # noqa: F403
+from lazyt.functional.vector_products import *  # noqa: F403
 from lazyt.functional.view_copies import *  # noqa: F403
 from lazyt.functional.view_scatters import *  # noqa: F403
 from lazyt.grad_mode import enable_grad as enable_grad

@@ -23,7 +23,7 @@ from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import transpose
 from lazyt.tensor import Tensor
 
-__all__ = ["cholesky", "qr", "svd"]
+__all__ = ["cholesky", "geqrf", "qr", "svd"]
 
 
 def _not_positive(code: int) -> str:
@@ -126,7 +126,8 @@ def _many_eigenvalues(code: int) -> str:
     return _no_convergence("eigenvalues", code)
 
 
-def _many_singular_values(code: int) -> str:
+def many_singular_values(code: int) -> str:
+    """Why singular values were not found, by the routine's ``info``."""
     if code < 0:
         return (
             "The algorithm failed to converge because the input matrix contained non-finite values."
@@ -179,7 +180,7 @@ def singular_parts(A: Tensor, mode: str, function: str = "linalg.svd") -> list[N
     check_floating(A, function)
     check_kernel(A, "linalg_svd_cpu")
     parts = ops.library("svd", A.node, mode=mode)
-    require_success(parts[-1], "linalg.svd", _many_singular_values)
+    require_success(parts[-1], "linalg.svd", many_singular_values)
     return parts[:-1]
 
 

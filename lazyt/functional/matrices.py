@@ -9,7 +9,6 @@ from lazyt import ops
 from lazyt.cast_mode import in_full_precision
 from lazyt.errors import ShapeError
 from lazyt.functional.choice import choose
-from lazyt.functional.creation import fresh
 from lazyt.functional.operands import constant_of, normalize_dim
 from lazyt.functional.promotion import as_dtype
 from lazyt.functional.results import give
@@ -19,7 +18,7 @@ from lazyt.tensor import Tensor
 
 __all__ = [
     "combinations", "diag", "diag_embed", "diagflat", "trace", "tril", "tril_indices", "triu",
-    "triu_indices", "vander",
+    "triu_indices",
 ]  # fmt: skip
 
 
@@ -132,11 +131,3 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     places: Sequence[Any] = list(choose_from(range(input.shape[0]), r))
     index = tensor(places, dtype=int64).reshape(-1, r)
     return give(ops.gather(input.node, index.node, 0), "Index", (input,))
-
-
-def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Powers of a vector as columns, falling unless ``increasing``."""
-    count = x.shape[0] if N is None else N
-    powers = fresh(ops.cast(ops.iota(count), x.dtype))
-    table: Tensor = x.unsqueeze(1) ** powers
-    return table if increasing else table.flip(1)

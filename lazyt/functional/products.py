@@ -8,20 +8,27 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_low_precision
-from lazyt.errors import DTypeError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
-from lazyt.functional.operands import broadcast_pair, constant_of, expand_to, mapped, normalize_dim
+from lazyt.functional.operands import (
+    broadcast_pair,
+    expand_to,
+    mapped,
+    normalize_dim,
+    normalize_dims,
+)
 from lazyt.functional.promotion import c_name, torch_name
 from lazyt.functional.results import give
+from lazyt.functional.unsupported import refuse
+from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "baddbmm", "bmm", "chain_matmul", "dot", "ger", "inner",
-    "matmul", "mm", "mv", "outer", "tensordot", "vdot",
+    "bmm", "dot", "ger", "inner", "matmul", "mm", "mv", "outer", "tensordot", "vdot",
 ]  # fmt: skip
 
-_ADD, _MUL = scalar_build("add"), scalar_build("mul")
+_ADD = scalar_build("add")
 
 
 def _same_dtype(a: Tensor, b: Tensor) -> None:
@@ -30,6 +37,11 @@ def _same_dtype(a: Tensor, b: Tensor) -> None:
             "expected m1 and m2 to have the same dtype, but got: "
             f"{c_name(a.dtype)} != {c_name(b.dtype)}"
         )
+
+
+def _check_not_bool(input: Tensor, kernel: str) -> None:
+    if input.dtype is bool_:
+        refuse(kernel, bool_)
 
 
 def _mismatch(a: Shape, b: Shape) -> ShapeError:
@@ -49,6 +61,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
             "dot : expected both vectors to have same dtype, but found "
             f"{torch_name(input.dtype)} and {torch_name(tensor.dtype)}"
         )
+    _check_not_bool(input, "dot")
     m, n = input.shape[0], tensor.shape[0]
     if m != n:
         raise ShapeError(
@@ -68,11 +81,22 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
         raise ShapeError(
             f"vector + matrix @ vector expected, got {1}, {len(input.shape)}, {len(vec.shape)}"
         )
-    _same_dtype(input, vec)
+    check_vector_types(vec, input, vec)
     (rows, columns), size = tuple(input.shape), vec.shape[0]
     if columns != size:
         raise ShapeError(f"size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({size})")
     return give(ops.contract(input.node, vec.node, (0, 1), (1,), (0,)), "Mv", (input, vec), out)
+
+
+def check_vector_types(input: Tensor, mat: Tensor, vec: Tensor) -> None:
+    """Raise DTypeError for a product of a matrix and a vector of several dtypes, or of bools."""
+    if input.dtype is not mat.dtype or mat.dtype is not vec.dtype:
+        names = [torch_name(item.dtype) for item in (input, mat, vec)]
+        raise DTypeError(
+            "addmv input tensors must have the same dtype, but got "
+            f"{names[0]}, {names[1]}, and {names[2]}"
+        )
+    _check_not_bool(mat, "addmv_impl_cpu")
 
 
 @in_low_precision
@@ -85,6 +109,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     if input.shape[1] != mat2.shape[0]:
         raise _mismatch(input.shape, mat2.shape)
     _same_dtype(input, mat2)
+    _check_not_bool(input, "addmm_impl_cpu_")
     node = ops.contract(input.node, mat2.node, (0, 1), (1, 2), (0, 2))
     return give(node, "Mm", (input, mat2), out)
 
@@ -101,7 +126,11 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
             "Expected size for first two dimensions of batch2 tensor to be: "
             f"[{b}, {k}] but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
         )
-    _same_dtype(input, mat2)
+    if input.dtype is not mat2.dtype:
+        raise DTypeError(
+            f"expected scalar type {torch_name(input.dtype)} but found {torch_name(mat2.dtype)}"
+        )
+    _check_not_bool(input, "bmm")
     node = ops.contract(input.node, mat2.node, (0, 1, 2), (0, 2, 3), (0, 1, 3))
     return give(node, "Bmm", (input, mat2), out)
 
@@ -131,6 +160,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if len(a) == 2 and len(b) == 1:
         return mv(input, other, out=out)
     _same_dtype(input, other)
+    _check_not_bool(input, "addmm_impl_cpu_" if len(b) <= 2 else "bmm")
     title = "Bmm" if max(len(a), len(b)) > 2 else "Squeeze"
     return give(batched_product(input.node, other.node), title, (input, other), out)
 
@@ -187,90 +217,76 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @in_low_precision
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Products summed over the last dimensions of both."""
+    """Products summed over the last dimensions of both. Raises ShapeError and DTypeError."""
     if not input.shape or not other.shape:
         return give((input * other).node, "Mul", (input, other), out)
-    return tensordot(input, other, dims=([-1], [-1]))
+    if input.shape[-1] != other.shape[-1]:
+        raise ShapeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input.shape)} and {list(other.shape)}"
+        )
+    return tensordot(input, other, dims=([-1], [-1]), out=out)
 
 
-@in_low_precision
-def tensordot(input: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Products summed over ``dims``: a number of last/first dimensions, or two lists of them."""
+def _contracted_axes(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
+    """The summed dimensions of both, as ``tensordot`` takes them."""
+    m, n = len(a.shape), len(b.shape)
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
-        left = [*range(len(input.shape) - dims, len(input.shape))]
-        right = [*range(dims)]
-    else:
-        left = [normalize_dim(d, len(input.shape)) for d in dims[0]]
-        right = [normalize_dim(d, len(b.shape)) for d in dims[1]]
+        if dims < 0:
+            raise LazytError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(m, n):
+            raise LazytError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        return [*range(m - dims, m)], [*range(dims)]
+    if len(dims[0]) != len(dims[1]):
+        raise LazytError("both dimension lists should have same length")
+    for left, right in zip(dims[0], dims[1]):
+        if a.shape[left] != b.shape[right] and 1 not in (a.shape[left], b.shape[right]):
+            raise _uncontractable(a, b, left, right)
+    return _distinct(dims[0], a), _distinct(dims[1], b)
+
+
+def _distinct(places: Sequence[int], item: Tensor) -> list[int]:
+    axes = [normalize_dim(d, len(item.shape)) for d in places]
+    normalize_dims(axes, len(item.shape))
+    return axes
+
+
+def _uncontractable(a: Tensor, b: Tensor, left: int, right: int) -> ShapeError:
+    return ShapeError(
+        "contracted dimensions need to match, but first has size "
+        f"{a.shape[left]} in dim {left} and second has size {b.shape[right]} in dim {right}"
+    )
+
+
+@in_low_precision
+def tensordot(input: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
+    """Products summed over ``dims``: a number of last/first dimensions, or two lists of them.
+
+    A dimension of one element is summed against all of the other's. Raises LazytError for ``dims``
+    that make no pairs, ShapeError for sizes that differ, DTypeError for two dtypes.
+    """
+    left, right = _contracted_axes(input, b, dims)
+    if isinstance(dims, int):
+        for i, j in zip(left, right):
+            if input.shape[i] != b.shape[j] and 1 not in (input.shape[i], b.shape[j]):
+                raise _uncontractable(input, b, i - len(input.shape), j)
+    if input.dtype is not b.dtype:
+        raise DTypeError("both inputs should have same dtype")
+    _check_not_bool(input, "addmm_impl_cpu_")
+    first, second = input, b
     for i, j in zip(left, right):
         if input.shape[i] != b.shape[j]:
-            raise ShapeError(
-                "contracted dimensions need to match, but first has size "
-                f"{input.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}"
-            )
-    _same_dtype(input, b)
+            first = first if input.shape[i] == 1 else first.sum(i, keepdim=True)
+            second = second if b.shape[j] == 1 else second.sum(j, keepdim=True)
     rank = len(input.shape)
     names = {j: i for i, j in zip(left, right)}
     right_labels = tuple(names.get(j, rank + j) for j in range(len(b.shape)))
     kept = [i for i in range(rank) if i not in left]
-    out = (*kept, *(label for j, label in enumerate(right_labels) if j not in names))
-    node = ops.contract(input.node, b.node, tuple(range(rank)), right_labels, out)
-    return give(node, "Tensordot", (input, b))
-
-
-def _plus(base: Tensor, product: Node, beta: Any, alpha: Any) -> Node:
-    dtype = product.dtype
-    x = base.node
-    if alpha != 1:
-        product = mapped(_MUL, (product, constant_of(alpha, dtype.compute)), dtype, dtype)
-    if beta == 0:
-        return product
-    if beta != 1:
-        x = mapped(_MUL, (x, constant_of(beta, dtype.compute)), dtype, dtype)
-    broadcast_pair(x.shape, product.shape)
-    return mapped(_ADD, (x, product), dtype, dtype)
-
-
-@in_low_precision
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """``beta * input + alpha * (mat1 @ mat2)``."""
-    product = mm(mat1, mat2).node
-    return give(_plus(input, product, beta, alpha), "Addmm", (input, mat1, mat2))
-
-
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """``beta * input + alpha * (mat @ vec)``."""
-    return give(_plus(input, mv(mat, vec).node, beta, alpha), "Addmv", (input, mat, vec))
-
-
-@in_low_precision
-def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
-) -> Tensor:
-    """``beta * input + alpha * bmm(batch1, batch2)``."""
-    product = bmm(batch1, batch2).node
-    return give(_plus(input, product, beta, alpha), "Baddbmm", (input, batch1, batch2))
-
-
-@in_low_precision
-def addbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
-) -> Tensor:
-    """``beta * input + alpha * sum of bmm(batch1, batch2) over the batch``."""
-    product = ops.contract(batch1.node, batch2.node, (0, 1, 2), (0, 2, 3), (0, 1, 3))
-    product = ops.reduce_("sum", product, (0,))
-    return give(_plus(input, product, beta, alpha), "Addbmm", (input, batch1, batch2))
-
-
-@in_low_precision
-def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of several matrices, from left to right."""
-    result = matrices[0]
-    for matrix in matrices[1:]:
-        result = mm(result, matrix)
-    return result
+    result = (*kept, *(label for j, label in enumerate(right_labels) if j not in names))
+    node = ops.contract(first.node, second.node, tuple(range(rank)), right_labels, result)
+    return give(node, "Tensordot", (input, b), out)
 
 
 @in_low_precision
@@ -290,15 +306,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     broadcast_pair(node.shape, tuple(bias.shape))
     node = mapped(_ADD, (node, bias.node), node.dtype, node.dtype)
     return give(node, "Addmm" if rank == 2 else "View", (bias, input, weight))
-
-
-@in_low_precision
-def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of several matrices or end vectors, from left to right."""
-    result = tensors[0]
-    for item in tensors[1:]:
-        result = matmul(result, item)
-    return result
 
 
 # Other names that PyTorch has for the same functions.

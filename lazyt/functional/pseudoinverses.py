@@ -1,0 +1,184 @@
+"""Pseudoinverses, ranks and least squares: what is found by singular values and a tolerance.
+
+All take matrices in the last two dimensions, batched over the others, in float32 or float64; other
+dtypes raise DTypeError and other shapes ShapeError, in PyTorch's words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyt import ops
+from lazyt.dispatch import type_title
+from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional import return_types
+from lazyt.functional.decompositions import eigvalsh, many_singular_values, svdvals
+from lazyt.functional.matrix_checks import (
+    check_matrix,
+    require_square,
+    require_success,
+    share_batch,
+)
+from lazyt.functional.results import give, known_values
+from lazyt.functional.solvers import vector_on_right
+from lazyt.ir.dtypes import float32, float64, int64
+from lazyt.ir.graph import Node
+from lazyt.tensor import Tensor
+
+__all__ = ["matrix_rank", "pinverse"]
+
+_EPSILONS = {float32: 2.0**-23, float64: 2.0**-52}
+
+
+def _tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Node, Node]:
+    """Absolute and relative tolerance as matrices of one element for each of ``A``.
+
+    The relative one is ``eps * max(m, n)`` by default, or 0 where an absolute one is given.
+    """
+    default = _EPSILONS[A.dtype] * max(A.shape[-2:])
+    absolute = _tolerance(A, 0.0 if atol is None else atol)
+    if rtol is not None:
+        return absolute, _tolerance(A, rtol)
+    if atol is None:
+        return absolute, _tolerance(A, default)
+    given = ops.apply("gt", absolute, ops.constant(0, A.dtype))
+    zero, usual = ops.constant(0, A.dtype), ops.constant(default, A.dtype)
+    return absolute, ops.apply("where", given, zero, usual)
+
+
+def _tolerance(A: Tensor, value: Any) -> Node:
+    shape = tuple(A.shape[:-2])
+    if isinstance(value, Tensor):
+        node = ops.detach(ops.cast(value.node, A.dtype))
+    else:
+        node = ops.constant(float(value), A.dtype)
+    return ops.reshape(ops.broadcast_to(node, shape), (*shape, 1, 1))
+
+
+def pinv(
+    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The Moore-Penrose inverse: singular values up to ``max(atol, rtol * largest)`` count as 0.
+
+    ``hermitian`` matrices are taken apart by eigenvalues. ``rcond`` is an older name of ``rtol``.
+    The gradient is that for constant rank. Raises LinAlgError where singular values cannot be
+    computed.
+    """
+    if A.dtype.kind != "f" or A.dtype.is_half or len(A.shape) < 2:
+        raise DTypeError(
+            f"linalg.pinv({type_title(A.dtype)}{{{list(A.shape)}}}): expected a tensor with 2 or "
+            "more dimensions of float, double, cfloat or cdouble types"
+        )
+    if hermitian:
+        require_square(A, "linalg.eigh: A")
+    absolute, relative = _tolerances(A, atol, rcond if rtol is None else rtol)
+    mode = "hermitian" if hermitian else "plain"
+    inverse, info = ops.library("pinv", A.node, absolute, relative, mode=mode)
+    require_success(info, "linalg.svd", many_singular_values)
+    return give(inverse, "LinalgPinv", (A,), out)
+
+
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """``linalg.pinv`` with ``rtol=rcond``."""
+    return pinv(input, rtol=rcond)
+
+
+def linalg_matrix_rank(
+    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """How many singular values (sizes of eigenvalues if ``hermitian``) exceed the tolerance.
+
+    ``max(atol, rtol * largest)``, by default ``eps * max(m, n) * largest``. ``tol`` is an older
+    name of ``atol`` that leaves no relative part. int64.
+    """
+    check_matrix(A, "torch.linalg.matrix_rank", "input")
+    if A.dtype not in _EPSILONS:
+        raise DTypeError("This function doesn't handle types other than float and double")
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    absolute, relative = _tolerances(A, atol, rtol)
+    sizes = eigvalsh(A).abs() if hermitian else svdvals(A)
+    node = ops.detach(sizes.node)
+    lead = node.shape[:-1]
+    if not node.shape[-1]:
+        return give(ops.broadcast_to(ops.constant(0, int64), lead), "", (), out)
+    largest = ops.reshape(ops.reduce_("max", node, (len(lead),)), (*lead, 1))
+    flat = (*lead, 1)
+    scaled = ops.apply("mul", ops.reshape(relative, flat), largest)
+    limit = ops.apply("maximum", ops.reshape(absolute, flat), scaled)
+    counted = ops.cast(ops.apply("gt", node, limit), int64)
+    return give(ops.reduce_("sum", counted, (len(lead),)), "", (), out)
+
+
+def matrix_rank(input: Tensor, tol: Any = None, symmetric: bool = False) -> Tensor:
+    """``linalg.matrix_rank``."""
+    return linalg_matrix_rank(input, tol, symmetric)
+
+
+# ------------------------------------------------------------------- least squares
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> return_types.linalg_lstsq:
+    """``X`` that makes ``A @ X - B`` smallest, of smallest norm where several do.
+
+    Returns the solution, the summed squares of residuals (for more equations than unknowns and
+    full rank, unless ``driver`` is ``gelsy``, the default; otherwise empty), the rank (empty for
+    ``gels``), and the singular values (for ``gelsd`` and ``gelss``). All drivers compute by
+    singular values here. Singular values up to ``rcond * largest`` count as 0. Raises LazytError
+    for other drivers and LinAlgError for ``gels`` without full rank.
+    """
+    check_matrix(A, "torch.linalg.lstsq", "input")
+    if A.dtype not in _EPSILONS:
+        raise DTypeError("This function doesn't handle types other than float and double")
+    if A.dtype is not B.dtype:
+        raise DTypeError("torch.linalg.lstsq: input and other should have the same dtype")
+    chosen = "gelsy" if driver is None else driver
+    if chosen not in _DRIVERS:
+        raise LazytError(
+            "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
+        )
+    vector = vector_on_right(A, B)
+    right = B.unsqueeze(-1) if vector else B
+    if A.shape[-2] != right.shape[-2]:
+        raise ShapeError(
+            f"torch.linalg.lstsq: input.size(-2) should match other.size(-{1 if vector else 2})"
+        )
+    a, b = share_batch(A.node, right.node)
+    m, n = a.shape[-2:]
+    tolerance = _EPSILONS[A.dtype] * max(m, n) if rcond is None else rcond
+    limits = ops.broadcast_to(ops.constant(tolerance, A.dtype), (*a.shape[:-2], 1, 1))
+    x, rank, values = ops.library("lstsq", a, b, limits)
+    solution = give(ops.reshape(x, x.shape[:-1]) if vector else x, "LinalgLstsq", (A, B))
+    return return_types.linalg_lstsq(
+        (solution, *_facts(a, b, solution, (rank, values), chosen, vector))
+    )
+
+
+def _facts(
+    a: Node, b: Node, solution: Tensor, found: tuple[Node, Node], driver: str, vector: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Residuals, rank and singular values, or empty tensors in their place."""
+    m, n = a.shape[-2:]
+    rank, values = (ops.detach(node) for node in found)
+    nothing = give(ops.broadcast_to(ops.constant(0, a.dtype), (0,)), "", ())
+    no_rank = give(ops.broadcast_to(ops.constant(0, int64), (0,)), "", ())
+    full = driver == "gelsy" or bool((known_values(rank) == min(m, n)).all())
+    if driver == "gels" and not full:
+        raise LazytError(
+            "torch.linalg.lstsq: The least squares solution could not be computed because the "
+            "input matrix does not have full rank"
+        )
+    residuals = nothing
+    if m > n and driver != "gelsy" and full:
+        equations = give(a, "", ()) @ (solution.unsqueeze(-1) if vector else solution)
+        gaps = equations - give(b, "", ())
+        residuals = (gaps * gaps).sum(-2)
+    ranks = no_rank if driver == "gels" else give(ops.cast(rank, int64), "", ())
+    singular = give(values, "", ()) if driver in ("gelsd", "gelss") else nothing
+    return residuals, ranks, singular

@@ -1,0 +1,109 @@
+"""Products of Householder reflectors, as ``geqrf`` leaves them.
+
+The reflectors ``1 - tau v v^T`` of k vectors are multiplied as ``1 - V T V^T`` with one triangular
+``T`` (Schreiber, Van Loan, "A storage-efficient WY representation for products of Householder
+transformations", 1989), which is a triangular equation: ``(1 + D S) T = D`` with D the diagonal
+of tau and S what ``V^T V`` has above its diagonal.
+"""
+
+from __future__ import annotations
+
+from lazyt import ops
+from lazyt.errors import ShapeError
+from lazyt.functional.matrix_checks import check_kernel, check_matrix, check_same_dtype
+from lazyt.functional.results import give
+from lazyt.functional.solvers import substituted
+from lazyt.ir.graph import Node
+from lazyt.ops.matrix_algebra import (
+    column,
+    columns,
+    identity,
+    lower,
+    matrix_of,
+    minus,
+    plus,
+    product,
+    times,
+    transpose,
+    upper,
+)
+from lazyt.tensor import Tensor
+
+__all__ = ["orgqr", "ormqr"]
+
+
+def _vectors_and_factor(packed: Node, tau: Node) -> tuple[Node, Node]:
+    """``V`` and ``T``."""
+    k = tau.shape[-1]
+    left = columns(packed, 0, k)
+    vectors = plus(lower(left, -1), identity(left))
+    overlaps = upper(product(transpose(vectors), vectors), 1)
+    scaled = times(column(tau), overlaps)
+    return vectors, substituted(scaled, matrix_of(tau), True, True)
+
+
+def _check(input: Tensor, tau: Tensor, function: str) -> None:
+    check_matrix(input, function, "input")
+    if input.shape[-2] < input.shape[-1]:
+        raise ShapeError(
+            f"{function}: input.shape[-2] must be greater than or equal to input.shape[-1]"
+        )
+    if not tau.shape or input.shape[-1] < tau.shape[-1]:
+        raise ShapeError(
+            f"{function}: input.shape[-1] must be greater than or equal to tau.shape[-1]"
+        )
+    if tuple(tau.shape[:-1]) != tuple(input.shape[:-2]):
+        raise ShapeError(
+            f"{function}: Expected batch dimensions of tau to be equal to input.shape[:-2], "
+            f"but got {list(tau.shape[:-1])}"
+        )
+    check_same_dtype(input, tau, function, ("input", "tau"))
+
+
+def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The first columns, as many as ``A`` has, of the product of the reflectors in ``A``.
+
+    ``A`` of shape (..., m, n) with m >= n holds them below the diagonal, ``tau`` (..., k) with
+    k <= n their factors. Raises ShapeError and DTypeError.
+    """
+    _check(A, tau, "torch.linalg.householder_product")
+    check_kernel(A, "orgqr_cpu")
+    vectors, factor = _vectors_and_factor(A.node, tau.node)
+    n = A.shape[-1]
+    turned = columns(transpose(vectors), 0, n)
+    node = minus(identity(A.node), product(vectors, product(factor, turned)))
+    return give(node, "LinalgHouseholderProduct", (A, tau), out)
+
+
+def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``linalg.householder_product``."""
+    return householder_product(input, input2, out=out)
+
+
+def ormqr(
+    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """``other`` times the whole square product of the reflectors, from the left or the right.
+
+    ``transpose`` takes the transposed product. Raises ShapeError and DTypeError.
+    """
+    check_matrix(input, "torch.ormqr", "input")
+    check_matrix(other, "torch.ormqr", "other")
+    check_same_dtype(input, other, "torch.ormqr", ("input", "other"))
+    check_kernel(input, "ormqr_cpu")
+    side = -2 if left else -1
+    if other.shape[side] != input.shape[-2]:
+        raise ShapeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2]")
+    vectors, factor = _vectors_and_factor(input.node, tau.node)
+    rank = len(factor.shape)
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    if transpose:
+        factor = ops.permute(factor, order)
+    turned = ops.permute(vectors, order)
+    node = other.node
+    if left:
+        moved = product(vectors, product(factor, product(turned, node)))
+    else:
+        moved = product(product(product(node, vectors), factor), turned)
+    return give(minus(node, moved), "Ormqr", (input, tau, other), out)
