@@ -1,21 +1,17 @@
-"""Tensors as Python objects: conversion, truth, iteration, copying, pickling, and their facts."""
+"""Tensors as Python objects: conversion, truth, iteration, and their facts."""
 
 from __future__ import annotations
 
-import copy as copying
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt import pending
-from lazyt.autograd.handles import require_grad
-from lazyt.dispatch import array_node, method, wrap
-from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
+from lazyt.dispatch import method
+from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, normalize_dim
 from lazyt.functional.splitting import unbind
-from lazyt.ir.dtypes import dtype_by_name
-from lazyt.numpy_bridge import item, read_values, readable_values
+from lazyt.numpy_bridge import item, readable_values
 from lazyt.runtime import events
-from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
 from lazyt.watching import capturing
 
@@ -100,77 +96,6 @@ def __contains__(self: Tensor, element: object) -> bool:
     raise LazytError(
         f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
     )
-
-
-# ---------------------------------------------------------------------- copying
-
-
-@method()
-def __copy__(self: Tensor) -> Tensor:
-    alike = _blank(type(self))
-    alike._storage, alike._view = self._storage, self._view
-    alike.__dict__.update(self.__dict__)
-    return alike
-
-
-def _blank(kind: type[Tensor]) -> Tensor:
-    return Tensor.__new__(kind)
-
-
-@method()
-def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    if id(self) in memo:
-        found: Tensor = memo[id(self)]
-        return found
-    if not self.is_leaf:
-        raise GradientError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-            "protocol at the moment."
-        )
-    made = wrap(self.detach().node)
-    alike = _blank(type(self))
-    alike._storage, alike._view = made._storage, None
-    memo[id(self)] = alike
-    fn = self._fn
-    if fn is not None:
-        require_grad(alike, True)
-        grad = fn.grad if isinstance(fn, AccumulateGrad) else None
-        if grad is not None:
-            alike.grad = copying.deepcopy(grad, memo)
-    for name, value in self.__dict__.items():
-        alike.__dict__[name] = copying.deepcopy(value, memo)
-    return alike
-
-
-@method()
-def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
-    if not self.is_leaf:
-        raise GradientError(
-            "Can't pickle a tensor that is not a leaf: its gradient history would be lost. "
-            "Use tensor.detach() first."
-        )
-    values = read_values(self, "pickling")
-    state = {k: v for k, v in self.__dict__.items() if k != "_grad"}
-    return rebuild_tensor, (type(self), values.copy(), self.dtype.name, self.requires_grad, state)
-
-
-def rebuild_tensor(
-    kind: type[Tensor], values: Any, dtype: str, requires_grad: bool, state: dict[str, Any]
-) -> Tensor:
-    """What unpickling calls."""
-    node = array_node(values)
-    wanted = dtype_by_name(dtype)
-    if node.dtype is not wanted:  # bfloat16 travels as bit patterns
-        from lazyt import ops
-
-        node = ops.input_(node.shape, wanted, node.data)
-    made = wrap(node)
-    tensor = _blank(kind)
-    tensor._storage, tensor._view = made._storage, None
-    tensor.__dict__.update(state)
-    if requires_grad:
-        require_grad(tensor, True)
-    return tensor
 
 
 # ---------------------------------------------------------------------- facts
