@@ -1,0 +1,186 @@
+"""Every sample call of the API, and what came of it, in words that compare across libraries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.functional.sample_values import _DATA, _FIXED, DTYPES, call, operands
+from tests.functional.samples_methods import METHODS
+from tests.functional.samples_nn import LINALG, MODULES, SPECIAL, F
+from tests.functional.samples_torch import FUNCTIONS
+
+#: What is random, or not set at all: only shape and dtype are compared.
+RANDOM = frozenset(
+    """rand_like randn_like randint_like rand randn randint randperm bernoulli poisson multinomial
+    normal binomial dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu
+    gumbel_softmax fractional_max_pool2d fractional_max_pool3d fractional_max_pool2d_with_indices
+    fractional_max_pool3d_with_indices random_ uniform_ normal_ bernoulli_ cauchy_ log_normal_
+    exponential_ geometric_ empty empty_like empty_strided empty_permuted new_empty
+    new_empty_strided resize_ dropout_ alpha_dropout_ rrelu_ pca_lowrank svd_lowrank hash_tensor
+    data_ptr""".split()
+)
+MOST_NUMBERS = 16
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A call: ``place`` is torch, Tensor, nn.functional, linalg, special or nn.
+
+    ``made`` has the constructor's arguments of a module.
+    """
+
+    place: str
+    name: str
+    text: str
+    made: str = ""
+
+    def __str__(self) -> str:
+        if self.place == "nn":
+            return f"nn.{self.name}({self.made})({self.text})"
+        return f"{self.place}.{self.name}({self.text})"
+
+    @property
+    def random(self) -> bool:
+        """Whether values cannot be compared."""
+        return self.name in RANDOM or (self.place == "nn" and self.name not in ONLY_SHAPED)
+
+
+#: Modules without parameters and without chance: their values are compared.
+ONLY_SHAPED = frozenset(
+    name for made, _, names in MODULES for name in names.split() if not re.search(r"\d, \d", made)
+) - set(
+    """PReLU RReLU AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout LazyLinear
+    Embedding EmbeddingBag TransformerEncoder TransformerDecoder FractionalMaxPool2d
+    FractionalMaxPool3d Bilinear""".split()
+)
+
+
+def _of(place: str, table: list[tuple[str, str]]) -> Iterator[Sample]:
+    for text, names in table:
+        for name in names.split():
+            yield Sample(place, name, text)
+
+
+def _inplace() -> Iterator[Sample]:
+    """The in-place form of each function, called as a method."""
+    own = {name for _, names in METHODS for name in names.split()}
+    for sample in _of("torch", FUNCTIONS):
+        first = re.match(r"\w+", sample.text)
+        method = f"{sample.name}_"
+        if first and first.group() in {*_DATA, *_FIXED} and method not in own:
+            yield Sample("Tensor", method, sample.text)
+
+
+def all_samples() -> list[Sample]:
+    """All sample calls, those of functions that a library lacks too."""
+    found = [
+        *_of("torch", FUNCTIONS), *_of("Tensor", METHODS), *_inplace(), *_of("nn.functional", F),
+        *_of("linalg", LINALG), *_of("special", SPECIAL),
+    ]  # fmt: skip
+    found += [
+        Sample("nn", name, text, made) for made, text, names in MODULES for name in names.split()
+    ]
+    return list(dict.fromkeys(found))
+
+
+def owner_of(module: Any, place: str) -> Any:
+    """What holds the functions of a place."""
+    for part in [] if place == "torch" else place.split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+def has(module: Any, sample: Sample) -> bool:
+    """Whether the library has the function."""
+    return hasattr(owner_of(module, sample.place), sample.name)
+
+
+def perform(module: Any, sample: Sample, dtype: str, gradients: bool = False) -> tuple[Any, Any]:
+    """The result of the call and the operands by name."""
+    names = operands(module, dtype, gradients)
+    function = getattr(owner_of(module, sample.place), sample.name)
+    given = dict(names)
+    if sample.place == "nn":
+        function = call(module, function, sample.made, given)
+        if dtype in DTYPES[:4]:
+            function = function.to(getattr(module, dtype))
+    elif sample.name.endswith("_"):
+        given |= {n: v.clone() for n, v in names.items() if n in _DATA or n in _FIXED}
+    return call(module, function, sample.text, given), names
+
+
+def tensors_in(module: Any, result: Any) -> list[Any]:
+    """The tensors of a result, in order."""
+    if isinstance(result, module.Tensor):
+        return [result]
+    if isinstance(result, (tuple, list)):
+        return [tensor for item in result for tensor in tensors_in(module, item)]
+    return []
+
+
+def describe(module: Any, result: Any, dtype: str) -> str:
+    """Shapes and dtypes of a result in words; ``t`` is the sample's dtype."""
+    if isinstance(result, module.Tensor):
+        kind = str(result.dtype).split(".")[-1]
+        return f"{'t' if kind == dtype else kind}{list(result.shape)}"
+    if isinstance(result, (tuple, list)) and tensors_in(module, result):
+        return f"({', '.join(describe(module, item, dtype) for item in result)})"
+    if isinstance(result, (bool, int, type(None))):
+        return repr(result)
+    if isinstance(result, float):
+        return f"{result:.4g}"
+    return type(result).__name__
+
+
+def outcome(module: Any, sample: Sample, dtype: str) -> str:
+    """What the call gives in ``dtype``: the result's description, or ``!`` and the exception.
+
+    ``?`` means that the library has no kernel for the dtype.
+    """
+    try:
+        result, _ = perform(module, sample, dtype)
+    except NotImplementedError:
+        return "?"
+    except Exception as error:
+        if "not implemented for" in str(error) or "not supported for" in str(error):
+            return "?"
+        return f"!{next(n for n in BASES if any(c.__name__ == n for c in type(error).__mro__))}"
+    return describe(module, result, dtype)
+
+
+BASES = ("TypeError", "IndexError", "ValueError", "AttributeError", "AssertionError",
+         "RuntimeError", "Exception")  # fmt: skip
+
+
+def weighted(module: Any, results: list[Any]) -> Any:
+    """A number whose gradient depends on every element of the results, or None."""
+    total = None
+    for tensor in results:
+        if tensor.is_floating_point() and tensor.requires_grad:
+            count = tensor.numel()
+            weights = (module.arange(count, dtype=tensor.dtype) % 7 - 2.5).reshape(tensor.shape)
+            part = (tensor * weights).sum()
+            total = part if total is None else total + part
+    return total
+
+
+def gradients(module: Any, sample: Sample) -> list[Any] | None:
+    """Gradients in float64 of all operands that have one; None when there is none."""
+    result, names = perform(module, sample, "float64", gradients=True)
+    loss = weighted(module, tensors_in(module, result))
+    if loss is None:
+        return None
+    inputs = [names[name] for name in _DATA]
+    found = module.autograd.grad(loss, inputs, allow_unused=True)
+    return [gradient for gradient in found if gradient is not None]
+
+
+def numbers(tensors: list[Any]) -> list[float]:
+    """The first values of some tensors as Python numbers."""
+    found: list[float] = []
+    for tensor in tensors:
+        found += tensor.detach().reshape(-1)[: MOST_NUMBERS - len(found)].tolist()
+    return [float(value) for value in found]
