@@ -13,6 +13,7 @@ from lazyt.cast_mode import autocast as autocast
 from lazyt.cast_mode import get_autocast_dtype as get_autocast_dtype
 from lazyt.cast_mode import is_autocast_enabled as is_autocast_enabled
 from lazyt.config import config as config
+from lazyt.copying import *  # noqa: F403
 from lazyt.device import device as device
 from lazyt.dlpack import from_dlpack as from_dlpack
 from lazyt.dlpack import to_dlpack as to_dlpack
@@ -27,6 +28,7 @@ from lazyt.functional.conjugates import *  # noqa: F403
 from lazyt.functional.conversions import *  # noqa: F403
 from lazyt.functional.covariance import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
+from lazyt.functional.filling import *  # noqa: F403
 from lazyt.functional.cumulative import *  # noqa: F403
 from lazyt.functional.decompositions import *  # noqa: F403
 from lazyt.functional.distances import *  # noqa: F403
@@ -48,6 +50,7 @@ from lazyt.functional.printing import *  # noqa: F403
 from lazyt.functional.products import *  # noqa: F403
 from lazyt.functional.promotion import *  # noqa: F403
 from lazyt.functional.pseudoinverses import *  # noqa: F403
+from lazyt.functional.ramps import *  # noqa: F403
 from lazyt.functional.random import *  # noqa: F403
 from lazyt.functional.reductions import *  # noqa: F403
 from lazyt.functional.reflectors import *  # noqa: F403
@@ -105,12 +108,13 @@ if _TYPE_CHECKING:
     from lazyt import amp as amp
     from lazyt import backends as backends
     from lazyt import cuda as cuda
+    from lazyt import linalg as linalg
     from lazyt import nn as nn
     from lazyt import optim as optim
     from lazyt import special as special
     from lazyt import utils as utils
 
-_PACKAGES = frozenset({"amp", "backends", "cuda", "nn", "optim", "special", "utils"})
+_PACKAGES = frozenset({"amp", "backends", "cuda", "linalg", "nn", "optim", "special", "utils"})
 
 
 def __getattr__(name: str) -> object:

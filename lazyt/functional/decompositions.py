@@ -56,25 +56,25 @@ def _cholesky(input: Tensor, upper: bool, out: Tensor | None, function: str) -> 
     return give(factor, "LinalgCholeskyEx", (input,), out)
 
 
-def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The factor ``L`` with ``A = L @ L.mT``, or ``U`` with ``A = U.mT @ U`` when ``upper``.
+def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """``L`` with ``input = L @ L.mT``, or ``U`` with ``input = U.mT @ U`` when ``upper``.
 
     Only the lower (upper) triangle is read. Raises LinAlgError for matrices that are not positive
     definite.
     """
-    return _cholesky(A, upper, out, "linalg.cholesky")
+    return _cholesky(input, upper, out, "linalg.cholesky")
 
 
 def cholesky_ex(
-    A: Tensor, *, upper: bool = False, check_errors: bool = False
+    input: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> return_types.linalg_cholesky_ex:
     """``cholesky`` with ``info`` in the place of errors: the order of the first leading minor
     that is not positive, 0 for success. Raises LinAlgError only with ``check_errors``."""
-    factor, info = _cholesky_parts(A, upper, "linalg.cholesky")
+    factor, info = _cholesky_parts(input, upper, "linalg.cholesky")
     if check_errors:
         require_success(info, "linalg.cholesky_ex", _not_positive)
     return return_types.linalg_cholesky_ex(
-        (give(factor, "LinalgCholeskyEx", (A,)), give(as_info(info), "", ()))
+        (give(factor, "LinalgCholeskyEx", (input,)), give(as_info(info), "", ()))
     )
 
 
@@ -142,33 +142,33 @@ def _no_convergence(what: str, code: int) -> str:
     )
 
 
-def _eigen_parts(A: Tensor, UPLO: str, suffix: str) -> list[Node]:
-    check_square(A, "linalg.eigh")
+def _eigen_parts(input: Tensor, UPLO: str, suffix: str) -> list[Node]:
+    check_square(input, "linalg.eigh")
     side = UPLO.upper()
     if side not in ("L", "U"):
         raise LazytError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    check_kernel(A, "linalg_eigh_cpu")
-    parts = ops.library("eigh", A.node, mode=("lower" if side == "L" else "upper") + suffix)
+    check_kernel(input, "linalg_eigh_cpu")
+    parts = ops.library("eigh", input.node, mode=("lower" if side == "L" else "upper") + suffix)
     require_success(parts[-1], "linalg.eigh", _many_eigenvalues)
     return parts[:-1]
 
 
-def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
+def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """Rising eigenvalues of symmetric matrices, and their orthonormal eigenvectors as columns.
 
     ``UPLO`` says which triangle is read. Where eigenvalues coincide, the gradient leaves out the
     terms that would divide by zero (PyTorch's are infinite or NaN). Raises LinAlgError without
     convergence.
     """
-    values, vectors = _eigen_parts(A, UPLO, "")
+    values, vectors = _eigen_parts(input, UPLO, "")
     return return_types.linalg_eigh(
-        (give(values, "LinalgEigh", (A,)), give(vectors, "LinalgEigh", (A,)))
+        (give(values, "LinalgEigh", (input,)), give(vectors, "LinalgEigh", (input,)))
     )
 
 
-def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
+def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """Rising eigenvalues of symmetric matrices. Raises LinAlgError without convergence."""
-    return give(_eigen_parts(A, UPLO, "values")[0], "LinalgEigh", (A,), out)
+    return give(_eigen_parts(input, UPLO, "values")[0], "LinalgEigh", (input,), out)
 
 
 # ------------------------------------------------------------------- singular values

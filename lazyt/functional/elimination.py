@@ -77,10 +77,10 @@ def lu_factor_ex(
     return return_types.linalg_lu_factor_ex((*_packed(A, parts), info))
 
 
-def lu(input: Tensor, *, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+def lu(A: Tensor, *, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """``torch.lu``: packed factors and pivots, with ``get_infos`` also ``info``; stays lazy."""
-    parts = _factors(input, pivot, "torch.lu_factor")
-    packed = _packed(input, parts)
+    parts = _factors(A, pivot, "torch.lu_factor")
+    packed = _packed(A, parts)
     return (*packed, give(as_info(parts[-1]), "", ())) if get_infos else packed
 
 
@@ -165,6 +165,8 @@ def linalg_lu_solve(
     return give(x if left else turned(x), "LinalgLuSolve", (LU, B), out)
 
 
-def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``torch.lu_solve``: ``X`` with ``A @ X = b`` from the packed factors of ``A``."""
-    return linalg_lu_solve(LU_data, LU_pivots, b, out=out)
+def lu_solve(
+    input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None
+) -> Tensor:
+    """``torch.lu_solve``: ``X`` with ``A @ X = input`` from the packed factors of ``A``."""
+    return linalg_lu_solve(LU_data, LU_pivots, input, out=out)

@@ -115,7 +115,7 @@ def _check_not_empty(shape: tuple[int, ...], p: float, axes: tuple[int, ...], di
 
 @numpy_names
 def vector_norm(
-    x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
+    input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The p-norm of all elements, or along ``dim``, one dimension or several.
@@ -124,15 +124,15 @@ def vector_norm(
     ``dtype`` converts first. Raises DTypeError for integers and for a dtype that narrows,
     ShapeError for an extreme of nothing.
     """
-    wanted = _result_dtype(x, dtype, "linalg.vector_norm")
+    wanted = _result_dtype(input, dtype, "linalg.vector_norm")
     p = float(ord)
-    axes = normalize_dims(dim, len(x.shape))
-    _check_not_empty(tuple(x.shape), p, axes, dim)
-    node = norm_node(ops.cast(x.node, wanted.compute), p, axes)
+    axes = normalize_dims(dim, len(input.shape))
+    _check_not_empty(tuple(input.shape), p, axes, dim)
+    node = norm_node(ops.cast(input.node, wanted.compute), p, axes)
     node = ops.cast(node, wanted)
     if keepdim:
-        node = ops.reshape(node, kept_shape(tuple(x.shape), axes))
-    return give(node, "LinalgVectorNorm", (x,), out)
+        node = ops.reshape(node, kept_shape(tuple(input.shape), axes))
+    return give(node, "LinalgVectorNorm", (input,), out)
 
 
 # ------------------------------------------------------------------- matrices
@@ -159,8 +159,8 @@ def _check_order(ord: Any) -> None:
 
 
 def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None,
-    out: Tensor | None = None,
+    input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+    dtype: Any = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The norm of matrices, which lie in the two dimensions ``dim``.
 
@@ -168,21 +168,21 @@ def matrix_norm(
     smallest of them), 1 and -1 (of the columns' sums of ``abs``), ``inf`` and ``-inf`` (of the
     rows'). Raises LazytError for others, DTypeError and ShapeError as ``vector_norm``.
     """
-    check_matrix(A, "linalg.matrix_norm")
-    wanted = _result_dtype(A, dtype, "linalg.matrix_norm")
+    check_matrix(input, "linalg.matrix_norm")
+    wanted = _result_dtype(input, dtype, "linalg.matrix_norm")
     _check_order(ord)
-    first, second = _matrix_axes(A, dim)
+    first, second = _matrix_axes(input, dim)
     if ord == "fro":
-        return vector_norm(A, 2, (first, second), keepdim, dtype=dtype, out=out)
+        return vector_norm(input, 2, (first, second), keepdim, dtype=dtype, out=out)
     if dtype is not None:
-        A = A.to(wanted)
-    matrices = A.movedim((first, second), (-2, -1))
+        input = input.to(wanted)
+    matrices = input.movedim((first, second), (-2, -1))
     if isinstance(ord, str) or abs(ord) == 2:
         result = _spectral_norm(matrices, ord)
     else:
         result = _largest_sum(matrices, float(ord))
     if keepdim:
-        result = result.reshape(kept_shape(tuple(A.shape), (first, second)))
+        result = result.reshape(kept_shape(tuple(input.shape), (first, second)))
     return result if out is None else give(result.node, "LinalgMatrixNorm", (result,), out)
 
 
@@ -210,7 +210,7 @@ def _extreme(values: Tensor, largest: bool) -> Tensor:
 
 @numpy_names
 def linalg_norm(
-    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
+    input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """``matrix_norm`` or ``vector_norm``, whichever ``ord`` and the number of dimensions mean.
@@ -218,7 +218,7 @@ def linalg_norm(
     Without ``ord`` the 2-norm over ``dim``, or of all elements. Raises ShapeError for ``dim`` of
     more than two, and for an ``ord`` without ``dim`` for more than two dimensions.
     """
-    rank = len(A.shape)
+    rank = len(input.shape)
     places = None if dim is None else (dim if isinstance(dim, (tuple, list)) else (dim,))
     if places is not None and ord is not None and len(places) not in (1, 2):
         raise ShapeError(
@@ -232,8 +232,8 @@ def linalg_norm(
         )
     of_matrix = len(places) == 2 if places is not None else rank == 2
     if ord is not None and (isinstance(ord, str) or of_matrix):
-        return matrix_norm(A, ord, places or (0, 1), keepdim, dtype=dtype, out=out)
-    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
+        return matrix_norm(input, ord, places or (0, 1), keepdim, dtype=dtype, out=out)
+    return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
 @numpy_names
@@ -263,10 +263,20 @@ def frobenius_norm(
 
 
 def nuclear_norm(
-    input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """The sum of the singular values of matrices, which lie in the two dimensions ``dim``."""
-    return matrix_norm(input, "nuc", dim, keepdim, out=out)
+    """The sum of the singular values of a matrix, or of matrices in the two dimensions ``dim``.
+
+    Raises ShapeError without ``dim`` for other ranks than 2.
+    """
+    if isinstance(dim, bool):  # nuclear_norm(input, keepdim)
+        dim, keepdim = None, dim
+    if dim is None and len(input.shape) != 2:
+        raise ShapeError(
+            f"Expected a tensor with 2 dimensions, but got a tensor with {len(input.shape)} "
+            f"dimension{'' if len(input.shape) == 1 else 's'} instead."
+        )
+    return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, out=out)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
@@ -314,17 +324,17 @@ def renorm(
 # ------------------------------------------------------------------- condition numbers
 
 
-def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """How much ``A`` magnifies errors: the norm times that of the inverse; ``inf`` if singular.
+def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """How much ``input`` magnifies errors: the norm times that of the inverse; ``inf`` if singular.
 
     ``p``: None or 2 and -2 (by singular values), or another order of ``matrix_norm``, then for
     square matrices. Raises LazytError for others.
     """
-    check_matrix(A, "linalg.cond", "")
+    check_matrix(input, "linalg.cond", "")
     if p is None or p in (2, -2):
-        values = give(singular_parts(A, "values")[0], "LinalgSvd", (A,))
+        values = give(singular_parts(input, "values")[0], "LinalgSvd", (input,))
         if values.shape[-1] == 0:
-            return give(values.sum(-1).node, "Div", (A,), out)
+            return give(values.sum(-1).node, "Div", (input,), out)
         largest, smallest = values[..., 0], values[..., -1]
         ratio = smallest / largest if p == -2 else largest / smallest
         return give(ratio.node, "Div", (ratio,), out)
@@ -332,8 +342,8 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
         text = p if isinstance(p, str) else _order_text(float(p))
         raise LazytError(f"linalg.cond got an invalid norm type: {text}")
     text = p if isinstance(p, str) else _order_text(float(p)) if math.isfinite(p) else str(p)
-    require_square(A, f"linalg.cond(ord={text}): A")
-    inverse, info = inv_ex(A)
+    require_square(input, f"linalg.cond(ord={text}): A")
+    inverse, info = inv_ex(input)
     failed = (info > 0).unsqueeze(-1).unsqueeze(-1)
-    product = matrix_norm(A, p) * matrix_norm(inverse.masked_fill(failed, math.inf), p)
+    product = matrix_norm(input, p) * matrix_norm(inverse.masked_fill(failed, math.inf), p)
     return give(product.node, "Mul", (product,), out)

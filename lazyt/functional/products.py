@@ -261,32 +261,32 @@ def _uncontractable(a: Tensor, b: Tensor, left: int, right: int) -> ShapeError:
 
 
 @in_low_precision
-def tensordot(input: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
     """Products summed over ``dims``: a number of last/first dimensions, or two lists of them.
 
     A dimension of one element is summed against all of the other's. Raises LazytError for ``dims``
     that make no pairs, ShapeError for sizes that differ, DTypeError for two dtypes.
     """
-    left, right = _contracted_axes(input, b, dims)
+    left, right = _contracted_axes(a, b, dims)
     if isinstance(dims, int):
         for i, j in zip(left, right):
-            if input.shape[i] != b.shape[j] and 1 not in (input.shape[i], b.shape[j]):
-                raise _uncontractable(input, b, i - len(input.shape), j)
-    if input.dtype is not b.dtype:
+            if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
+                raise _uncontractable(a, b, i - len(a.shape), j)
+    if a.dtype is not b.dtype:
         raise DTypeError("both inputs should have same dtype")
-    _check_not_bool(input, "addmm_impl_cpu_")
-    first, second = input, b
+    _check_not_bool(a, "addmm_impl_cpu_")
+    first, second = a, b
     for i, j in zip(left, right):
-        if input.shape[i] != b.shape[j]:
-            first = first if input.shape[i] == 1 else first.sum(i, keepdim=True)
+        if a.shape[i] != b.shape[j]:
+            first = first if a.shape[i] == 1 else first.sum(i, keepdim=True)
             second = second if b.shape[j] == 1 else second.sum(j, keepdim=True)
-    rank = len(input.shape)
+    rank = len(a.shape)
     names = {j: i for i, j in zip(left, right)}
     right_labels = tuple(names.get(j, rank + j) for j in range(len(b.shape)))
     kept = [i for i in range(rank) if i not in left]
     result = (*kept, *(label for j, label in enumerate(right_labels) if j not in names))
     node = ops.contract(first.node, second.node, tuple(range(rank)), right_labels, result)
-    return give(node, "Tensordot", (input, b), out)
+    return give(node, "Tensordot", (a, b), out)
 
 
 @in_low_precision

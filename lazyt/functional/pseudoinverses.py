@@ -56,8 +56,8 @@ def _tolerance(A: Tensor, value: Any) -> Node:
 
 
 def pinv(
-    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
-    out: Tensor | None = None,
+    input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None,
+    rtol: Any = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The Moore-Penrose inverse: singular values up to ``max(atol, rtol * largest)`` count as 0.
 
@@ -65,18 +65,18 @@ def pinv(
     The gradient is that for constant rank. Raises LinAlgError where singular values cannot be
     computed.
     """
-    if A.dtype.kind != "f" or A.dtype.is_half or len(A.shape) < 2:
+    if input.dtype.kind != "f" or input.dtype.is_half or len(input.shape) < 2:
         raise DTypeError(
-            f"linalg.pinv({type_title(A.dtype)}{{{list(A.shape)}}}): expected a tensor with 2 or "
-            "more dimensions of float, double, cfloat or cdouble types"
+            f"linalg.pinv({type_title(input.dtype)}{{{list(input.shape)}}}): expected a "
+            "tensor with 2 or more dimensions of float, double, cfloat or cdouble types"
         )
     if hermitian:
-        require_square(A, "linalg.eigh: A")
-    absolute, relative = _tolerances(A, atol, rcond if rtol is None else rtol)
+        require_square(input, "linalg.eigh: A")
+    absolute, relative = _tolerances(input, atol, rcond if rtol is None else rtol)
     mode = "hermitian" if hermitian else "plain"
-    inverse, info = ops.library("pinv", A.node, absolute, relative, mode=mode)
+    inverse, info = ops.library("pinv", input.node, absolute, relative, mode=mode)
     require_success(info, "linalg.svd", many_singular_values)
-    return give(inverse, "LinalgPinv", (A,), out)
+    return give(inverse, "LinalgPinv", (input,), out)
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
@@ -85,7 +85,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 def linalg_matrix_rank(
-    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
+    input: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """How many singular values (sizes of eigenvalues if ``hermitian``) exceed the tolerance.
@@ -93,13 +93,13 @@ def linalg_matrix_rank(
     ``max(atol, rtol * largest)``, by default ``eps * max(m, n) * largest``. ``tol`` is an older
     name of ``atol`` that leaves no relative part. int64.
     """
-    check_matrix(A, "torch.linalg.matrix_rank", "input")
-    if A.dtype not in _EPSILONS:
+    check_matrix(input, "torch.linalg.matrix_rank", "input")
+    if input.dtype not in _EPSILONS:
         raise DTypeError("This function doesn't handle types other than float and double")
     if tol is not None:
         atol, rtol = tol, 0.0
-    absolute, relative = _tolerances(A, atol, rtol)
-    sizes = eigvalsh(A).abs() if hermitian else svdvals(A)
+    absolute, relative = _tolerances(input, atol, rtol)
+    sizes = eigvalsh(input).abs() if hermitian else svdvals(input)
     node = ops.detach(sizes.node)
     lead = node.shape[:-1]
     if not node.shape[-1]:
@@ -123,9 +123,9 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 def lstsq(
-    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
+    input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:
-    """``X`` that makes ``A @ X - B`` smallest, of smallest norm where several do.
+    """``X`` that makes ``input @ X - B`` smallest, of smallest norm where several do.
 
     Returns the solution, the summed squares of residuals (for more equations than unknowns and
     full rank, unless ``driver`` is ``gelsy``, the default; otherwise empty), the rank (empty for
@@ -133,30 +133,30 @@ def lstsq(
     singular values here. Singular values up to ``rcond * largest`` count as 0. Raises LazytError
     for other drivers and LinAlgError for ``gels`` without full rank.
     """
-    check_matrix(A, "torch.linalg.lstsq", "input")
-    if A.dtype not in _EPSILONS:
+    check_matrix(input, "torch.linalg.lstsq", "input")
+    if input.dtype not in _EPSILONS:
         raise DTypeError("This function doesn't handle types other than float and double")
-    if A.dtype is not B.dtype:
+    if input.dtype is not b.dtype:
         raise DTypeError("torch.linalg.lstsq: input and other should have the same dtype")
     chosen = "gelsy" if driver is None else driver
     if chosen not in _DRIVERS:
         raise LazytError(
             "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
         )
-    vector = vector_on_right(A, B)
-    right = B.unsqueeze(-1) if vector else B
-    if A.shape[-2] != right.shape[-2]:
+    vector = vector_on_right(input, b)
+    right = b.unsqueeze(-1) if vector else b
+    if input.shape[-2] != right.shape[-2]:
         raise ShapeError(
             f"torch.linalg.lstsq: input.size(-2) should match other.size(-{1 if vector else 2})"
         )
-    a, b = share_batch(A.node, right.node)
+    a, right_side = share_batch(input.node, right.node)
     m, n = a.shape[-2:]
-    tolerance = _EPSILONS[A.dtype] * max(m, n) if rcond is None else rcond
-    limits = ops.broadcast_to(ops.constant(tolerance, A.dtype), (*a.shape[:-2], 1, 1))
-    x, rank, values = ops.library("lstsq", a, b, limits)
-    solution = give(ops.reshape(x, x.shape[:-1]) if vector else x, "LinalgLstsq", (A, B))
+    tolerance = _EPSILONS[input.dtype] * max(m, n) if rcond is None else rcond
+    limits = ops.broadcast_to(ops.constant(tolerance, input.dtype), (*a.shape[:-2], 1, 1))
+    x, rank, values = ops.library("lstsq", a, right_side, limits)
+    solution = give(ops.reshape(x, x.shape[:-1]) if vector else x, "LinalgLstsq", (input, b))
     return return_types.linalg_lstsq(
-        (solution, *_facts(a, b, solution, (rank, values), chosen, vector))
+        (solution, *_facts(a, right_side, solution, (rank, values), chosen, vector))
     )
 
 

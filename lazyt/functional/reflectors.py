@@ -60,19 +60,19 @@ def _check(input: Tensor, tau: Tensor, function: str) -> None:
     check_same_dtype(input, tau, function, ("input", "tau"))
 
 
-def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns, as many as ``A`` has, of the product of the reflectors in ``A``.
+def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The first columns, as many as ``input`` has, of the product of the reflectors in ``input``.
 
-    ``A`` of shape (..., m, n) with m >= n holds them below the diagonal, ``tau`` (..., k) with
+    ``input`` of shape (..., m, n) with m >= n holds them below the diagonal, ``tau`` (..., k) with
     k <= n their factors. Raises ShapeError and DTypeError.
     """
-    _check(A, tau, "torch.linalg.householder_product")
-    check_kernel(A, "orgqr_cpu")
-    vectors, factor = _vectors_and_factor(A.node, tau.node)
-    n = A.shape[-1]
+    _check(input, tau, "torch.linalg.householder_product")
+    check_kernel(input, "orgqr_cpu")
+    vectors, factor = _vectors_and_factor(input.node, tau.node)
+    n = input.shape[-1]
     turned = columns(transpose(vectors), 0, n)
-    node = minus(identity(A.node), product(vectors, product(factor, turned)))
-    return give(node, "LinalgHouseholderProduct", (A, tau), out)
+    node = minus(identity(input.node), product(vectors, product(factor, turned)))
+    return give(node, "LinalgHouseholderProduct", (input, tau), out)
 
 
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -81,29 +81,29 @@ def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def ormqr(
-    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *,
+    input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """``other`` times the whole square product of the reflectors, from the left or the right.
+    """``input3`` times the whole square product of the reflectors, from the left or the right.
 
     ``transpose`` takes the transposed product. Raises ShapeError and DTypeError.
     """
     check_matrix(input, "torch.ormqr", "input")
-    check_matrix(other, "torch.ormqr", "other")
-    check_same_dtype(input, other, "torch.ormqr", ("input", "other"))
+    check_matrix(input3, "torch.ormqr", "other")
+    check_same_dtype(input, input3, "torch.ormqr", ("input", "other"))
     check_kernel(input, "ormqr_cpu")
     side = -2 if left else -1
-    if other.shape[side] != input.shape[-2]:
+    if input3.shape[side] != input.shape[-2]:
         raise ShapeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2]")
-    vectors, factor = _vectors_and_factor(input.node, tau.node)
+    vectors, factor = _vectors_and_factor(input.node, input2.node)
     rank = len(factor.shape)
     order = (*range(rank - 2), rank - 1, rank - 2)
     if transpose:
         factor = ops.permute(factor, order)
     turned = ops.permute(vectors, order)
-    node = other.node
+    node = input3.node
     if left:
         moved = product(vectors, product(factor, product(turned, node)))
     else:
         moved = product(product(product(node, vectors), factor), turned)
-    return give(minus(node, moved), "Ormqr", (input, tau, other), out)
+    return give(minus(node, moved), "Ormqr", (input, input2, input3), out)

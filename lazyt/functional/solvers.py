@@ -81,11 +81,16 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 
 
 def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The determinants of square matrices; 1 for empty ones."""
+    """``linalg.det``: the determinants of square matrices; 1 for empty ones."""
     check_square(input, "linalg.det")
     check_floating(input, "linalg.det")
     check_kernel(input, "lu_cpu")
     return give(ops.library("det", input.node)[0], "LinalgDet", (input,), out)
+
+
+def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinants of square matrices; 1 for empty ones."""
+    return det(A, out=out)
 
 
 def _signs_and_logs(input: Tensor, function: str) -> tuple[Tensor, Tensor]:
@@ -185,39 +190,43 @@ def substituted(a: Node, b: Node, upper: bool, unit: bool, left: bool = True) ->
 
 
 def solve_triangular(
-    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False,
+    input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """``X`` with ``A @ X = B``, or ``X @ A = B`` unless ``left``, for triangular ``A``.
+    """``X`` with ``input @ X = B``, or ``X @ input = B`` unless ``left``, for triangular ``input``.
 
     The other triangle is not read, nor the diagonal when ``unitriangular``. A zero on the diagonal
     gives infinities and NaN.
     """
-    check_equation(A, B, "linalg.solve_triangular", left)
-    check_same_dtype(A, B, "linalg.solve_triangular")
-    check_kernel(A, "triangular_solve_cpu")
-    a, b = share_batch(A.node, B.node)
+    check_equation(input, B, "linalg.solve_triangular", left)
+    check_same_dtype(input, B, "linalg.solve_triangular")
+    check_kernel(input, "triangular_solve_cpu")
+    a, b = share_batch(input.node, B.node)
     x = substituted(a, b, upper, unitriangular, left)
-    return give(x, "LinalgSolveTriangular", (A, B), out)
+    return give(x, "LinalgSolveTriangular", (input, B), out)
 
 
 def triangular_solve(
-    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    input: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
 ) -> return_types.triangular_solve:
-    """``torch.triangular_solve``: ``X`` with ``A @ X = b`` for triangular ``A``, and a copy of it.
+    """``torch.triangular_solve``: ``X`` with ``A @ X = input`` for triangular ``A``, and that.
 
-    ``transpose`` solves ``A.mT @ X = b``.
+    ``transpose`` solves ``A.mT @ X = input``.
     """
-    for name, item in (("b", b), ("A", A)):
+    for name, item in (("b", input), ("A", A)):
         if len(item.shape) < 2:
             raise ShapeError(
                 f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it "
                 f"has {len(item.shape)} dimensions instead"
             )
-    check_equation(A, b, "triangular_solve")
+    check_equation(A, input, "triangular_solve")
     check_kernel(A, "triangular_solve_cpu")
-    check_same_dtype(A, b, "triangular_solve")
-    a, right = share_batch(A.node, b.node)
+    check_same_dtype(A, input, "triangular_solve")
+    a, right = share_batch(A.node, input.node)
     if transpose:
         rank = len(a.shape)
         turned = ops.permute(a, (*range(rank - 2), rank - 1, rank - 2))
@@ -225,75 +234,79 @@ def triangular_solve(
     else:
         x = substituted(a, right, upper, unitriangular)
     return return_types.triangular_solve(
-        (give(x, "TriangularSolve", (b, A)), give(a, "TriangularSolve", (A,)))
+        (give(x, "TriangularSolve", (input, A)), give(a, "TriangularSolve", (A,)))
     )
 
 
 def cholesky_solve(
-    B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None
+    input: Tensor, input2: Tensor, upper: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """``X`` with ``A @ X = B``, from the Cholesky factor of ``A``."""
-    for name, item in (("b", B), ("u", L)):
+    """``X`` with ``A @ X = input``, from the Cholesky factor of ``A``."""
+    for name, item in (("b", input), ("u", input2)):
         if len(item.shape) < 2:
             raise ShapeError(
                 f"{name} should have at least 2 dimensions, but has {len(item.shape)} "
                 "dimensions instead"
             )
-    require_square(L, "A")
-    if L.shape[-2] != B.shape[-2]:
+    require_square(input2, "A")
+    if input2.shape[-2] != input.shape[-2]:
         raise ShapeError(
-            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.shape[-1]} by "
-            f"{L.shape[-1]} but each b matrix is {B.shape[-2]} by {B.shape[-1]}"
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {input2.shape[-1]} by "
+            f"{input2.shape[-1]} but each b matrix is {input.shape[-2]} by {input.shape[-1]}"
         )
-    check_same_dtype(L, B, "cholesky_solve")
-    check_kernel(B, "cholesky_solve_cpu")
-    factor, right = share_batch(L.node, B.node)
+    check_same_dtype(input2, input, "cholesky_solve")
+    check_kernel(input, "cholesky_solve_cpu")
+    factor, right = share_batch(input2.node, input.node)
     lower = transpose(factor) if upper else factor
     half = substituted(lower, right, False, False)
     x = substituted(transpose(lower), half, True, False)
-    return give(x, "CholeskySolve", (B, L), out)
+    return give(x, "CholeskySolve", (input, input2), out)
 
 
-def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``A`` from its Cholesky factor."""
-    check_square(L, "cholesky_inverse")
-    check_kernel(L, "cholesky_inverse_out_cpu")
-    lower = transpose(L.node) if upper else L.node
+    check_square(input, "cholesky_inverse")
+    check_kernel(input, "cholesky_inverse_out_cpu")
+    lower = transpose(input.node) if upper else input.node
     half = substituted(lower, identity(lower), False, False)
     x = substituted(transpose(lower), half, True, False)
-    return give(x, "CholeskyInverse", (L,), out)
+    return give(x, "CholeskyInverse", (input,), out)
 
 
 # ------------------------------------------------------------------- tensors as matrices
 
 
-def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
+def tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse for ``tensordot`` over ``ind`` dimensions. Raises ShapeError and LinAlgError."""
     if ind <= 0:
         raise LazytError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    shape = tuple(A.shape)
+    shape = tuple(input.shape)
     first, rest = shape[:ind], shape[ind:]
     if prod(first) != prod(rest):
         raise ShapeError(
             "Expected self to satisfy the requirement prod(self.shape[ind:]) == "
             f"prod(self.shape[:ind]), but got {prod(rest)} != {prod(first)}"
         )
-    flat = inv(A.reshape(prod(rest), prod(first)))
+    flat = inv(input.reshape(prod(rest), prod(first)))
     return give(ops.reshape(flat.node, (*rest, *first)), "View", (flat,), out)
 
 
-def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """``X`` with ``tensordot(A, X, X.ndim) = B``. Raises ShapeError and LinAlgError."""
+def tensorsolve(
+    input: Tensor, other: Tensor, dims: Any = None, *, out: Tensor | None = None
+) -> Tensor:
+    """``X`` with ``tensordot(input, X, X.ndim) = other``. Raises ShapeError and LinAlgError."""
     if dims is not None:
-        A = A.movedim(tuple(dims), tuple(range(len(A.shape) - len(dims), len(A.shape))))
-    rank = len(B.shape)
-    first, rest = tuple(A.shape[:rank]), tuple(A.shape[rank:])
+        input = input.movedim(
+            tuple(dims), tuple(range(len(input.shape) - len(dims), len(input.shape)))
+        )
+    rank = len(other.shape)
+    first, rest = tuple(input.shape[:rank]), tuple(input.shape[rank:])
     if prod(first) != prod(rest):
         raise ShapeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
             f"prod(self.shape[:other.ndim]), but got {prod(rest)} != {prod(first)}"
         )
-    flat = solve(A.reshape(prod(rest), prod(rest)), B.reshape(-1))
+    flat = solve(input.reshape(prod(rest), prod(rest)), other.reshape(-1))
     return give(ops.reshape(flat.node, rest), "View", (flat,), out)
 
 

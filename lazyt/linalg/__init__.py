@@ -1,0 +1,55 @@
+"""``lazyt.linalg``: linear algebra by PyTorch's names.
+
+Factorizations and solutions are library calls (NumPy's LAPACK), not compiled kernels; what is
+around them is compiled as ever. Functions that PyTorch lets fail for singular matrices, or for
+iterations that do not converge, raise ``LinAlgError`` at the call: they compute what they depend
+on. The ``_ex`` forms stay lazy. Complex results do not exist: ``eig`` and ``eigvals`` raise.
+"""
+
+from lazyt.errors import LinAlgError as LinAlgError
+from lazyt.functional.decompositions import cholesky_ex, eigh, eigvalsh, svdvals
+from lazyt.functional.decompositions import linalg_cholesky as cholesky
+from lazyt.functional.decompositions import linalg_qr as qr
+from lazyt.functional.decompositions import linalg_svd as svd
+from lazyt.functional.elimination import linalg_lu as lu
+from lazyt.functional.elimination import linalg_lu_solve as lu_solve
+from lazyt.functional.elimination import lu_factor, lu_factor_ex
+from lazyt.functional.matrix_powers import matrix_exp, matrix_power, multi_dot
+from lazyt.functional.norms import cond, matrix_norm, vector_norm
+from lazyt.functional.norms import linalg_norm as norm
+from lazyt.functional.products import matmul
+from lazyt.functional.pseudoinverses import linalg_matrix_rank as matrix_rank
+from lazyt.functional.pseudoinverses import lstsq, pinv
+from lazyt.functional.reflectors import householder_product
+from lazyt.functional.solvers import (
+    eig,
+    eigvals,
+    inv,
+    inv_ex,
+    solve,
+    solve_ex,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
+from lazyt.functional.solvers import linalg_det as det
+from lazyt.functional.solvers import linalg_slogdet as slogdet
+from lazyt.functional.vector_products import linalg_cross as cross
+from lazyt.functional.vector_products import linalg_vander as vander
+from lazyt.functional.vector_products import vecdot
+from lazyt.tensor import Tensor
+
+__all__ = [
+    "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",
+    "eigvals", "eigvalsh", "householder_product", "inv", "inv_ex", "lstsq", "lu", "lu_factor",
+    "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power",
+    "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex",
+    "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot",
+    "vector_norm",
+]  # fmt: skip
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of the diagonals of matrices in the last two dimensions; raises BoundsError."""
+    view: Tensor = A.diagonal(offset, dim1, dim2)
+    return view
