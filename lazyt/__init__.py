@@ -28,13 +28,14 @@ from lazyt.functional.conjugates import *  # noqa: F403
 from lazyt.functional.conversions import *  # noqa: F403
 from lazyt.functional.covariance import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
-from lazyt.functional.filling import *  # noqa: F403
 from lazyt.functional.cumulative import *  # noqa: F403
 from lazyt.functional.decompositions import *  # noqa: F403
 from lazyt.functional.distances import *  # noqa: F403
+from lazyt.functional.distinct import *  # noqa: F403
 from lazyt.functional.elimination import *  # noqa: F403
 from lazyt.functional.equations import *  # noqa: F403
 from lazyt.functional.extremes import *  # noqa: F403
+from lazyt.functional.filling import *  # noqa: F403
 from lazyt.functional.indexing import *  # noqa: F403
 from lazyt.functional.integrals import *  # noqa: F403
 from lazyt.functional.joining import *  # noqa: F403
@@ -44,6 +45,7 @@ from lazyt.functional.matrix_powers import *  # noqa: F403
 from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.normalizers import *  # noqa: F403
 from lazyt.functional.norms import *  # noqa: F403
+from lazyt.functional.order_statistics import *  # noqa: F403
 from lazyt.functional.pairs import *  # noqa: F403
 from lazyt.functional.picking import *  # noqa: F403
 from lazyt.functional.printing import *  # noqa: F403
@@ -54,7 +56,9 @@ from lazyt.functional.ramps import *  # noqa: F403
 from lazyt.functional.random import *  # noqa: F403
 from lazyt.functional.reductions import *  # noqa: F403
 from lazyt.functional.reflectors import *  # noqa: F403
+from lazyt.functional.searching import *  # noqa: F403
 from lazyt.functional.solvers import *  # noqa: F403
+from lazyt.functional.sorting import *  # noqa: F403
 from lazyt.functional.special_functions import *  # noqa: F403
 from lazyt.functional.splitting import *  # noqa: F403
 from lazyt.functional.unary import *  # noqa: F403

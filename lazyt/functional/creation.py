@@ -1,36 +1,23 @@
-"""Making tensors from values and by pattern."""
+"""Making tensors from values: numbers, lists, arrays, buffers and other tensors."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lazyt import ops
 from lazyt.device import check_device
-from lazyt.dispatch import array_node, wrap
-from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
-from lazyt.functional.arithmetic import cast_to, scalar_build
+from lazyt.dispatch import array_node, type_title, wrap
+from lazyt.errors import DTypeError, GradientError, ShapeError
+from lazyt.functional.arithmetic import cast_to
 from lazyt.functional.nesting import node_of_nested
-from lazyt.functional.operands import as_number, as_shape, constant_of, expand_to, mapped
-from lazyt.functional.promotion import as_dtype, get_default_dtype, scalar_dtype
-from lazyt.ir.dtypes import (
-    DType,
-    float32,
-    float64,
-    int64,
-)
-from lazyt.ir.graph import Node, Shape
-from lazyt.tensor import Tensor
+from lazyt.functional.promotion import as_dtype, get_default_dtype
+from lazyt.ir.dtypes import DType
+from lazyt.ir.graph import Node
+from lazyt.tensor import Size, Tensor
 
-__all__ = [
-    "arange", "as_tensor", "empty", "empty_like", "eye", "full", "full_like", "linspace",
-    "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
-]  # fmt: skip
-
-_ADD, _MUL, _GE = scalar_build("add"), scalar_build("mul"), scalar_build("ge")
+__all__ = ["as_tensor", "asarray", "frombuffer", "scalar_tensor", "tensor"]
 
 
 def fresh(node: Node, requires_grad: bool = False) -> Tensor:
@@ -82,225 +69,141 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return tensor(data, dtype=dtype)
 
 
-def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """A zero-dimensional tensor of one number, floating point by default."""
-    return tensor(value, dtype=dtype or get_default_dtype(), device=device)
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """``obj`` as a tensor that shares its memory where that is possible.
 
+    Args:
+        obj: a tensor, an array, an object with the buffer protocol (read as ``dtype``), a number
+            or nested lists.
+        copy: True for memory of its own in any case, False for never.
 
-def legacy_tensor(*args: Any) -> Tensor:
-    """``Tensor(2, 3)`` has that size; ``Tensor([..])`` has those values, in the default dtype."""
-    if len(args) == 1 and not isinstance(args[0], int):
-        return tensor(args[0], dtype=get_default_dtype())
-    return zeros(*args) if args else zeros(0)
-
-
-# ------------------------------------------------------------------ filled
-
-
-def _filled(
-    shape: Shape, value: Any, dtype: Any, device: Any, requires_grad: bool, name: str
-) -> Tensor:
+    Raises ShapeError's kin ValueError where ``copy=False`` cannot be kept.
+    """
     check_device(device)
-    if any(n < 0 for n in shape):
-        raise ShapeError(f"{name}: Dimension size must be non-negative.")
-    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    return fresh(expand_to(constant_of(value, wanted), shape), requires_grad)
+    wanted = None if dtype is None else as_dtype(dtype)
+    shared = _sharing(obj, wanted)
+    if shared is None:
+        if copy is False:
+            raise ShapeError("can't alias arbitrary sequence into a tensor.")
+        return tensor(obj, dtype=wanted, requires_grad=requires_grad)
+    if wanted is not None and shared.dtype is not wanted:
+        if copy is False:
+            raise ShapeError(
+                f"can't alias tensor with dtype '{type_title(shared.dtype)}' into dtype "
+                f"'{type_title(wanted)}'."
+            )
+        shared = cast_to(shared, wanted)
+    elif copy:
+        shared = shared.clone()
+    if not requires_grad:
+        return shared.detach() if shared.requires_grad else shared
+    return shared if shared.requires_grad else shared.detach().requires_grad_()
 
 
-def zeros(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    pin_memory: bool = False, layout: Any = None,
-) -> Tensor:  # fmt: skip
-    """A tensor of zeros. Raises ShapeError for a negative size."""
-    return _filled(as_shape(size, "zeros"), 0, dtype, device, requires_grad, "zeros")
+def _sharing(obj: Any, dtype: DType | None) -> Tensor | None:
+    """A tensor over the memory of ``obj``; None when it has none to share."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, np.ndarray):
+        from lazyt.numpy_bridge import from_numpy
+
+        return from_numpy(obj)
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        return frombuffer(obj, dtype=dtype or get_default_dtype())
+    return None
 
 
-def ones(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    pin_memory: bool = False, layout: Any = None,
-) -> Tensor:  # fmt: skip
-    """A tensor of ones. Raises ShapeError for a negative size."""
-    return _filled(as_shape(size, "ones"), 1, dtype, device, requires_grad, "ones")
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A vector over the memory of an object with the buffer protocol.
 
+    Args:
+        dtype: how its bytes are read.
+        count: number of elements, all that fit by default.
+        offset: the first byte.
 
-def empty(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-    pin_memory: bool = False, layout: Any = None, memory_format: Any = None,
-) -> Tensor:  # fmt: skip
-    """A tensor whose values do not matter: zeros here."""
-    return _filled(as_shape(size, "empty"), 0, dtype, device, requires_grad, "empty")
+    Raises ShapeError, a ValueError, for lengths that do not fit.
+    """
+    from lazyt.numpy_bridge import from_numpy
 
-
-def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """A tensor of one value, in that number's dtype by default."""
-    if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
-    number = as_number(fill_value)
-    if number is None:
-        raise DTypeError(
-            "full(): argument 'fill_value' (position 2) must be Number, "
-            f"not {type(fill_value).__name__}"
+    wanted = as_dtype(dtype)
+    try:
+        raw = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ShapeError("object does not implement Python buffer protocol.") from None
+    length, size = raw.nbytes, wanted.itemsize
+    if not length or not count:
+        raise ShapeError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ShapeError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
+            f"({length} bytes) minus 1"
         )
-    wanted = scalar_dtype(number) if dtype is None else dtype
-    return _filled(as_shape((size,), "full"), number, wanted, device, requires_grad, "full")
+    if count < 0:
+        if (length - offset) % size:
+            raise ShapeError(
+                f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a "
+                f"multiple of element size ({size})"
+            )
+        count = (length - offset) // size
+    elif offset + count * size > length:
+        raise ShapeError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must "
+            f"not be greater than actual buffer length ({length} bytes)"
+        )
+    array: Any = np.frombuffer(raw, np.uint8, count * size, offset)
+    found: Tensor = from_numpy(array).view(wanted)
+    return found.requires_grad_() if requires_grad else found
 
 
-def _like(name: str, value: int) -> Callable[..., Tensor]:
-    def function(
-        input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-        layout: Any = None, memory_format: Any = None,
-    ) -> Tensor:  # fmt: skip
-        wanted = dtype or input.dtype
-        return _filled(tuple(input.shape), value, wanted, device, requires_grad, name)
-
-    function.__doc__ = f"A tensor like ``input`` in size and dtype, of {name[:-5]}."
-    function.__name__ = function.__qualname__ = name
-    return function
-
-
-def _new(name: str, value: int) -> Callable[..., Tensor]:
-    def function(
-        self: Tensor, *size: Any, dtype: Any = None, device: Any = None,
-        requires_grad: bool = False,
-    ) -> Tensor:  # fmt: skip
-        shape = as_shape(size, name)
-        return _filled(shape, value, dtype or self.dtype, device, requires_grad, name)
-
-    function.__doc__ = f"A tensor of {name[4:]}, in this tensor's dtype."
-    function.__name__ = function.__qualname__ = name
-    return function
-
-
-zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
-empty_like = _like("empty_like", 0)
-new_zeros, new_ones, new_empty = _new("new_zeros", 0), _new("new_ones", 1), _new("new_empty", 0)
-
-
-def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor like ``input`` in size and dtype, of one value."""
-    return full(
-        tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=device,
-        requires_grad=requires_grad,
-    )  # fmt: skip
+    """A zero-dimensional tensor of one number, floating point by default."""
+    wanted = get_default_dtype() if dtype is None else dtype
+    return tensor(s, dtype=wanted, device=device, requires_grad=requires_grad)
 
 
-def new_full(
-    self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """A tensor of one value, in this tensor's dtype."""
-    return full(
-        size, fill_value, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad
-    )
+def legacy_tensor(*args: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """``Tensor(2, 3)`` has that size; ``Tensor([..])`` has those values, in ``dtype``.
+
+    The default dtype is meant by None. A tensor is taken as it is. Raises DTypeError for other
+    arguments.
+    """
+    from lazyt.functional.filling import empty
+
+    check_device(device)
+    wanted = get_default_dtype() if dtype is None else dtype
+    if len(args) == 1:
+        value = args[0]
+        if isinstance(value, Tensor):
+            if dtype is not None and value.dtype is not dtype:
+                raise DTypeError(
+                    f"expected a tensor of {dtype} (got one of {value.dtype}); use .to()"
+                )
+            return value.detach()
+        if isinstance(value, Size):
+            return empty(value, dtype=wanted)
+        if not isinstance(value, int) or isinstance(value, bool):
+            if not hasattr(value, "__len__") and not hasattr(value, "__iter__"):
+                raise DTypeError(f"new(): data must be a sequence (got {type(value).__name__})")
+            return tensor(value, dtype=wanted)
+    return empty(args or (0,), dtype=wanted)
 
 
 def new_tensor(
-    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """A tensor of ``data``, in this tensor's dtype."""
     return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
 
 
-# ------------------------------------------------------------------ patterns
-
-
-def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Numbers from ``start`` up to, not including, ``end``. Raises LazytError for a bad step."""
-    check_device(device)
-    if end is None:
-        start, end = 0, start
-    start, end, step = (v.item() if hasattr(v, "item") else v for v in (start, end, step))
-    wanted = as_dtype(dtype) if dtype is not None else None
-    if wanted is None:
-        whole = all(isinstance(v, int) for v in (start, end, step))
-        wanted = int64 if whole else get_default_dtype()
-    if step == 0:
-        raise LazytError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise LazytError("upper bound and lower bound inconsistent with step sign")
-    count = math.ceil((end - start) / step)
-    return fresh(_ramp(count, start, step, wanted), requires_grad)
-
-
-def _ramp(count: int, start: Any, step: Any, dtype: DType) -> Node:
-    """``start + i * step``, computed in int64 or float64 as PyTorch accumulates it."""
-    node = ops.iota(count)
-    if dtype.kind != "f" and isinstance(start, int) and isinstance(step, int):
-        wide = int64
-    else:
-        wide = float64
-        node = ops.cast(node, wide)
-    if step != 1:
-        node = mapped(_MUL, (node, constant_of(step, wide)), wide, None)
-    if start != 0:
-        node = mapped(_ADD, (node, constant_of(start, wide)), wide, None)
-    return ops.cast(node, dtype)
-
-
-def linspace(
-    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """``steps`` numbers from ``start`` to ``end``, both included, evenly spaced."""
-    check_device(device)
-    if steps < 0:
-        raise LazytError("number of steps must be non-negative")
-    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    return fresh(_spaced(float(start), float(end), steps, wanted), requires_grad)
-
-
-def _spaced(start: float, end: float, steps: int, dtype: DType) -> Node:
-    """Both halves counted from their own end, so that the ends are exact, as PyTorch does."""
-    wide = dtype if dtype in (float32, float64) else float64 if dtype.kind != "f" else float32
-    if steps <= 1:
-        return expand_to(constant_of(start, dtype), (steps,))
-    step = (end - start) / (steps - 1)
-    if wide is float32:
-        step = float(np.float32(np.float32(end) - np.float32(start)) / np.float32(steps - 1))
-    half = steps // 2
-    place = ops.iota(steps)
-    early = ops.apply("lt", place, ops.constant(half, int64))
-    scaled = constant_of(step, wide)
-    back = ops.apply("sub", ops.constant(steps - 1, int64), place)
-    low = ops.apply("mul", ops.cast(place, wide), scaled)
-    low = ops.apply("add", constant_of(start, wide), low)
-    high = ops.apply("mul", ops.cast(back, wide), scaled)
-    high = ops.apply("sub", constant_of(end, wide), high)
-    return ops.cast(ops.apply("where", early, low, high), dtype)
-
-
-def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """``base`` to the power of evenly spaced exponents."""
-    check_device(device)
-    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    exponents = _spaced(float(start), float(end), steps, float64)
-    node = ops.apply("pow", ops.constant(base, float64), exponents)
-    return fresh(ops.cast(node, wanted), requires_grad)
-
-
-def eye(
-    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """Ones on the diagonal of an ``n`` by ``m`` matrix of zeros."""
-    check_device(device)
-    columns = n if m is None else m
-    for name, size in (("n", n), ("m", columns)):
-        if size < 0:
-            raise LazytError(f"{name} must be greater or equal to 0, got {size}")
-    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    rows = ops.reshape(ops.iota(n), (n, 1))
-    node = ops.apply("eq", rows, ops.iota(columns))
-    return fresh(ops.cast(node, wanted), requires_grad)
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """``new(2, 3)`` has that size, ``new([..])`` those values, in this tensor's dtype."""
+    return legacy_tensor(*args, dtype=self.dtype, device=device)

@@ -1,0 +1,165 @@
+"""Tensors of evenly spaced numbers, and the identity matrix."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazyt import ops
+from lazyt.device import check_device
+from lazyt.errors import DTypeError, LazytError
+from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.creation import fresh
+from lazyt.functional.operands import constant_of, expand_to, mapped
+from lazyt.functional.promotion import as_dtype, get_default_dtype
+from lazyt.functional.results import give
+from lazyt.ir.dtypes import DType, float32, float64, int64
+from lazyt.ir.graph import Node
+from lazyt.tensor import Tensor
+
+__all__ = ["arange", "eye", "linspace", "logspace", "range"]
+
+_ADD, _MUL = scalar_build("add"), scalar_build("mul")
+
+
+def arange(
+    start: Any, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Numbers from ``start`` up to, not including, ``end``. Raises LazytError for a bad step."""
+    check_device(device)
+    if end is None:
+        start, end = 0, start
+    start, end, step = (_number(v, "arange") for v in (start, end, step))
+    wanted = _dtype_of(dtype, out, (start, end, step))
+    _check_bounds(start, end, step)
+    return _made(_ramp(math.ceil((end - start) / step), start, step, wanted), out, requires_grad)
+
+
+def range(
+    start: Any, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Numbers from ``start`` to ``end``, both included, in the default dtype.
+
+    Raises LazytError for a bad step.
+    """
+    check_device(device)
+    if end is None:
+        start, end = 0, start
+    start, end, step = (_number(v, "range") for v in (start, end, step))
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    _check_bounds(start, end, step)
+    return _made(_ramp(int((end - start) / step) + 1, start, step, wanted), out, requires_grad)
+
+
+def _number(value: Any, function: str) -> Any:
+    if isinstance(value, (bool, int, float)):
+        return value
+    if hasattr(value, "item"):
+        return value.item()
+    raise DTypeError(
+        f"{function}() received an invalid combination of arguments: expected numbers, got "
+        f"{type(value).__name__}"
+    )
+
+
+def _dtype_of(dtype: Any, out: Tensor | None, numbers: Any) -> DType:
+    if dtype is not None:
+        return as_dtype(dtype)
+    if out is not None:
+        return out.dtype
+    return int64 if all(isinstance(v, int) for v in numbers) else get_default_dtype()
+
+
+def _check_bounds(start: Any, end: Any, step: Any) -> None:
+    if step == 0:
+        raise LazytError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise LazytError(f"unsupported range: {float(start):g} -> {float(end):g}")
+    if (end - start) * step < 0:
+        raise LazytError("upper bound and lower bound inconsistent with step sign")
+
+
+def _made(node: Node, out: Tensor | None, requires_grad: bool) -> Tensor:
+    return fresh(node, requires_grad) if out is None else give(node, "arange", (), out)
+
+
+def _ramp(count: int, start: Any, step: Any, dtype: DType) -> Node:
+    """``start + i * step``, computed in int64 or float64 as PyTorch accumulates it."""
+    node = ops.iota(count)
+    if dtype.kind != "f" and isinstance(start, int) and isinstance(step, int):
+        wide = int64
+    else:
+        wide = float64
+        node = ops.cast(node, wide)
+    if step != 1:
+        node = mapped(_MUL, (node, constant_of(step, wide)), wide, None)
+    if start != 0:
+        node = mapped(_ADD, (node, constant_of(start, wide)), wide, None)
+    return ops.cast(node, dtype)
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """``steps`` numbers from ``start`` to ``end``, both included, evenly spaced."""
+    check_device(device)
+    if steps < 0:
+        raise LazytError("number of steps must be non-negative")
+    wanted = _dtype_of(dtype, out, (0.0,))
+    return _made(_spaced(float(start), float(end), steps, wanted), out, requires_grad)
+
+
+def _spaced(start: float, end: float, steps: int, dtype: DType) -> Node:
+    """Both halves counted from their own end, so that the ends are exact, as PyTorch does."""
+    wide = dtype if dtype in (float32, float64) else float64 if dtype.kind != "f" else float32
+    if steps <= 1:
+        return expand_to(constant_of(start, dtype), (steps,))
+    step = (end - start) / (steps - 1)
+    if wide is float32:
+        step = float(np.float32(np.float32(end) - np.float32(start)) / np.float32(steps - 1))
+    half = steps // 2
+    place = ops.iota(steps)
+    early = ops.apply("lt", place, ops.constant(half, int64))
+    scaled = constant_of(step, wide)
+    back = ops.apply("sub", ops.constant(steps - 1, int64), place)
+    low = ops.apply("mul", ops.cast(place, wide), scaled)
+    low = ops.apply("add", constant_of(start, wide), low)
+    high = ops.apply("mul", ops.cast(back, wide), scaled)
+    high = ops.apply("sub", constant_of(end, wide), high)
+    return ops.cast(ops.apply("where", early, low, high), dtype)
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """``base`` to the power of evenly spaced exponents."""
+    check_device(device)
+    if steps < 0:
+        raise LazytError("number of steps must be non-negative")
+    wanted = _dtype_of(dtype, out, (0.0,))
+    exponents = _spaced(float(start), float(end), steps, float64)
+    node = ops.apply("pow", ops.constant(base, float64), exponents)
+    return _made(ops.cast(node, wanted), out, requires_grad)
+
+
+def eye(
+    n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Ones on the diagonal of an ``n`` by ``m`` matrix of zeros."""
+    check_device(device)
+    columns = n if m is None else m
+    for name, size in (("n", n), ("m", columns)):
+        if size < 0:
+            raise LazytError(f"{name} must be greater or equal to 0, got {size}")
+    wanted = _dtype_of(dtype, out, (0.0,))
+    rows = ops.reshape(ops.iota(n), (n, 1))
+    node = ops.apply("eq", rows, ops.iota(columns))
+    return _made(ops.cast(node, wanted), out, requires_grad)
