@@ -7,20 +7,17 @@ from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.cast_mode import in_low_precision
-from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
+from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.dropouts import check_probability
 from lazyt.functional.normalizers import softmax_node
-from lazyt.functional.norms import norm
 from lazyt.functional.operands import Build, constant_of, mapped
-from lazyt.functional.picking import value_range
 from lazyt.functional.products import batched_product
-from lazyt.functional.promotion import torch_name
 from lazyt.functional.random import drop_mask
 from lazyt.functional.reductions import mean_node
 from lazyt.functional.results import give, overwrite
-from lazyt.ir.dtypes import bool_, int64
+from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call
 from lazyt.tensor import Tensor
@@ -193,52 +190,6 @@ def instance_norm(
     return group_norm(input, input.shape[1], weight, bias, eps)
 
 
-def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Tensor:  # fmt: skip
-    """Rows of ``weight`` by number; the row ``padding_idx`` gets no gradient.
-
-    Raises BoundsError for a number out of range and LazytError for ``max_norm``.
-    """
-    if input.dtype.kind not in "iu":
-        raise DTypeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar "
-            f"types: Long, Int; but got {torch_name(input.dtype)} instead"
-        )
-    if max_norm is not None:
-        raise LazytError("embedding: max_norm is not supported; normalise the weight beforehand")
-    rows = weight.shape[0]
-    places = ops.cast(input.node, int64)
-    if places.size:
-        low, high = value_range(input.node)
-        if low < 0 or high >= rows:
-            raise BoundsError("index out of range in self")
-    node = ops.gather(weight.node, places, 0)
-    if padding_idx is not None and node.needs_grad:
-        index = padding_idx + rows if padding_idx < 0 else padding_idx
-        hit = ops.apply("eq", places, ops.constant(index, int64))
-        hit = ops.reshape(hit, (*places.shape, 1))
-        node = choose(hit, ops.detach(node), node, node.dtype)
-    return give(node, "Embedding", (weight,))
-
-
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Class numbers as rows with a single 1. Raises LazytError for numbers out of range."""
-    if tensor.dtype is not int64:
-        raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
-    node = tensor.node
-    low, high = value_range(node) if node.size else (0, num_classes - 1)
-    if low < 0:
-        raise LazytError("Class values must be non-negative.")
-    if num_classes == -1:
-        num_classes = high + 1
-    if high >= num_classes:
-        raise LazytError("Class values must be smaller than num_classes.")
-    spread = ops.reshape(node, (*node.shape, 1))
-    return give(ops.cast(ops.apply("eq", spread, ops.iota(num_classes)), int64), "one_hot", ())
-
-
 @in_low_precision
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
@@ -292,18 +243,3 @@ def _masked_scores(scores: Node, mask: Tensor | None, causal: bool) -> Node:
     if mask.dtype is bool_:
         return choose(mask.node, scores, nothing, dtype)
     return mapped(_ADD, (scores, mask.node), dtype, None)
-
-
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along ``dim``."""
-    product: Tensor = (x1 * x2).sum(dim)
-    sizes: Tensor = norm(x1, 2, dim).clamp(min=eps) * norm(x2, 2, dim).clamp(min=eps)
-    return product / sizes
-
-
-def pairwise_distance(
-    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
-    """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
-    gap: Tensor = x1 - x2 + eps
-    return norm(gap, p, -1, keepdim)

@@ -1,46 +1,47 @@
-"""Loss functions. ``reduction`` is ``"mean"``, ``"sum"`` or ``"none"``; others raise LazytError."""
+"""Loss functions of values. ``reduction`` is ``"mean"``, ``"sum"`` or ``"none"``."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
-from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
-from lazyt.functional.choice import choose
-from lazyt.functional.normalizers import log_softmax_node
+from lazyt.errors import LazytError, ShapeError
+from lazyt.functional.loss_reduction import (
+    ReductionError,
+    chosen_reduction,
+    reduced,
+    warn_of_sizes,
+)
 from lazyt.functional.operands import broadcast_pair, constant_of, mapped
-from lazyt.functional.picking import gather_node, value_range
 from lazyt.functional.promotion import promote_pair
-from lazyt.functional.reductions import mean_node
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import DType, int64
-from lazyt.ir.graph import Node
+from lazyt.functional.unsupported import refuse
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
 
-def _reduced(node: Node, reduction: str, dtype: DType) -> Node:
-    """The loss per element as its mean, its sum or itself, in ``dtype``."""
-    if reduction == "none":
-        return ops.cast(node, dtype)
-    axes = tuple(range(len(node.shape)))
-    if reduction == "sum":
-        return ops.cast(ops.reduce_("sum", node, axes) if axes else node, dtype)
-    if reduction != "mean":
-        raise LazytError(f"{reduction} is not a valid value for reduction")
-    return ops.cast(mean_node(node, axes, False), dtype)
-
-
 def _pairwise(
-    build: Any, title: str, input: Tensor, target: Tensor, reduction: str, *settings: float
-) -> Tensor:
+    build: Any, title: str, input: Tensor, target: Tensor, reduction: str, *settings: float,
+    weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     x, y = input.node, target.node
     broadcast_pair(x.shape, y.shape)
     dtype = promote_pair(x.dtype, len(x.shape), y.dtype, len(y.shape))
     constants = tuple(constant_of(s, dtype.compute) for s in settings)
     node = mapped(build, (x, y, *constants), dtype, None)
-    return give(_reduced(node, reduction, dtype), title, (input, target))
+    if weight is None:
+        return give(reduced(node, reduction, dtype), title, (input, target))
+    if weight.shape != input.shape:
+        raise ReductionError("Weights and input must have the same size.")
+    scale = ops.cast(weight.node, node.dtype)
+    node = ops.apply("mul", node, scale)
+    by_weight = reduction == "mean" and build is not _huber  # PyTorch divides that by the count
+    result = reduced(node, "sum" if by_weight else reduction, node.dtype)
+    if by_weight:
+        result = ops.apply("div", result, reduced(scale, "sum", node.dtype))
+    return give(ops.cast(result, dtype), title, (input, target, weight))
 
 
 def _squared(x: Expr, y: Expr) -> Expr:
@@ -70,32 +71,60 @@ def _smooth(x: Expr, y: Expr, beta: Expr) -> Expr:
 
 
 @in_full_precision
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """The mean of squared differences. Raises ShapeError for shapes that do not fit."""
-    return _pairwise(_squared, "MseLoss", input, target, reduction)
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of squared differences, by ``weight`` if there is one.
+
+    Raises ShapeError for shapes that do not fit, ReductionError for other settings.
+    """
+    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    warn_of_sizes(input, target, 4)
+    if input.dtype.kind != "f" and target.dtype.kind != "f":
+        refuse("mse_cpu", input.dtype)
+    return _pairwise(_squared, "MseLoss", input, target, reduction, weight=weight)
 
 
 @in_full_precision
-def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """The mean of absolute differences."""
-    return _pairwise(_absolute, "Mean", input, target, reduction)
+def l1_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of absolute differences, by ``weight`` if there is one. Raises ShapeError."""
+    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    warn_of_sizes(input, target, 4)
+    return _pairwise(_absolute, "Mean", input, target, reduction, weight=weight)
 
 
 @in_full_precision
 def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
-) -> Tensor:
-    """Half the squared difference, straight beyond ``delta``."""
-    return _pairwise(_huber, "HuberLoss", input, target, reduction, delta)
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Half the squared difference, straight beyond ``delta`` (Huber 1964).
+
+    Raises ShapeError, ReductionError, and LazytError for a ``delta`` of 0 or less.
+    """
+    reduction = chosen_reduction(reduction, None, None)
+    warn_of_sizes(input, target, 4)
+    if delta <= 0:
+        raise LazytError("huber_loss does not support non-positive values for delta.")
+    return _pairwise(_huber, "HuberLoss", input, target, reduction, delta, weight=weight)
 
 
 @in_full_precision
 def smooth_l1_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0
-) -> Tensor:
-    """``huber_loss / beta``; ``l1_loss`` for beta 0."""
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """``huber_loss / beta``; ``l1_loss`` for beta 0. Raises LazytError for a negative ``beta``."""
+    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    warn_of_sizes(input, target, 4)
+    if beta < 0:
+        raise LazytError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
-        return l1_loss(input, target, reduction)
+        return _pairwise(_absolute, "Mean", input, target, reduction)
     return _pairwise(_smooth, "SmoothL1Loss", input, target, reduction, beta)
 
 
@@ -112,9 +141,14 @@ def _binary_cross_entropy(x: Expr, y: Expr) -> Expr:
 
 @in_full_precision
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
-) -> Tensor:
-    """The cross entropy of probabilities and truths. Raises ShapeError for two sizes."""
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The cross entropy of probabilities and truths. Raises ShapeError for two sizes.
+
+    That probabilities lie within [0, 1] is not checked, which would look at them.
+    """
+    reduction = chosen_reduction(reduction, size_average, reduce, 4)
     if input.shape != target.shape:
         raise ShapeError(
             f"Using a target size ({target.shape}) that is different to the input size "
@@ -123,7 +157,7 @@ def binary_cross_entropy(
     node = mapped(_binary_cross_entropy, (input.node, target.node), input.dtype, None)
     if weight is not None:
         node = ops.apply("mul", node, ops.cast(weight.node, node.dtype))
-    return give(_reduced(node, reduction, input.dtype), "BinaryCrossEntropy", (input, target))
+    return give(reduced(node, reduction, input.dtype), "BinaryCrossEntropy", (input, target))
 
 
 def _with_logits(x: Expr, y: Expr, positive: Expr) -> Expr:
@@ -136,10 +170,11 @@ def _with_logits(x: Expr, y: Expr, positive: Expr) -> Expr:
 
 @in_full_precision
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
-    pos_weight: Tensor | None = None,
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean", pos_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """``binary_cross_entropy`` of ``sigmoid(input)``, without overflow. Raises ShapeError."""
+    reduction = chosen_reduction(reduction, size_average, reduce, 4)
     if input.shape != target.shape:
         raise ShapeError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
@@ -150,7 +185,7 @@ def binary_cross_entropy_with_logits(
     if weight is not None:
         node = ops.apply("mul", node, ops.cast(weight.node, node.dtype))
     parents = (input, target)
-    return give(_reduced(node, reduction, dtype), "BinaryCrossEntropyWithLogits", parents)
+    return give(reduced(node, reduction, dtype), "BinaryCrossEntropyWithLogits", parents)
 
 
 def _divergence(x: Expr, y: Expr) -> Expr:
@@ -164,146 +199,29 @@ def _log_divergence(x: Expr, y: Expr) -> Expr:
     return call("mul", call("exp", y), call("sub", y, x))
 
 
+_TWO_MEANS = (
+    "reduction: 'mean' divides the total loss by both the batch size and the support size."
+    "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
+    "'mean' will be changed to behave the same as 'batchmean' in the next major release."
+)
+
+
 @in_full_precision
 def kl_div(
-    input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
-) -> Tensor:
-    """Kullback-Leibler divergence of ``target`` from log-probabilities ``input``."""
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    """Kullback-Leibler divergence of ``target`` from log-probabilities ``input``.
+
+    ``reduction`` may also be ``"batchmean"``: the sum over the size of the first dimension.
+    """
     build = _log_divergence if log_target else _divergence
+    replaced = size_average is not None or reduce is not None
+    if reduction == "mean" and not replaced:
+        warnings.warn(_TWO_MEANS, UserWarning, stacklevel=3)
+    if reduction != "batchmean" or replaced:
+        reduction = chosen_reduction(reduction, size_average, reduce, 4)
     if reduction != "batchmean":
         return _pairwise(build, "KlDiv", input, target, reduction)
     result: Tensor = _pairwise(build, "KlDiv", input, target, "sum") / input.shape[0]
     return result
-
-
-# ------------------------------------------------------------------ classes
-
-
-def _check_classes(shape: tuple[int, ...], target: Tensor) -> int:
-    """The axis of classes; raises for targets that do not fit."""
-    wanted = tuple(target.shape)
-    if target.dtype.kind == "f":
-        raise DTypeError("expected scalar type Long but found Float")
-    if len(shape) == 1:
-        if wanted:
-            raise ShapeError("size mismatch (got input: " + str(list(shape)) + ", target: "
-                             + str(list(wanted)) + ")")  # fmt: skip
-        return 0
-    if shape[:1] != wanted[:1]:
-        raise ShapeError(
-            f"Expected input batch_size ({shape[0]}) to match target batch_size "
-            f"({wanted[0] if wanted else 1})."
-        )
-    if (shape[0], *shape[2:]) != wanted:
-        raise ShapeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(wanted)}")
-    return 1
-
-
-def _picked_loss(
-    logs: Node, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
-) -> Node:
-    """Minus the log-probability of each target class, reduced; in the compute type."""
-    axis = _check_classes(logs.shape, target)
-    classes = logs.shape[axis]
-    places = ops.cast(target.node, int64)
-    low, high = value_range(target.node) if places.size else (0, 0)
-    ignoring = low <= ignore_index <= high
-    for bad in (low, high):
-        if not 0 <= bad < classes and bad != ignore_index:
-            raise BoundsError(f"Target {bad} is out of bounds.")
-    kept = ops.apply("ne", places, ops.constant(ignore_index, int64)) if ignoring else None
-    if kept is not None:
-        places = choose(kept, places, ops.constant(0, int64), int64)
-    spread = ops.reshape(places, (*places.shape[:axis], 1, *places.shape[axis:]))
-    loss = ops.apply("neg", ops.reshape(gather_node(logs, spread, axis), places.shape))
-    scale = None if weight is None else ops.gather(ops.cast(weight.node, loss.dtype), places, 0)
-    if scale is not None:
-        loss = ops.apply("mul", loss, scale)
-    if kept is not None:
-        zero = ops.constant(0, loss.dtype)
-        loss = choose(kept, loss, zero, loss.dtype)
-        scale = choose(kept, scale or ops.constant(1, loss.dtype), zero, loss.dtype)
-    if reduction != "mean" or scale is None:
-        return _reduced(loss, reduction, loss.dtype)
-    axes = tuple(range(len(loss.shape)))
-    total = ops.reduce_("sum", loss, axes) if axes else loss
-    weights = ops.reduce_("sum", scale, axes) if axes else scale
-    return ops.apply("div", total, weights)
-
-
-@in_full_precision
-def nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
-    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
-    """Minus the log-probabilities of the target classes (dimension 1 of ``input``).
-
-    Raises ShapeError for sizes that do not fit, BoundsError for a class out of range.
-    """
-    logs = ops.cast(input.node, input.dtype.compute)
-    node = _picked_loss(logs, target, weight, reduction, ignore_index)
-    return give(ops.cast(node, input.dtype), "NllLoss", (input,))
-
-
-@in_full_precision
-def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
-    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:  # fmt: skip
-    """The cross entropy of logits (classes in dimension 1) and class numbers or probabilities.
-
-    Raises ShapeError for sizes that do not fit, BoundsError for a class out of range.
-    """
-    if input.dtype.kind != "f":
-        raise DTypeError("\"log_softmax_lastdim_kernel_impl\" not implemented for 'Long'")
-    axis = 0 if len(input.shape) == 1 else 1
-    logs = log_softmax_node(input.node, axis)
-    if target.dtype.kind == "f":
-        node = _soft_loss(logs, target, weight, reduction, axis, label_smoothing)
-        return give(ops.cast(node, input.dtype), "CrossEntropyLoss", (input, target))
-    node = _picked_loss(logs, target, weight, reduction, ignore_index)
-    if label_smoothing:
-        if weight is not None:
-            raise LazytError("cross_entropy: label_smoothing with class weights is not supported")
-        even = _smoothing_loss(logs, target, reduction, ignore_index, axis)
-        keep = constant_of(1 - label_smoothing, node.dtype)
-        share = constant_of(label_smoothing / logs.shape[axis], node.dtype)
-        node = ops.apply("add", ops.apply("mul", node, keep), ops.apply("mul", even, share))
-    return give(ops.cast(node, input.dtype), "NllLoss", (input,))
-
-
-def _smoothing_loss(
-    logs: Node, target: Tensor, reduction: str, ignore_index: int, axis: int
-) -> Node:
-    """Minus the sum of log-probabilities over all classes, reduced as the loss itself."""
-    even = ops.apply("neg", ops.reduce_("sum", logs, (axis,)))
-    kept = ops.apply("ne", ops.cast(target.node, int64), ops.constant(ignore_index, int64))
-    even = choose(kept, even, ops.constant(0, even.dtype), even.dtype)
-    axes = tuple(range(len(even.shape)))
-    if reduction == "none" or not axes:
-        return even
-    total = ops.reduce_("sum", even, axes)
-    if reduction == "sum":
-        return total
-    return ops.apply("div", total, ops.reduce_("sum", ops.cast(kept, even.dtype), axes))
-
-
-def _soft_loss(
-    logs: Node, target: Tensor, weight: Tensor | None, reduction: str, axis: int, smoothing: float
-) -> Node:
-    if tuple(target.shape) != logs.shape:
-        raise ShapeError(
-            f"Expected floating point type for target with class probabilities of size "
-            f"{list(logs.shape)}, got {list(target.shape)}"
-        )
-    truth = ops.cast(target.node, logs.dtype)
-    if smoothing:
-        truth = ops.apply("mul", truth, constant_of(1 - smoothing, logs.dtype))
-        truth = ops.apply("add", truth, constant_of(smoothing / logs.shape[axis], logs.dtype))
-    if weight is not None:
-        tail = (1,) * (len(logs.shape) - axis - 1)
-        scale = ops.reshape(ops.cast(weight.node, logs.dtype), (logs.shape[axis], *tail))
-        truth = ops.apply("mul", truth, scale)
-    loss = ops.apply("neg", ops.reduce_("sum", ops.apply("mul", logs, truth), (axis,)))
-    return _reduced(loss, reduction, loss.dtype)

@@ -5,25 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError
 from lazyt.functional.arithmetic import scalar_build
-from lazyt.functional.norms import norm
 from lazyt.functional.operands import (
     mapped,
     normalize_dim,
     normalize_dims,
     numpy_names,
 )
-from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
+from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.functional.reductions import reduce_node
 from lazyt.functional.results import give
+from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
 __all__ = [
-    "log_softmax", "logsumexp", "normalize", "softmax",
+    "log_softmax", "logsumexp", "softmax",
 ]  # fmt: skip
 
 _SUB, _DIV, _ADD = scalar_build("sub"), scalar_build("div"), scalar_build("add")
@@ -35,10 +34,7 @@ def _exp_gap(x: Expr, top: Expr) -> Expr:
 
 def _normalised_dtype(input: Tensor, dtype: Any, name: str) -> DType:
     wanted = input.dtype if dtype is None else as_dtype(dtype)
-    if wanted.kind != "f":
-        raise DTypeError(
-            f"\"{name}_lastdim_kernel_impl\" not implemented for '{torch_name(wanted)}'"
-        )
+    require_floating(f"{name}_lastdim_kernel_impl", wanted)
     return wanted
 
 
@@ -70,27 +66,21 @@ def log_softmax_node(node: Node, axis: int) -> Node:
 
 
 @numpy_names
-def softmax(input: Tensor, dim: int, dtype: Any = None, *, _stacklevel: int = 3) -> Tensor:
+def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """Exponentials along ``dim`` that add up to 1. Raises DTypeError for whole numbers."""
     wanted = _normalised_dtype(input, dtype, "softmax")
     axis = normalize_dim(dim, len(input.shape))
     node = softmax_node(ops.cast(input.node, wanted), axis)
-    return give(ops.cast(node, wanted), "Softmax", (input,))
+    return give(ops.cast(node, wanted), "Softmax", (input,), out)
 
 
 @numpy_names
-def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, _stacklevel: int = 3) -> Tensor:
+def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of ``softmax``, without overflow. Raises DTypeError for whole numbers."""
     wanted = _normalised_dtype(input, dtype, "log_softmax")
     axis = normalize_dim(dim, len(input.shape))
     node = log_softmax_node(ops.cast(input.node, wanted), axis)
-    return give(ops.cast(node, wanted), "LogSoftmax", (input,))
-
-
-@numpy_names
-def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """``softmax`` of ``-input``."""
-    return softmax(-input, dim, dtype)
+    return give(ops.cast(node, wanted), "LogSoftmax", (input,), out)
 
 
 def _safe_top(x: Expr) -> Expr:
@@ -120,9 +110,3 @@ def logsumexp(
     if not keepdim:
         node = ops.reshape(node, tuple(n for i, n in enumerate(input.shape) if i not in axes))
     return give(node, "Logsumexp", (input,), out)
-
-
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """``input`` divided by its p-norm along ``dim``, or by ``eps`` where that is larger."""
-    result: Tensor = input / norm(input, p, dim, True).clamp(min=eps)
-    return result

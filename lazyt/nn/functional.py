@@ -46,6 +46,10 @@ from lazyt.functional.adaptive_pooling import (
 from lazyt.functional.borders import (
     pad,
 )
+from lazyt.functional.class_losses import (
+    cross_entropy,
+    nll_loss,
+)
 from lazyt.functional.columns import (
     channel_shuffle,
     fold,
@@ -70,6 +74,11 @@ from lazyt.functional.dropouts import (
     dropout3d,
     feature_alpha_dropout,
 )
+from lazyt.functional.embeddings import (
+    embedding,
+    embedding_bag,
+    one_hot,
+)
 from lazyt.functional.grid_sampling import (
     affine_grid,
     grid_sample,
@@ -82,32 +91,38 @@ from lazyt.functional.interpolation import (
 )
 from lazyt.functional.layers import (
     batch_norm,
-    cosine_similarity,
-    embedding,
     group_norm,
     instance_norm,
     layer_norm,
-    one_hot,
-    pairwise_distance,
     rms_norm,
     scaled_dot_product_attention,
+)
+from lazyt.functional.likelihoods import (
+    gaussian_nll_loss,
+    poisson_nll_loss,
 )
 from lazyt.functional.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cross_entropy,
     huber_loss,
     kl_div,
     l1_loss,
     mse_loss,
-    nll_loss,
     smooth_l1_loss,
 )
-from lazyt.functional.normalizers import (
-    log_softmax,
-    normalize,
-    softmax,
-    softmin,
+from lazyt.functional.margin_losses import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from lazyt.functional.multihead import (
+    multi_head_attention_forward,
 )
 from lazyt.functional.pooling import (
     avg_pool1d,
@@ -122,6 +137,18 @@ from lazyt.functional.pooling import (
 )
 from lazyt.functional.products import (
     linear,
+)
+from lazyt.functional.similarity import (
+    cosine_similarity,
+    normalize,
+    pairwise_distance,
+    pdist,
+)
+from lazyt.functional.softmaxes import (
+    gumbel_softmax,
+    log_softmax,
+    softmax,
+    softmin,
 )
 from lazyt.functional.unary import (
     sigmoid,
@@ -146,18 +173,24 @@ __all__ = [
     "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "affine_grid", "alpha_dropout",
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "binary_cross_entropy",
     "binary_cross_entropy_with_logits", "celu", "celu_", "channel_shuffle", "conv1d", "conv2d",
-    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
-    "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "elu_", "embedding",
-    "feature_alpha_dropout", "fold", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
-    "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "gelu", "glu", "grid_sample",
-    "group_norm", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_", "huber_loss",
-    "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "leaky_relu_",
-    "linear", "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
+    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
+    "cosine_similarity", "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu",
+    "elu_", "embedding", "embedding_bag", "feature_alpha_dropout", "fold", "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "gaussian_nll_loss", "gelu", "glu", "grid_sample",
+    "group_norm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "hardtanh_", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div",
+    "l1_loss", "layer_norm", "leaky_relu", "leaky_relu_", "linear", "log_softmax", "logsigmoid",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d",
     "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
     "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
-    "native_channel_shuffle", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
-    "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6", "relu_", "rms_norm", "rrelu",
-    "rrelu_", "scaled_dot_product_attention", "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss",
-    "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
-    "threshold_", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
+    "multi_head_attention_forward", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "native_channel_shuffle", "nll_loss", "normalize", "one_hot",
+    "pad", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss",
+    "prelu", "relu", "relu6", "relu_", "rms_norm", "rrelu", "rrelu_",
+    "scaled_dot_product_attention", "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss",
+    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
+    "tanhshrink", "threshold", "threshold_", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss", "unfold", "upsample", "upsample_bilinear",
+    "upsample_nearest",
 ]  # fmt: skip

@@ -1,0 +1,77 @@
+"""Losses that are negative log-likelihoods of a distribution: Gaussian and Poisson."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lazyt.cast_mode import in_full_precision
+from lazyt.functional.choice import where
+from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced_tensor
+from lazyt.tensor import Tensor
+
+__all__ = ["poisson_nll_loss"]
+
+
+def _check_variance(input: Tensor, var: Tensor) -> Tensor:
+    """``var`` in a shape that broadcasts with ``input``; raises ReductionError."""
+    if var.shape == input.shape:
+        return var
+    if input.shape[:-1] == var.shape:
+        wide: Tensor = var.unsqueeze(-1)
+        return wide
+    if var.ndim == input.ndim and all(
+        a == b or 1 in (a, b) for a, b in zip(input.shape, var.shape)
+    ):
+        return var
+    raise ReductionError("var is of incorrect size")
+
+
+@in_full_precision
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``(log(var) + (input - target)^2 / var) / 2``, with ``full`` also ``log(2 pi) / 2``.
+
+    Variances below ``eps`` count as ``eps``, without changing their gradient; a variance is one
+    number, or of the input's shape with a last dimension of 1 or none. Raises ReductionError (a
+    ValueError) for variances of another shape and for a negative number; the signs of a tensor
+    are not looked at.
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise ReductionError(f"{reduction} is not valid")
+    if not isinstance(var, Tensor):
+        if var < 0:
+            raise ReductionError("var has negative entry/entries")
+        var = var * input.new_ones(input.shape)
+    var = _check_variance(input, var)
+    floor = var.detach().clamp(min=eps)
+    bounded = where(var.detach() < eps, floor + (var - var.detach()), var)
+    loss = 0.5 * (bounded.log() + (input - target) ** 2 / bounded)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduced_tensor(loss, reduction)
+
+
+@in_full_precision
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+    size_average: Any = None, eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``exp(input) - target * input``, or ``input - target * log(input + eps)`` of rates.
+
+    With ``full``, Stirling's approximation of ``log(target!)`` is added where ``target > 1``.
+    Raises ShapeError for shapes that do not broadcast, ReductionError.
+    """
+    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    if log_input:
+        loss = input.exp() - target * input
+    else:
+        loss = input - target * (input + eps).log()
+    if full:
+        many = target > 1
+        safe = where(many, target, target.new_ones(()))
+        stirling = safe * safe.log() - safe + 0.5 * (2 * math.pi * safe).log()
+        loss = loss + where(many, stirling, stirling.new_zeros(()))
+    return reduced_tensor(loss, reduction)
