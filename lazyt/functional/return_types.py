@@ -54,6 +54,48 @@ class aminmax(Named):
     fields = ("min", "max")
 
 
+class histogram(Named):
+    """Result of ``histogram``."""
+
+    fields = ("hist", "bin_edges")
+
+
+class kthvalue(Named):
+    """Result of ``kthvalue``."""
+
+    fields = ("values", "indices")
+
+
+class median(Named):
+    """Result of ``median`` along a dimension."""
+
+    fields = ("values", "indices")
+
+
+class mode(Named):
+    """Result of ``mode``."""
+
+    fields = ("values", "indices")
+
+
+class nanmedian(Named):
+    """Result of ``nanmedian`` along a dimension."""
+
+    fields = ("values", "indices")
+
+
+class sort(Named):
+    """Result of ``sort``."""
+
+    fields = ("values", "indices")
+
+
+class topk(Named):
+    """Result of ``topk``."""
+
+    fields = ("values", "indices")
+
+
 class frexp(Named):
     """Result of ``frexp``."""
 

@@ -1,0 +1,351 @@
+"""Looking up values in sorted sequences, and counting them in bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt import ops
+from lazyt.dispatch import type_title
+from lazyt.errors import BoundsError, DTypeError, LazytError, NoKernelError
+from lazyt.functional import return_types
+from lazyt.functional.operands import (
+    as_number,
+    constant_of,
+    expand_to,
+    mapped,
+    operand_dtype,
+    require_tensor,
+)
+from lazyt.functional.picking import value_range
+from lazyt.functional.results import give, known_values
+from lazyt.ir.dtypes import DType, int32, int64
+from lazyt.ir.graph import Node
+from lazyt.ir.scalar import Expr, call, const
+from lazyt.tensor import Tensor
+
+__all__ = ["bucketize", "histc", "histogram", "searchsorted"]
+
+
+def _try(place: Expr, step: Expr, length: Expr) -> Expr:
+    """The element that decides about ``step`` places more; past the end, the last."""
+    reached = call("sub", call("add", place, step), const(1, int64))
+    return call("minimum", reached, call("sub", length, const(1, int64)))
+
+
+def _step(test: str) -> Any:
+    def build(place: Expr, near: Expr, value: Expr, step: Expr, length: Expr) -> Expr:
+        # Not "near < value": what cannot be compared (NaN) is passed over, as in PyTorch.
+        before = call("logical_not", call(test, near, value))
+        far = call("add", place, step)
+        inside = call("le", far, length)
+        return call("where", call("logical_and", before, inside), far, place)
+
+    return build
+
+
+_LEFT, _RIGHT = _step("ge"), _step("gt")
+
+
+def insertion_places(sequence: Node, values: Node, right: bool) -> Node:
+    """Where each value would be inserted into an ascending sequence, int64.
+
+    ``sequence`` is a vector, or has the shape of ``values`` but for the last axis; both have one
+    dtype. A binary search without branches: log2(length) gathers that fuse into one kernel.
+    """
+    length = sequence.shape[-1]
+    wide = values.dtype.compute
+    one_row = len(sequence.shape) == 1
+    shape = values.shape
+    if not one_row:
+        rows = math.prod(sequence.shape[:-1])
+        sequence = ops.reshape(sequence, (rows, length))
+        values = ops.reshape(values, (rows, shape[-1] if shape else 1))
+    place = expand_to(constant_of(0, int64), values.shape)
+    if not values.size or not length:
+        return ops.reshape(place, shape)
+    count = constant_of(length, int64)
+    step = 1 << (length.bit_length() - 1)
+    key = ops.cast(values, wide)
+    while step:
+        size = constant_of(step, int64)
+        at = mapped(_try, (place, size, count), int64, None)
+        near = ops.gather(sequence, at, 0) if one_row else ops.gather(sequence, at, 1, 1)
+        place = _advance(right, place, ops.cast(near, wide), key, size, count)
+        step //= 2
+    return ops.reshape(place, shape)
+
+
+_steps: dict[tuple[bool, DType], Expr] = {}
+
+
+def _advance(right: bool, *nodes: Node) -> Node:
+    from lazyt.ir.scalar import arg
+
+    kind = nodes[1].dtype
+    expr = _steps.get((right, kind))
+    if expr is None:
+        arguments = (arg(i, n.dtype) for i, n in enumerate(nodes))
+        expr = _steps[right, kind] = (_RIGHT if right else _LEFT)(*arguments)
+    return ops.elementwise(expr, nodes)
+
+
+def _check_side(side: str | None, right: bool) -> bool:
+    if side is None:
+        return bool(right)
+    if side not in ("left", "right"):
+        raise LazytError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if side == "left" and right:
+        raise LazytError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+            "while right was True"
+        )
+    return side == "right"
+
+
+def _check_sequence(sequence: Tensor, values: Any) -> None:
+    shape = tuple(sequence.shape)
+    if not shape:
+        raise LazytError(
+            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
+            "dimension"
+        )
+    given = tuple(values.shape) if isinstance(values, Tensor) else ()
+    if len(shape) == 1:
+        return
+    if not given:
+        raise LazytError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+            f"dimension is 1, but we got boundaries tensor dim({len(shape)}) and input value's "
+            "dim(0) numel(1)"
+        )
+    if len(given) != len(shape) or given[:-1] != shape[:-1]:
+        raise LazytError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+            "dimensions of boundaries tensor and input value tensor must match, but we got "
+            f"boundaries tensor {list(shape)} and input value tensor {list(given)}"
+        )
+
+
+def _check_out(out: Tensor | None, wanted: DType) -> None:
+    if out is not None and out.dtype is not wanted:
+        raise DTypeError(
+            "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or "
+            "Long(int64) depending on whether out_int32 flag is True, but we got output tensor's "
+            f"dtype {type_title(out.dtype)} and out_int32 flag is {wanted is int32}"
+        )
+
+
+def _resorted(sequence: Tensor, sorter: Tensor | None) -> Node:
+    """The sequence in the order that ``sorter`` says."""
+    node = sequence.node
+    if sorter is None:
+        return node
+    if sorter.shape != sequence.shape:
+        raise LazytError(
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
+            f"tensor {list(sequence.shape)}and got sorter tensor {list(sorter.shape)}"
+        )
+    if sorter.dtype is not int64:
+        raise DTypeError(
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+            + type_title(sorter.dtype)
+        )
+    if not node.size:
+        return node
+    low, high = value_range(sorter.node)
+    if low < 0 or high >= node.shape[-1]:
+        raise BoundsError("torch.searchsorted(): sorter index out of range")
+    return ops.pick_rows(node, sorter.node)
+
+
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Where each of ``input`` would be inserted to keep ``sorted_sequence`` in order.
+
+    Before equal elements, after them if ``right`` (or ``side="right"``). A sequence with several
+    dimensions is searched row by row. int64, or int32 with ``out_int32``. ``sorter``: positions
+    that sort the sequence; they are looked at, to check them. O(log n) a value. Raises
+    LazytError, DTypeError and BoundsError as PyTorch does.
+    """
+    require_tensor(sorted_sequence, "searchsorted", "sorted_sequence")
+    number = None if isinstance(input, Tensor) else as_number(input)
+    values = require_tensor(input, "searchsorted", "input", 2) if number is None else number
+    after = _check_side(side, right)
+    _check_sequence(sorted_sequence, values)
+    result = int32 if out_int32 else int64
+    _check_out(out, result)
+    sequence = _resorted(sorted_sequence, sorter)
+    dtype = operand_dtype([sorted_sequence, values])
+    node = values.node if isinstance(values, Tensor) else constant_of(values, dtype)
+    places = insertion_places(ops.cast(sequence, dtype), ops.cast(node, dtype), after)
+    return give(ops.cast(places, result), "searchsorted", (), out)
+
+
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The number of the bucket between ``boundaries``, a sorted vector, that each value is in.
+
+    ``boundaries[i-1] < value <= boundaries[i]``, or ``<=`` and ``<`` if ``right``. Raises
+    LazytError unless boundaries have one dimension.
+    """
+    require_tensor(boundaries, "bucketize", "boundaries", 2)
+    if len(boundaries.shape) != 1:
+        raise LazytError(
+            f"boundaries tensor must be 1 dimension, but got dim({len(boundaries.shape)})"
+        )
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
+
+
+# ---------------------------------------------------------------------------------- histograms
+
+
+def _limits(
+    node: Node, low: float, high: float, name: str, margin: float
+) -> tuple[float, float]:  # fmt: skip
+    """The range of the bins: as given, or that of the values, widened where it is empty."""
+    if low == high and node.size:
+        ends = [ops.reduce_(kind, node, (0,)) for kind in ("min", "max")]
+        low, high = (float(known_values(end)) for end in ends)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise LazytError(f"{name}: range of [{low}, {high}] is not finite")
+    if low == high:
+        low, high = low - margin, high + margin
+    if low > high:
+        raise LazytError(f"{name}: max must be larger than min")
+    return low, high
+
+
+def _check_bins(bins: int, node: Node, kernel: str) -> None:
+    if node.dtype.kind != "f":
+        raise NoKernelError(f"\"{kernel}\" not implemented for '{type_title(node.dtype)}'")
+    if bins <= 0:
+        raise LazytError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+
+
+def _bin_of(x: Expr, low: Expr, high: Expr, bins: Expr) -> Expr:
+    """The bin of a value in equal bins, the last with its upper end; ``bins`` outside."""
+    share = call("div", call("mul", call("sub", x, low), bins), call("sub", high, low))
+    place = call("cast", share, dtype=int64)
+    count = call("cast", bins, dtype=int64)
+    place = call("minimum", place, call("sub", count, const(1, int64)))
+    inside = call("logical_and", call("ge", x, low), call("le", x, high))
+    return call("where", inside, place, count)
+
+
+def _counted(place: Node, amount: Node, bins: int) -> Node:
+    """Sums of amounts by bin; what is in no bin has the number ``bins``."""
+    base = expand_to(constant_of(0, amount.dtype), (bins + 1,))
+    total = ops.scatter(base, place, expand_to(amount, place.shape), 0, "add")
+    return ops.slice_(total, (0,), (bins,), (1,))
+
+
+def histc(
+    input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None
+) -> Tensor:
+    """How many elements lie in each of ``bins`` equal bins from ``min`` to ``max``, in the
+    input's dtype.
+
+    Without limits (both equal) they are those of the values, which are looked at. What lies
+    outside, and NaN, is not counted. Raises NoKernelError for whole numbers, LazytError for
+    limits.
+    """
+    node = require_tensor(input, "histc").node
+    _check_bins(bins, node, "histogram_cpu")
+    row = ops.detach(ops.reshape(node, (node.size,)))
+    low, high = _limits(row, float(min), float(max), "torch.histc", 1.0)
+    wide = node.dtype.compute
+    limits = [constant_of(v, wide) for v in (low, high, float(bins))]
+    place = mapped(_bin_of, (row, *limits), wide, None)
+    return give(_counted(place, constant_of(1.0, node.dtype), bins), "histc", (), out)
+
+
+def _edges(
+    row: Node, bins: Any, range: Sequence[float] | None
+) -> Node:  # fmt: skip
+    """The ascending edges of the bins, one more than there are bins."""
+    if isinstance(bins, Tensor):
+        return ops.cast(bins.node, row.dtype)
+    low, high = (0.0, 0.0) if range is None else (float(range[0]), float(range[1]))
+    low, high = _limits(row, low, high, "torch.histogram", 0.5)
+    from lazyt.functional.creation import linspace
+
+    made: Node = linspace(low, high, bins + 1, dtype=row.dtype).node
+    return made
+
+
+def _bin_between(place: Expr, x: Expr, first: Expr, last: Expr, bins: Expr) -> Expr:
+    """The bin before an insertion place; the last edge belongs to the last bin."""
+    found = call("minimum", call("sub", place, const(1, int64)), call("sub", bins, const(1, int64)))
+    inside = call("logical_and", call("ge", x, first), call("le", x, last))
+    return call("where", inside, found, bins)
+
+
+def histogram(
+    input: Tensor, bins: Any = 100, *, range: Sequence[float] | None = None,
+    weight: Tensor | None = None, density: bool = False, out: Sequence[Tensor] | None = None,
+) -> return_types.histogram:  # fmt: skip
+    """``(hist, bin_edges)``: counts, or sums of ``weight``, between edges.
+
+    ``bins``: a number of equal bins over ``range`` (by default that of the values, which are
+    looked at), or a tensor of ascending edges. With ``density`` the integral is 1. Raises
+    NoKernelError for whole numbers, LazytError for bins and ranges as PyTorch does.
+    """
+    node = require_tensor(input, "histogram").node
+    count = bins.shape[0] - 1 if isinstance(bins, Tensor) else bins
+    _check_bins(1 if isinstance(bins, Tensor) else count, node, "histogramdd")
+    dtype, wide = node.dtype, node.dtype.compute
+    row = ops.detach(ops.reshape(node, (node.size,)))
+    edges = _edges(row, bins, range)
+    ends = [ops.reshape(ops.slice_(edges, (i,), (1,), (1,)), ()) for i in (0, count)]
+    place = insertion_places(edges, row, True)
+    nodes = [ops.cast(n, wide) for n in (row, *ends)]
+    number = constant_of(count, int64)
+    inside = _between((place, *nodes, number))
+    if weight is None:
+        amount = constant_of(1.0, dtype)
+    else:
+        if tuple(weight.shape) != tuple(input.shape):
+            raise LazytError(
+                "torch.histogram(): if weight tensor is provided it should have the same shape "
+                "as the input tensor excluding its innermost dimension, but got input with shape "
+                f"{[*input.shape, 1]} and weight with shape {list(weight.shape)}"
+            )
+        amount = ops.cast(ops.reshape(ops.detach(weight.node), (node.size,)), dtype)
+    hist = _counted(inside, amount, count)
+    if density:
+        hist = _normalized(hist, edges, count)
+    targets = (None, None) if out is None else out
+    found = give(hist, "histogram", (), targets[0])
+    return return_types.histogram((found, give(edges, "histogram", (), targets[1])))
+
+
+_between_expr: dict[DType, Expr] = {}
+
+
+def _between(nodes: tuple[Node, ...]) -> Node:
+    from lazyt.ir.scalar import arg
+
+    kind = nodes[1].dtype
+    expr = _between_expr.get(kind)
+    if expr is None:
+        expr = _between_expr[kind] = _bin_between(*(arg(i, n.dtype) for i, n in enumerate(nodes)))
+    return ops.elementwise(expr, nodes)
+
+
+def _normalized(hist: Node, edges: Node, count: int) -> Node:
+    low = ops.slice_(edges, (0,), (count,), (1,))
+    high = ops.slice_(edges, (1,), (count,), (1,))
+    total = ops.reduce_("sum", hist, (0,))
+    return mapped(_density, (hist, total, low, high), hist.dtype, hist.dtype)
+
+
+def _density(hist: Expr, total: Expr, low: Expr, high: Expr) -> Expr:
+    return call("div", call("div", hist, total), call("sub", high, low))
