@@ -171,7 +171,7 @@ def _starts(offsets: Tensor, count: int, include_last: bool) -> list[int]:
         )
     if values and values[-1] > count:
         raise LazytError(
-            f"offsets[-1] can not be greater than input's length({count}), but got offsets[-1] of "
+            f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of "
             f"{values[-1]}"
         )
     if include_last and not values:

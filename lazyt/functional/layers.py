@@ -1,4 +1,4 @@
-"""The functions behind layers: normalisation, dropout, embeddings, attention."""
+"""Normalisation of layers, batches, groups, samples and neighbouring channels."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ import math
 from collections.abc import Sequence
 
 from lazyt import ops
-from lazyt.cast_mode import in_low_precision
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
-from lazyt.functional.choice import choose
-from lazyt.functional.dropouts import check_probability
-from lazyt.functional.normalizers import softmax_node
-from lazyt.functional.operands import Build, constant_of, mapped
-from lazyt.functional.products import batched_product
-from lazyt.functional.random import drop_mask
+from lazyt.functional.borders import padded
+from lazyt.functional.convolution import windows
+from lazyt.functional.operands import Build, constant_of, mapped, normalize_dim
 from lazyt.functional.reductions import mean_node
 from lazyt.functional.results import give, overwrite
-from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call
-from lazyt.tensor import Tensor
+from lazyt.tensor import Size, Tensor
 
 _SUB, _MUL, _ADD = scalar_build("sub"), scalar_build("mul"), scalar_build("add")
 
@@ -66,13 +61,32 @@ def _finish(
     return mapped(build, (gap, variance, eps_node, *extra), gap.dtype, like.dtype)
 
 
-def _check_normalized(input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+def _check_normalized(
+    input: Tensor, normalized_shape: Sequence[int], parts: dict[str, Tensor | None], gap: str
+) -> tuple[int, ...]:
+    """The normalised axes; raises DTypeError and ShapeError in PyTorch's words."""
+    if not isinstance(normalized_shape, (list, tuple)):
+        raise DTypeError(
+            "layer_norm(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
+            f"{type(normalized_shape).__name__}"
+        )
     wanted = tuple(normalized_shape)
-    rank = len(input.shape)
-    if not wanted or tuple(input.shape[rank - len(wanted) :]) != wanted:
-        text = ", ".join(map(str, wanted))
+    text = ", ".join(map(str, wanted))
+    if not wanted:
         raise ShapeError(
-            f"Given normalized_shape=[{text}], expected input with shape [*, {text}], but got "
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            "element, but got normalized_shape = []"
+        )
+    for name, part in parts.items():
+        if part is not None and tuple(part.shape) != wanted:
+            raise ShapeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(part.shape)} and normalized_shape = [{text}]"
+            )
+    rank = len(input.shape)
+    if tuple(input.shape[max(rank - len(wanted), 0) :]) != wanted:
+        raise ShapeError(
+            f"Given normalized_shape=[{text}], expected input with shape [*{gap}{text}], but got "
             f"input of size{list(input.shape)}"
         )
     return tuple(range(rank - len(wanted), rank))
@@ -83,7 +97,8 @@ def layer_norm(
     bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Mean 0 and variance 1 over the last dimensions (Ba et al. 2016). Raises ShapeError."""
-    axes = _check_normalized(input, normalized_shape)
+    named = {"weight": weight, "bias": bias}
+    axes = _check_normalized(input, normalized_shape, named, ", ")
     _, gap, variance = _moments(ops.cast(input.node, input.dtype.compute), axes)
     parts = [None if t is None else t.node for t in (weight, bias)]
     node = _finish(gap, variance, eps, parts[0], parts[1], input)
@@ -95,13 +110,23 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:  # fmt: skip
     """Division by the root of the mean square (Zhang & Sennrich 2019). Raises ShapeError."""
-    axes = _check_normalized(input, normalized_shape)
+    axes = _check_normalized(input, normalized_shape, {"weight": weight}, "")
     node = ops.cast(input.node, input.dtype.compute)
     square = mean_node(mapped(_MUL, (node, node), node.dtype, None), axes, True)
     tiny = {"float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
     floor = tiny.get(input.dtype.name, 2.0**-23) if eps is None else eps
     scale = None if weight is None else weight.node
     return give(_finish(node, square, floor, scale, None, input), "RmsNorm", (input, weight))
+
+
+class StatisticsError(LazytError, ValueError):
+    """Too few values to take statistics of."""
+
+
+def _check_channels(channels: int, parts: dict[str, Tensor | None]) -> None:
+    for name, part in parts.items():
+        if part is not None and part.numel() != channels:
+            raise ShapeError(f"{name} should contain {channels} elements not {part.numel()}")
 
 
 def batch_norm(
@@ -111,34 +136,44 @@ def batch_norm(
 ) -> Tensor:  # fmt: skip
     """Mean 0 and variance 1 per channel (dimension 1), of the batch or as they ran so far.
 
-    In training the running statistics are updated in place. Raises ShapeError for one value per
-    channel in training, and LazytError without statistics outside of it.
+    In training the running statistics are updated in place. Raises StatisticsError (a ValueError)
+    for one value per channel in training, ShapeError, and LazytError without statistics outside
+    of training.
     """
     shape = tuple(input.shape)
-    channel = (shape[1], *(1,) * (len(shape) - 2))
     axes = (0, *range(2, len(shape)))
+    normalize_dim(1, len(shape))
+    if training:
+        _check_count(math.prod(shape[a] for a in axes), shape)
+    if not training:
+        for name, part in (("running_mean", running_mean), ("running_var", running_var)):
+            if part is None:
+                raise LazytError(f"{name} must be defined in evaluation mode")
+    named = {"running_mean": running_mean, "running_var": running_var}
+    _check_channels(shape[1], {**named, "weight": weight, "bias": bias})
+    channel = (shape[1], *(1,) * (len(shape) - 2))
     node = ops.cast(input.node, input.dtype.compute)
     parts = [None if t is None else ops.reshape(t.node, channel) for t in (weight, bias)]
     if training:
-        count = math.prod(shape[a] for a in axes)
-        if count == 1:
-            raise ShapeError(
-                "Expected more than 1 value per channel when training, got input size "
-                f"{input.shape}"
-            )
         centre, gap, variance = _moments(node, axes)
-        unbiased = count / (count - 1)
+        count = node.size // max(shape[1], 1)
         _update_running(running_mean, centre, 1.0, momentum)
-        _update_running(running_var, variance, unbiased, momentum)
+        _update_running(running_var, variance, count / max(count - 1, 1), momentum)
     else:
-        if running_mean is None or running_var is None:
-            raise LazytError("Expected running_mean and running_var to be defined")
+        assert running_mean is not None and running_var is not None
         centre, variance = (
             ops.reshape(ops.cast(t.node, node.dtype), channel) for t in (running_mean, running_var)
         )
         gap = mapped(_SUB, (node, centre), node.dtype, None)
     result = _finish(gap, variance, eps, parts[0], parts[1], input)
     return give(result, "NativeBatchNorm", (input, weight, bias))
+
+
+def _check_count(count: int, shape: Sequence[int]) -> None:
+    if count == 1:
+        raise StatisticsError(
+            f"Expected more than 1 value per channel when training, got input size {Size(shape)}"
+        )
 
 
 def _mix(old: Expr, new: Expr, keep: Expr, share: Expr) -> Expr:
@@ -163,11 +198,12 @@ def group_norm(
 ) -> Tensor:  # fmt: skip
     """Mean 0 and variance 1 per group of channels (Wu & He 2018). Raises ShapeError."""
     shape = tuple(input.shape)
-    if shape[1] % num_groups:
+    if len(shape) < 2:
         raise ShapeError(
-            "Expected number of channels in input to be divisible by num_groups, but got input "
-            f"of shape {list(shape)} and num_groups={num_groups}"
+            f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
         )
+    _check_groups(shape, num_groups, {"weight": weight, "bias": bias})
+    _check_group_size(shape, num_groups)
     grouped = (shape[0], num_groups, shape[1] // num_groups, *shape[2:])
     node = ops.reshape(ops.cast(input.node, input.dtype.compute), grouped)
     _, gap, variance = _moments(node, tuple(range(2, len(grouped))))
@@ -177,69 +213,93 @@ def group_norm(
     return give(result, "NativeGroupNorm", (input, weight, bias))
 
 
+def _check_groups(shape: tuple[int, ...], groups: int, parts: dict[str, Tensor | None]) -> None:
+    if groups <= 0:
+        raise LazytError(f"Expected num groups to be greater than 0, got {groups}")
+    if shape[1] % groups:
+        raise ShapeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input "
+            f"of shape {list(shape)} and num_groups={groups}"
+        )
+    for name, part in parts.items():
+        if part is not None and tuple(part.shape) != (shape[1],):
+            raise ShapeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, "
+                f"but got {name} of shape {list(part.shape)} and input of shape {list(shape)}"
+            )
+
+
+def _check_group_size(shape: tuple[int, ...], groups: int) -> None:
+    """PyTorch counts the values of all samples and groups together, and refuses a single one."""
+    sizes = [shape[0] * shape[1] // groups, groups, *shape[2:]]
+    if sizes[0] * math.prod(sizes[2:]) == 1:
+        text = ", ".join(map(str, sizes))
+        raise StatisticsError(
+            f"Expected more than 1 value per channel when training, got input size [{text}]"
+        )
+
+
 def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """Mean 0 and variance 1 per channel of every sample."""
-    if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    if running_mean is not None or running_var is not None:
-        raise LazytError("instance_norm does not keep running statistics")
-    return group_norm(input, input.shape[1], weight, bias, eps)
+    """Mean 0 and variance 1 per channel of every sample (Ulyanov et al. 2016).
 
-
-@in_low_precision
-def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
-    """``softmax(query @ key.T * scale + mask) @ value`` (Vaswani et al. 2017).
-
-    A bool mask keeps where it is true; another is added. Raises ShapeError for sizes that do not
-    fit and LazytError for a mask together with ``is_causal``.
+    Running statistics, where given, move in place towards the mean over the samples of their
+    means and variances; without ``use_input_stats`` they are what is used. Raises StatisticsError
+    (a ValueError) for a single value per channel, ShapeError, LazytError.
     """
-    if is_causal and attn_mask is not None:
-        raise LazytError("_scaled_dot_product_attention: Explicit attn_mask should not be set "
-                         "when is_causal=True")  # fmt: skip
-    dtype = query.dtype
-    q, k, v = (ops.cast(t.node, dtype.compute) for t in (query, key, value))
-    if enable_gqa and q.shape[-3] != k.shape[-3]:
-        k, v = (_shared_heads(n, q.shape[-3]) for n in (k, v))
-    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    order = (*range(len(k.shape) - 2), len(k.shape) - 1, len(k.shape) - 2)
-    scores = batched_product(q, ops.permute(k, order))
-    scores = mapped(_MUL, (scores, constant_of(factor, q.dtype)), q.dtype, None)
-    scores = _masked_scores(scores, attn_mask, is_causal)
-    weights = softmax_node(scores, len(scores.shape) - 1)
-    if dropout_p:
-        check_probability(dropout_p)
-        scaled = mapped(_MUL, (weights, constant_of(1 / (1 - dropout_p), q.dtype)), q.dtype, None)
-        kept = drop_mask(weights.shape, 1 - dropout_p)
-        weights = choose(kept, scaled, constant_of(0, q.dtype), q.dtype)
-    node = ops.cast(batched_product(weights, v), dtype)
-    return give(node, "ScaledDotProductAttention", (query, key, value))
+    shape = tuple(input.shape)
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise LazytError(
+                "Expected running_mean and running_var to be defined when use_input_stats is false"
+            )
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    count = math.prod(shape[2:])
+    if count == 1:
+        raise StatisticsError(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}"
+        )
+    named = {"running_mean": running_mean, "running_var": running_var}
+    _check_channels(shape[1], {**named, "weight": weight, "bias": bias})
+    channel = (shape[1], *(1,) * (len(shape) - 2))
+    node = ops.cast(input.node, input.dtype.compute)
+    centre, gap, variance = _moments(node, tuple(range(2, len(shape))))
+    for running, found, scale in (
+        (running_mean, centre, 1.0), (running_var, variance, count / max(count - 1, 1)),
+    ):  # fmt: skip
+        if running is not None:
+            _update_running(running, mean_node(found, (0,), False), scale, momentum)
+    parts = [None if t is None else ops.reshape(t.node, channel) for t in (weight, bias)]
+    result = _finish(gap, variance, eps, parts[0], parts[1], input)
+    return give(result, "NativeBatchNorm", (input, weight, bias))
 
 
-def _shared_heads(node: Node, heads: int) -> Node:
-    """Every head of ``node`` used by several query heads."""
-    *lead, own, rows, width = node.shape
-    spread = ops.reshape(node, (*lead, own, 1, rows, width))
-    spread = ops.expand(spread, (*lead, own, heads // own, rows, width))
-    return ops.reshape(spread, (*lead, heads, rows, width))
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Division by ``(k + alpha * mean of squares over size channels) ** beta``.
+
+    Krizhevsky et al. 2012, with PyTorch's ``alpha``. Raises StatisticsError (a ValueError) for
+    fewer than three dimensions.
+    """
+    if input.ndim < 3:
+        raise StatisticsError(
+            f"Expected 3D or higher dimensionality {' ' * 25}input (got {input.ndim} dimensions)"
+        )
+    node = ops.cast(input.node, input.dtype.compute)
+    squares = ops.apply("mul", node, node)
+    shape, rest = node.shape, (0,) * (input.ndim - 2)
+    low, high = (size // 2, *rest), ((size - 1) // 2, *rest)
+    ones = (1,) * len(low)
+    seen = windows(padded(squares, low, high), (size, *ones[1:]), ones, ones)
+    total = ops.reduce_("sum", ops.reshape(seen, (*shape, size)), (len(shape),))
+    constants = (constant_of(v, node.dtype) for v in (alpha / size, k, beta))
+    result = mapped(_damped, (node, total, *constants), node.dtype, input.dtype)
+    return give(result, "Div", (input,))
 
 
-def _masked_scores(scores: Node, mask: Tensor | None, causal: bool) -> Node:
-    dtype = scores.dtype
-    nothing = constant_of(-math.inf, dtype)
-    if causal:
-        rows, columns = scores.shape[-2:]
-        keep = ops.apply("le", ops.iota(columns), ops.reshape(ops.iota(rows), (rows, 1)))
-        return choose(keep, scores, nothing, dtype)
-    if mask is None:
-        return scores
-    if mask.dtype is bool_:
-        return choose(mask.node, scores, nothing, dtype)
-    return mapped(_ADD, (scores, mask.node), dtype, None)
+def _damped(x: Expr, total: Expr, share: Expr, k: Expr, beta: Expr) -> Expr:
+    return call("div", x, call("pow", call("add", call("mul", total, share), k), beta))

@@ -44,10 +44,10 @@ def gaussian_nll_loss(
     if not isinstance(var, Tensor):
         if var < 0:
             raise ReductionError("var has negative entry/entries")
-        var = var * input.new_ones(input.shape)
-    var = _check_variance(input, var)
-    floor = var.detach().clamp(min=eps)
-    bounded = where(var.detach() < eps, floor + (var - var.detach()), var)
+        var = input.new_full(input.shape, var)
+    spread: Tensor = _check_variance(input, var)
+    plain = spread.detach()
+    bounded = where(plain < eps, plain.clamp(min=eps) + (spread - plain), spread)
     loss = 0.5 * (bounded.log() + (input - target) ** 2 / bounded)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)

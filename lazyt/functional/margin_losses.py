@@ -147,7 +147,7 @@ def multi_margin_loss(
     short = where(columns == classes.unsqueeze(1), short.new_zeros(()), short)
     loss = short.sum(1) / scores.shape[1]
     if input.ndim == 1 and reduction == "none":
-        return loss.reshape(target.shape) if target.ndim == 0 else loss
+        loss = loss.reshape(target.shape)
     return reduced_tensor(loss, reduction)
 
 
@@ -191,8 +191,8 @@ def multilabel_margin_loss(
     named, listed = _is_target(ops.cast(lists.node, int64), classes)
     safe = choose(listed, lists.node, ops.constant(0, int64), int64)
     right = gather_node(node, safe, 1)
-    right = give(ops.reshape(right, (*right.shape, 1)), "Gather", (scores,))
-    short = clamp_min(sub(1, right) + scores.unsqueeze(1), 0)
+    wanted = give(ops.reshape(right, (*right.shape, 1)), "Gather", (scores,))
+    short = clamp_min(sub(1, wanted) + scores.unsqueeze(1), 0)
     other = ops.apply("logical_not", ops.reshape(named, (named.shape[0], 1, classes)))
     counts = ops.apply("logical_and", other, ops.reshape(listed, (*listed.shape, 1)))
     kept = choose(counts, short.node, constant_of(0, short.dtype), short.dtype)

@@ -7,10 +7,10 @@ import warnings
 from typing import Any
 
 from lazyt.errors import LazytError, ShapeError
+from lazyt.functional.attention import scaled_dot_product_attention
 from lazyt.functional.borders import pad
 from lazyt.functional.dropouts import dropout
 from lazyt.functional.joining import cat
-from lazyt.functional.layers import scaled_dot_product_attention
 from lazyt.functional.normalizers import softmax
 from lazyt.functional.products import linear
 from lazyt.ir.dtypes import DType, bool_
@@ -136,7 +136,8 @@ def _with_padding(
         )
     hidden = padding.view(batch, 1, 1, sources).expand(batch, heads, 1, sources)
     hidden = hidden.reshape(batch * heads, 1, sources)
-    return hidden if mask is None else mask + hidden
+    total: Tensor = hidden if mask is None else mask + hidden
+    return total
 
 
 def multi_head_attention_forward(
