@@ -135,7 +135,7 @@ def _median(
     if dim is None:
         _refuse_bool(node, "median_cpu")
         return give(_median_of_all(node, ignore_nan), f"{title}Backward0", (input,))
-    axis = _axis(node, dim, name)
+    axis = _axis(node, dim, "median")
     _refuse_bool(node, "median_out")
     rows = rows_of(node, axis)
     place = _median_place(rows, ignore_nan)
@@ -147,8 +147,7 @@ def _median_of_all(node: Node, ignore_nan: bool) -> Node:
     """The median of all elements; those that are equal to it share its gradient."""
     row = ops.reshape(node, (node.size,))
     if not node.size:
-        low = -(1 << (8 * node.dtype.itemsize - 1)) if node.dtype.kind == "i" else 0
-        return constant_of(math.nan if node.dtype.kind == "f" else low, node.dtype)
+        return constant_of(math.nan if node.dtype.kind == "f" else -(1 << 63), node.dtype)
     plain = ops.detach(row)
     found = ops.pick_rows(ops.sort("values", plain), _median_place(plain, ignore_nan))
     if not node.needs_grad:
@@ -200,29 +199,14 @@ def run_starts(rows: Node) -> Node:
 
 
 def _mode_place(rows: Node) -> Node:
-    """Where the most frequent value stands last in a sorted row, the smallest of several.
-
-    NaN differs from itself, and comes before the others when nothing occurs twice (PyTorch).
-    """
+    """Where the most frequent value stands last in a sorted row, the smallest of several."""
     last = len(rows.shape) - 1
     sorted_rows = ops.sort("values", rows)
     place = ops.positions(rows.shape, [int(a == last) for a in range(last + 1)])
     zero = constant_of(0, int64)
     starts = ops.scan("max", choose(run_starts(sorted_rows), place, zero, int64), last)
     length = ops.apply("sub", place, starts)
-    shape = (*rows.shape[:-1], 1)
-    found = ops.reshape(ops.arg_reduce("argmax", length, last), shape)
-    if rows.dtype.kind != "f":
-        return found
-    longest = ops.reshape(ops.reduce_("max", length, (last,)), shape)
-    return mapped(_mode_of, (found, longest, _present(rows), _one_each(rows, rows.shape[-1])),
-                  int64, None)  # fmt: skip
-
-
-def _mode_of(found: Expr, longest: Expr, present: Expr, length: Expr) -> Expr:
-    single = call("eq", longest, const(0, int64))
-    missing = call("lt", present, length)
-    return call("where", call("logical_and", single, missing), present, found)
+    return ops.reshape(ops.arg_reduce("argmax", length, last), (*rows.shape[:-1], 1))
 
 
 def mode(
@@ -242,32 +226,32 @@ def mode(
 _MODES = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _check_quantile(name: str, node: Node, q: Any, interpolation: str) -> Node:
+def _check_quantile(node: Node, q: Any, interpolation: str) -> Node:
     """``q`` as a node of the input's dtype; raises as PyTorch does."""
     if not node.size:
-        raise LazytError(f"{name}() input tensor must be non-empty")
+        raise LazytError("quantile() input tensor must be non-empty")
     if node.dtype not in (float32, float64):
-        raise DTypeError(f"{name}() input tensor must be either float or double dtype")
+        raise DTypeError("quantile() input tensor must be either float or double dtype")
     if isinstance(q, Tensor):
         if len(q.shape) > 1:
-            raise LazytError(f"{name}() q must be a scalar or 1D tensor")
+            raise LazytError("quantile() q must be a scalar or 1D tensor")
         if q.dtype is not node.dtype:
-            raise DTypeError(f"{name}() q tensor must be same dtype as the input tensor")
+            raise DTypeError("quantile() q tensor must be same dtype as the input tensor")
     if interpolation not in _MODES:
         raise LazytError(
-            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
             f"but got {interpolation}"
         )
     if isinstance(q, Tensor):
         values = known_values(q.node)
         if not ((values >= 0) & (values <= 1)).all():
-            raise LazytError(f"{name}() q values must be in the range [0, 1]")
+            raise LazytError("quantile() q values must be in the range [0, 1]")
         return q.node
     number = as_number(q)
     if number is None:
-        raise DTypeError(f"{name}(): argument 'q' must be a tensor or a number")
+        raise DTypeError("quantile(): argument 'q' must be a tensor or a number")
     if not 0 <= number <= 1:
-        raise LazytError(f"{name}() q must be in the range [0, 1] but got {number}")
+        raise LazytError(f"quantile() q must be in the range [0, 1] but got {number}")
     return constant_of(float(number), node.dtype)
 
 
@@ -300,7 +284,7 @@ def _quantile(
     out: Tensor | None,
 ) -> Tensor:  # fmt: skip
     node = require_tensor(input, name).node
-    points = _check_quantile(name, node, q, interpolation)
+    points = _check_quantile(node, q, interpolation)
     rank = len(node.shape)
     axis = 0 if dim is None else normalize_dim(dim, rank)
     kept = tuple(1 if dim is None or i == axis else n for i, n in enumerate(node.shape))

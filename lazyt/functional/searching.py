@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from lazyt import ops
@@ -19,40 +20,44 @@ from lazyt.functional.operands import (
     require_tensor,
 )
 from lazyt.functional.picking import value_range
-from lazyt.functional.results import give, known_values
-from lazyt.ir.dtypes import DType, int32, int64
+from lazyt.functional.results import give
+from lazyt.ir.dtypes import DType, bool_, int32, int64
 from lazyt.ir.graph import Node
-from lazyt.ir.scalar import Expr, call, const
+from lazyt.ir.scalar import Expr, arg, call, const
 from lazyt.tensor import Tensor
 
 __all__ = ["bucketize", "histc", "histogram", "searchsorted"]
 
 
-def _try(place: Expr, step: Expr, length: Expr) -> Expr:
-    """The element that decides about ``step`` places more; past the end, the last."""
-    reached = call("sub", call("add", place, step), const(1, int64))
-    return call("minimum", reached, call("sub", length, const(1, int64)))
+def _middle(low: Expr, high: Expr) -> Expr:
+    return call("floordiv", call("add", low, high), const(2, int64))
 
 
-def _step(test: str) -> Any:
-    def build(place: Expr, near: Expr, value: Expr, step: Expr, length: Expr) -> Expr:
-        # Not "near < value": what cannot be compared (NaN) is passed over, as in PyTorch.
-        before = call("logical_not", call(test, near, value))
-        far = call("add", place, step)
-        inside = call("le", far, length)
-        return call("where", call("logical_and", before, inside), far, place)
+@cache
+def _passed(test: str, kind: DType) -> Expr:
+    """Whether the search goes on behind the middle: of its element, the value, low and high.
 
-    return build
+    Not "element < value": what cannot be compared (NaN) is passed over, as in PyTorch.
+    """
+    element, value, low, high = (arg(i, t) for i, t in enumerate((kind, kind, int64, int64)))
+    before = call("logical_not", call(test, element, value))
+    return call("logical_and", before, call("lt", low, high))
 
 
-_LEFT, _RIGHT = _step("ge"), _step("gt")
+def _moved(passed: Expr, middle: Expr, low: Expr) -> Expr:
+    return call("where", passed, call("add", middle, const(1, int64)), low)
+
+
+_LOW = _moved(arg(0, bool_), arg(1, int64), arg(2, int64))
+_HIGH = call("where", arg(0, bool_), arg(2, int64), arg(1, int64))
 
 
 def insertion_places(sequence: Node, values: Node, right: bool) -> Node:
     """Where each value would be inserted into an ascending sequence, int64.
 
     ``sequence`` is a vector, or has the shape of ``values`` but for the last axis; both have one
-    dtype. A binary search without branches: log2(length) gathers that fuse into one kernel.
+    dtype. A binary search without branches, step by step as PyTorch's (which shows where there is
+    NaN): log2(length) gathers that fuse into one kernel.
     """
     length = sequence.shape[-1]
     wide = values.dtype.compute
@@ -62,42 +67,26 @@ def insertion_places(sequence: Node, values: Node, right: bool) -> Node:
         rows = math.prod(sequence.shape[:-1])
         sequence = ops.reshape(sequence, (rows, length))
         values = ops.reshape(values, (rows, shape[-1] if shape else 1))
-    place = expand_to(constant_of(0, int64), values.shape)
+    low = expand_to(constant_of(0, int64), values.shape)
     if not values.size or not length:
-        return ops.reshape(place, shape)
-    count = constant_of(length, int64)
-    step = 1 << (length.bit_length() - 1)
+        return ops.reshape(low, shape)
+    high = expand_to(constant_of(length, int64), values.shape)
     key = ops.cast(values, wide)
-    while step:
-        size = constant_of(step, int64)
-        at = mapped(_try, (place, size, count), int64, None)
-        near = ops.gather(sequence, at, 0) if one_row else ops.gather(sequence, at, 1, 1)
-        place = _advance(right, place, ops.cast(near, wide), key, size, count)
-        step //= 2
-    return ops.reshape(place, shape)
-
-
-_steps: dict[tuple[bool, DType], Expr] = {}
-
-
-def _advance(right: bool, *nodes: Node) -> Node:
-    from lazyt.ir.scalar import arg
-
-    kind = nodes[1].dtype
-    expr = _steps.get((right, kind))
-    if expr is None:
-        arguments = (arg(i, n.dtype) for i, n in enumerate(nodes))
-        expr = _steps[right, kind] = (_RIGHT if right else _LEFT)(*arguments)
-    return ops.elementwise(expr, nodes)
+    test = _passed("gt" if right else "ge", wide)
+    for _ in range(length.bit_length()):
+        middle = mapped(_middle, (low, high), int64, None)
+        near = ops.gather(sequence, middle, 0) if one_row else ops.gather(sequence, middle, 1, 1)
+        passed = ops.elementwise(test, (ops.cast(near, wide), key, low, high))
+        low = ops.elementwise(_LOW, (passed, middle, low))
+        high = ops.elementwise(_HIGH, (passed, middle, high))
+    return ops.reshape(low, shape)
 
 
 def _check_side(side: str | None, right: bool) -> bool:
     if side is None:
         return bool(right)
     if side not in ("left", "right"):
-        raise LazytError(
-            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
-        )
+        raise LazytError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise LazytError(
             "torch.searchsorted(): side and right can't be set to opposites, got side of left "
@@ -174,6 +163,8 @@ def searchsorted(
     LazytError, DTypeError and BoundsError as PyTorch does.
     """
     require_tensor(sorted_sequence, "searchsorted", "sorted_sequence")
+    if sorted_sequence.dtype is bool_:
+        raise NoKernelError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
     number = None if isinstance(input, Tensor) else as_number(input)
     values = require_tensor(input, "searchsorted", "input", 2) if number is None else number
     after = _check_side(side, right)
@@ -212,8 +203,8 @@ def _limits(
 ) -> tuple[float, float]:  # fmt: skip
     """The range of the bins: as given, or that of the values, widened where it is empty."""
     if low == high and node.size:
-        ends = [ops.reduce_(kind, node, (0,)) for kind in ("min", "max")]
-        low, high = (float(known_values(end)) for end in ends)
+        ends = [give(ops.reduce_(kind, node, (0,)), "amin", ()) for kind in ("min", "max")]
+        low, high = (float(end.item()) for end in ends)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise LazytError(f"{name}: range of [{low}, {high}] is not finite")
     if low == high:
@@ -273,16 +264,24 @@ def _edges(
     """The ascending edges of the bins, one more than there are bins."""
     if isinstance(bins, Tensor):
         return ops.cast(bins.node, row.dtype)
+    if range is None and not row.size:
+        range = (0.0, 1.0)
     low, high = (0.0, 0.0) if range is None else (float(range[0]), float(range[1]))
     low, high = _limits(row, low, high, "torch.histogram", 0.5)
-    from lazyt.functional.creation import linspace
+    from lazyt.functional.ramps import linspace
 
     made: Node = linspace(low, high, bins + 1, dtype=row.dtype).node
     return made
 
 
-def _bin_between(place: Expr, x: Expr, first: Expr, last: Expr, bins: Expr) -> Expr:
-    """The bin before an insertion place; the last edge belongs to the last bin."""
+@cache
+def _bin_between(kind: DType) -> Expr:
+    """The bin before an insertion place; the last edge belongs to the last bin.
+
+    Of the place, the value, the first and the last edge, and the number of bins.
+    """
+    types = (int64, kind, kind, kind, int64)
+    place, x, first, last, bins = (arg(i, t) for i, t in enumerate(types))
     found = call("minimum", call("sub", place, const(1, int64)), call("sub", bins, const(1, int64)))
     inside = call("logical_and", call("ge", x, first), call("le", x, last))
     return call("where", inside, found, bins)
@@ -300,7 +299,8 @@ def histogram(
     """
     node = require_tensor(input, "histogram").node
     count = bins.shape[0] - 1 if isinstance(bins, Tensor) else bins
-    _check_bins(1 if isinstance(bins, Tensor) else count, node, "histogramdd")
+    given = isinstance(bins, Tensor)
+    _check_bins(1 if given else count, node, "histogram_cpu" if given else "histogramdd")
     dtype, wide = node.dtype, node.dtype.compute
     row = ops.detach(ops.reshape(node, (node.size,)))
     edges = _edges(row, bins, range)
@@ -308,7 +308,7 @@ def histogram(
     place = insertion_places(edges, row, True)
     nodes = [ops.cast(n, wide) for n in (row, *ends)]
     number = constant_of(count, int64)
-    inside = _between((place, *nodes, number))
+    inside = ops.elementwise(_bin_between(wide), (place, *nodes, number))
     if weight is None:
         amount = constant_of(1.0, dtype)
     else:
@@ -325,19 +325,6 @@ def histogram(
     targets = (None, None) if out is None else out
     found = give(hist, "histogram", (), targets[0])
     return return_types.histogram((found, give(edges, "histogram", (), targets[1])))
-
-
-_between_expr: dict[DType, Expr] = {}
-
-
-def _between(nodes: tuple[Node, ...]) -> Node:
-    from lazyt.ir.scalar import arg
-
-    kind = nodes[1].dtype
-    expr = _between_expr.get(kind)
-    if expr is None:
-        expr = _between_expr[kind] = _bin_between(*(arg(i, n.dtype) for i, n in enumerate(nodes)))
-    return ops.elementwise(expr, nodes)
 
 
 def _normalized(hist: Node, edges: Node, count: int) -> Node:

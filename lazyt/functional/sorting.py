@@ -97,8 +97,6 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(values, "Sort", (input,), out)
 
 
-
-
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
     out: Sequence[Tensor] | None = None,

@@ -180,7 +180,6 @@ for _down in (False, True):
 sample("sort", "one-row", lambda x: ops.sort("values", x), (6,))
 sample("sort", "empty", lambda x: ops.sort("values", x), (2, 0))
 refuse("sort", "number", lambda: ops.sort("values", blank(())))
-refuse("sort", "kind", lambda: ops.sort("keys", blank((2,))))
 
 # ------------------------------------------------------------------------ contractions
 sample(
