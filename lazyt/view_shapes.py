@@ -18,7 +18,7 @@ from lazyt.tensor import Tensor
 from lazyt.views import Expand, Permute, Reshape, Step, strides_of_view
 
 __all__ = [
-    "alias", "clone", "flatten", "moveaxis", "movedim", "permute", "reshape", "squeeze",
+    "adjoint", "alias", "clone", "flatten", "moveaxis", "movedim", "permute", "reshape", "squeeze",
     "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
 
@@ -203,18 +203,43 @@ def _reversed(input: Tensor) -> Tensor:
     return _permuted(input, tuple(range(input.ndim))[::-1], name)
 
 
-def _matrices_transposed(input: Tensor) -> Tensor:
-    """The last two dimensions exchanged. Raises ShapeError for fewer than two."""
+def _matrices_transposed(input: Tensor, name: str = "mT") -> Tensor:
+    """The last two dimensions exchanged. Raises ShapeError for vectors."""
     rank = input.ndim
-    if rank < 2:
+    if rank == 1:
         raise ShapeError(
-            f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor."
+            f"tensor.{name} is only supported on matrices or batches of matrices. "
+            f"Got {rank}-D tensor."
         )
-    return _swapped(input, rank - 2, rank - 1, "Transpose")
+    return _swapped(input, rank - 2, rank - 1, "Transpose") if rank else t(input)
+
+
+@method()
+def adjoint(input: Tensor) -> Tensor:
+    """``mH``: the last two dimensions exchanged; all elements are real. ShapeError for vectors."""
+    return _matrices_transposed(input, "adjoint()")
+
+
+def _conjugate_matrices(input: Tensor) -> Tensor:
+    """The last two dimensions exchanged. Raises ShapeError for vectors."""
+    return _matrices_transposed(input, "mH")
+
+
+def _conjugate_matrix(input: Tensor) -> Tensor:
+    """A matrix turned over. Raises ShapeError for other ranks than 2 and 0."""
+    rank = input.ndim
+    if rank not in (0, 2):
+        more = " For batches of matrices, consider using tensor.mH" if rank > 2 else ""
+        raise ShapeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {rank}-D tensor.{more}"
+        )
+    return t(input)
 
 
 Tensor.T = property(_reversed)  # type: ignore[attr-defined]
 Tensor.mT = property(_matrices_transposed)  # type: ignore[attr-defined]
+Tensor.mH = property(_conjugate_matrices)  # type: ignore[attr-defined]
+Tensor.H = property(_conjugate_matrix)  # type: ignore[attr-defined]
 
 
 @method("movedim", "moveaxis")

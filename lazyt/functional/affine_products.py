@@ -120,8 +120,8 @@ def addr(
     outer = vec1.to(dtype).unsqueeze(-1) * vec2.to(dtype)
     start = input.expand(*outer.shape).to(dtype)
     if dtype is bool_:
-        scaled = outer.logical_and(bool(alpha))
-        result = scaled if not beta else start.logical_and(bool(beta)).logical_or(scaled)
+        product = outer if alpha else outer.logical_xor(outer)
+        result = start.logical_or(product) if beta else product
         return give(result.node, "Addr", (input, vec1, vec2), out)
     return give(_plus(start, outer.node, beta, alpha), "Addr", (input, vec1, vec2), out)
 

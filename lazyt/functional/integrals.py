@@ -63,7 +63,7 @@ def trapezoid(
     result: Tensor
     if x is not None:
         left, right = _neighbours(y, axis)
-        result = (_widths(y, x, axis) * (left + right)).sum(axis) / 2.0
+        result = ((left + right) * _widths(y, x, axis)).sum(axis) / 2.0
         return result
     ends = y.select(axis, 0) + y.select(axis, y.shape[axis] - 1)
     result = (y.sum(axis) - ends * 0.5) * (1.0 if dx is None else dx)
@@ -83,7 +83,7 @@ def cumulative_trapezoid(
     left, right = _neighbours(y, axis)
     result: Tensor
     if x is not None:
-        result = (_widths(y, x, axis) * (left + right)).cumsum(axis) / 2.0
+        result = ((left + right) * _widths(y, x, axis)).cumsum(axis) / 2.0
     else:
         result = (left + right).cumsum(axis) * ((1.0 if dx is None else dx) / 2.0)
     return result

@@ -12,7 +12,8 @@ from lazyt.functional.choice import choose
 from lazyt.functional.operands import constant_of, normalize_dim
 from lazyt.functional.promotion import as_dtype
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import int64
+from lazyt.functional.unsupported import refuse
+from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
@@ -115,6 +116,8 @@ def trace(input: Tensor) -> Tensor:
     """The sum of a matrix' diagonal. Raises ShapeError for other ranks."""
     if len(input.shape) != 2:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {len(input.shape)}")
+    if input.dtype is bool_:
+        refuse("trace", bool_)
     total: Tensor = input.diagonal().sum()
     return total
 

@@ -25,9 +25,8 @@ from lazyt.tensor import Tensor
 def check_matrix(input: Tensor, function: str, argument: str = "A") -> None:
     """Raise ShapeError for fewer than two dimensions."""
     if len(input.shape) < 2:
-        raise ShapeError(
-            f"{function}: The input tensor {argument} must have at least 2 dimensions."
-        )
+        name = f"tensor {argument}".rstrip()
+        raise ShapeError(f"{function}: The input {name} must have at least 2 dimensions.")
 
 
 def check_square(input: Tensor, function: str, argument: str = "A") -> None:

@@ -65,11 +65,9 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of several matrices, in the cheapest order. Raises ShapeError for other ranks."""
     if not matrices:
         raise LazytError("chain_matmul(): Expected one or more matrices")
-    for number, matrix in enumerate(matrices):
+    for matrix in matrices:
         if len(matrix.shape) != 2:
-            raise ShapeError(
-                f"Tensor dimension is {len(matrix.shape)}, expected 2 instead (matrix {number})"
-            )
+            raise ShapeError(f"Tensor dimension is {len(matrix.shape)}, expected 2 instead.")
     if len(matrices) == 1:
         return matrices[0]
     return multi_dot(matrices, out=out)

@@ -289,8 +289,14 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of ``input - other``, which broadcast."""
-    return norm(input - other, p)
+    """The p-norm of ``input - other``, which broadcast. Raises DTypeError for whole numbers."""
+    gap: Tensor = input - other
+    if gap.dtype.kind != "f":
+        raise DTypeError(
+            "norm(): input dtype should be either floating point or complex. "
+            f"Got {torch_name(gap.dtype)} instead."
+        )
+    return norm(gap, p)
 
 
 def _shrinking(size: Expr, limit: Expr) -> Expr:
@@ -312,7 +318,7 @@ def renorm(
         raise LazytError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     rank = len(input.shape)
     if rank < 2:
-        raise ShapeError(f"renorm: input should have at least 2 dimensions, got {rank} dimensions")
+        raise ShapeError(f"renorm: input needs at least 2 dimensions, got {rank} dimensions")
     kept = normalize_dim(dim, rank)
     sizes = vector_norm(input, p, [a for a in range(rank) if a != kept], True)
     dtype = sizes.dtype
@@ -344,6 +350,6 @@ def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     text = p if isinstance(p, str) else _order_text(float(p)) if math.isfinite(p) else str(p)
     require_square(input, f"linalg.cond(ord={text}): A")
     inverse, info = inv_ex(input)
-    failed = (info > 0).unsqueeze(-1).unsqueeze(-1)
-    product = matrix_norm(input, p) * matrix_norm(inverse.masked_fill(failed, math.inf), p)
+    product = matrix_norm(input, p) * matrix_norm(inverse, p)
+    product = product.masked_fill(info > 0, math.inf)
     return give(product.node, "Mul", (product,), out)

@@ -19,6 +19,7 @@ from lazyt.functional.matrix_checks import (
     require_success,
     share_batch,
 )
+from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give, known_values
 from lazyt.functional.solvers import vector_on_right
 from lazyt.ir.dtypes import float32, float64, int64
@@ -137,7 +138,10 @@ def lstsq(
     if input.dtype not in _EPSILONS:
         raise DTypeError("This function doesn't handle types other than float and double")
     if input.dtype is not b.dtype:
-        raise DTypeError("torch.linalg.lstsq: input and other should have the same dtype")
+        raise DTypeError(
+            "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's "
+            f"dtype {torch_name(input.dtype)} and other's dtype {torch_name(b.dtype)}"
+        )
     chosen = "gelsy" if driver is None else driver
     if chosen not in _DRIVERS:
         raise LazytError(

@@ -300,11 +300,11 @@ def tensorsolve(
             tuple(dims), tuple(range(len(input.shape) - len(dims), len(input.shape)))
         )
     rank = len(other.shape)
-    first, rest = tuple(input.shape[:rank]), tuple(input.shape[rank:])
-    if prod(first) != prod(rest):
+    rest, count = tuple(input.shape[rank:]), other.shape.numel()
+    if prod(rest) != count:
         raise ShapeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-            f"prod(self.shape[:other.ndim]), but got {prod(rest)} != {prod(first)}"
+            f"prod(self.shape[:other.ndim]), but got {prod(rest)} != {count}"
         )
     flat = solve(input.reshape(prod(rest), prod(rest)), other.reshape(-1))
     return give(ops.reshape(flat.node, rest), "View", (flat,), out)

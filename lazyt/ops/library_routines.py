@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lazyt.ops.library_elimination import exchanges, first_set, lu, triangular
+
 Array = np.ndarray[Any, Any]
 Shapes = list[tuple[int, ...]]
 
@@ -53,99 +55,6 @@ def _no_info(array: Array) -> Array:
     return np.zeros(array.shape[:-2], array.dtype)
 
 
-# ------------------------------------------------------------------- triangular
-
-
-_BLOCK = 64
-
-
-def substitute(a: Array, b: Array, lower: bool, unit: bool) -> Array:
-    """``x`` with ``a @ x = b`` by substitution; divides by zero where the diagonal has zeros."""
-    if not lower:
-        turned = substitute(a[..., ::-1, ::-1], b[..., ::-1, :], True, unit)
-        return turned[..., ::-1, :]
-    x = np.array(b, copy=True)
-    n = a.shape[-1]
-    for start in range(0, n, _BLOCK):
-        stop = min(start + _BLOCK, n)
-        if start:
-            x[..., start:stop, :] -= a[..., start:stop, :start] @ x[..., :start, :]
-        for i in range(start, stop):
-            if i > start:
-                known = x[..., start:i, :]
-                x[..., i : i + 1, :] -= a[..., i : i + 1, start:i] @ known
-            if not unit:
-                x[..., i, :] /= a[..., i, i, None]
-    return x
-
-
-def _triangular(mode: str, a: Array, b: Array) -> list[Array]:
-    return [substitute(a, b, mode.startswith("lower"), mode.endswith("unit"))]
-
-
-# ------------------------------------------------------------------- LU
-
-
-def _eliminate(a: Array, order: Array, pivots: Array, start: int, stop: int) -> None:
-    """Gaussian elimination with row exchanges of the columns ``start:stop`` of one matrix."""
-    for j in range(start, stop):
-        size = np.abs(a[j:, j])
-        best = j + int(np.argmax(size)) if size.size else j
-        pivots[j] = best + 1
-        if best != j:
-            a[[j, best]] = a[[best, j]]
-            order[[j, best]] = order[[best, j]]
-        if a[j, j] != 0:
-            a[j + 1 :, j] /= a[j, j]
-            if j + 1 < stop:
-                a[j + 1 :, j + 1 : stop] -= np.outer(a[j + 1 :, j], a[j, j + 1 : stop])
-
-
-def _lu_matrix(a: Array) -> tuple[Array, Array]:
-    """Factors one matrix in place; LAPACK's pivots and the order of the rows."""
-    m, n = a.shape
-    k = min(m, n)
-    order, pivots = np.arange(m), np.zeros(k, np.int64)
-    for start in range(0, k, _BLOCK):
-        stop = min(start + _BLOCK, k)
-        _eliminate(a, order, pivots, start, stop)
-        if stop < n:
-            block = a[start:stop, start:stop]
-            a[start:stop, stop:] = substitute(block, a[start:stop, stop:], True, True)
-            a[stop:, stop:] -= a[stop:, start:stop] @ a[start:stop, stop:]
-    return pivots, order
-
-
-def _lu(mode: str, a: Array) -> list[Array]:
-    lead, (m, n) = a.shape[:-2], a.shape[-2:]
-    factors = np.array(a, order="C", copy=True)
-    pivots = np.zeros((*lead, min(m, n)), a.dtype)
-    order = np.zeros((*lead, m), a.dtype)
-    for at in _each(a):
-        pivots[at], order[at] = _lu_matrix(factors[at])
-    zero = np.diagonal(factors, axis1=-2, axis2=-1) == 0
-    info = _first(zero).astype(a.dtype)
-    return [factors, pivots, order, info]
-
-
-def _exchanges(mode: str, pivots: Array) -> list[Array]:
-    """The order of rows (``mode`` says how many) after LAPACK's exchanges: row i with row
-    ``pivots[i] - 1``, one after the other."""
-    order = np.empty((*pivots.shape[:-2], int(mode)), pivots.dtype)
-    order[...] = np.arange(int(mode))
-    for at in _each(pivots):
-        for i, pivot in enumerate(pivots[at][:, 0].astype(np.int64)):
-            order[at][[i, pivot - 1]] = order[at][[pivot - 1, i]]
-    return [order]
-
-
-def _first(flags: Array) -> Array:
-    """The number, from 1, of the first set flag along the last axis; 0 for none."""
-    if not flags.shape[-1]:
-        return np.zeros(flags.shape[:-1], np.int64)
-    return np.where(flags.any(-1), flags.argmax(-1) + 1, 0)
-
-
 # ------------------------------------------------------------------- solve, inverse, determinant
 
 
@@ -153,7 +62,7 @@ def _solve(mode: str, a: Array, b: Array) -> list[Array]:
     try:
         return [np.linalg.solve(a, b), _no_info(a)]
     except np.linalg.LinAlgError:
-        info = _lu("", a)[3]
+        info = lu("", a)[3]
     result = np.full(b.shape, np.nan, b.dtype)
     good = info == 0
     if good.any():
@@ -165,7 +74,7 @@ def _inverse(mode: str, a: Array) -> list[Array]:
     try:
         return [np.linalg.inv(a), _no_info(a)]
     except np.linalg.LinAlgError:
-        info = _lu("", a)[3]
+        info = lu("", a)[3]
     result = np.full(a.shape, np.nan, a.dtype)
     good = info == 0
     if good.any():
@@ -179,7 +88,7 @@ def _determinant(mode: str, a: Array) -> list[Array]:
 
 def _log_determinant(mode: str, a: Array) -> list[Array]:
     sign, size = np.linalg.slogdet(a)
-    return [np.asarray(sign, a.dtype), np.asarray(size, a.dtype)]
+    return [np.where(np.isnan(size), 0, sign).astype(a.dtype), np.asarray(size, a.dtype)]
 
 
 def _cofactors(mode: str, a: Array) -> list[Array]:
@@ -200,9 +109,13 @@ def _cofactors(mode: str, a: Array) -> list[Array]:
 
 def _cholesky(mode: str, a: Array) -> list[Array]:
     try:
-        return [np.linalg.cholesky(a), _no_info(a)]
+        result = np.linalg.cholesky(a)
     except np.linalg.LinAlgError:
-        result, info = np.zeros_like(a), _no_info(a)
+        result = np.zeros_like(a)
+    else:
+        unknown = np.isnan(np.diagonal(result, axis1=-2, axis2=-1))
+        return [result, first_set(unknown).astype(a.dtype)]
+    info = _no_info(a)
     for at in _each(a):
         try:
             result[at] = np.linalg.cholesky(a[at])
@@ -273,8 +186,15 @@ def _svd(mode: str, a: Array) -> list[Array]:
 def _eigh(mode: str, a: Array) -> list[Array]:
     side: Any = "U" if mode.startswith("upper") else "L"
     if mode.endswith("values"):
-        return _per_matrix(lambda x: (np.linalg.eigvalsh(x, side),), a)
-    return _per_matrix(lambda x: tuple(np.linalg.eigh(x, side)), a)
+        parts = _per_matrix(lambda x: (np.linalg.eigvalsh(x, side),), a)
+    else:
+        parts = _per_matrix(lambda x: tuple(np.linalg.eigh(x, side)), a)
+    info, n = parts[-1], a.shape[-1]
+    # LAPACK finds out late: NaN stops the iteration, infinities pass as NaN.
+    stopped = n - 1 - (len(parts) == 2) if n > 2 else 0
+    unknown = np.isnan(a).any(axis=(-2, -1))
+    info[info < 0] = np.where(unknown, stopped, 0)[info < 0]
+    return parts
 
 
 def _pinv(mode: str, a: Array, absolute: Array, relative: Array) -> list[Array]:
@@ -346,7 +266,7 @@ def _exponential(mode: str, a: Array) -> list[Array]:
 # ------------------------------------------------------------------- the table
 
 
-def _like_first(mode: str, a: Any, *others: Any) -> Shapes:
+def _likefirst_set(mode: str, a: Any, *others: Any) -> Shapes:
     return [a]
 
 
@@ -375,18 +295,18 @@ ROUTINES: dict[str, Routine] = {
     "cofactors": Routine(1, True, _like_first, _cofactors, 4),
     "det": Routine(1, True, lambda mode, a: [()], _determinant, 0.667),
     "eigh": Routine(1, True, _eigh_parts, _eigh, 9),
-    "exchanges": Routine(1, False, lambda mode, a: [(int(mode),)], _exchanges, 0),
+    "exchanges": Routine(1, False, lambda mode, a: [(int(mode),)], exchanges, 0),
     "exp": Routine(1, True, _like_first, _exponential, 30),
     "geqrf": Routine(1, False, lambda mode, a: [a, (min(a),)], _reflectors),
     "inv": Routine(1, True, _with_info, _inverse),
     "lstsq": Routine(
         3, False, lambda mode, a, b, tolerance: [(a[1], b[1]), (), (min(a),)], _lstsq, 20
     ),
-    "lu": Routine(1, False, lambda mode, a: [a, (min(a),), a[:1], ()], _lu, 0.667),
+    "lu": Routine(1, False, lambda mode, a: [a, (min(a),), a[:1], ()], lu, 0.667),
     "pinv": Routine(3, False, lambda mode, a, s, t: [(a[1], a[0]), ()], _pinv, 20),
     "qr": Routine(1, False, _qr_parts, _qr),
     "slogdet": Routine(1, True, lambda mode, a: [(), ()], _log_determinant, 0.667),
     "solve": Routine(2, True, lambda mode, a, b: [b, ()], _solve),
     "svd": Routine(1, False, _svd_parts, _svd, 20),
-    "triangular": Routine(2, True, lambda mode, a, b: [b], _triangular, 1),
+    "triangular": Routine(2, True, lambda mode, a, b: [b], triangular, 1),
 }
