@@ -85,7 +85,8 @@ def _covariance(
                 stacklevel=4,
             )
         result = mm(centred, centred.t()) / max(freedom, 0)
-        return result.squeeze()
+        squeezed: Tensor = result.squeeze()
+    return squeezed
     total: Tensor = weights.sum()
     centred = data - (data * weights).sum(1, keepdim=True) / total
     if aweights is None:
@@ -95,7 +96,8 @@ def _covariance(
     else:
         scale = total - correction * (weights * aweights).sum() / total
     result = mm(centred, (centred * weights).t()) / scale.clamp(min=0)
-    return result.squeeze()
+    squeezed: Tensor = result.squeeze()
+    return squeezed
 
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -114,4 +116,5 @@ def corrcoef(input: Tensor) -> Tensor:
         return alone
     deviations = diag(shared).sqrt()
     scaled = shared / deviations.reshape(-1, 1) / deviations.reshape(1, -1)
-    return scaled.clamp(-1, 1)
+    clipped: Tensor = scaled.clamp(-1, 1)
+    return clipped

@@ -266,7 +266,7 @@ def _exponential(mode: str, a: Array) -> list[Array]:
 # ------------------------------------------------------------------- the table
 
 
-def _likefirst_set(mode: str, a: Any, *others: Any) -> Shapes:
+def _like_first(mode: str, a: Any, *others: Any) -> Shapes:
     return [a]
 
 
