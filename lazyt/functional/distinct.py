@@ -227,7 +227,7 @@ def isin(
     )
     if tests.size and node.size:
         pool = ops.sort("values", ops.reshape(tests, (tests.size,)))
-        place = insertion_places(pool, node, False)
+        place = insertion_places(pool, node, "lt")
         near = ops.gather(pool, place, 0)  # clamps: past the end stands the largest
         wide = dtype.compute
         found = ops.apply("eq", ops.cast(near, wide), ops.cast(node, wide))

@@ -21,7 +21,7 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.results import give, known_values
 from lazyt.functional.sorting import give_pair, rows_back, rows_of
-from lazyt.ir.dtypes import bool_, float32, float64, int64
+from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
@@ -133,7 +133,8 @@ def _median(
     node = require_tensor(input, name).node
     title = name.capitalize()
     if dim is None:
-        _refuse_bool(node, "median_cpu")
+        if node.size:
+            _refuse_bool(node, "median_cpu")
         return give(_median_of_all(node, ignore_nan), f"{title}Backward0", (input,))
     axis = _axis(node, dim, "median")
     _refuse_bool(node, "median_out")
@@ -143,11 +144,18 @@ def _median(
     return _chosen(input, rows, place, axis, keepdim, f"{title}Backward1", out, pack)
 
 
+# What PyTorch's conversion makes of NaN, the median of nothing; 0 for other types.
+_EMPTY: dict[DType, float] = {
+    **dict.fromkeys((float16, bfloat16, float32, float64), math.nan),
+    int64: -(1 << 63), int32: -(1 << 31), bool_: True,
+}  # fmt: skip
+
+
 def _median_of_all(node: Node, ignore_nan: bool) -> Node:
     """The median of all elements; those that are equal to it share its gradient."""
     row = ops.reshape(node, (node.size,))
     if not node.size:
-        return constant_of(math.nan if node.dtype.kind == "f" else -(1 << 63), node.dtype)
+        return constant_of(_EMPTY.get(node.dtype, 0), node.dtype)
     plain = ops.detach(row)
     found = ops.pick_rows(ops.sort("values", plain), _median_place(plain, ignore_nan))
     if not node.needs_grad:

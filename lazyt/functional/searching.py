@@ -37,10 +37,12 @@ def _middle(low: Expr, high: Expr) -> Expr:
 def _passed(test: str, kind: DType) -> Expr:
     """Whether the search goes on behind the middle: of its element, the value, low and high.
 
-    Not "element < value": what cannot be compared (NaN) is passed over, as in PyTorch.
+    ``test``: ``lt`` for elements that are smaller; ``ge`` and ``gt`` for those of which that does
+    not hold, so that what cannot be compared (NaN) is passed over, as in PyTorch.
     """
     element, value, low, high = (arg(i, t) for i, t in enumerate((kind, kind, int64, int64)))
-    before = call("logical_not", call(test, element, value))
+    holds = call(test, element, value)
+    before = holds if test == "lt" else call("logical_not", holds)
     return call("logical_and", before, call("lt", low, high))
 
 
@@ -52,8 +54,11 @@ _LOW = _moved(arg(0, bool_), arg(1, int64), arg(2, int64))
 _HIGH = call("where", arg(0, bool_), arg(2, int64), arg(1, int64))
 
 
-def insertion_places(sequence: Node, values: Node, right: bool) -> Node:
+def insertion_places(sequence: Node, values: Node, test: str) -> Node:
     """Where each value would be inserted into an ascending sequence, int64.
+
+    ``test``: ``ge`` to the left of equals and ``gt`` to their right, as torch.searchsorted, which
+    NaN in the sequence may lead astray; ``lt`` to the left, where NaN stands at the end.
 
     ``sequence`` is a vector, or has the shape of ``values`` but for the last axis; both have one
     dtype. A binary search without branches, step by step as PyTorch's (which shows where there is
@@ -72,11 +77,11 @@ def insertion_places(sequence: Node, values: Node, right: bool) -> Node:
         return ops.reshape(low, shape)
     high = expand_to(constant_of(length, int64), values.shape)
     key = ops.cast(values, wide)
-    test = _passed("gt" if right else "ge", wide)
+    passes = _passed(test, wide)
     for _ in range(length.bit_length()):
         middle = mapped(_middle, (low, high), int64, None)
         near = ops.gather(sequence, middle, 0) if one_row else ops.gather(sequence, middle, 1, 1)
-        passed = ops.elementwise(test, (ops.cast(near, wide), key, low, high))
+        passed = ops.elementwise(passes, (ops.cast(near, wide), key, low, high))
         low = ops.elementwise(_LOW, (passed, middle, low))
         high = ops.elementwise(_HIGH, (passed, middle, high))
     return ops.reshape(low, shape)
@@ -163,7 +168,8 @@ def searchsorted(
     LazytError, DTypeError and BoundsError as PyTorch does.
     """
     require_tensor(sorted_sequence, "searchsorted", "sorted_sequence")
-    if sorted_sequence.dtype is bool_:
+    empty = isinstance(input, Tensor) and not input.node.size
+    if sorted_sequence.dtype is bool_ and not empty:
         raise NoKernelError("\"searchsorted_out_cpu\" not implemented for 'Bool'")
     number = None if isinstance(input, Tensor) else as_number(input)
     values = require_tensor(input, "searchsorted", "input", 2) if number is None else number
@@ -174,7 +180,9 @@ def searchsorted(
     sequence = _resorted(sorted_sequence, sorter)
     dtype = operand_dtype([sorted_sequence, values])
     node = values.node if isinstance(values, Tensor) else constant_of(values, dtype)
-    places = insertion_places(ops.cast(sequence, dtype), ops.cast(node, dtype), after)
+    places = insertion_places(
+        ops.cast(sequence, dtype), ops.cast(node, dtype), "gt" if after else "ge"
+    )
     return give(ops.cast(places, result), "searchsorted", (), out)
 
 
@@ -214,9 +222,13 @@ def _limits(
     return low, high
 
 
+def _no_kernel(kernel: str, node: Node) -> NoKernelError:
+    return NoKernelError(f"\"{kernel}\" not implemented for '{type_title(node.dtype)}'")
+
+
 def _check_bins(bins: int, node: Node, kernel: str) -> None:
     if node.dtype.kind != "f":
-        raise NoKernelError(f"\"{kernel}\" not implemented for '{type_title(node.dtype)}'")
+        raise _no_kernel(kernel, node)
     if bins <= 0:
         raise LazytError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
 
@@ -301,11 +313,13 @@ def histogram(
     count = bins.shape[0] - 1 if isinstance(bins, Tensor) else bins
     given = isinstance(bins, Tensor)
     _check_bins(1 if given else count, node, "histogram_cpu" if given else "histogramdd")
+    if not given and range is None and node.dtype.is_half:
+        raise _no_kernel("histogramdd", node)
     dtype, wide = node.dtype, node.dtype.compute
     row = ops.detach(ops.reshape(node, (node.size,)))
     edges = _edges(row, bins, range)
     ends = [ops.reshape(ops.slice_(edges, (i,), (1,), (1,)), ()) for i in (0, count)]
-    place = insertion_places(edges, row, True)
+    place = insertion_places(edges, row, "gt")
     nodes = [ops.cast(n, wide) for n in (row, *ends)]
     number = constant_of(count, int64)
     inside = ops.elementwise(_bin_between(wide), (place, *nodes, number))
