@@ -46,6 +46,7 @@ from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.normalizers import *  # noqa: F403
 from lazyt.functional.norms import *  # noqa: F403
 from lazyt.functional.order_statistics import *  # noqa: F403
+from lazyt.functional.padding import *  # noqa: F403
 from lazyt.functional.pairs import *  # noqa: F403
 from lazyt.functional.picking import *  # noqa: F403
 from lazyt.functional.printing import *  # noqa: F403
@@ -65,6 +66,8 @@ from lazyt.functional.unary import *  # noqa: F403
 from lazyt.functional.vector_products import *  # noqa: F403
 from lazyt.functional.view_copies import *  # noqa: F403
 from lazyt.functional.view_scatters import *  # noqa: F403
+from lazyt.functional.windows import *  # noqa: F403
+from lazyt.functional.writes import *  # noqa: F403
 from lazyt.grad_mode import enable_grad as enable_grad
 from lazyt.grad_mode import inference_mode as inference_mode
 from lazyt.grad_mode import is_grad_enabled as is_grad_enabled
@@ -86,13 +89,16 @@ from lazyt.ir.dtypes import uint32 as uint32
 from lazyt.ir.dtypes import uint64 as uint64
 from lazyt.layouts import layout as layout
 from lazyt.layouts import strided as strided
+from lazyt.legacy import *  # noqa: F403
 from lazyt.memory_formats import *  # noqa: F403
 from lazyt.numpy_bridge import from_numpy as from_numpy
 from lazyt.numpy_calls import asarray as asarray
 from lazyt.numpy_calls import frombuffer as frombuffer
+from lazyt.settings import *  # noqa: F403
 from lazyt.storage_objects import *  # noqa: F403
 from lazyt.tensor import Size as Size
 from lazyt.tensor import Tensor as Tensor
+from lazyt.tensor_facts import *  # noqa: F403
 from lazyt.tensor_protocol import explain as explain
 from lazyt.tensor_protocol import realize as realize
 from lazyt.tensor_protocol import why_compiled as why_compiled
@@ -114,6 +120,8 @@ if _TYPE_CHECKING:
     from lazyt import cuda as cuda
     from lazyt import linalg as linalg
     from lazyt import nn as nn
+    from lazyt.staging import compile as compile
+    from lazyt.staging import jit as jit
     from lazyt import optim as optim
     from lazyt import special as special
     from lazyt import utils as utils
@@ -125,4 +133,6 @@ def __getattr__(name: str) -> object:
     # Packages on top of tensors are imported when first used: `import lazyt` stays cheap.
     if name in _PACKAGES:
         return _import_module(f"lazyt.{name}")
+    if name in ("compile", "jit"):
+        return getattr(_import_module("lazyt.staging"), name)
     raise AttributeError(f"module 'lazyt' has no attribute {name!r}")

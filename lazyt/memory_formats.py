@@ -139,9 +139,8 @@ _ROW_MAJOR = frozenset({
 })  # fmt: skip
 # Functions with other code that keep the order of their first operand.
 _PRESERVING = frozenset({
-    "Flip", "Put", "Clone", "ToCopy", "IndexPut", "IndexAdd", "IndexCopy", "IndexFill",
-    "IndexReduce", "Scatter", "ScatterAdd", "ScatterReduce", "SelectScatter", "SliceScatter",
-    "DiagonalScatter", "AsStridedScatter", "Fill",
+    "Flip", "Put", "Clone", "ToCopy", "IndexPut", "IndexFill", "SelectScatter", "SliceScatter",
+    "DiagonalScatter", "AsStridedScatter", "Fill", "Sort",
 })  # fmt: skip
 
 

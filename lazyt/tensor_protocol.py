@@ -121,7 +121,6 @@ def data_ptr(self: Tensor) -> int:
     return token.ptr + self._offset * self.itemsize
 
 
-Tensor.is_cuda = property(lambda self: False)  # type: ignore[attr-defined]
 Tensor._version = property(lambda self: self._storage.version_now())  # type: ignore[attr-defined]
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt.device import check_device, device
-from lazyt.errors import DTypeError
+from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import cast_to
 from lazyt.functional.operands import normalize_dim
 from lazyt.functional.promotion import as_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir import dtypes
 from lazyt.ir.dtypes import DType, package_name
+from lazyt.memory_formats import copied, preserve_format
 from lazyt.tensor import Tensor
 
 __all__ = ["is_complex", "is_floating_point", "is_signed", "is_tensor", "numel"]
@@ -49,7 +50,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     dtype, place = kwargs.pop("dtype", None), kwargs.pop("device", None)
     copy = kwargs.pop("copy", False)
     kwargs.pop("non_blocking", None)
-    kwargs.pop("memory_format", None)
+    order = kwargs.pop("memory_format", None)
     if kwargs:
         raise DTypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
     for item in args:
@@ -63,6 +64,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             place = item
     check_device(place)
     result = self if dtype is None else cast_to(self, dtype)
+    if order not in (None, preserve_format) and not result.is_contiguous(memory_format=order):
+        return copied(self, result.node, "ToCopy", order)
     if copy and result is self:
         return give(self.node, "ToCopy", (self,))
     return result
@@ -77,8 +80,9 @@ def type(self: Tensor, dtype: Any = None, non_blocking: Any = False) -> Any:
         for candidate in dtypes.ALL:
             if torch_name(candidate) == title:
                 return cast_to(self, candidate)
-        raise DTypeError(f"invalid type: '{dtype}'")
-    return cast_to(self, as_dtype(dtype))
+        raise ShapeError(f"invalid type: '{dtype}'")
+    legacy = getattr(dtype, "dtype", None)
+    return cast_to(self, legacy if isinstance(legacy, DType) else as_dtype(dtype))
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:

@@ -47,6 +47,11 @@ def tensor(
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         node = ops.detach(data.node) if data.requires_grad else data.node
+    elif isinstance(data, np.ndarray) and not data.flags.c_contiguous:
+        from lazyt.numpy_bridge import from_numpy
+
+        copied: Tensor = from_numpy(data).clone() if wanted is None else from_numpy(data).to(wanted)
+        return copied.requires_grad_() if requires_grad else copied
     elif isinstance(data, (np.ndarray, np.generic)):
         node = array_node(np.asarray(data))
     else:

@@ -8,9 +8,11 @@ from typing import Any
 from lazyt.device import check_device
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.creation import fresh
-from lazyt.functional.operands import as_number, as_shape, constant_of, expand_to
+from lazyt.functional.nesting import refuse_number
+from lazyt.functional.operands import as_number, as_shape, constant_of, expand_to, require_tensor
 from lazyt.functional.promotion import as_dtype, get_default_dtype, scalar_dtype
 from lazyt.functional.results import give
+from lazyt.ir.dtypes import DType, package_name
 from lazyt.ir.graph import Shape
 from lazyt.layouts import strided
 from lazyt.memory_formats import dense_strides, is_dense, lay_out, strides_in
@@ -33,11 +35,15 @@ def _filled(
     if layout not in (None, strided):
         raise LazytError(f"{name}: tensors of layout {layout} are not supported")
     if any(n < 0 for n in shape):
-        raise ShapeError(f"{name}: Dimension size must be non-negative.")
+        if name in ("zeros", "ones"):
+            raise ShapeError(f"{name}: Dimension size must be non-negative.")
+        bad = next(n for n in shape if n < 0)
+        raise ShapeError(f"Trying to create tensor with negative dimension {bad}: {list(shape)}")
     if out is not None:
         node = expand_to(constant_of(value, out.dtype), shape)
         return give(node, name, (), out)
-    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    wanted = get_default_dtype() if dtype is None else checked_dtype(dtype, name)
+    refuse_number(value, wanted)
     if requires_grad and wanted.kind != "f":
         raise GradientError(
             "Only Tensors of floating point and complex dtype can require gradients"
@@ -48,6 +54,15 @@ def _filled(
     if strides is not None:
         lay_out(made, strides_in(shape, strides, memory_format, name))
     return made.requires_grad_() if requires_grad else made
+
+
+def checked_dtype(dtype: Any, function: str) -> DType:
+    """``as_dtype`` whose message names the function."""
+    if isinstance(dtype, (DType, type)):
+        return as_dtype(dtype)
+    raise DTypeError(
+        f"{function}(): argument 'dtype' must be {package_name()}.dtype, not {type(dtype).__name__}"
+    )
 
 
 def _size(size: Any, kwargs: dict[str, Any], function: str) -> Shape:
@@ -102,7 +117,7 @@ def full(
 
 
 def _full(shape: Shape, fill_value: Any, name: str, **kwargs: Any) -> Tensor:
-    if isinstance(fill_value, Tensor):
+    if isinstance(fill_value, Tensor) and not fill_value.shape:
         fill_value = fill_value.item()
     number = as_number(fill_value)
     if number is None:
@@ -120,6 +135,7 @@ def _like(name: str, value: int) -> Callable[..., Tensor]:
         input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
         requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
     ) -> Tensor:  # fmt: skip
+        require_tensor(input, name)
         wanted = input.dtype if dtype is None else dtype
         strides = None if input._view is None and memory_format is None else input.strides
         return _filled(

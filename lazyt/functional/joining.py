@@ -292,6 +292,16 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         raise LazytError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
         )
+    if not items:
+        raise LazytError("meshgrid expects a non-empty TensorList")
+    for item in items:
+        if item.ndim > 1:
+            raise LazytError(
+                "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
+                f"{item.type()}{{{','.join(map(str, item.shape))}}}"
+            )
+        if item.dtype is not items[0].dtype:
+            raise LazytError("meshgrid expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(items) >= 2
     if swap:
         items[0], items[1] = items[1], items[0]

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError
+from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.operands import broadcast_pair, expand_to, mapped
@@ -17,6 +17,7 @@ from lazyt.tensor import Tensor
 
 __all__ = [
     "argwhere", "bincount", "masked_scatter", "masked_select", "nonzero",
+    "nonzero_static",
 ]  # fmt: skip
 
 _SUB, _FLOORDIV, _MOD = (scalar_build(n) for n in ("sub", "floordiv", "mod"))
@@ -75,6 +76,38 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         return give(empty, "nonzero", (), out)
     columns = [ops.reshape(part, (part.shape[0], 1)) for part in coordinates(mask)]
     return give(ops.concat(columns, 1), "nonzero", (), out)
+
+
+def nonzero_static(
+    input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None
+) -> Tensor:
+    """``nonzero`` cut or filled with ``fill_value`` to ``size`` rows: looks at no values.
+
+    Raises LazytError for a negative size.
+    """
+    if size < 0:
+        raise LazytError("nonzero_static: 'size' must be an non-negative integer")
+    shape = tuple(input.shape)
+    if not shape or not size:
+        empty = expand_to(ops.constant(0, int64), (size, len(shape)))
+        return give(empty, "nonzero_static", (), out)
+    count = input.shape.numel()
+    flat = ops.reshape(ops.cast(input.node, bool_), (count,))
+    running = ops.scan("sum", ops.cast(flat, int64), 0)
+    slot = mapped(_SUB, (running, ops.constant(1, int64)), int64, None)
+    beyond = ops.constant(size, int64)  # one place past the end takes what is cut off
+    slot = choose(flat, ops.apply("minimum", slot, beyond), beyond, int64)
+    columns, pitch = [], count
+    for extent in shape:
+        pitch //= max(extent, 1)
+        place = mapped(
+            _FLOORDIV, (ops.iota(count), ops.constant(max(pitch, 1), int64)), int64, None
+        )
+        place = mapped(_MOD, (place, ops.constant(max(extent, 1), int64)), int64, None)
+        base = expand_to(ops.constant(fill_value, int64), (size + 1,))
+        column = ops.scatter(base, slot, place, 0, "set") if count else base
+        columns.append(ops.reshape(ops.slice_(column, (0,), (size,), (1,)), (size, 1)))
+    return give(ops.concat(columns, 1), "nonzero_static", (), out)
 
 
 def argwhere(input: Tensor) -> Tensor:

@@ -99,7 +99,7 @@ _TABLE: dict[ModuleType, str] = {
         index_fill_""",
     combining: "index_reduce_ put_ scatter_reduce_",
     indexing: "index_put index_put_!.",
-    masks: "nonzero argwhere masked_select masked_scatter_ bincount",
+    masks: "nonzero nonzero_static argwhere masked_select masked_scatter_ bincount",
     distinct: "unique unique_consecutive",
     order_statistics: "kthvalue median mode nanmedian nanquantile quantile",
     searching: "histc histogram",

@@ -122,9 +122,34 @@ def _gathered(values: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
     elif dtype.kind != "f" and not all(map(math.isfinite, values)):
         raise LazytError(f"value cannot be converted to type {dtype.name} without overflow")
     try:
-        return np.asarray(values, kind)
+        found: np.ndarray[Any, Any] = np.asarray(values, kind)
     except OverflowError:
         raise ShapeError("Overflow when unpacking long long") from None
+    if dtype.kind in "ui" and dtype.itemsize < 8 and found.size:
+        refuse_overflow(found.min(), found.max(), dtype, dtype.name)
+    return found
+
+
+def refuse_overflow(low: Any, high: Any, dtype: DType, name: str) -> None:
+    """Raise LazytError, in PyTorch's words, when a whole-number type cannot hold both values.
+
+    Negative values of unsigned types wrap around as long as their amount fits.
+    """
+    top = (1 << (8 * dtype.itemsize - (dtype.kind == "i"))) - 1
+    bottom = -top - (dtype.kind == "i")
+    if low < bottom or high > top:
+        raise LazytError(f"value cannot be converted to type {name} without overflow")
+
+
+_C_NAMES = {"int32": "int", "bool": "bool"}
+
+
+def refuse_number(value: Any, dtype: DType) -> None:
+    """``refuse_overflow`` of one Python number that is to fill a tensor."""
+    if dtype.kind in "ui" and isinstance(value, (int, float)):
+        if value != value:
+            return
+        refuse_overflow(value, value, dtype, _C_NAMES.get(dtype.name, f"{dtype.name}_t"))
 
 
 def stored(values: np.ndarray[Any, Any], shape: Shape, dtype: DType) -> Node:

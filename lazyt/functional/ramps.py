@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
 from lazyt import ops
 from lazyt.device import check_device
-from lazyt.errors import DTypeError, LazytError
+from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.creation import fresh
 from lazyt.functional.operands import constant_of, expand_to, mapped
 from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import DType, float32, float64, int64
+from lazyt.ir.dtypes import DType, bool_, float32, float64, int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
@@ -25,7 +26,7 @@ _ADD, _MUL = scalar_build("add"), scalar_build("mul")
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
+    start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Numbers from ``start`` up to, not including, ``end``. Raises LazytError for a bad step."""
@@ -34,8 +35,13 @@ def arange(
         start, end = 0, start
     start, end, step = (_number(v, "arange") for v in (start, end, step))
     wanted = _dtype_of(dtype, out, (start, end, step))
-    _check_bounds(start, end, step)
-    return _made(_ramp(math.ceil((end - start) / step), start, step, wanted), out, requires_grad)
+    if wanted is bool_:
+        raise NoKernelError('"arange_cpu" not implemented for \'Bool\'')
+    _check_bounds(start, end, step if wanted.kind == "f" else int(step))
+    count = math.ceil((end - start) / step)
+    if wanted.kind != "f":  # the ends count as they are, the numbers begin with a whole one
+        start, step = int(start), int(step)
+    return _made(_ramp(count, start, step, wanted), out, requires_grad)
 
 
 def range(
@@ -60,10 +66,29 @@ def _number(value: Any, function: str) -> Any:
         return value
     if hasattr(value, "item"):
         return value.item()
-    raise DTypeError(
-        f"{function}() received an invalid combination of arguments: expected numbers, got "
-        f"{type(value).__name__}"
-    )
+    raise DTypeError(f"{function}(): argument 'end' (position 1) must be Number, not "
+                     f"{type(value).__name__}")  # fmt: skip
+
+
+def _whole(value: Any, function: str, argument: str, position: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise DTypeError(
+            f"{function}(): argument '{argument}' (position {position}) must be int, not "
+            f"{type(value).__name__}"
+        )
+    return operator.index(value)
+
+
+def _ends(start: Any, end: Any, function: str) -> tuple[float, float]:
+    """The ends of a spaced range as numbers. Raises LazytError for tensors with dimensions."""
+    ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
+    for rank, which in zip(ranks, ("start", "end")):
+        if rank:
+            raise LazytError(
+                f"{function} only supports 0-dimensional start and end tensors, but got {which} "
+                f"with {rank} dimension(s)."
+            )
+    return float(start), float(end)
 
 
 def _dtype_of(dtype: Any, out: Tensor | None, numbers: Any) -> DType:
@@ -108,10 +133,12 @@ def linspace(
 ) -> Tensor:  # fmt: skip
     """``steps`` numbers from ``start`` to ``end``, both included, evenly spaced."""
     check_device(device)
+    steps = _whole(steps, "linspace", "steps", 3)
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
     wanted = _dtype_of(dtype, out, (0.0,))
-    return _made(_spaced(float(start), float(end), steps, wanted), out, requires_grad)
+    first, last = _ends(start, end, "linspace")
+    return _made(_spaced(first, last, steps, wanted), out, requires_grad)
 
 
 def _spaced(start: float, end: float, steps: int, dtype: DType) -> Node:
@@ -141,10 +168,11 @@ def logspace(
 ) -> Tensor:  # fmt: skip
     """``base`` to the power of evenly spaced exponents."""
     check_device(device)
+    steps = _whole(steps, "logspace", "steps", 3)
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
     wanted = _dtype_of(dtype, out, (0.0,))
-    exponents = _spaced(float(start), float(end), steps, float64)
+    exponents = _spaced(*_ends(start, end, "logspace"), steps, float64)
     node = ops.apply("pow", ops.constant(base, float64), exponents)
     return _made(ops.cast(node, wanted), out, requires_grad)
 
@@ -155,7 +183,8 @@ def eye(
 ) -> Tensor:  # fmt: skip
     """Ones on the diagonal of an ``n`` by ``m`` matrix of zeros."""
     check_device(device)
-    columns = n if m is None else m
+    n = _whole(n, "eye", "n", 1)
+    columns = n if m is None else _whole(m, "eye", "m", 2)
     for name, size in (("n", n), ("m", columns)):
         if size < 0:
             raise LazytError(f"{name} must be greater or equal to 0, got {size}")

@@ -7,6 +7,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.indexing import fitted
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import as_number, constant_of, expand_to
 from lazyt.functional.random import (
     Generator,
@@ -19,6 +20,8 @@ from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
+
+__all__ = ["fill"]
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -49,8 +52,35 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             raise DTypeError(
                 f"fill_(): argument 'value' (position 1) must be Number, not {type(value).__name__}"
             )
+        refuse_number(number, self.dtype)
         filler = constant_of(number, self.dtype)
     return overwrite(self, expand_to(filler, tuple(self.shape)), "Fill", (self, value))
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A copy of ``input``'s size and dtype with one value everywhere. Raises as ``fill_`` does."""
+    return fill_(input.detach().clone() if not isinstance(value, Tensor) else input.clone(), value)
+
+
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write one value on the main diagonal.
+
+    Args:
+        wrap: whether the diagonal of a tall matrix begins anew below its square part.
+
+    Raises LazytError for a vector, and for more than two dimensions of unequal size.
+    """
+    shape = tuple(self.shape)
+    if len(shape) < 2:
+        raise LazytError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise LazytError("all dimensions of input must be of equal length")
+    step, extent = sum(self.strides), min(shape)
+    fill_(self.as_strided((extent,), (step,), self.storage_offset()), fill_value)
+    if wrap and len(shape) == 2 and shape[0] > shape[1] + 1:
+        for top in range(shape[1] + 1, shape[0], shape[1] + 1):
+            fill_(self[top : top + shape[1]].diagonal(), fill_value)
+    return self
 
 
 def zero_(self: Tensor) -> Tensor:
