@@ -171,12 +171,13 @@ def boundary(value: Node, fn: GradFn, index: int = 0) -> Node:
 
 
 # What a gradient formula reads, by PyTorch's name of the operation: the letters of its rule.
-#   a  every input            s  the first input         n  every input but the first
+#   a  every input            s  the first input         k  indices and masks
 #   r  the result             p  an input when another one requires a gradient (products)
 #   d  the divisor, and the dividend when the divisor requires a gradient
 #   P  as p, and D as d, of the inputs after the first
 #   o  every input, and O those after the first, when the second requires a gradient
-#   i  the inputs after the second, I only when the second requires a gradient
+#   K  as k, when the second input requires a gradient
+#   l  the inputs after the second
 #   e  each input that requires a gradient itself
 #   x  there is no gradient
 _RULES = {
@@ -187,22 +188,22 @@ _RULES = {
     "Silu Sin Sinh SmoothL1Loss Softplus Take Var BinaryCrossEntropy BinaryCrossEntropyWithLogits "
     "Xlogy PowBackward0",
     "s": "AvgPool1D AvgPool2D AvgPool3D Celu Hardshrink Hardsigmoid Hardswish Mish NanToNum Nansum "
-    "Sinc Softshrink SpecialEntr Threshold Where",
+    "Sinc Softshrink SpecialEntr Threshold",
     "r": "Exp Exp2 Expm1 LogSoftmax Reciprocal Relu Rsqrt Sigmoid Softmax Sqrt Tan Tanh",
     "ar": "Aminmax Amax Amin Cumprod Dist LinalgVectorNorm Logcumsumexp Logsumexp "
     "MaxBackward1 MinBackward1 Norm Pow Prod Sgn Std",
     "sr": "Copysign",
     "er": "Hypot",
-    "n": "Embedding Index IndexFill IndexSelect MaskedFill",
+    "k": "Embedding Index IndexFill IndexPut IndexSelect MaskedFill Scatter Where",
     "p": "Bilinear Bmm Dot Einsum Matmul Mm Mul Mv Outer",
     "d": "Div KlDiv",
     "P": "Addbmm Addcmul Addmm Addmv Baddbmm",
     "D": "Addcdiv",
     "o": "Fmod Remainder",
     "O": "IndexAdd",
-    "Oi": "IndexCopy",
-    "i": "IndexPut Lerp Scatter ScaledDotProductAttention",
-    "I": "ScatterAdd",
+    "kO": "IndexCopy",
+    "K": "ScatterAdd",
+    "l": "Lerp ScaledDotProductAttention",
     "x": "FloorDivide",
 }
 _RULE_OF = {name: rule for rule, names in _RULES.items() for name in names.split()}
@@ -274,25 +275,29 @@ def _saved(
     if rule == "p" and len(fns) == 2:
         kept = [storages[i] for i in (0, 1) if fns[1 - i] is not None]
     else:
-        kept = [storages[i] for letter in rule for i in _kept_inputs(letter, fns)]
+        kept = [storages[i] for letter in rule for i in _kept_inputs(letter, fns, storages)]
         if "r" in rule and result is not None:
             kept.append(result)
     return tuple([(storage, storage.version_now()) for storage in kept])
 
 
-def _kept_inputs(letter: str, fns: list[GradFn | None]) -> Iterable[int]:
+def _kept_inputs(
+    letter: str, fns: list[GradFn | None], storages: list[Storage]
+) -> Iterable[int]:  # fmt: skip
     """Which inputs one letter of a rule keeps; the letters are explained at ``_RULES``."""
     count = len(fns)
     if letter == "a":
         return range(count)
-    if letter in "sni":
-        first, end = {"s": (0, 1), "n": (1, count), "i": (2, count)}[letter]
-        return range(first, end)
+    if letter in "sl":
+        return range(min(count, 1)) if letter == "s" else range(2, count)
     if letter in "PD":
-        return [i + 1 for i in _kept_inputs(letter.lower(), fns[1:])]
-    if letter in "oOI":
-        wanted = count > 1 and fns[1] is not None
-        return range("oOI".index(letter), count) if wanted else ()
+        return [i + 1 for i in _kept_inputs(letter.lower(), fns[1:], storages[1:])]
+    if letter in "oOK" and (count < 2 or fns[1] is None):
+        return ()
+    if letter in "oO":
+        return range("oO".index(letter), count)
+    if letter in "kK":
+        return [i for i in range(count) if storages[i].node.dtype.kind != "f"]
     if letter == "e":
         return [i for i in range(count) if fns[i] is not None]
     if letter in "pd":

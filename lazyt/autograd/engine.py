@@ -32,7 +32,10 @@ _TWICE = (
 
 
 def walk_tape(roots: Sequence[GradFn], targets: set[GradFn] | None) -> list[GradFn]:
-    """The grad_fns to be run, parents first: all below ``roots``, or those above ``targets``."""
+    """The grad_fns to be run, parents first: all below ``roots``, or those above ``targets``.
+
+    A target itself runs only when another target is below it.
+    """
     order: list[GradFn] = []
     seen: set[GradFn] = set()
     stack: list[tuple[GradFn, bool]] = [(fn, False) for fn in reversed(roots)]
@@ -48,7 +51,7 @@ def walk_tape(roots: Sequence[GradFn], targets: set[GradFn] | None) -> list[Grad
         return order
     needed: set[GradFn] = set()
     for fn in order:
-        if fn in targets or any(p in needed for p in fn.parents if p is not None):
+        if any(p in targets or p in needed for p in fn.parents if p is not None):
             needed.add(fn)
     return [fn for fn in order if fn in needed]
 

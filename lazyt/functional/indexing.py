@@ -106,7 +106,9 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     else:
         refuse_overlap(view, (source, *(item for _, item in plan.picks)), True)
         result = _put(view.node, plan, new)
-    overwrite(view, result, "CopySlices", (input,) if source is None else (input, source))
+    name = "IndexPut" if plan.picks else "CopySlices"
+    parents = (input, *(() if source is None else (source,)), *(item for _, item in plan.picks))
+    overwrite(view, result, name, parents)
 
 
 def _is_mask_of_one(plan: IndexPlan, value: Tensor) -> bool:
@@ -301,5 +303,6 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     """``index_put`` in place."""
     check_writable(input)
     result = index_put(input, indices, values, accumulate)
-    overwrite(input, result.node, "IndexPut", (input, values))
+    items = [item for item in indices if isinstance(item, Tensor)]
+    overwrite(input, result.node, "IndexPut", (input, values, *items))
     return input
