@@ -19,13 +19,17 @@ from lazyt.dlpack import from_dlpack as from_dlpack
 from lazyt.dlpack import to_dlpack as to_dlpack
 from lazyt.functional import return_types as return_types
 from lazyt.functional.activations import *  # noqa: F403
+from lazyt.functional.adaptive_pooling import *  # noqa: F403
 from lazyt.functional.affine_products import *  # noqa: F403
 from lazyt.functional.arithmetic import *  # noqa: F403
+from lazyt.functional.bilinears import *  # noqa: F403
 from lazyt.functional.blending import *  # noqa: F403
 from lazyt.functional.choice import *  # noqa: F403
+from lazyt.functional.columns import *  # noqa: F403
 from lazyt.functional.combining import *  # noqa: F403
 from lazyt.functional.conjugates import *  # noqa: F403
 from lazyt.functional.conversions import *  # noqa: F403
+from lazyt.functional.convolution import *  # noqa: F403
 from lazyt.functional.covariance import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
 from lazyt.functional.cumulative import *  # noqa: F403
@@ -42,13 +46,14 @@ from lazyt.functional.joining import *  # noqa: F403
 from lazyt.functional.masks import *  # noqa: F403
 from lazyt.functional.matrices import *  # noqa: F403
 from lazyt.functional.matrix_powers import *  # noqa: F403
-from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
+from lazyt.functional.namespace_forms import *  # noqa: F403
 from lazyt.functional.normalizers import *  # noqa: F403
 from lazyt.functional.norms import *  # noqa: F403
 from lazyt.functional.order_statistics import *  # noqa: F403
 from lazyt.functional.padding import *  # noqa: F403
 from lazyt.functional.pairs import *  # noqa: F403
 from lazyt.functional.picking import *  # noqa: F403
+from lazyt.functional.pooling import *  # noqa: F403
 from lazyt.functional.printing import *  # noqa: F403
 from lazyt.functional.products import *  # noqa: F403
 from lazyt.functional.promotion import *  # noqa: F403
@@ -58,6 +63,7 @@ from lazyt.functional.random import *  # noqa: F403
 from lazyt.functional.reductions import *  # noqa: F403
 from lazyt.functional.reflectors import *  # noqa: F403
 from lazyt.functional.searching import *  # noqa: F403
+from lazyt.functional.similarity import *  # noqa: F403
 from lazyt.functional.solvers import *  # noqa: F403
 from lazyt.functional.sorting import *  # noqa: F403
 from lazyt.functional.special_functions import *  # noqa: F403
@@ -68,6 +74,7 @@ from lazyt.functional.view_copies import *  # noqa: F403
 from lazyt.functional.view_scatters import *  # noqa: F403
 from lazyt.functional.windows import *  # noqa: F403
 from lazyt.functional.writes import *  # noqa: F403
+from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.grad_mode import enable_grad as enable_grad
 from lazyt.grad_mode import inference_mode as inference_mode
 from lazyt.grad_mode import is_grad_enabled as is_grad_enabled

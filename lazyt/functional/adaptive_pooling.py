@@ -20,6 +20,8 @@ from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
+__all__ = ["adaptive_avg_pool1d"]
+
 _DIV, _MUL, _ADD, _LT = (scalar_build(n) for n in ("div", "mul", "add", "lt"))
 
 

@@ -18,6 +18,10 @@ from lazyt.functional.results import give
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+]  # fmt: skip
+
 _ADD, _DIV = scalar_build("add"), scalar_build("div")
 
 Sizes = tuple[int, ...]

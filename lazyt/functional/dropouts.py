@@ -132,6 +132,12 @@ def dropout3d(
     return _dropped(input, p, training, inplace, _feature_mask(input))
 
 
+def feature_dropout(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    """``dropout`` of whole channels [N, C, *]. Raises ProbabilityError, ShapeError."""
+    check_probability(p)
+    return _dropped(input, p, training, inplace, _feature_mask(input))
+
+
 def _feature_mask(input: Tensor) -> Shape:
     if input.ndim < 2:
         raise ShapeError("Feature dropout requires at least 2 dimensions in the input")

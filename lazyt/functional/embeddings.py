@@ -93,6 +93,16 @@ def _renormalize(weight: Tensor, places: Node, max_norm: float, norm_type: float
         overwrite(weight, choose(ops.reshape(long, (rows, 1)), scaled, node, node.dtype), "", ())
 
 
+def renormalize_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Rows that ``indices`` name and that are longer than ``max_norm`` shortened in place.
+
+    Raises BoundsError for a number out of range.
+    """
+    places = _places(indices, weight.shape[0], "index out of range in self")
+    _renormalize(weight, places, max_norm, norm_type)
+    return weight
+
+
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,

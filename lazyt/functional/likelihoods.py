@@ -10,8 +10,6 @@ from lazyt.functional.choice import where
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced_tensor
 from lazyt.tensor import Tensor
 
-__all__ = ["poisson_nll_loss"]
-
 
 def _check_variance(input: Tensor, var: Tensor) -> Tensor:
     """``var`` in a shape that broadcasts with ``input``; raises ReductionError."""
@@ -41,11 +39,12 @@ def gaussian_nll_loss(
     """
     if reduction not in ("none", "mean", "sum"):
         raise ReductionError(f"{reduction} is not valid")
-    if not isinstance(var, Tensor):
-        if var < 0:
-            raise ReductionError("var has negative entry/entries")
-        var = input.new_full(input.shape, var)
-    spread: Tensor = _check_variance(input, var)
+    if isinstance(var, Tensor):
+        spread = _check_variance(input, var)
+    elif var < 0:
+        raise ReductionError("var has negative entry/entries")
+    else:
+        spread = input.new_full(input.shape, var)
     plain = spread.detach()
     bounded = where(plain < eps, plain.clamp(min=eps) + (spread - plain), spread)
     loss = 0.5 * (bounded.log() + (input - target) ** 2 / bounded)

@@ -215,13 +215,19 @@ def kl_div(
 
     ``reduction`` may also be ``"batchmean"``: the sum over the size of the first dimension.
     """
-    build = _log_divergence if log_target else _divergence
     replaced = size_average is not None or reduce is not None
     if reduction == "mean" and not replaced:
         warnings.warn(_TWO_MEANS, UserWarning, stacklevel=3)
     if reduction != "batchmean" or replaced:
         reduction = chosen_reduction(reduction, size_average, reduce, 4)
     if reduction != "batchmean":
-        return _pairwise(build, "KlDiv", input, target, reduction)
-    result: Tensor = _pairwise(build, "KlDiv", input, target, "sum") / input.shape[0]
+        return divergence(input, target, reduction, log_target)
+    result: Tensor = divergence(input, target, "sum", log_target) / input.shape[0]
     return result
+
+
+@in_full_precision
+def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) -> Tensor:
+    """``kl_div`` without its warning. Raises ShapeError."""
+    build = _log_divergence if log_target else _divergence
+    return _pairwise(build, "KlDiv", input, target, reduction)

@@ -22,10 +22,6 @@ from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
-__all__ = [
-    "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
-]  # fmt: skip
-
 
 @in_full_precision
 def hinge_embedding_loss(

@@ -20,6 +20,10 @@ from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
+__all__ = [
+    "avg_pool1d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d",
+]  # fmt: skip
+
 _DIV, _MUL, _ADD = scalar_build("div"), scalar_build("mul"), scalar_build("add")
 _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 
