@@ -179,31 +179,44 @@ def boundary(value: Node, fn: GradFn, index: int = 0) -> Node:
 #   K  as k, when the second input requires a gradient
 #   l  the inputs after the second
 #   e  each input that requires a gradient itself
+#   q  something that only the function itself knows, such as an order
 #   x  there is no gradient
 _RULES = {
-    "a": "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh Clamp ClampMax ClampMin Convolution Cos Cosh "
-    "Digamma Elu Erf Erfc Erfinv Fmax Fmin Gather Gelu Hardtanh HuberLoss LeakyRelu Lgamma "
-    "Log Log10 Log1P Log2 Logaddexp Logaddexp2 Logit LogSigmoid MaskedSelect Maximum Minimum "
-    "MseLoss NativeBatchNorm NativeGroupNorm NativeLayerNorm PreluKernel Selu "
-    "Silu Sin Sinh SmoothL1Loss Softplus Take Var BinaryCrossEntropy BinaryCrossEntropyWithLogits "
-    "Xlogy PowBackward0",
-    "s": "AvgPool1D AvgPool2D AvgPool3D Celu Hardshrink Hardsigmoid Hardswish Mish NanToNum Nansum "
-    "Sinc Softshrink SpecialEntr Threshold",
-    "r": "Exp Exp2 Expm1 LogSoftmax Reciprocal Relu Rsqrt Sigmoid Softmax Sqrt Tan Tanh",
-    "ar": "Aminmax Amax Amin Cumprod Dist LinalgVectorNorm Logcumsumexp Logsumexp "
-    "MaxBackward1 MinBackward1 Norm Pow Prod Sgn Std",
+    "a": (
+        "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh BinaryCrossEntropy BinaryCrossEntropyWithLogits "
+        "Clamp ClampMax ClampMin Convolution Cos Cosh Digamma Elu Erf Erfc Erfinv Fmax Fmin Gather "
+        "Gelu Hardtanh HuberLoss Igamma Igammac LeakyRelu Lgamma Log Log10 Log1P Log2 LogSigmoid "
+        "Logaddexp Logaddexp2 Logit MaskedSelect Maximum Minimum MseLoss NativeBatchNorm "
+        "NativeGroupNorm NativeLayerNorm PowBackward0 PreluKernel Selu Silu Sin Sinh SmoothL1Loss "
+        "Softplus Take Var VarMean Xlogy"
+    ),
+    "s": (
+        "AvgPool1D AvgPool2D AvgPool3D Celu Cummax Cummin Hardshrink Hardsigmoid Hardswish I0 "
+        "LinalgMatrixExp Mish NanToNum Nansum Polygamma Renorm Sinc Softshrink SpecialEntr Threshold"
+    ),
+    "r": (
+        "Exp Exp2 Expm1 LinalgInvEx LogSoftmax Reciprocal Relu Rsqrt Sigmoid Softmax Sqrt Tan Tanh"
+    ),
+    "ar": (
+        "Amax Amin Aminmax Cdist CholeskyInverse Cumprod Dist LinalgDet LinalgSolveEx "
+        "LinalgVectorNorm Logcumsumexp Logsumexp MaxBackward1 MinBackward1 Norm Pow Prod Sgn Std"
+    ),
     "sr": "Copysign",
     "er": "Hypot",
-    "k": "Embedding Index IndexFill IndexPut IndexSelect MaskedFill Scatter Where",
-    "p": "Bilinear Bmm Dot Einsum Matmul Mm Mul Mv Outer",
-    "d": "Div KlDiv",
+    "k": "Embedding Index IndexFill IndexPut IndexSelect MaskedFill NllLoss Scatter Where",
+    "kO": "IndexCopy",
+    "K": "ScatterAdd",
+    "p": "Bilinear Bmm Dot Einsum LinalgCross Matmul Mm Mul Mv Outer",
     "P": "Addbmm Addcmul Addmm Addmv Baddbmm",
+    "d": "Div KlDiv",
     "D": "Addcdiv",
     "o": "Fmod Remainder",
     "O": "IndexAdd",
-    "kO": "IndexCopy",
-    "K": "ScatterAdd",
     "l": "Lerp ScaledDotProductAttention",
+    "q": (
+        "Kthvalue LinalgEigh LinalgQr LinalgSvd MaxBackward0 Median MinBackward0 Mode NativeDropout "
+        "Sort Topk"
+    ),
     "x": "FloorDivide",
 }
 _RULE_OF = {name: rule for rule, names in _RULES.items() for name in names.split()}

@@ -121,7 +121,7 @@ def _max_or_min(
     if dim is None:
         _require_elements(name, tuple(input.shape), None)
         node = reduce_node(name, input.node, tuple(range(len(input.shape))), False)
-        return give(node, name, (input,), out)
+        return give(node, f"{name.capitalize()}Backward1", (input,), out)
     if isinstance(dim, Tensor):
         return (maximum if name == "max" else minimum)(input, dim, out=out)
     if isinstance(dim, (tuple, list)):
