@@ -46,6 +46,7 @@ from lazyt.functional.joining import *  # noqa: F403
 from lazyt.functional.masks import *  # noqa: F403
 from lazyt.functional.matrices import *  # noqa: F403
 from lazyt.functional.matrix_powers import *  # noqa: F403
+from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.namespace_forms import *  # noqa: F403
 from lazyt.functional.normalizers import *  # noqa: F403
 from lazyt.functional.norms import *  # noqa: F403
@@ -74,7 +75,6 @@ from lazyt.functional.view_copies import *  # noqa: F403
 from lazyt.functional.view_scatters import *  # noqa: F403
 from lazyt.functional.windows import *  # noqa: F403
 from lazyt.functional.writes import *  # noqa: F403
-from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.grad_mode import enable_grad as enable_grad
 from lazyt.grad_mode import inference_mode as inference_mode
 from lazyt.grad_mode import is_grad_enabled as is_grad_enabled
@@ -101,6 +101,8 @@ from lazyt.memory_formats import *  # noqa: F403
 from lazyt.numpy_bridge import from_numpy as from_numpy
 from lazyt.numpy_calls import asarray as asarray
 from lazyt.numpy_calls import frombuffer as frombuffer
+from lazyt.serialization import load as load
+from lazyt.serialization import save as save
 from lazyt.settings import *  # noqa: F403
 from lazyt.storage_objects import *  # noqa: F403
 from lazyt.tensor import Size as Size
@@ -127,11 +129,11 @@ if _TYPE_CHECKING:
     from lazyt import cuda as cuda
     from lazyt import linalg as linalg
     from lazyt import nn as nn
-    from lazyt.staging import compile as compile
-    from lazyt.staging import jit as jit
     from lazyt import optim as optim
     from lazyt import special as special
     from lazyt import utils as utils
+    from lazyt.staging import compile as compile
+    from lazyt.staging import jit as jit
 
 _PACKAGES = frozenset({"amp", "backends", "cuda", "linalg", "nn", "optim", "special", "utils"})
 
