@@ -183,7 +183,8 @@ def boundary(value: Node, fn: GradFn, index: int = 0) -> Node:
 #   x  there is no gradient
 _RULES = {
     "a": (
-        "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh BinaryCrossEntropy BinaryCrossEntropyWithLogits "
+        "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh BinaryCrossEntropy "
+        "BinaryCrossEntropyWithLogits "
         "Clamp ClampMax ClampMin Convolution Cos Cosh Digamma Elu Erf Erfc Erfinv Fmax Fmin Gather "
         "Gelu Hardtanh HuberLoss Igamma Igammac LeakyRelu Lgamma Log Log10 Log1P Log2 LogSigmoid "
         "Logaddexp Logaddexp2 Logit MaskedSelect Maximum Minimum MseLoss NativeBatchNorm "
@@ -192,7 +193,8 @@ _RULES = {
     ),
     "s": (
         "AvgPool1D AvgPool2D AvgPool3D Celu Cummax Cummin Hardshrink Hardsigmoid Hardswish I0 "
-        "LinalgMatrixExp Mish NanToNum Nansum Polygamma Renorm Sinc Softshrink SpecialEntr Threshold"
+        "LinalgMatrixExp Mish NanToNum Nansum Polygamma Renorm Sinc Softshrink SpecialEntr "
+        "Threshold"
     ),
     "r": (
         "Exp Exp2 Expm1 LinalgInvEx LogSoftmax Reciprocal Relu Rsqrt Sigmoid Softmax Sqrt Tan Tanh"
@@ -214,7 +216,8 @@ _RULES = {
     "O": "IndexAdd",
     "l": "Lerp ScaledDotProductAttention",
     "q": (
-        "Kthvalue LinalgEigh LinalgQr LinalgSvd MaxBackward0 Median MinBackward0 Mode NativeDropout "
+        "Kthvalue LinalgEigh LinalgQr LinalgSvd MaxBackward0 Median MinBackward0 Mode "
+        "NativeDropout "
         "Sort Topk"
     ),
     "x": "FloorDivide",
