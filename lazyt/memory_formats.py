@@ -207,10 +207,8 @@ def channel_order(shape: Shape, wanted: Any, function: str) -> Shape:
 
 def follows(shape: Shape, strides: Shape, wanted: Any) -> bool:
     """Whether strides are those of a format; False for a rank that the format does not have."""
-    if wanted is None or wanted is contiguous_format:
+    if wanted in (None, contiguous_format, preserve_format):
         return is_contiguous(shape, strides)
-    if wanted is preserve_format:
-        raise LazytError("preserve memory format is unsupported by the contiguous operator")
     order = _CHANNELS_LAST.get(wanted) if isinstance(wanted, memory_format) else None
     if order is None:
         channel_order(shape, wanted, "is_contiguous")

@@ -36,6 +36,15 @@ for _name in _NEVER.split():
     _fact(_name, False)
 
 
+def _imaginary(self: Tensor) -> Tensor:
+    """Raises LazytError: only complex tensors, which do not exist here, have an imaginary part."""
+    raise LazytError("imag is not implemented for tensors with non-complex dtypes.")
+
+
+Tensor.real = property(lambda self: self, doc="The tensor itself.")  # type: ignore[attr-defined]
+Tensor.imag = property(_imaginary)  # type: ignore[attr-defined]
+
+
 @method()
 def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made in inference mode and is closed to autograd: never."""

@@ -117,6 +117,8 @@ def storage_offset(self: Tensor) -> int:
 def data_ptr(self: Tensor) -> int:
     """The address of the first element. From here on the memory counts as shared: it stays put,
     writes take effect in it at once, and what is written to it from outside is seen."""
+    if 0 in self.shape:
+        return 0
     token = self._storage.expose(forever=True)
     return token.ptr + self._offset * self.itemsize
 

@@ -108,9 +108,9 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @method()
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
+def broadcast_to(input: Tensor, *size: Any) -> Tensor:
     """``input`` expanded to ``size``. Raises ShapeError for sizes that do not fit."""
-    return expand(input, size)
+    return expand(input, *size)
 
 
 def detach(input: Tensor) -> Tensor:
@@ -258,9 +258,9 @@ def _regrouped(input: Tensor, dtype: DType) -> tuple[Shape, Shape, int]:
     pair = f"to view {type_title(input.dtype)} as {type_title(dtype)} (different element sizes)"
     if not shape:
         raise ShapeError(f"self.dim() cannot be 0 {pair}")
-    if strides[-1] != 1 and (old > new or shape[-1] != 1):
-        raise ShapeError(f"self.stride(-1) must be 1 {pair}, but got {strides[-1]}")
     if old > new:
+        if strides[-1] != 1:
+            raise ShapeError(f"self.stride(-1) must be 1 {pair}, but got {strides[-1]}")
         ratio = old // new
         shape[-1] *= ratio
         return tuple(shape), (*(s * ratio for s in strides[:-1]), 1), offset * ratio
@@ -271,6 +271,8 @@ def _regrouped(input: Tensor, dtype: DType) -> tuple[Shape, Shape, int]:
         raise ShapeError(
             f"self.storage_offset() must be divisible by {ratio} {pair}, but got {offset}"
         )
+    if strides[-1] != 1:
+        raise ShapeError(f"self.stride(-1) must be 1 {pair}, but got {strides[-1]}")
     for axis, stride in enumerate(strides[:-1]):
         if stride % ratio:
             raise ShapeError(

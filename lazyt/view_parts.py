@@ -72,7 +72,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         raise LazytError("narrow(): length must be non-negative.")
     if not -extent <= start <= extent:
         raise BoundsError(
-            f"Dimension out of range (expected to be in range of [{-extent}, {extent}], "
+            f"start out of range (expected to be in range of [{-extent}, {extent}], "
             f"but got {start})"
         )
     start = start + extent if start < 0 else start
@@ -94,7 +94,7 @@ def slice_along(input: Tensor, dim: int, start: Any, end: Any, step: int) -> Ten
     """
     shape = tuple(input.shape)
     if not shape:
-        raise LazytError("slice() cannot be applied to a 0-dim tensor.")
+        raise BoundsError("slice() cannot be applied to a 0-dim tensor.")
     axis = normalize_dim(dim, len(shape))
     if step <= 0:
         raise LazytError("slice step must be positive")

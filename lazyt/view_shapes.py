@@ -9,16 +9,16 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.dispatch import method, view_of, wrap
-from lazyt.errors import ShapeError
+from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
-from lazyt.memory_formats import contiguous_format, copied
+from lazyt.memory_formats import contiguous_format, copied, preserve_format
 from lazyt.tensor import Tensor
 from lazyt.views import Expand, Permute, Reshape, Step, strides_of_view
 
 __all__ = [
-    "adjoint", "alias", "clone", "flatten", "moveaxis", "movedim", "permute", "reshape", "squeeze",
+    "adjoint", "clone", "flatten", "moveaxis", "movedim", "permute", "reshape", "squeeze",
     "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
 
@@ -278,6 +278,9 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     else:
         dims = dim if isinstance(dim, (tuple, list)) else (dim,)
         chosen = [normalize_dim(d, rank) for d in dims]
+        for place, axis in enumerate(chosen):
+            if axis in chosen[:place]:
+                raise ShapeError(f"dim {axis} appears multiple times in the list of dims")
         name = "SqueezeBackward1"
     kept = [i for i in range(rank) if shape[i] != 1 or i not in chosen]
     new = tuple(shape[i] for i in kept)
@@ -313,9 +316,9 @@ def expand(input: Tensor, *size: Any) -> Tensor:
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise ShapeError(
-            f"expand(tensor{{{list(shape)}}}, size={list(wanted)}): the number of sizes provided "
-            f"({len(wanted)}) must be greater or equal to the number of dimensions in the tensor "
-            f"({len(shape)})"
+            f"expand({input.type()}{{{list(shape)}}}, size={list(wanted)}): the number of sizes "
+            f"provided ({len(wanted)}) must be greater or equal to the number of dimensions in the "
+            f"tensor ({len(shape)})"
         )
     new, steps = list(wanted), [0] * len(wanted)
     for axis in range(len(wanted) - 1, -1, -1):
@@ -377,4 +380,6 @@ def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
     """
     if input.is_contiguous(memory_format=memory_format):
         return input
+    if memory_format is preserve_format:
+        raise LazytError("preserve memory format is unsupported by the contiguous operator")
     return copied(input, input.node, "Clone", memory_format)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.errors import BoundsError, DTypeError
-from lazyt.ir.dtypes import bool_, uint8
+from lazyt.ir.dtypes import bool_, int32, int64, uint8
 from lazyt.ir.graph import Shape
 from lazyt.tensor import Tensor
 
@@ -69,9 +69,13 @@ def _pick(item: Any) -> Tensor:
 
     if isinstance(item, (bool, np.bool_)):
         return tensor(bool(item))
-    if isinstance(item, (list, tuple, range, np.ndarray)):
-        array = np.asarray(item) if not isinstance(item, np.ndarray) else item
-        item = tensor(array.astype(np.int64) if not array.size else array)
+    if isinstance(item, np.ndarray):
+        item = tensor(item.astype(np.int64) if not item.size else item)
+    elif isinstance(item, (list, tuple, range)):
+        found = tensor(item) if len(item) else tensor([], dtype=int64)
+        return found if found.dtype in (bool_, uint8) else found.to(int64)
+    elif isinstance(item, str):
+        raise DTypeError("new(): invalid data type 'str'")
     if not isinstance(item, Tensor):
         if hasattr(item, "__index__"):
             return tensor(operator.index(item))
@@ -79,7 +83,7 @@ def _pick(item: Any) -> Tensor:
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
             f"valid indices (got {type(item).__name__})"
         )
-    if item.dtype.kind == "f":
+    if item.dtype not in (bool_, uint8, int32, int64):
         raise BoundsError("tensors used as indices must be long, int, byte or bool tensors")
     return item
 
@@ -93,8 +97,22 @@ def _covered(item: Any) -> int:
     return 1
 
 
+def _stands_for_tuple(index: Any) -> bool:
+    """A short list of indices that are no numbers counts as a tuple, as NumPy once took it."""
+    return (
+        isinstance(index, list)
+        and len(index) < 32
+        and any(
+            item is None
+            or item is Ellipsis
+            or isinstance(item, (Tensor, list, tuple, slice, range, str, np.ndarray))
+            for item in index
+        )
+    )
+
+
 def _normalize(index: Any) -> list[Any]:
-    items = list(index) if isinstance(index, tuple) else [index]
+    items = list(index) if isinstance(index, tuple) or _stands_for_tuple(index) else [index]
     for i, item in enumerate(items):
         if item is None or item is Ellipsis or isinstance(item, slice) or _is_number(item):
             continue
@@ -116,7 +134,11 @@ def plan_index(shape: Shape, index: Any) -> IndexPlan:
     items = _normalize(index)
     rank = len(shape)
     used = sum(_covered(item) for item in items)
-    if rank == 0 and used and not any(isinstance(i, Tensor) for i in items):
+    if rank == 0 and isinstance(index, slice):
+        raise BoundsError("slice() cannot be applied to a 0-dim tensor.")
+    if rank == 0 and _is_number(index):
+        if index:
+            raise BoundsError(f"index {index} is out of bounds for dimension 0 with size 0")
         raise BoundsError(
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
             "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"

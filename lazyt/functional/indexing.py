@@ -83,22 +83,25 @@ def _picked_in_rows(node: Node, picks: list[tuple[int, Tensor]]) -> Node | None:
 def setitem(input: Tensor, index: Any, value: Any) -> None:
     """``input[index] = value``: writes in place, converting to the tensor's dtype.
 
-    Raises BoundsError for bad indices, ShapeError for a value that does not fit.
+    A truth value for ``index`` writes everything or nothing. Raises BoundsError for bad indices,
+    ShapeError for a value that does not fit, DTypeError for what is neither number nor tensor.
     """
-    plan = plan_index(tuple(input.shape), index)
-    view = input if plan.is_whole(tuple(input.shape)) else view_of_plan(input, plan)
     source = value if isinstance(value, Tensor) else None
+    number = None if source is not None else as_number(value)
+    if source is None and number is None:
+        raise DTypeError(
+            f"can't assign a {_c_type(value)} to a "
+            f"{package_name()}.{type_title(input.dtype)}Tensor"
+        )
+    if index is False:
+        return
+    plan = plan_index(tuple(input.shape), None if index is True else index)
+    view = input if plan.is_whole(tuple(input.shape)) else view_of_plan(input, plan)
     if source is not None:
         new = source.node
         if _is_mask_of_one(plan, source):
             new = ops.cast(ops.reshape(new, ()), view.dtype)
-    else:
-        number = as_number(value)
-        if number is None:
-            raise DTypeError(
-                f"can't assign a {type(value).__name__} to a "
-                f"{package_name()}.{type_title(view.dtype)}Tensor"
-            )
+    elif number is not None:
         new = constant_of(number, view.dtype)
     if not plan.picks:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
@@ -127,6 +130,12 @@ def _check_put_dtype(wanted: DType, given: DType) -> None:
         )
 
 
+def _c_type(value: Any) -> str:
+    """What C calls a value's type: NumPy's with their module."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
 def fitted(value: Node, shape: Shape) -> Node:
     """``value`` expanded to ``shape``; leading ones are dropped as PyTorch drops them."""
     lead = len(value.shape) - len(shape)
@@ -143,14 +152,17 @@ def fitted(value: Node, shape: Shape) -> Node:
             )
     if lead < 0:
         raise ShapeError(
-            f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to "
-            f"the number of dimensions in the tensor ({len(value.shape)})"
+            f"expand({package_name()}.{type_title(value.dtype)}Tensor{{{list(value.shape)}}}, "
+            f"size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or "
+            f"equal to the number of dimensions in the tensor ({len(value.shape)})"
         )
     return expand_to(value, shape)
 
 
 def _out_of_bounds(axis: int, extent: int) -> Callable[[int], Exception]:
     def complain(bad: int) -> Exception:
+        if not extent:
+            return BoundsError("index is out of bounds for dimension with size 0")
         return BoundsError(f"index {bad} is out of bounds for dimension {axis} with size {extent}")
 
     return complain

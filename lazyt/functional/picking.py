@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from lazyt import ops
+from lazyt import ops, pending
 from lazyt.dispatch import type_title
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
@@ -28,6 +28,9 @@ __all__ = [
     "scatter_add", "take", "take_along_dim",
 ]  # fmt: skip
 
+#: From the least to the greatest smallest value, and the same of the largest.
+Range = tuple[tuple[int, int], tuple[int, int]]
+
 _ADD, _MUL = scalar_build("add"), scalar_build("mul")
 
 # The smallest and largest value of index nodes that were looked at; values never change.
@@ -35,30 +38,47 @@ _ranges: weakref.WeakKeyDictionary[Node, tuple[int, int]] = weakref.WeakKeyDicti
 _LAYOUT_OPS = ("reshape", "permute", "expand", "cast", "slice", "flip", "detach")
 
 
-def value_range(node: Node) -> tuple[int, int]:
-    """The smallest and largest value of a non-empty integer node; looks at pending values."""
+def value_range(node: Node, *safe: Range) -> tuple[int, int]:
+    """The smallest and largest value of a non-empty integer node; looks at pending values.
+
+    Args:
+        safe: ranges of smallest and largest values within which the caller does the same. A
+            captured function is replayed within the first of them that holds now, or where
+            there is none, for the same two values alone.
+    """
     source = node
     while source.op.name in _LAYOUT_OPS and source.data is None:
         source = source.inputs[0]
     if source.op.name == "iota":
         return 0, source.shape[0] - 1
+    watcher = capturing()
     found = _ranges.get(node)
     if found is None:
-        values = known_values(node)
+        if watcher is not None:
+            pending.realize_nodes([node])
+        values = node.data.as_numpy(node.dtype, node.shape) if watcher else known_values(node)
         found = _ranges[node] = (int(values.min()), int(values.max()))
+    if watcher is not None:
+        low, high = found
+        exact = ((low, low), (high, high))
+        fits = [r for r in safe if r[0][0] <= low <= r[0][1] and r[1][0] <= high <= r[1][1]]
+        watcher.checked(node, (fits or [exact])[0])
     return found
+
+
+def within(low: int, high: int) -> Range:
+    """All ranges from ``low`` to ``high``."""
+    return ((low, high), (low, high))
 
 
 def checked_index(index: Tensor, extent: int, complain: Callable[[int], Exception]) -> Node:
     """The index as non-negative int64 values; ``complain(bad)`` makes the error for a bad one."""
     node = index.node
     if node.size:
-        low, high = value_range(node)
+        some_negative = ((-extent, -1), (-extent, extent - 1))
+        low, high = value_range(node, within(0, extent - 1), some_negative)
         if low < -extent or high >= extent:
             raise complain(low if low < -extent else high)
-        watcher = capturing()
-        if watcher is not None:
-            watcher.checked(node, extent, low < 0)
         if low < 0:
             return wrapped(ops.cast(node, int64), extent)
     return ops.cast(node, int64)
@@ -78,7 +98,7 @@ def plain_index(index: Tensor, extent: int, dim: int, function: str) -> Node:
         raise DTypeError(f"{function}(): Expected dtype int32/int64 for index")
     node = index.node
     if node.size:
-        low, high = value_range(node)
+        low, high = value_range(node, within(0, extent - 1))
         bad = low if low < 0 else high
         if bad < 0 or bad >= extent:
             raise BoundsError(
@@ -184,6 +204,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if len(index.shape) > 1:
         raise BoundsError("index_select(): Index is supposed to be a vector")
     axis = normalize_dim(dim, len(input.shape))
+    if input.shape and not input.shape[axis] and index.shape.numel():
+        raise LazytError("index_select(): self indexing axis dim should be positive")
     if not input.shape:
         return give(input.node, "IndexSelect", (input, index), out)
     places = vector_index(index, input.shape[axis])
@@ -196,7 +218,7 @@ def vector_index(index: Tensor, extent: int) -> Node:
         raise DTypeError("index_select(): Expected dtype int32 or int64 for index")
     node = index.node
     if node.size:
-        low, high = value_range(node)
+        low, high = value_range(node, within(0, extent - 1))
         if low < 0 or high >= extent:
             raise BoundsError("index out of range in self")
     node = ops.cast(node, int64)
@@ -292,7 +314,7 @@ def _along(
 
     node = index.node
     if node.size and 0 not in shape[:axis] + shape[axis + 1 :]:
-        low, high = value_range(node)
+        low, high = value_range(node, within(0, extent - 1))
         if high >= extent or low < (-extent if function == "index_fill" else 0):
             raise complain(high if high >= extent else low)
         if low < 0:

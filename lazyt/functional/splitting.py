@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import BoundsError, DTypeError, LazytError
 from lazyt.functional.operands import normalize_dim
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
@@ -190,7 +190,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of all slices along ``dim``, without that dimension."""
     axis = normalize_dim(dim, len(input.shape))
     if not input.shape:
-        raise ShapeError("Dimension specified as 0 but tensor has no dimensions")
+        raise BoundsError("Dimension specified as 0 but tensor has no dimensions")
     slices = (select_view(input, axis, i) for i in range(input.shape[axis]))
     return _marked(slices, "Unbind")
 
@@ -201,16 +201,23 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 # which values a write changes, so they are the safe ones without the ban on writes in place.
 
 
+def _unknown(parts: list[Tensor]) -> tuple[Tensor, ...]:
+    for part in parts:
+        if part._view is not None:
+            part._view.source = None
+    return tuple(parts)
+
+
 def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """``split`` whose parts may be written to in place."""
-    return tuple(_split(tensor, split_size, dim))
+    return _unknown(_split(tensor, split_size, dim))
 
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """``split`` into given sizes whose parts may be written to in place."""
-    return tuple(_given_sizes(input, split_sizes, dim))
+    return _unknown(_given_sizes(input, split_sizes, dim))
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """``chunk`` whose parts may be written to in place."""
-    return tuple(_chunked(input, chunks, dim))
+    return _unknown(_chunked(input, chunks, dim))

@@ -8,16 +8,18 @@ from lazyt.errors import LazytError
 from lazyt.functional.operands import normalize_dim
 from lazyt.functional.results import give
 from lazyt.functional.splitting import split, unbind
+from lazyt.ir.dtypes import DType
 from lazyt.tensor import Tensor
+from lazyt.view_forms import view_bits
 from lazyt.view_parts import as_strided, diagonal, narrow, select, slice_along, unfold
 from lazyt.view_shapes import (
     expand,
     permute,
+    reshape,
     squeeze,
     t,
     transpose,
     unsqueeze,
-    view,
 )
 
 __all__ = [
@@ -128,7 +130,9 @@ def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Ten
 
 def view_copy(input: Tensor, size: Any, *, out: Tensor | None = None) -> Tensor:
     """A copy under another shape, or of the bits as another dtype. Raises as ``view`` does."""
-    return _copied(view(input, size), "View", input, out)
+    if isinstance(size, DType):
+        return _copied(view_bits(input.contiguous(), size), "View", input, out)
+    return _copied(reshape(input, size), "View", input, out)
 
 
 def narrow_copy(
