@@ -20,7 +20,7 @@ from lazyt.codegen.cuda import CudaKernel, device_helpers, print_kernel_cuda, pr
 from lazyt.codegen.lower import lower_group
 from lazyt.compiler import group_graph, realize
 from lazyt.config import config
-from lazyt.ir.dtypes import DType, bfloat16, float32, int64
+from lazyt.ir.dtypes import DType, bfloat16, float32, int64, uint8
 from lazyt.ir.graph import Node
 from lazyt.runtime import nvrtc
 from lazyt.runtime.emulator import Emulator
@@ -196,6 +196,18 @@ def statistics(rows: int, columns: int) -> list[Node]:
             ops.scan("sum", x, 1), ops.reduce_("sum", x, (0, 1))]  # fmt: skip
 
 
+def sorting(rows: int, columns: int) -> list[Node]:
+    """Values, positions and both at once, of floats with ties and NaN and of bytes, both ways."""
+    x = normal(rows, columns)
+    steps = ops.apply("floor", ops.apply("mul", x, ops.constant(3.0, float32)))
+    gaps = ops.apply("div", steps, steps)  # 0 / 0
+    ties = ops.apply("add", steps, gaps)
+    small = ops.cast(labels(columns, 256), uint8)
+    return [ops.sort("values", x), ops.sort("order", ties, True), ops.sort("values", ties, True),
+            ops.sort("order", steps), ops.sort("values", small, True),
+            ops.sort("values", ops.cast(ties, bfloat16))]  # fmt: skip
+
+
 MODELS: dict[str, Callable[[], list[Node]]] = {
     "softmax": lambda: softmax(9, 1000),
     "softmax_long": lambda: softmax(2, 3000),
@@ -206,6 +218,8 @@ MODELS: dict[str, Callable[[], list[Node]]] = {
     "embedding": lambda: embedding(20, 33, 40),
     "statistics": lambda: statistics(130, 65),
     "statistics_tall": lambda: statistics(3000, 9),
+    "sorting": lambda: sorting(2, 700),
+    "sorting_short": lambda: sorting(5, 60),
 }
 
 

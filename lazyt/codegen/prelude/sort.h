@@ -46,8 +46,8 @@ typedef struct { lz_@S flip, inf, down; } lz_sort_form_@S;
 
 //@ lz_sort_ranks_@S [unsigned]
 // The place of each of up to 64 keys: how many stand before it. `key` has room for 64.
-static __attribute__((noinline, unused)) void lz_sort_ranks_@S(lz_@S *restrict key,
-    lz_@W *restrict place, int n) {
+static __attribute__((noinline, unused)) void lz_sort_ranks_@S(lz_@S *__restrict__ key,
+    lz_@W *__restrict__ place, int n) {
   for (int i = n; i < 64; i++) key[i] = 0;
   for (int i = 0; i < 64; i++) place[i] = 0;
 #define LZ_RANK(WIDTH)                                                                     \
@@ -145,27 +145,27 @@ static __attribute__((noinline, unused)) void lz_sort_move_values_@S(const lz_an
 #undef LZ_BITS
 }
 
-//@ lz_sort_zeros_@S [unsigned]
-// Exact keys put -0 before 0; equal elements keep their order.
-static __attribute__((noinline, unused)) void lz_sort_zeros_@S(const lz_any_@S *src,
-    lz_any_@S *dst, lz_i64 n, lz_sort_form_@S f) {
-  const lz_@S top = (lz_@S)((lz_@S)1 << @B);
-  lz_i64 low = 0, high = n;
-  lz_@S zero = lz_sort_key_@S(0, 0, f.inf, f.down, 0);
-  while (low < high) {  // the first that is not before the zeros
-    lz_i64 middle = low + (high - low) / 2;
-    if (lz_sort_key_@S(dst[middle], 0, f.inf, f.down, 0) < zero) low = middle + 1;
-    else high = middle;
+//@ lz_sort_restore_@S [unsigned]
+// Exact keys put -0 before 0 and forget which NaN it was: the elements of one (not exact) key come
+// back from src in their order.
+static __attribute__((noinline, unused)) void lz_sort_restore_@S(const lz_any_@S *src,
+    lz_any_@S *dst, lz_i64 n, lz_sort_form_@S f, lz_@S key) {
+  lz_i64 low = 0, past = n, end = n;
+  while (low < past) {  // the first that is not before the key
+    lz_i64 middle = low + (past - low) / 2;
+    if (lz_sort_key_@S(dst[middle], f.flip, f.inf, f.down, 0) < key) low = middle + 1;
+    else past = middle;
   }
-  lz_i64 past = low, end = n;
   while (past < end) {
     lz_i64 middle = past + (end - past) / 2;
-    if (lz_sort_key_@S(dst[middle], 0, f.inf, f.down, 0) <= zero) past = middle + 1;
+    if (lz_sort_key_@S(dst[middle], f.flip, f.inf, f.down, 0) <= key) past = middle + 1;
     else end = middle;
   }
-  if (past - low < 2 || dst[low] == dst[past - 1]) return;
+  if (past == low) return;
+  lz_@S zero = lz_sort_key_@S(0, f.flip, f.inf, f.down, 0);
+  if (key == zero && dst[low] == dst[past - 1]) return;
   for (lz_i64 i = 0; i < n; i++)
-    if ((src[i] & (lz_@S)~top) == 0) dst[low++] = src[i];
+    if (lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 0) == key) dst[low++] = src[i];
 }
 
 //@ lz_sort_row_values_@S [unsigned]
@@ -195,7 +195,10 @@ static __attribute__((noinline, unused)) void lz_sort_row_values_@S(const lz_any
     }
     from = to;
   }
-  if (f.inf) lz_sort_zeros_@S(src, dst, n, f);
+  if (f.inf) {
+    lz_sort_restore_@S(src, dst, n, f, lz_sort_key_@S(0, f.flip, f.inf, f.down, 0));
+    lz_sort_restore_@S(src, dst, n, f, (lz_@S)~f.down);
+  }
 }
 
 //@ lz_rows_sort_values_@S [unsigned]
