@@ -65,6 +65,7 @@ from lazyt.functional.reductions import *  # noqa: F403
 from lazyt.functional.reflectors import *  # noqa: F403
 from lazyt.functional.searching import *  # noqa: F403
 from lazyt.functional.similarity import *  # noqa: F403
+from lazyt.functional.slice_writes import *  # noqa: F403
 from lazyt.functional.solvers import *  # noqa: F403
 from lazyt.functional.sorting import *  # noqa: F403
 from lazyt.functional.special_functions import *  # noqa: F403

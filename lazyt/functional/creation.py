@@ -191,7 +191,8 @@ def legacy_tensor(*args: Any, dtype: DType | None = None, device: Any = None) ->
                 raise DTypeError(
                     f"expected a tensor of {dtype} (got one of {value.dtype}); use .to()"
                 )
-            return value.detach()
+            same: Tensor = value.detach()
+            return same
         if isinstance(value, Size):
             return empty(value, dtype=wanted)
         if not isinstance(value, int) or isinstance(value, bool):

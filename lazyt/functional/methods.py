@@ -40,6 +40,7 @@ from lazyt.functional import (
     reductions,
     reflectors,
     searching,
+    slice_writes,
     solvers,
     sorting,
     special_functions,
@@ -95,8 +96,8 @@ _TABLE: dict[ModuleType, str] = {
     matrices: """
         tril_ triu_ diag diag_embed diagflat trace""",
     picking: """
-        gather take_along_dim index_select take scatter_ scatter_add_ index_add_ index_copy_
-        index_fill_""",
+        gather take_along_dim index_select take scatter_ scatter_add_""",
+    slice_writes: "index_add_ index_copy_ index_fill_",
     combining: "index_reduce_ put_ scatter_reduce_",
     indexing: "index_put index_put_!.",
     masks: "nonzero nonzero_static argwhere masked_select masked_scatter_ bincount",
