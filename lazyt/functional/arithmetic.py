@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError, LazytError
+from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.operands import (
     Build,
     as_number,
@@ -83,7 +83,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input - alpha * other``. Raises DTypeError for bool operands."""
     x, y, dtype = pair(input, other, "sub")
-    if dtype is bool_ or x.dtype is bool_ or y.dtype is bool_:
+    if bool_ in (x.dtype, y.dtype) or isinstance(other, bool) or isinstance(input, bool):
         _refuse_bool(input, other)
     if alpha != 1:
         x, y, dtype = pair(input, _scale(other, alpha, dtype), "sub")
@@ -91,9 +91,9 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
 
 
 def _refuse_bool(a: Any, b: Any) -> None:
-    first = isinstance(a, Tensor) and a.dtype is bool_
-    second = isinstance(b, Tensor) and b.dtype is bool_
-    if first and second:
+    first = a.dtype is bool_ if isinstance(a, Tensor) else isinstance(a, bool)
+    second = b.dtype is bool_ if isinstance(b, Tensor) else isinstance(b, bool)
+    if first and second and isinstance(a, Tensor) and isinstance(b, Tensor):
         raise DTypeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. "
             "Use the `^` or `logical_xor()` operator instead."
@@ -125,6 +125,8 @@ def div(
     """
     if rounding_mode == "floor":
         return floor_divide(input, other, out=out)
+    if rounding_mode is None:
+        input, other = floating_number(input), floating_number(other)
     x, y, dtype = pair(input, other, "div")
     if rounding_mode is None:
         if dtype.kind != "f":
@@ -137,6 +139,12 @@ def div(
         )
     build = _trunc_divide if dtype.kind == "f" else _int_trunc_divide
     return give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out)
+
+
+def floating_number(value: Any) -> Any:
+    """A number as a float, so that it does not wrap around in a small integer type."""
+    number = None if isinstance(value, Tensor) else as_number(value)
+    return value if number is None else float(number)
 
 
 def _trunc_divide(a: Expr, b: Expr) -> Expr:
@@ -158,7 +166,7 @@ def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor
     """``input / other`` rounded down. Raises LazytError for a whole number by literal 0."""
     x, y, dtype = pair(input, other, "floor_divide")
     if dtype is bool_:
-        raise DTypeError("\"div_floor_cpu\" not implemented for 'Bool'")
+        raise NoKernelError("\"div_floor_cpu\" not implemented for 'Bool'")
     _refuse_zero(other, dtype)
     return give(mapped(_FLOORDIV, (x, y), dtype, dtype), "FloorDivide", (input, other), out)
 
@@ -167,7 +175,7 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The remainder with the sign of ``other``, as Python's ``%``."""
     x, y, dtype = pair(input, other, "remainder")
     if dtype is bool_:
-        raise DTypeError("\"remainder_cpu\" not implemented for 'Bool'")
+        raise NoKernelError("\"remainder_cpu\" not implemented for 'Bool'")
     _refuse_zero(other, dtype)
     return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
 
@@ -202,6 +210,17 @@ _POWERS: dict[float, Build] = {
 }
 
 
+def _always(x: Expr) -> Expr:
+    return call("logical_or", x, const(True, bool_))
+
+
+def _itself(x: Expr) -> Expr:
+    return call("logical_or", x, const(False, bool_))
+
+
+_TRUTH_POWERS: dict[bool, Build] = {False: _always, True: _itself}
+
+
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``. Raises LazytError for integers to negative integer powers."""
     x, y, dtype = pair(input, exponent, "pow")
@@ -212,14 +231,23 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
         if dtype.kind != "f" and number is not None and number < 0:
             raise LazytError("Integers to negative integer powers are not allowed.")
         build = _POWERS.get(float(number)) if number is not None else None
-        if build is not None and dtype is not bool_:
+        if dtype is bool_:
+            power = _TRUTH_POWERS[bool(exponent)]
+            return give(mapped(power, (x,), bool_, bool_), name, (input, exponent), out)
+        if build is not None:
             return give(mapped(build, (x,), dtype, dtype), name, (input, exponent), out)
+    if dtype is bool_:
+        raise NoKernelError("\"pow\" not implemented for 'Bool'")
     return give(mapped(_POW, (x, y), dtype, dtype), name, (input, exponent), out)
 
 
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent`` in float64."""
     x, y, _ = pair(input, exponent, "float_power")
+    number = None if isinstance(exponent, Tensor) else as_number(exponent)
+    build = None if number is None else _POWERS.get(float(number))
+    if build is not None:
+        return give(mapped(build, (x,), float64, float64), "Pow", (input, exponent), out)
     return give(mapped(_POW, (x, y), float64, float64), "Pow", (input, exponent), out)
 
 
@@ -230,15 +258,17 @@ def _require_tensors(input: Any, other: Any, name: str, numbers: bool) -> None:
         require_tensor(other, name, "other", 2)
 
 
-def _same(name: str, title: str, doc: str, kinds: str = "buif") -> Binary:
+def _same(
+    name: str, title: str, doc: str, kinds: str = "buif", rule: Build | None = None
+) -> Binary:
     """A function whose result has the promoted dtype of its operands."""
-    build = scalar_build(name)
+    build = rule or scalar_build(name)
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         _require_tensors(input, other, name, "i" in kinds and "f" not in kinds)
         x, y, dtype = pair(input, other, name)
         if dtype.kind not in kinds:
-            raise DTypeError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
         return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
 
     function.__doc__ = doc
@@ -252,6 +282,7 @@ def _floating(name: str, title: str, doc: str, build: Build | None = None) -> Bi
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         _require_tensors(input, other, name, name in ("copysign", "xlogy"))
+        input, other = floating_number(input), floating_number(other)
         x, y, dtype = pair(input, other, name)
         if dtype.kind != "f":
             dtype = get_default_dtype()
@@ -318,7 +349,7 @@ bitwise_right_shift = _same("shift_right", "Shift", "Bits moved down by ``other`
 atan2 = _floating("atan2", "Atan2", "The angle of the point (other, input), in radians.")
 copysign = _floating("copysign", "Copysign", "``input`` with the sign of ``other``.")
 xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.", _xlogy)
-logaddexp = _floating("logaddexp", "Logaddexp", "log(exp(a) + exp(b)), safely.", logaddexp_expr)
+logaddexp = _same("logaddexp", "Logaddexp", "log(exp(a) + exp(b)), safely.", "f", logaddexp_expr)
 eq = _comparison("eq", "Where the operands are equal.")
 ne = _comparison("ne", "Where the operands differ.")
 lt = _comparison("lt", "Where ``input`` is less.")

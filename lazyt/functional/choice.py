@@ -96,10 +96,18 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     dtype = operand_dtype([input, *bounds])
     broadcast_all([tuple(t.shape) for t in (input, *bounds) if isinstance(t, Tensor)])
     nodes = (input.node, *(operand_node(b, dtype) for b in bounds))
+    if any(isinstance(b, float) and math.isnan(b) for b in bounds):
+        return give(mapped(_no_number, (input.node,), dtype, dtype), "Clamp", (input,), out)
     build: Build = _MAXIMUM if max is None else _MINIMUM if min is None else _clamp_both
     if not any(isinstance(b, Tensor) for b in bounds):
         build = _CLAMPS[build]
     return give(mapped(build, nodes, dtype, dtype), "Clamp", (input, *bounds), out)
+
+
+def _no_number(x: Expr) -> Expr:
+    # A bound that is NaN makes every element NaN; the condition hides what x is.
+    nan = const(math.nan, x.dtype)
+    return call("where", call("eq", x, x), nan, nan)
 
 
 def _clamp_both(x: Expr, low: Expr, high: Expr) -> Expr:

@@ -157,18 +157,30 @@ Build = Callable[..., Expr]
 _expressions: dict[Any, Expr] = {}
 
 
+def _rounded(value: Expr, node: Node, half: DType) -> Expr:
+    """``value``, the wide form of ``node``; whole numbers with dimensions go through ``half``."""
+    if node.dtype.kind not in "ui" or not node.shape:
+        return value
+    return call("cast", call("cast", value, dtype=half), dtype=value.dtype)
+
+
 def mapped(build: Build, nodes: tuple[Node, ...], compute: DType, result: DType | None) -> Node:
     """One ``map`` node of the expression that ``build`` makes of its arguments.
 
     Arguments are cast to ``compute`` and the value to ``result`` (None leaves it), inside the
     same expression. Half types compute in float32, so a composite rounds once. Expressions are
     kept per builder and dtypes: ``build`` must be a lasting function, not a new lambda each time.
+    Tensors of whole numbers round to a half type first, as PyTorch converts them.
     """
-    key = (build, compute, result, *[n.dtype for n in nodes])
+    key: tuple[Any, ...] = (build, compute, result, *[n.dtype for n in nodes])
+    if compute.is_half:
+        key = (*key, *[bool(n.shape) for n in nodes])
     expr = _expressions.get(key)
     if expr is None:
         wide = compute.compute
         args = [call("cast", arg(i, n.dtype), dtype=wide) for i, n in enumerate(nodes)]
+        if compute.is_half:
+            args = [_rounded(a, n, compute) for a, n in zip(args, nodes)]
         expr = build(*args)
         if result is not None:
             expr = call("cast", expr, dtype=result)

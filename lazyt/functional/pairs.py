@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError, LazytError
+from lazyt.errors import LazytError, NoKernelError
 from lazyt.functional import return_types
 from lazyt.functional.arithmetic import pair, scalar_build
 from lazyt.functional.operands import Build, mapped, require_tensor
@@ -26,7 +26,7 @@ def _operands(input: Any, other: Any, name: str, kinds: str) -> tuple[Node, Node
     require_tensor(input, name)
     x, y, dtype = pair(input, require_tensor(other, name, "other", 2), name)
     if dtype.kind not in kinds:
-        raise DTypeError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+        raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
     return x, y, dtype
 
 
@@ -40,7 +40,7 @@ def _lcm(x: Expr, y: Expr) -> Expr:
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The greatest common divisor, not negative; 0 of two zeros.
 
-    Raises DTypeError for floating point and bools.
+    Raises NoKernelError for floating point and bools.
     """
     x, y, dtype = _operands(input, other, "gcd", "ui")
     return give(mapped(_GCD, (x, y), dtype, dtype), "gcd", (), out)

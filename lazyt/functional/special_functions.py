@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError, GradientError, LazytError
+from lazyt.errors import DTypeError, GradientError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import pair, scalar_build
 from lazyt.functional.operands import Build, mapped, require_tensor
 from lazyt.functional.promotion import get_default_dtype, torch_name
@@ -31,7 +31,7 @@ def _whole(name: str, doc: str, build: Build | None = None, title: str = "") -> 
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         if require_tensor(input, name).dtype.is_half:
-            raise DTypeError(f"\"{name}_cpu\" not implemented for '{torch_name(input.dtype)}'")
+            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(input.dtype)}'")
         return inner(input, out=out)
 
     function.__doc__ = doc
@@ -127,7 +127,7 @@ def _incomplete(name: str, doc: str) -> Function:
         require_tensor(input, name)
         x, y, dtype = pair(input, require_tensor(other, name, "other", 2), name)
         if dtype.kind != "f":
-            raise DTypeError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
         _refuse_gradient(x, f"{name}: input")
         return give(mapped(build, (x, y), dtype, dtype), name.title(), (input, other), out)
 
@@ -158,7 +158,7 @@ def _binary(name: str, build: Build, title: str, frozen: bool) -> Function:
         if dtype.kind != "f":
             dtype = get_default_dtype()
         if dtype.is_half:
-            raise DTypeError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
         if frozen:
             x, y = (ops.detach(n) if n.needs_grad else n for n in (x, y))
         else:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from lazyt import ops
-from lazyt.errors import DTypeError
+from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
 from lazyt.functional.promotion import get_default_dtype, torch_name
@@ -107,7 +107,8 @@ def _keeping(name: str, title: str, doc: str, whole: bool, booleans: bool = Fals
         node = require_tensor(input, name).node
         dtype = node.dtype
         if dtype is bool_ and not booleans:
-            raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'")
+            kernel = f"{name}_vml_cpu" if whole else f"{name}_cpu"
+            raise NoKernelError(f"\"{kernel}\" not implemented for 'Bool'")
         if dtype.kind != "f" and (whole or dtype is bool_):
             return give(ops.cast(node, dtype), title, (input,), out)
         return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
@@ -115,12 +116,26 @@ def _keeping(name: str, title: str, doc: str, whole: bool, booleans: bool = Fals
     return _named(function, name, doc)
 
 
-def _testing(name: str, doc: str, build: Build | None = None) -> Unary:
+def _testing(name: str, doc: str) -> Unary:
     """A function to bool of floating point; integers count as the default dtype."""
+    rule = scalar_build(name)
+
+    def function(input: Tensor) -> Tensor:
+        node = require_tensor(input, name).node
+        dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
+        return give(mapped(rule, (node,), dtype, None), name, (input,))
+
+    return _named(function, name, doc)
+
+
+def _signing(name: str, doc: str, build: Build | None = None) -> Unary:
+    """``_testing`` with ``out``, a tensor of bools."""
     rule = build or scalar_build(name)
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         node = require_tensor(input, name).node
+        if out is not None and out.dtype is not bool_:
+            raise LazytError(f"{name} does not support non-boolean outputs.")
         dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
         return give(mapped(rule, (node,), dtype, None), name, (input,), out)
 
@@ -144,6 +159,12 @@ def _scaled(factor: float) -> Build:
 
 def _logit(x: Expr) -> Expr:
     return call("log", call("div", x, call("sub", const(1, x.dtype), x)))
+
+
+def _logit_inside(x: Expr, low: Expr, high: Expr) -> Expr:
+    # The lower bound rules where the two have crossed, as in PyTorch.
+    kept = call("where", call("gt", x, high), high, x)
+    return _logit(call("where", call("lt", x, low), low, kept))
 
 
 def _sinc(x: Expr) -> Expr:
@@ -189,7 +210,6 @@ sigmoid = floating("sigmoid", "Sigmoid", "1 / (1 + exp(-x)).")
 sinc = floating("sinc", "Sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc)
 deg2rad = floating("deg2rad", "Deg2Rad", "Degrees as radians.", _scaled(math.pi / 180))
 rad2deg = floating("rad2deg", "Rad2Deg", "Radians as degrees.", _scaled(180 / math.pi))
-frac = floating("frac", "Frac", "The part after the point, with the sign of x.", _frac)
 abs = _keeping("abs", "Abs", "The absolute value.", whole=False)
 sign = _keeping("sign", "Sign", "-1, 0 or 1.", whole=False, booleans=True)
 floor = _keeping("floor", "Floor", "The next whole number below.", whole=True)
@@ -198,9 +218,19 @@ trunc = _keeping("trunc", "Trunc", "The whole number towards 0.", whole=True)
 isnan = _testing("isnan", "Where the value is not a number.")
 isinf = _testing("isinf", "Where the value is infinite.")
 isfinite = _testing("isfinite", "Where the value is neither infinite nor NaN.")
-signbit = _testing("signbit", "Where the sign is minus; -0.0 counts.")
-isposinf = _testing("isposinf", "Where the value is +inf.", _isposinf)
-isneginf = _testing("isneginf", "Where the value is -inf.", _isneginf)
+signbit = _signing("signbit", "Where the sign is minus; -0.0 counts.")
+isposinf = _signing("isposinf", "Where the value is +inf.", _isposinf)
+isneginf = _signing("isneginf", "Where the value is -inf.", _isneginf)
+
+
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The part after the point, with the sign of x. Raises NoKernelError for whole numbers."""
+    node = require_tensor(input, "frac").node
+    dtype = node.dtype
+    if dtype.kind != "f":
+        raise NoKernelError(f"\"frac_cpu\" not implemented for '{torch_name(dtype)}'")
+    return give(mapped(_frac, (node,), dtype, dtype), "Frac", (input,), out)
+
 
 _NEG, _ROUND = scalar_build("neg"), scalar_build("round")
 _NOT, _INVERT = scalar_build("logical_not"), scalar_build("bitwise_not")
@@ -235,7 +265,7 @@ def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     node = require_tensor(input, "bitwise_not").node
     dtype = node.dtype
     if dtype.kind == "f":
-        raise DTypeError(f"\"bitwise_not_cpu\" not implemented for '{torch_name(dtype)}'")
+        raise NoKernelError(f"\"bitwise_not_cpu\" not implemented for '{torch_name(dtype)}'")
     build = _NOT if dtype is bool_ else _INVERT
     return give(mapped(build, (node,), dtype, dtype), "bitwise_not", (input,), out)
 
@@ -261,6 +291,9 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     """The nearest whole number, or multiple of ``10**-decimals``; halves go to even."""
     node = require_tensor(input, "round").node
     dtype: DType = node.dtype
+    if dtype is bool_ or (dtype.kind != "f" and decimals):
+        kernel = "round_cpu" if decimals else "round_vml_cpu"
+        raise NoKernelError(f"\"{kernel}\" not implemented for '{torch_name(dtype)}'")
     if dtype.kind != "f":
         return give(ops.cast(node, dtype), "Round", (input,), out)
     if not decimals:
@@ -272,13 +305,12 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
 
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 - x)), with x kept within [eps, 1 - eps] when ``eps`` is given."""
-    from lazyt.functional.choice import clamp
-
-    if eps is not None:
-        input = clamp(input, eps, 1 - eps)
     node = require_tensor(input, "logit").node
     dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
-    return give(mapped(_logit, (node,), dtype, dtype), "Logit", (input,), out)
+    if eps is None:
+        return give(mapped(_logit, (node,), dtype, dtype), "Logit", (input,), out)
+    low, high = (constant_of(float(v), dtype.compute) for v in (eps, 1 - eps))
+    return give(mapped(_logit_inside, (node, low, high), dtype, dtype), "Logit", (input,), out)
 
 
 def is_nonzero(input: Tensor) -> bool:

@@ -73,7 +73,7 @@ def trigamma(x: Expr) -> Expr:
         tail = call("add", _number(coefficient, x), call("mul", r, tail))
     series = call("add", _one_plus(_times(u, 0.5)), call("mul", r, tail))
     total = call("add", total, call("mul", u, series))
-    sine = call("sin", _times(call("sub", x, call("floor", x)), math.pi))
+    sine = call("sin", _times(call("sub", x, call("round", x)), math.pi))
     mirror = call("sub", call("div", _number(math.pi**2, x), _square(sine)), total)
     return call("where", below, mirror, total)
 
