@@ -17,7 +17,7 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import DType, bool_, float64
+from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
@@ -69,13 +69,15 @@ def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
         )
     if isinstance(alpha, bool) and dtype is not bool_:
         raise DTypeError("Boolean alpha only supported for Boolean results.")
+    if dtype is bool_:
+        alpha = bool(alpha)
     return mul(other, alpha) if isinstance(other, Tensor) else other * alpha
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input + alpha * other``. Raises ShapeError, DTypeError as PyTorch does."""
     x, y, dtype = pair(input, other, "add")
-    if alpha != 1:
+    if alpha != 1 or isinstance(alpha, bool):
         x, y, dtype = pair(input, _scale(other, alpha, dtype), "add")
     return give(mapped(_ADD, (x, y), dtype, dtype), "Add", (input, other), out)
 
@@ -85,7 +87,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
     x, y, dtype = pair(input, other, "sub")
     if bool_ in (x.dtype, y.dtype) or isinstance(other, bool) or isinstance(input, bool):
         _refuse_bool(input, other)
-    if alpha != 1:
+    if alpha != 1 or isinstance(alpha, bool):
         x, y, dtype = pair(input, _scale(other, alpha, dtype), "sub")
     return give(mapped(_SUB, (x, y), dtype, dtype), "Sub", (input, other), out)
 
@@ -137,7 +139,9 @@ def div(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
             f"but found '{rounding_mode}'"
         )
-    build = _trunc_divide if dtype.kind == "f" else _int_trunc_divide
+    if dtype is bool_:
+        raise NoKernelError("\"div_trunc_cpu\" not implemented for 'Bool'")
+    build = _TRUNC_DIVIDE.get(dtype, _int_trunc_divide)
     return give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out)
 
 
@@ -147,8 +151,17 @@ def floating_number(value: Any) -> Any:
     return value if number is None else float(number)
 
 
-def _trunc_divide(a: Expr, b: Expr) -> Expr:
-    return call("trunc", call("div", a, b))
+def _trunc_divide(dtype: DType) -> Build:
+    """Rounded towards 0, of half types after the quotient was rounded to them, as in PyTorch."""
+
+    def build(a: Expr, b: Expr) -> Expr:
+        quotient = call("cast", call("div", a, b), dtype=dtype)
+        return call("trunc", call("cast", quotient, dtype=a.dtype))
+
+    return build
+
+
+_TRUNC_DIVIDE = {d: _trunc_divide(d) for d in (float16, bfloat16, float32, float64)}
 
 
 def _int_trunc_divide(a: Expr, b: Expr) -> Expr:
@@ -183,6 +196,8 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
 def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The remainder with the sign of ``input``, as C's ``fmod``."""
     x, y, dtype = pair(input, other, "fmod")
+    if dtype is bool_:
+        raise NoKernelError("\"fmod_cpu\" not implemented for 'Bool'")
     _refuse_zero(other, dtype)
     return give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", (input, other), out)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazyt.errors import DTypeError
+from lazyt.errors import DTypeError, NoKernelError
 from lazyt.functional.operands import (
     Build,
     broadcast_all,
@@ -13,8 +13,9 @@ from lazyt.functional.operands import (
     operand_node,
     require_tensor,
 )
-from lazyt.functional.promotion import c_name
+from lazyt.functional.promotion import c_name, torch_name
 from lazyt.functional.results import give
+from lazyt.ir.dtypes import bool_
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
@@ -39,6 +40,8 @@ def _add_scaled(
             "Integer division with addcdiv is no longer supported, and in a future release "
             "addcdiv will perform a true division of tensor1 and tensor2."
         )
+    if dtype is bool_:
+        raise NoKernelError("\"addcmul_cpu_out\" not implemented for 'Bool'")
     broadcast_all([tuple(p.shape) for p in operands])
     nodes = (*(p.node for p in operands), operand_node(value, dtype))
     return give(mapped(build, nodes, dtype, dtype), title, parts, out)
@@ -67,12 +70,17 @@ def _lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
-    """``input + weight * (end - input)``. Raises DTypeError for operands of different dtypes."""
+    """``input + weight * (end - input)``. Raises DTypeError for operands of different dtypes
+    and for whole numbers."""
     x, y = require_tensor(input, "lerp"), require_tensor(end, "lerp", "end", 2)
     if x.dtype is not y.dtype:
         raise DTypeError(
             f"expected dtype {c_name(x.dtype)} for `end` but got dtype {c_name(y.dtype)}"
         )
+    dtype = operand_dtype([x, y, weight]) if isinstance(weight, Tensor) else x.dtype
+    if dtype.kind != "f":
+        kernel = "lerp_kernel_tensor" if isinstance(weight, Tensor) else "lerp_kernel_scalar"
+        raise NoKernelError(f"\"{kernel}\" not implemented for '{torch_name(dtype)}'")
     broadcast_all([tuple(t.shape) for t in (x, y, weight) if isinstance(t, Tensor)])
-    nodes = (x.node, y.node, operand_node(weight, x.dtype))
-    return give(mapped(_lerp, nodes, x.dtype, x.dtype), "Lerp", (input, end, weight), out)
+    nodes = (x.node, y.node, operand_node(weight, dtype))
+    return give(mapped(_lerp, nodes, dtype, dtype), "Lerp", (input, end, weight), out)

@@ -19,9 +19,9 @@ from lazyt.functional.operands import (
     operand_node,
     require_tensor,
 )
-from lazyt.functional.promotion import get_default_dtype, promote_operands, torch_name
+from lazyt.functional.promotion import c_name, get_default_dtype, promote_operands, torch_name
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import DType, bool_
+from lazyt.ir.dtypes import DType, bool_, int8, int16, int64, uint8
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, arg, call, const
 from lazyt.tensor import Tensor
@@ -144,6 +144,10 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
     return clamp(input, None, max, out=out)
 
 
+# The names that PyTorch's message has for these; others are ``c_name``'s.
+_STORED = {int64: "int64_t", int8: "int8_t", uint8: "uint8_t", int16: "int16_t"}
+
+
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``input`` with ``value`` where ``mask`` holds. Raises DTypeError, ShapeError as PyTorch."""
     if mask.dtype is not bool_:
@@ -159,6 +163,11 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             )
         filler = value.node
     else:
+        if dtype.kind in "ui" and isinstance(value, float) and not math.isfinite(value):
+            raise LazytError(
+                f"value cannot be converted to type {_STORED.get(dtype, c_name(dtype))} without "
+                "overflow"
+            )
         filler = constant_of(value, dtype)
     broadcast_all([tuple(input.shape), tuple(mask.shape)])
     return give(choose(mask.node, filler, input.node, dtype), "MaskedFill", (input, mask, value))
@@ -217,6 +226,9 @@ def isclose(
     """Where ``|input - other| <= atol + rtol * |other|``. Raises DTypeError for two dtypes."""
     if input.dtype is not other.dtype:
         raise DTypeError(f"{torch_name(input.dtype)} did not match {torch_name(other.dtype)}")
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise LazytError(f"{name} must be greater than or equal to zero, but got {tolerance}")
     broadcast_all([tuple(input.shape), tuple(other.shape)])
     dtype = input.dtype if input.dtype.kind == "f" else get_default_dtype()
     settings = (constant_of(v, dtype.compute) for v in (rtol, atol, float(equal_nan)))
