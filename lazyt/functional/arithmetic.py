@@ -26,7 +26,7 @@ __all__ = [
     "add", "arctan2", "atan2", "bitwise_and", "bitwise_left_shift",
     "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign", "div", "divide", "eq",
     "float_power", "floor_divide", "fmax", "fmin", "fmod", "ge", "greater", "greater_equal",
-    "gt", "hypot", "le", "less", "less_equal", "logaddexp", "logical_and",
+    "gt", "hypot", "le", "less", "less_equal", "logical_and",
     "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul", "multiply", "ne",
     "not_equal", "pow", "remainder", "result_type", "rsub", "square", "sub", "subtract",
     "true_divide", "xlogy",
@@ -273,11 +273,9 @@ def _require_tensors(input: Any, other: Any, name: str, numbers: bool) -> None:
         require_tensor(other, name, "other", 2)
 
 
-def _same(
-    name: str, title: str, doc: str, kinds: str = "buif", rule: Build | None = None
-) -> Binary:
+def _same(name: str, title: str, doc: str, kinds: str = "buif") -> Binary:
     """A function whose result has the promoted dtype of its operands."""
-    build = rule or scalar_build(name)
+    build = scalar_build(name)
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         _require_tensors(input, other, name, "i" in kinds and "f" not in kinds)
@@ -342,15 +340,6 @@ def _xlogy(x: Expr, y: Expr) -> Expr:
     return call("where", call("eq", x, zero), kept, product)
 
 
-def logaddexp_expr(a: Expr, b: Expr) -> Expr:
-    """``log(exp(a) + exp(b))`` relative to the larger of the two."""
-    # Equal infinities have no difference: the sum is that infinity itself.
-    top = call("maximum", a, b)
-    gap = call("neg", call("abs", call("sub", a, b)))
-    same = call("logical_and", call("isinf", a), call("eq", a, b))
-    return call("where", same, a, call("add", top, call("log1p", call("exp", gap))))
-
-
 maximum = _same("maximum", "Maximum", "The larger element; NaN wins.")
 minimum = _same("minimum", "Minimum", "The smaller element; NaN wins.")
 fmax = _same("fmax", "Fmax", "The larger element; a number wins over NaN.")
@@ -364,7 +353,6 @@ bitwise_right_shift = _same("shift_right", "Shift", "Bits moved down by ``other`
 atan2 = _floating("atan2", "Atan2", "The angle of the point (other, input), in radians.")
 copysign = _floating("copysign", "Copysign", "``input`` with the sign of ``other``.")
 xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.", _xlogy)
-logaddexp = _same("logaddexp", "Logaddexp", "log(exp(a) + exp(b)), safely.", "f", logaddexp_expr)
 eq = _comparison("eq", "Where the operands are equal.")
 ne = _comparison("ne", "Where the operands differ.")
 lt = _comparison("lt", "Where ``input`` is less.")

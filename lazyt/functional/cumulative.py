@@ -8,10 +8,10 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import BoundsError, LazytError, NoKernelError
 from lazyt.functional import return_types
-from lazyt.functional.arithmetic import logaddexp_expr
 from lazyt.functional.choice import choose
 from lazyt.functional.joining import cat
 from lazyt.functional.operands import mapped, normalize_dim, numpy_names, require_tensor
+from lazyt.functional.pairs import logaddexp_expr
 from lazyt.functional.promotion import as_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import bool_, int64, uint8

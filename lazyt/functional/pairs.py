@@ -16,7 +16,7 @@ from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
-__all__ = ["frexp", "gcd", "heaviside", "lcm", "ldexp", "logaddexp2", "nextafter"]
+__all__ = ["frexp", "gcd", "heaviside", "lcm", "ldexp", "logaddexp", "logaddexp2", "nextafter"]
 
 _GCD = scalar_build("gcd")
 
@@ -69,6 +69,21 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     a, b, dtype = pair(x, y, "heaviside")
     nodes = tuple(ops.detach(n) if n.needs_grad else n for n in (a, b))
     return give(mapped(_heaviside, nodes, dtype, dtype), "heaviside", (), out)
+
+
+def logaddexp_expr(a: Expr, b: Expr) -> Expr:
+    """``log(exp(a) + exp(b))`` relative to the larger of the two."""
+    # Equal infinities have no difference: the sum is that infinity itself.
+    top = call("maximum", a, b)
+    gap = call("neg", call("abs", call("sub", a, b)))
+    same = call("logical_and", call("isinf", a), call("eq", a, b))
+    return call("where", same, a, call("add", top, call("log1p", call("exp", gap))))
+
+
+def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``log(exp(input) + exp(other))``, without overflow. Raises NoKernelError for whole numbers."""
+    x, y, dtype = _operands(input, other, "logaddexp", "f")
+    return give(mapped(logaddexp_expr, (x, y), dtype, dtype), "Logaddexp", (input, other), out)
 
 
 def _logaddexp2(a: Expr, b: Expr) -> Expr:
