@@ -81,7 +81,7 @@ def logaddexp_expr(a: Expr, b: Expr) -> Expr:
 
 
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``log(exp(input) + exp(other))``, without overflow. Raises NoKernelError for whole numbers."""
+    """``log(exp(input) + exp(other))`` without overflow. Raises NoKernelError for whole numbers."""
     x, y, dtype = _operands(input, other, "logaddexp", "f")
     return give(mapped(logaddexp_expr, (x, y), dtype, dtype), "Logaddexp", (input, other), out)
 
