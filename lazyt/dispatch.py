@@ -88,7 +88,7 @@ def view_of(
     outer = base._view
     steps = () if outer is None else outer.steps
     view = View(shape, strides, offset, steps + moves, name)
-    fn = base._fn
+    fn = base._fn if mode.enabled else base._storage.fn
     if fn is not None:
         if mode.enabled:
             view.fn = tape.record(name, (base,), None)
@@ -99,6 +99,7 @@ def view_of(
         view.detached = not mode.enabled or (outer is not None and outer.detached)
     if outer is not None and outer.multiple is not None:
         view.multiple = (name, 0)
+        view.version = base._storage.version_now()
     view.source = base if outer is None or outer.source is None else outer.source
     tensor = _new_tensor(Tensor)
     tensor._storage = base._storage

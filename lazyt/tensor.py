@@ -149,6 +149,9 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to this tensor."""
+        view = self._view
+        if view is not None and view.multiple is not None:  # its grad_fn may be forbidden
+            return self._storage.fn is not None and not view.detached
         return self._fn is not None
 
     @requires_grad.setter

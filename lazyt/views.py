@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lazyt import ops, tape
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import GradientError, LazytError, ShapeError
 from lazyt.ir.graph import Node, Shape
 from lazyt.view_bits import Bits
 from lazyt.watching import hook
@@ -184,12 +184,13 @@ class View:
         source: the tensor that it is a view of, None for a root.
         multiple: the function of several views that made it and its number among them; autograd
             forbids writes to such. Else None.
+        version: the storage's when one of several was made.
         fn: its grad_fn as of the storage's grad_fn ``made_for``.
     """
 
     __slots__ = (
         "_base", "_node", "detached", "fn", "made_for", "multiple", "name", "offset", "root",
-        "shape", "source", "steps", "strides",
+        "shape", "source", "steps", "strides", "version",
     )  # fmt: skip
 
     def __init__(
@@ -203,6 +204,7 @@ class View:
         self.detached = False
         self.root = False
         self.multiple: tuple[str, int] | None = None
+        self.version = 0
         self.source: Tensor | None = None
         self.fn: GradFn | None = None
         self.made_for: GradFn | None = None
@@ -290,6 +292,8 @@ class View:
         owner = storage.fn
         if self.root:
             return owner
+        if self.multiple is not None and owner is not None and not self.detached:
+            self._refuse_if_stale(storage)
         if owner is self.made_for:
             return self.fn
         self.made_for = owner
@@ -297,6 +301,16 @@ class View:
         if owner is not None and not self.detached:
             self.fn = tape.record_view("AsStrided", owner)
         return self.fn
+
+    def _refuse_if_stale(self, storage: Storage) -> None:
+        if storage.version_now() != self.version and self.multiple is not None:
+            name, number = self.multiple
+            raise GradientError(
+                f"Output {number} of {name} is a view and its base or another view of its base has "
+                "been modified inplace. This view is the output of a function that returns "
+                "multiple views. Such functions do not allow the output views to be modified "
+                "inplace. You should replace the inplace operation by an out-of-place one."
+            )
 
 
 def check_bounds(shape: Shape, strides: Shape, offset: int, extent: int, itemsize: int) -> None:

@@ -166,7 +166,7 @@ def detach(self: Tensor) -> Tensor:
 @method()
 def detach_(self: Tensor) -> Tensor:
     """Drop this tensor's gradient history. Raises GradientError for views."""
-    if self._view is not None and not self._view.root:
+    if self._view is not None and self._view.source is not None:
         raise GradientError(
             "Can't detach views in-place. Use detach() instead. If you are using "
             "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "

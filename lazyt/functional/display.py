@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lazyt.errors import GradientError
 from lazyt.functional.printing import format_tensor, frame_text, hides_all
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.ir.dtypes import bool_, int64
@@ -27,11 +28,14 @@ def tensor_text(self: Tensor, *, tensor_contents: str | None = None) -> str:
         plain = dtype in (get_default_dtype(), int64, bool_)
     if not plain:
         suffixes.append(f"dtype={dtype}")
-    fn = self.grad_fn
-    if fn is not None:
-        suffixes.append(f"grad_fn=<{fn.name()}>")
-    elif self.requires_grad:
-        suffixes.append("requires_grad=True")
+    try:
+        fn = self.grad_fn
+        if fn is not None:
+            suffixes.append(f"grad_fn=<{fn.name()}>")
+        elif self.requires_grad:
+            suffixes.append("requires_grad=True")
+    except GradientError:  # one of several views, after a write to what it shows
+        suffixes.append("grad_fn=<Invalid>")
     kind = type(self)
     # Users' subclasses print under their own names.
     ours = kind is Tensor or kind.__module__.partition(".")[0] == "lazyt"

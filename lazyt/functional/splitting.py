@@ -24,6 +24,7 @@ def _marked(parts: Iterable[Tensor], name: str) -> tuple[Tensor, ...]:
     for number, part in enumerate(marked):
         if part._view is not None:
             part._view.multiple = (name, number)
+            part._view.version = part._storage.version_now()
     return marked
 
 
