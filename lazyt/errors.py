@@ -6,6 +6,8 @@ The classes inherit from the built-in exceptions that PyTorch raises in the same
 
 from __future__ import annotations
 
+from pickle import UnpicklingError
+
 
 class LazytError(RuntimeError):
     """Base of all errors that lazyt raises on purpose; PyTorch's own default is RuntimeError."""
@@ -73,6 +75,10 @@ class CompileError(LazytError, RuntimeError):
             f"the compiler failed: {' '.join(command)}\n{stderr.strip()}\n{kept}\n"
             "Set CC to another compiler, or run `python -m lazyt doctor` to check this one."
         )
+
+
+class CheckpointError(LazytError, UnpicklingError):
+    """A saved file that is damaged, of another format, or holds what may not be loaded."""
 
 
 class ExchangeError(LazytError, BufferError):

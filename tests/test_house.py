@@ -38,6 +38,7 @@ ROOMS: dict[str, frozenset[str]] = {
     "frontend": frozenset({"ops", "ir", "errors"}),
     "compiler": CORE | {"frontend"},
     "api": API,
+    "serialization": API | {"nn", "front"},  # files hold parameters
     "cuda": frozenset({"amp", "api", "errors", "config", "front"}),  # cuda.amp is amp on a GPU
 }
 ABOVE = frozenset({"api", "errors", "config", "front"})
