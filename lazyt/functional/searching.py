@@ -312,8 +312,9 @@ def histogram(
     node = require_tensor(input, "histogram").node
     count = bins.shape[0] - 1 if isinstance(bins, Tensor) else bins
     given = isinstance(bins, Tensor)
-    _check_bins(1 if given else count, node, "histogram_cpu" if given else "histogramdd")
-    if not given and range is None and node.dtype.is_half:
+    free = not given and range is None
+    _check_bins(1 if given else count, node, "histogramdd" if free else "histogram_cpu")
+    if free and node.dtype.is_half:
         raise _no_kernel("histogramdd", node)
     dtype, wide = node.dtype, node.dtype.compute
     row = ops.detach(ops.reshape(node, (node.size,)))

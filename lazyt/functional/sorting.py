@@ -6,18 +6,25 @@ everything. Positions are only computed when somebody uses them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError
 from lazyt.functional import return_types
-from lazyt.functional.operands import normalize_dim, require_tensor
+from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.choice import choose
+from lazyt.functional.operands import constant_of, mapped, normalize_dim, require_tensor
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import bool_
+from lazyt.ir.dtypes import DType, bool_, int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
 __all__ = ["argsort", "msort", "sort", "topk"]
+
+_ADD, _MUL = scalar_build("add"), scalar_build("mul")
+#: Rows from this length on are cut into blocks when fewer than one in _FEW elements are wanted.
+_LONG, _FEW = 4096, 64
 
 
 def rows_of(node: Node, axis: int) -> Node:
@@ -97,6 +104,61 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(values, "Sort", (input,), out)
 
 
+def _best_places(rows: Node, count: int, largest: bool) -> Node:
+    """The positions of the ``count`` first elements of each sorted row.
+
+    Of long rows not everything is sorted: cut into blocks, they are in the ``count`` blocks with
+    the best first elements. That also holds for equal elements, of which earlier ones are better.
+    """
+    length = rows.shape[-1]
+    if count == 0 or length < _LONG or count > length // _FEW:
+        return front(ops.sort("order", rows, largest), count)
+    width = max(math.isqrt(length // count), 1)  # as many blocks as candidates
+    padded, blocks = _blocks(rows, width, largest)
+    chosen = front(ops.sort("order", _best_of(blocks, largest), largest), count)
+    starts = mapped(_MUL, (ops.sort("values", chosen), constant_of(width, int64)), int64, None)
+    shape = (*starts.shape, width)
+    steps = mapped(_ADD, (ops.reshape(starts, (*starts.shape, 1)), ops.iota(width)), int64, None)
+    places = ops.reshape(ops.broadcast_to(steps, shape), (*starts.shape[:-1], count * width))
+    order = front(ops.sort("order", ops.pick_rows(padded, places), largest), count)
+    return ops.pick_rows(places, order)
+
+
+def _blocks(rows: Node, width: int, largest: bool) -> tuple[Node, Node]:
+    """Rows filled up with what comes last, and the same cut into blocks of ``width``."""
+    count = -(-rows.shape[-1] // width)
+    short = count * width - rows.shape[-1]
+    if short:
+        last = _lowest(rows.dtype) if largest else _highest(rows.dtype)
+        none = [0] * len(rows.shape)
+        rows = ops.pad(rows, none, [*none[1:], short], none, last)
+    return rows, ops.reshape(rows, (*rows.shape[:-1], count, width))
+
+
+def _lowest(dtype: DType) -> float:
+    if dtype.kind == "f":
+        return -math.inf
+    return -(1 << (8 * dtype.itemsize - 1)) if dtype.kind == "i" else 0
+
+
+def _highest(dtype: DType) -> float:
+    if dtype.kind == "f":
+        return math.nan
+    return (1 << (8 * dtype.itemsize - (dtype.kind == "i"))) - 1
+
+
+def _best_of(blocks: Node, largest: bool) -> Node:
+    """The first element of each sorted block. NaN is the largest, as ``max`` has it."""
+    axis = (len(blocks.shape) - 1,)
+    if largest or blocks.dtype.kind != "f":
+        return ops.reduce_("max" if largest else "min", blocks, axis)
+    dtype = blocks.dtype
+    missing = ops.apply("isnan", ops.cast(blocks, dtype.compute))
+    present = choose(missing, constant_of(math.inf, dtype), blocks, dtype)
+    least, nothing = ops.reduce_("min", present, axis), ops.reduce_("all", missing, axis)
+    return choose(nothing, constant_of(math.nan, dtype), least, dtype)
+
+
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
     out: Sequence[Tensor] | None = None,
@@ -115,10 +177,7 @@ def topk(
         raise DTypeError("topk does not support bool dtypes on CPU")
     rows = rows_of(node, axis)
     count = k if rank else 1
-    order = front(ops.sort("order", rows, bool(largest)), count)
-    if node.needs_grad:  # the few that are taken need no gradient of a whole sort
-        values = ops.pick_rows(rows, order) if order.size else front(rows, count)
-    else:
-        values = front(ops.sort("values", rows, bool(largest)), count)
+    order = _best_places(ops.detach(rows), count, bool(largest))
+    values = ops.pick_rows(rows, order) if order.size else front(rows, count)
     nodes = rows_back(values, axis, rank), rows_back(order, axis, rank)
     return give_pair(nodes, "Topk", input, out, return_types.topk)
