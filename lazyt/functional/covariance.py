@@ -84,9 +84,8 @@ def _covariance(
                 UserWarning,
                 stacklevel=4,
             )
-        result = mm(centred, centred.t()) / max(freedom, 0)
-        squeezed: Tensor = result.squeeze()
-    return squeezed
+        result = (mm(centred, centred.t()) / max(freedom, 0)).squeeze()
+        return result
     total: Tensor = weights.sum()
     centred = data - (data * weights).sum(1, keepdim=True) / total
     if aweights is None:
@@ -95,9 +94,8 @@ def _covariance(
         scale = total
     else:
         scale = total - correction * (weights * aweights).sum() / total
-    result = mm(centred, (centred * weights).t()) / scale.clamp(min=0)
-    squeezed: Tensor = result.squeeze()
-    return squeezed
+    result = (mm(centred, (centred * weights).t()) / scale.clamp(min=0)).squeeze()
+    return result
 
 
 def corrcoef(input: Tensor) -> Tensor:

@@ -43,22 +43,28 @@ def _presence(x: Expr) -> Expr:
 
 def _root(total: Expr) -> Expr:
     """The square root with slope 1 in the place of infinity at 0."""
-    return call("where", call("eq", total, const(0, total.dtype)), total, call("sqrt", total))
+    empty = call("eq", total, const(0, total.dtype))
+    return call("where", empty, total, call("sqrt", _without(empty, total)))
+
+
+def _without(empty: Expr, value: Expr) -> Expr:
+    """``value`` with 1 in the place of zeros, so that no slope is infinite there."""
+    return call("where", empty, const(1, value.dtype), value)
 
 
 def _power(size: Expr, p: Expr) -> Expr:
     """``abs(size) ** p``, flat at 0."""
     zero = const(0, size.dtype)
-    rest = call("pow", zero, p)
-    return call("where", call("eq", size, zero), rest, call("pow", call("abs", size), p))
+    empty = call("eq", size, zero)
+    raised = call("pow", call("abs", _without(empty, size)), p)
+    return call("where", empty, call("pow", zero, p), raised)
 
 
 def _inverse_power(total: Expr, p: Expr) -> Expr:
     """``total ** p`` with slope 1 in the place of infinity at 0."""
     zero = const(0, total.dtype)
-    raised = call("pow", total, p)
     flat = call("logical_and", call("eq", total, zero), call("gt", p, zero))
-    return call("where", flat, total, raised)
+    return call("where", flat, total, call("pow", _without(flat, total), p))
 
 
 def norm_node(node: Node, p: float, axes: tuple[int, ...]) -> Node:

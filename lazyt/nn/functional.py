@@ -75,6 +75,9 @@ from lazyt.functional.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from lazyt.functional.distances import (
+    pdist,
+)
 from lazyt.functional.dropouts import (
     alpha_dropout,
     dropout,
@@ -151,7 +154,6 @@ from lazyt.functional.similarity import (
     cosine_similarity,
     normalize,
     pairwise_distance,
-    pdist,
 )
 from lazyt.functional.softmaxes import (
     gumbel_softmax,

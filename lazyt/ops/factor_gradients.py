@@ -122,7 +122,7 @@ def _check_qr(node: Node) -> None:
     m, n = node.inputs[0].shape[-2:]
     if node.params.mode == "complete" and m > n:
         raise GradientError(
-            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols"
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
         )
 
 

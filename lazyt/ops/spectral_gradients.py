@@ -29,6 +29,7 @@ from lazyt.ops.matrix_algebra import (
     product,
     row,
     rows,
+    scaled,
     times,
     transpose,
 )
@@ -49,7 +50,9 @@ def _eigh_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
     values, vectors = _eigh_vectors(node)
     inner = matrix_of(given[0])
     if not node.params.mode.endswith("values"):
-        inner = plus(inner, times(product(transpose(vectors), given[1]), _gaps(values)))
+        turn = product(transpose(vectors), given[1])
+        skew = scaled(minus(turn, transpose(turn)), 0.5)
+        inner = plus(inner, times(skew, _gaps(values)))
     return [product(vectors, inner, transpose(vectors))]
 
 
