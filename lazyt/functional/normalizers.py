@@ -32,9 +32,12 @@ def _exp_gap(x: Expr, top: Expr) -> Expr:
     return call("exp", call("sub", x, top))
 
 
-def _normalised_dtype(input: Tensor, dtype: Any, name: str) -> DType:
+def _normalised_dtype(input: Tensor, axis: int, dtype: Any, name: str) -> DType:
     wanted = input.dtype if dtype is None else as_dtype(dtype)
-    require_floating(f"{name}_lastdim_kernel_impl", wanted)
+    shape = input.shape
+    if shape.numel():
+        last = axis == max(len(shape) - 1, 0)
+        require_floating(f"{name}_{'lastdim_' if last else ''}kernel_impl", wanted)
     return wanted
 
 
@@ -46,17 +49,20 @@ def _top(node: Node, axes: tuple[int, ...]) -> Node:
 
 def softmax_node(node: Node, axis: int) -> Node:
     """``exp(x - max) / sum`` along an axis, in the compute type of ``node``'s dtype."""
-    if not node.shape:
-        return mapped(_DIV, (node, node), node.dtype, node.dtype)
+    if not node.size:
+        return node
     dtype = node.dtype.compute
     node = ops.cast(node, dtype)
-    raised = mapped(_exp_gap, (node, _top(node, (axis,))), dtype, None)
-    total = reduce_node("sum", raised, (axis,), True)
+    axes = (axis,) if node.shape else ()
+    raised = mapped(_exp_gap, (node, _top(node, axes)), dtype, None)
+    total = reduce_node("sum", raised, axes, True)
     return mapped(_DIV, (raised, total), dtype, None)
 
 
 def log_softmax_node(node: Node, axis: int) -> Node:
     """``x - max - log(sum(exp(x - max)))`` along an axis, in the compute type."""
+    if not node.size:
+        return node
     dtype = node.dtype.compute
     node = ops.cast(node, dtype)
     axes = (axis,) if node.shape else ()
@@ -68,8 +74,8 @@ def log_softmax_node(node: Node, axis: int) -> Node:
 @numpy_names
 def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """Exponentials along ``dim`` that add up to 1. Raises DTypeError for whole numbers."""
-    wanted = _normalised_dtype(input, dtype, "softmax")
     axis = normalize_dim(dim, len(input.shape))
+    wanted = _normalised_dtype(input, axis, dtype, "softmax")
     node = softmax_node(ops.cast(input.node, wanted), axis)
     return give(ops.cast(node, wanted), "Softmax", (input,), out)
 
@@ -77,8 +83,8 @@ def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = 
 @numpy_names
 def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of ``softmax``, without overflow. Raises DTypeError for whole numbers."""
-    wanted = _normalised_dtype(input, dtype, "log_softmax")
     axis = normalize_dim(dim, len(input.shape))
+    wanted = _normalised_dtype(input, axis, dtype, "log_softmax")
     node = log_softmax_node(ops.cast(input.node, wanted), axis)
     return give(ops.cast(node, wanted), "LogSoftmax", (input,), out)
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_low_precision
+from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import (
     broadcast_pair,
+    constant_of,
     expand_to,
     mapped,
     normalize_dim,
@@ -42,6 +44,13 @@ def _same_dtype(a: Tensor, b: Tensor) -> None:
 def _check_not_bool(input: Tensor, kernel: str) -> None:
     if input.dtype is bool_:
         refuse(kernel, bool_)
+
+
+def _empty_bools(a: Tensor, b: Tensor, shape: Shape) -> Node | None:
+    """The product of bools where nothing is multiplied, which PyTorch alone allows of them."""
+    if a.dtype is not bool_ or (0 not in shape and a.node.size and b.node.size):
+        return None
+    return expand_to(constant_of(False, bool_), shape)
 
 
 def _mismatch(a: Shape, b: Shape) -> ShapeError:
@@ -81,11 +90,18 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
         raise ShapeError(
             f"vector + matrix @ vector expected, got {1}, {len(input.shape)}, {len(vec.shape)}"
         )
-    check_vector_types(vec, input, vec)
     (rows, columns), size = tuple(input.shape), vec.shape[0]
+    _check_vector_size(rows, columns, size)
+    empty = _empty_bools(input, vec, (rows,))
+    if empty is not None and vec.dtype is bool_:
+        return give(empty, "Mv", (input, vec), out)
+    check_vector_types(vec, input, vec)
+    return give(ops.contract(input.node, vec.node, (0, 1), (1,), (0,)), "Mv", (input, vec), out)
+
+
+def _check_vector_size(rows: int, columns: int, size: int) -> None:
     if columns != size:
         raise ShapeError(f"size mismatch, got input ({rows}), mat ({rows}x{columns}), vec ({size})")
-    return give(ops.contract(input.node, vec.node, (0, 1), (1,), (0,)), "Mv", (input, vec), out)
 
 
 def check_vector_types(input: Tensor, mat: Tensor, vec: Tensor) -> None:
@@ -109,6 +125,9 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     if input.shape[1] != mat2.shape[0]:
         raise _mismatch(input.shape, mat2.shape)
     _same_dtype(input, mat2)
+    empty = _empty_bools(input, mat2, (input.shape[0], mat2.shape[1]))
+    if empty is not None:
+        return give(empty, "Mm", (input, mat2), out)
     _check_not_bool(input, "addmm_impl_cpu_")
     node = ops.contract(input.node, mat2.node, (0, 1), (1, 2), (0, 2))
     return give(node, "Mm", (input, mat2), out)
@@ -159,10 +178,43 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         return mm(input, other, out=out)
     if len(a) == 2 and len(b) == 1:
         return mv(input, other, out=out)
-    _same_dtype(input, other)
-    _check_not_bool(input, "addmm_impl_cpu_" if len(b) <= 2 else "bmm")
+    _check_batches(input, other)
+    empty = _empty_bools(input, other, _product_shape(a, b))
+    if empty is not None:
+        return give(empty, "Bmm", (input, other), out)
+    kernel = "addmv_impl_cpu" if len(b) == 1 else "addmm_impl_cpu_" if len(b) == 2 else "bmm"
+    _check_not_bool(input, kernel)
     title = "Bmm" if max(len(a), len(b)) > 2 else "Squeeze"
     return give(batched_product(input.node, other.node), title, (input, other), out)
+
+
+def _check_batches(input: Tensor, other: Tensor) -> None:
+    """Raise what the routine raises that PyTorch chooses for these ranks, shapes first."""
+    a, b = tuple(input.shape), tuple(other.shape)
+    if len(b) == 1:
+        rows = prod(a[:-1])
+        _check_vector_size(rows, a[-1], b[0])
+        if input.dtype is not other.dtype:
+            check_vector_types(other, input, other)
+    elif len(b) == 2:
+        if a[-1] != b[0]:
+            raise _mismatch((prod(a[:-1]), a[-1]), b)
+        _same_dtype(input, other)
+    else:
+        lead = broadcast_pair(a[:-2], b[:-2])
+        if a[-1] != b[-2]:
+            raise ShapeError(
+                "Expected size for first two dimensions of batch2 tensor to be: "
+                f"[{prod(lead)}, {a[-1]}] but got: [{prod(lead)}, {b[-2]}]."
+            )
+        if input.dtype is not other.dtype:
+            kinds = type_title(input.dtype), type_title(other.dtype)
+            raise DTypeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
+
+
+def _product_shape(a: Shape, b: Shape) -> Shape:
+    columns = b[-1:] if len(b) > 1 else ()
+    return (*broadcast_pair(a[:-2], b[:-2]), *a[-2:-1], *columns)
 
 
 def batched_product(x: Node, y: Node) -> Node:
