@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import lazyt
+from lazyt.errors import LazytError
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.module import Module
@@ -202,11 +204,41 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Hardtanh(Module):
-    """x, but at least ``min_val`` and at most ``max_val``."""
+class DimensionError(LazytError, ValueError):
+    """An input with another number of dimensions than the layer takes."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+
+class SettingError(LazytError, AssertionError):
+    """A setting of a layer that makes no sense."""
+
+
+def _renamed(old: str, new: str, given: float | None, value: float) -> float:
+    if given is None:
+        return value
+    text = f"keyword argument `{old}` is deprecated and rename to `{new}`"
+    warnings.warn(text, FutureWarning, stacklevel=3)
+    return given
+
+
+class Hardtanh(Module):
+    """x, but at least ``min_val`` and at most ``max_val``.
+
+    ``min_value`` and ``max_value`` are older names. Raises SettingError for an empty range.
+    """
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
+        min_val = _renamed("min_value", "min_val", min_value, min_val)
+        max_val = _renamed("max_value", "max_val", max_value, max_val)
+        if max_val <= min_val:
+            raise SettingError("max_val must be larger than min_val")
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
     def forward(self, input: Tensor) -> Tensor:
@@ -312,11 +344,8 @@ class _AlongDim(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """The function along ``dim``; by default 0 for 0, 1 or 3 dimensions, else 1."""
-        dim = self.dim
-        if dim is None:  # as PyTorch chooses, for code written before dim was asked for
-            dim = 0 if input.ndim in (0, 1, 3) else 1
-        return type(self).function(input, dim)
+        """The function along ``dim``; without it, F's choice and warning."""
+        return type(self).function(input, self.dim, _stacklevel=5)
 
     def extra_repr(self) -> str:
         """The dimension."""
@@ -339,3 +368,34 @@ class LogSoftmax(_AlongDim):
     """The logarithm of softmax along ``dim``."""
 
     function = F.log_softmax
+
+
+class Softmax2d(Module):
+    """``softmax`` over the channels of [N, C, H, W] or [C, H, W]."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Channels that sum to 1 at every place. Raises DimensionError (a ValueError)."""
+        if input.ndim not in (3, 4):
+            raise DimensionError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead"
+            )
+        return F.softmax(input, -3, _stacklevel=5)
+
+
+class RReLU(Module):
+    """x where positive, else times a random slope; the slopes' middle outside of training."""
+
+    def __init__(
+        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
+    ) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The bounds of the slopes."""
+        end = ", inplace=True" if self.inplace else ""
+        return f"lower={self.lower}, upper={self.upper}{end}"

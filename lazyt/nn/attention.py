@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import lazyt
-from lazyt.errors import LazytError, ShapeError
+from lazyt.functional.multihead import AttentionError
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.linear import Linear
@@ -28,6 +26,8 @@ class MultiheadAttention(Module):
         num_heads: int,
         dropout: float = 0.0,
         bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
@@ -35,12 +35,17 @@ class MultiheadAttention(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if embed_dim <= 0 or num_heads <= 0 or embed_dim % num_heads:
-            raise ShapeError("embed_dim must be divisible by num_heads")
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(
+                "embed_dim and num_heads must be greater than 0, got "
+                f"embed_dim={embed_dim} and num_heads={num_heads} instead"
+            )
+        if embed_dim % num_heads:
+            raise AttentionError("embed_dim must be divisible by num_heads")
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.head_dim = embed_dim // num_heads
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
-        self.batch_first = batch_first
+        self.batch_first, self.add_zero_attn = batch_first, add_zero_attn
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.joint = self.kdim == self.vdim == embed_dim
         widths = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim}
@@ -58,6 +63,11 @@ class MultiheadAttention(Module):
                 init.xavier_uniform_(weight)
         if bias:
             init.zeros_(self.out_proj.bias)
+        for name in ("bias_k", "bias_v"):
+            extra = blank_parameter(1, 1, embed_dim, **made) if add_bias_kv else None
+            self.register_parameter(name, extra)
+            if extra is not None:
+                init.xavier_normal_(extra)
 
     def forward(
         self,
@@ -81,70 +91,26 @@ class MultiheadAttention(Module):
             average_attn_weights: the mean of the heads' weights, else [N, num_heads, L, S].
             is_causal: a hint that ``attn_mask`` is causal; needs the mask.
 
-        Raises LazytError for ``is_causal`` without a mask and ShapeError for shapes that do not
-        fit.
+        Raises LazytError for ``is_causal`` without a mask, AttentionError (an AssertionError) and
+        ShapeError for shapes that do not fit.
         """
-        if is_causal and attn_mask is None:
-            raise LazytError("Need attn_mask if specifying the is_causal hint.")
         batched = query.ndim == 3
-        if not batched:
-            query, key, value = (t.unsqueeze(0) for t in (query, key, value))
-            if key_padding_mask is not None:
-                key_padding_mask = key_padding_mask.unsqueeze(0)
-        elif not self.batch_first:
-            query, key, value = (t.transpose(0, 1) for t in (query, key, value))
-        q, k, v = (self._heads(t) for t in self._project(query, key, value))
-        mask = self._mask(attn_mask, key_padding_mask, q, k.shape[-2])
-        drop = self.dropout if self.training else 0.0
-        weights = None
-        if need_weights:
-            scores = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)
-            shares = F.softmax(scores if mask is None else scores + mask, -1)
-            shares = F.dropout(shares, drop, self.training)
-            out = shares @ v
-            weights = shares.mean(1) if average_attn_weights else shares
-        else:
-            out = F.scaled_dot_product_attention(q, k, v, mask, drop)
-        out = self.out_proj(out.transpose(1, 2).flatten(2))
-        if not batched:
-            return out.squeeze(0), None if weights is None else weights.squeeze(0)
-        return (out if self.batch_first else out.transpose(0, 1)), weights
-
-    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        bias = self.in_proj_bias
-        if self.joint and query is key and key is value:
-            projected: tuple[Tensor, ...] = F.linear(query, self.in_proj_weight, bias).chunk(3, -1)
-            return projected
-        if self.joint:
-            weights = self.in_proj_weight.chunk(3)
-        else:
-            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        biases = (None, None, None) if bias is None else bias.chunk(3)
-        inputs = (query, key, value)
-        return tuple(F.linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True))
-
-    def _heads(self, x: Tensor) -> Tensor:
-        """[N, L, E] to [N, num_heads, L, head_dim]."""
-        heads: Tensor = x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
-        return heads
-
-    def _mask(
-        self, attention: Tensor | None, padding: Tensor | None, q: Tensor, keys: int
-    ) -> Tensor | None:
-        """What to add to the scores [N, num_heads, L, S]."""
-        total = None
-        if attention is not None:
-            total = _as_addend(attention, q.dtype)
-            if total.ndim == 3:
-                total = total.unflatten(0, (-1, self.num_heads))
-        if padding is not None:
-            hidden = _as_addend(padding, q.dtype).view(q.shape[0], 1, 1, keys)
-            total = hidden if total is None else total + hidden
-        return total
+        if self.batch_first and batched:
+            query, key, value = _sequence_first(query, key, value)
+        separate = not self.joint
+        out, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
+            self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
+            self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask,
+            need_weights, attn_mask, separate, self.q_proj_weight, self.k_proj_weight,
+            self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
+        )  # fmt: skip
+        return (out.transpose(0, 1) if self.batch_first and batched else out), weights
 
 
-def _as_addend(mask: Tensor, dtype: lazyt.dtype) -> Tensor:
-    addend: Tensor = mask.to(dtype)
-    if mask.dtype is lazyt.bool:
-        addend = lazyt.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
-    return addend
+def _sequence_first(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The sequence as the first dimension; what was one tensor stays one."""
+    q = query.transpose(0, 1)
+    k = q if key is query else key.transpose(0, 1)
+    v = q if value is query else k if value is key else value.transpose(0, 1)
+    return q, k, v

@@ -40,3 +40,33 @@ class Dropout2d(_Dropout):
     """Whole channels set to zero at random."""
 
     function = F.dropout2d
+
+
+class Dropout1d(_Dropout):
+    """Whole channels of [N, C, L] set to zero at random."""
+
+    function = F.dropout1d
+
+
+class Dropout3d(_Dropout):
+    """Whole channels of [N, C, D, H, W] set to zero at random."""
+
+    function = F.dropout3d
+
+
+class _AlphaDropout(_Dropout):
+    def forward(self, input: Tensor) -> Tensor:
+        """In training, some set to the limit of SELU, and all moved and scaled; else ``input``."""
+        return type(self).function(input, self.p, self.training)
+
+
+class AlphaDropout(_AlphaDropout):
+    """Dropout that keeps mean 0 and variance 1 (Klambauer et al. 2017)."""
+
+    function = F.alpha_dropout
+
+
+class FeatureAlphaDropout(_AlphaDropout):
+    """``AlphaDropout`` of whole channels."""
+
+    function = F.feature_alpha_dropout

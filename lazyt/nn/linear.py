@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import lazyt
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.module import Module
@@ -79,6 +78,8 @@ class Bilinear(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
         self.in1_features, self.in2_features = in1_features, in2_features
         self.out_features = out_features
         size = (out_features, in1_features, in2_features)
@@ -97,8 +98,7 @@ class Bilinear(Module):
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         """[*, in1_features] and [*, in2_features] to [*, out_features]."""
-        out = lazyt.einsum("...i,oij,...j->...o", input1, self.weight, input2)
-        return out if self.bias is None else out + self.bias
+        return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Sizes, and whether there is a bias."""

@@ -9,7 +9,7 @@ from lazyt.errors import DTypeError
 from lazyt.nn import hooks, state
 from lazyt.nn.hooks import HookTable
 from lazyt.nn.module_text import module_text
-from lazyt.nn.parameter import Parameter
+from lazyt.nn.parameter import Buffer, Parameter
 from lazyt.tensor import Tensor
 
 M = TypeVar("M", bound="Module")
@@ -68,6 +68,10 @@ class Module:
             kept = "_parameters" if isinstance(value, Parameter) else "_modules"
             self._forget(name, kept)
             tables[kept][name] = value  # where it was, if it was there
+            return
+        if isinstance(value, Buffer) and "_buffers" in tables:
+            self._forget(name, "_buffers")
+            self.register_buffer(name, value, value.persistent)
             return
         for table in _TABLES:
             if name in tables.get(table, ()):

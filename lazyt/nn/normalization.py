@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from typing import Any, ClassVar
 
 import lazyt
@@ -140,6 +141,7 @@ class _InstanceNorm(_BatchNorm):
         """[N, num_features, *], or without N, to the same. Raises DimensionError."""
         self._check(input)
         single = input.ndim == min(self.ranks)
+        self._check_features(input, 0 if single else 1)
         batch = input.unsqueeze(0) if single else input
         by_input = self.training or not self.track_running_stats
         result = F.instance_norm(
@@ -147,6 +149,22 @@ class _InstanceNorm(_BatchNorm):
             self.momentum or 0.0, self.eps,
         )  # fmt: skip
         return result.squeeze(0) if single else result
+
+    def _check_features(self, input: Tensor, dim: int) -> None:
+        size = input.shape[dim]
+        if size == self.num_features:
+            return
+        if self.affine:
+            raise DimensionError(
+                f"expected input's size at dim={dim} to match num_features ({self.num_features}), "
+                f"but got: {size}."
+            )
+        warnings.warn(
+            f"input's size at dim={dim} does not match num_features. You can silence this warning "
+            "by not passing in num_features, which is not used because affine=False",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 class InstanceNorm1d(_InstanceNorm):
@@ -159,6 +177,93 @@ class InstanceNorm2d(_InstanceNorm):
     """Every channel of every sample to mean 0 and variance 1: [N, C, H, W] or [C, H, W]."""
 
     ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Every channel of every sample to mean 0 and variance 1: [N, C, D, H, W] or [C, D, H, W]."""
+
+    ranks = (4, 5)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batches of all processes, of which lazyt has one.
+
+    So it is batch normalisation of [N, C, *]; ``process_group`` has to be None, else LazytError.
+    """
+
+    ranks = ()
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        if process_group is not None:
+            raise LazytError("SyncBatchNorm: lazyt has one process, so process_group must be None")
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = None
+
+    def _check(self, input: Tensor) -> None:
+        if input.ndim < 2:
+            raise DimensionError(f"expected at least 2D input (got {input.ndim}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """``module`` with all its batch normalisations, at any depth, as SyncBatchNorm."""
+        converted: Module = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, (_InstanceNorm, cls)):
+            made = cls(
+                module.num_features, module.eps, module.momentum, module.affine,
+                module.track_running_stats, process_group,
+            )  # fmt: skip
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                setattr(made, name, getattr(module, name))
+            made.training = module.training
+            converted = made
+        for name, child in module.named_children():
+            setattr(converted, name, cls.convert_sync_batchnorm(child, process_group))
+        return converted
+
+
+class LocalResponseNorm(Module):
+    """Every channel scaled by the squares of its neighbours (Krizhevsky et al. 2012)."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, *] to the same. Raises StatisticsError (a ValueError)."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """``LocalResponseNorm`` of images, by the name it had in Torch 7; odd sizes are centred."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__(size, alpha, beta, k)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, H, W] to the same. Raises DimensionError (a ValueError)."""
+        if input.ndim != 4:
+            raise DimensionError(
+                f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead."
+            )
+        return super().forward(input)
 
 
 def _sizes(normalized_shape: Any) -> tuple[int, ...]:

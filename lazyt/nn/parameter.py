@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import lazyt
-from lazyt.errors import DTypeError
+from lazyt.errors import DTypeError, LazytError
 from lazyt.tensor import Tensor
 
 
@@ -47,3 +47,106 @@ def _over(tensor: Tensor, requires_grad: bool) -> Parameter:
 def blank_parameter(*size: int, dtype: Any = None, device: Any = None) -> Parameter:
     """A parameter of zeros in memory of its own, for a layer to initialise."""
     return _over(lazyt.zeros(*size, dtype=dtype, device=device), True)
+
+
+class Buffer(Tensor):
+    """A tensor that, set as an attribute of a Module, becomes one of its buffers.
+
+    Args:
+        data: the values; memory is shared with it.
+        persistent: whether it belongs to the ``state_dict``.
+
+    Raises DTypeError for what is no tensor.
+    """
+
+    __slots__ = ("persistent",)
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        if data is None:
+            data = lazyt.empty(0)
+        if not isinstance(data, Tensor):
+            raise DTypeError(f"Buffer() takes a Tensor, not {type(data).__name__}")
+        made = Tensor.__new__(cls)
+        made._storage, made._view = data._storage, data._view
+        made.persistent = persistent
+        return made
+
+    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
+        """All is done by ``__new__``: there is nothing left to initialise."""
+
+
+_NO_SHAPE = (
+    "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+    "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. "
+    "Call `forward` to initialize the parameters before accessing their attributes."
+)
+
+
+class _Uninitialized:
+    """A tensor whose size is not known yet."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Any:
+        """Raises LazytError: there is none yet."""
+        raise LazytError(_NO_SHAPE)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A parameter whose size is not known before the first forward pass."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        made = Tensor.__new__(cls)
+        data = lazyt.empty(0, device=device, dtype=dtype)
+        made._storage, made._view = data._storage, data._view
+        if requires_grad:
+            made.requires_grad_()
+        return made
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        """All is done by ``__new__``: there is nothing left to initialise."""
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become a Parameter of this shape; the values are for the layer to initialise."""
+        made = _over(lazyt.zeros(shape, device=device, dtype=dtype or self.dtype), False)
+        needs = self.requires_grad
+        self._storage, self._view = made._storage, made._view
+        self.__class__ = Parameter  # type: ignore[assignment]
+        self.requires_grad_(needs)
+
+
+class UninitializedBuffer(_Uninitialized, Tensor):
+    """A buffer whose size is not known before the first forward pass."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None
+    ) -> UninitializedBuffer:
+        made = Tensor.__new__(cls)
+        data = lazyt.empty(0, device=device, dtype=dtype)
+        made._storage, made._view = data._storage, data._view
+        return made
+
+    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> None:
+        """All is done by ``__new__``: there is nothing left to initialise."""
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become a tensor of this shape; the values are for the layer to initialise."""
+        made = lazyt.zeros(shape, device=device, dtype=dtype or self.dtype)
+        self._storage, self._view = made._storage, made._view
+        self.__class__ = Tensor  # type: ignore[assignment]
+
+
+def is_uninitialized(value: object) -> bool:
+    """Whether a parameter or buffer waits for its size."""
+    return isinstance(value, _Uninitialized)

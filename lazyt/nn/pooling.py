@@ -1,4 +1,4 @@
-"""Pooling and padding layers."""
+"""Pooling layers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Any, ClassVar
 from lazyt.nn import functional as F
 from lazyt.nn.module import Module
 from lazyt.tensor import Tensor
+
+
+def _each(value: Any, rank: int) -> tuple[Any, ...]:
+    """One number as one per dimension."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
 
 
 class _MaxPool(Module):
@@ -73,9 +78,9 @@ class AvgPool1d(Module):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = self.kernel_size if stride is None else _single(stride)
-        self.padding = _single(padding)
+        self.kernel_size = _each(kernel_size, 1)
+        self.stride = self.kernel_size if stride is None else _each(stride, 1)
+        self.padding = _each(padding, 1)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
@@ -90,12 +95,8 @@ class AvgPool1d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-def _single(value: Any) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
-class AvgPool2d(Module):
-    """Means over windows of [N, channels, height, width]."""
+class _AvgPool(Module):
+    function: ClassVar[Callable[..., Tensor]]
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class AvgPool2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """The mean of every window."""
-        return F.avg_pool2d(
+        return type(self).function(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad, self.divisor_override,
         )  # fmt: skip
@@ -124,14 +125,155 @@ class AvgPool2d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class _Adaptive(Module):
+class AvgPool2d(_AvgPool):
+    """Means over windows of [N, channels, height, width]."""
+
+    function = F.avg_pool2d
+
+
+class AvgPool3d(_AvgPool):
+    """Means over windows of [N, channels, depth, height, width]."""
+
+    function = F.avg_pool3d
+
+
+class _LPPool(Module):
     function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type, self.kernel_size = norm_type, kernel_size
+        self.stride, self.ceil_mode = stride, ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``sum(x ** p) ** (1 / p)`` of every window."""
+        return type(self).function(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPool):
+    """p-norms over windows of [N, channels, length]."""
+
+    function = F.lp_pool1d
+
+
+class LPPool2d(_LPPool):
+    """p-norms over windows of [N, channels, height, width]."""
+
+    function = F.lp_pool2d
+
+
+class LPPool3d(_LPPool):
+    """p-norms over windows of [N, channels, depth, height, width]."""
+
+    function = F.lp_pool3d
+
+
+class _MaxUnpool(Module):
+    rank: ClassVar[int]
+    function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = _each(kernel_size, self.rank)
+        self.stride = _each(kernel_size if stride is None else stride, self.rank)
+        self.padding = _each(padding, self.rank)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """Maxima back where they were, zeros elsewhere. Raises PoolingError (a ValueError)."""
+        return type(self).function(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """The partial inverse of ``MaxPool1d``."""
+
+    rank, function = 1, F.max_unpool1d
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """The partial inverse of ``MaxPool2d``."""
+
+    rank, function = 2, F.max_unpool2d
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """The partial inverse of ``MaxPool3d``."""
+
+    rank, function = 3, F.max_unpool3d
+
+
+class _FractionalMaxPool(Module):
+    rank: ClassVar[int]
+    function: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if output_size is None and output_ratio is None:
+            raise ValueError(
+                f"{name} requires specifying either an output size, or a pooling ratio"
+            )
+        self.kernel_size = _each(kernel_size, self.rank)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else _each(output_size, self.rank)
+        self.output_ratio = None if output_ratio is None else _each(output_ratio, self.rank)
+        if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input: Tensor) -> Any:
+        """Maxima over windows at random places; with ``return_indices`` also where they are."""
+        return type(self).function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """Maxima over windows at random places of [N, channels, height, width] (Graham 2014)."""
+
+    rank, function = 2, F.fractional_max_pool2d
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """Maxima over windows at random places of [N, channels, depth, height, width]."""
+
+    rank, function = 3, F.fractional_max_pool3d
+
+
+class _Adaptive(Module):
+    function: ClassVar[Callable[..., Any]]
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         """As many windows as ``output_size`` says; None keeps a dimension."""
         return type(self).function(input, self.output_size)
 
@@ -152,69 +294,35 @@ class AdaptiveAvgPool2d(_Adaptive):
     function = F.adaptive_avg_pool2d
 
 
-class AdaptiveMaxPool2d(_Adaptive):
+class AdaptiveAvgPool3d(_Adaptive):
+    """Means over a given number of windows of [N, channels, depth, height, width]."""
+
+    function = F.adaptive_avg_pool3d
+
+
+class _AdaptiveMax(_Adaptive):
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__(output_size)
+        self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        """As many windows as ``output_size`` says; with ``return_indices`` also the places."""
+        return type(self).function(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMax):
+    """Greatest values over a given number of windows of [N, channels, length]."""
+
+    function = F.adaptive_max_pool1d
+
+
+class AdaptiveMaxPool2d(_AdaptiveMax):
     """Greatest values over a given number of windows of [N, channels, height, width]."""
 
     function = F.adaptive_max_pool2d
 
 
-class _Pad(Module):
-    rank: ClassVar[int]
-    mode: ClassVar[str]
-    value = 0.0
+class AdaptiveMaxPool3d(_AdaptiveMax):
+    """Greatest values over a given number of windows of [N, channels, depth, height, width]."""
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        count = 2 * self.rank
-        self.padding = (padding,) * count if isinstance(padding, int) else tuple(padding)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """``input`` with a border."""
-        value = self.value if self.mode == "constant" else None
-        return F.pad(input, self.padding, mode=self.mode, value=value)
-
-    def extra_repr(self) -> str:
-        """The width of the border: left, right, top, bottom."""
-        return f"{self.padding}"
-
-
-class ZeroPad2d(_Pad):
-    """A border of zeros around the last two dimensions."""
-
-    rank, mode = 2, "constant"
-
-
-class ReflectionPad2d(_Pad):
-    """A border that mirrors the last two dimensions."""
-
-    rank, mode = 2, "reflect"
-
-
-class ReplicationPad2d(_Pad):
-    """A border that repeats the edge of the last two dimensions."""
-
-    rank, mode = 2, "replicate"
-
-
-class _ConstantPad(_Pad):
-    mode = "constant"
-
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(padding)
-        self.value = value
-
-    def extra_repr(self) -> str:
-        """The width of the border and its value."""
-        return f"padding={self.padding}, value={self.value}"
-
-
-class ConstantPad1d(_ConstantPad):
-    """A border of one value around the last dimension."""
-
-    rank = 1
-
-
-class ConstantPad2d(_ConstantPad):
-    """A border of one value around the last two dimensions."""
-
-    rank = 2
+    function = F.adaptive_max_pool3d

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import lazyt
 from lazyt.errors import LazytError
-from lazyt.nn.parameter import Parameter
+from lazyt.nn.parameter import Parameter, is_uninitialized
 from lazyt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def state_dict(
     """
     found: dict[str, Any] = OrderedDict() if destination is None else destination
     for name, tensor in _own_items(self):
-        found[prefix + name] = tensor if keep_vars else tensor.detach()
+        plain = keep_vars or is_uninitialized(tensor)
+        found[prefix + name] = tensor if plain else tensor.detach()
     for name, child in self._modules.items():
         if child is not None:
             child.state_dict(destination=found, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
@@ -123,6 +124,10 @@ def load_own(
             report.missing.append(key)
             continue
         value = given[key]
+        if is_uninitialized(value) and is_uninitialized(own):
+            continue
+        if isinstance(value, Tensor) and is_uninitialized(own):
+            own.materialize(value.shape)  # type: ignore[attr-defined]
         if not isinstance(value, Tensor):
             report.errors.append(
                 f'While copying the parameter named "{key}", expected lazyt.Tensor or Tensor-like '
