@@ -6,10 +6,13 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_low_precision
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import expand_to, mapped
+from lazyt.functional.promotion import promote_types, torch_name
 from lazyt.functional.results import give
+from lazyt.functional.unsupported import refuse
+from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
@@ -21,51 +24,162 @@ _MUL = scalar_build("mul")
 _ELLIPSIS = 1000  # labels above stand for the dimensions of "...", counted from the last
 
 
-@in_low_precision
-def einsum(equation: str, *operands: Any) -> Tensor:
-    """The sum of products that ``equation`` says, such as ``"bij,bjk->bik"``.
+def einsum(*args: Any) -> Tensor:
+    """The sum of products that an equation says: ``einsum("bij,bjk->bik", x, y)``.
 
-    Raises LazytError for an equation that cannot be read, ShapeError for sizes that do not fit.
+    The equation may have spaces, repeated labels (diagonals), ``...`` for any dimensions, and no
+    output (labels that occur once, in the order A-Z, a-z). Or each operand is followed by a list of
+    labels from 0 to 51 and ``...``, and the output's list comes last. Operands are combined from
+    left to right. Raises LazytError for an equation that cannot be read, SubscriptError (a
+    ValueError) for missing arguments or labels out of range, ShapeError and DTypeError.
     """
+    if len(args) < 2:
+        raise SubscriptError(
+            "einsum(): must specify the equation string and at least one operand, or at least one "
+            "operand and its subscripts list"
+        )
+    equation, operands = _equation_of(args) if isinstance(args[0], Tensor) else (args[0], args[1:])
+    if not isinstance(equation, str):
+        raise DTypeError(
+            f"einsum(): argument 'equation' (position 1) must be str, not {type(equation).__name__}"
+        )
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    text = equation.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(operands):
-        word = "fewer" if len(operands) < len(terms) else "more"
-        raise LazytError(f"einsum(): {word} operands were provided than specified in the equation")
+    for number, item in enumerate(operands):
+        if not isinstance(item, Tensor):
+            raise DTypeError(
+                f"expected Tensor as element {number} in argument 1, but got {type(item).__name__}"
+            )
+    return _einsum(equation, *operands)
+
+
+class SubscriptError(LazytError, ValueError):
+    """Arguments of ``einsum`` that are no equation; PyTorch raises ValueError."""
+
+
+def _equation_of(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The equation that lists of labels stand for, and the operands."""
+    text = ",".join("".join(map(_letter, labels)) for labels in args[1::2])
+    if len(args) % 2:
+        return f"{text}->{''.join(map(_letter, args[-1]))}", args[:-1:2]
+    return text, args[::2]
+
+
+def _letter(label: Any) -> str:
+    if label is Ellipsis:
+        return "..."
+    if not 0 <= label < 52:
+        raise SubscriptError(
+            "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+        )
+    return chr(ord("A") + label) if label < 26 else chr(ord("a") + label - 26)
+
+
+@in_low_precision
+def _einsum(equation: str, *operands: Tensor) -> Tensor:
+    left, arrow, _ = equation.partition("->")
+    terms = _inputs(left, len(operands))
+    right = _output_term(equation, len(left) + 2) if arrow else None
     labelled = [
         _operand(_labels(term, len(t.shape), i), t.node, i)
         for i, (term, t) in enumerate(zip(terms, operands))
     ]
     extents = _extents(labelled)
-    out = _output(right, labelled) if arrow else _implicit_output(left, labelled)
+    out = _implicit_output(terms, labelled) if right is None else _output(right, labelled)
     labels, node = _reduce_all(labelled, out, extents)
     return give(_arranged(labels, node, out, extents), "Einsum", operands)
 
 
 Labelled = tuple[tuple[int, ...], Node]
+Term = list[int | None]  # letters by number; None stands for an ellipsis
 
 
-def _labels(term: str, rank: int, operand: int) -> list[int]:
-    """Numbers for the letters of one term; an ellipsis takes what the letters leave."""
-    head, dots, tail = term.partition("...")
-    for position, letter in enumerate(head + tail):
-        if not (letter.isascii() and letter.isalpha()):
-            raise LazytError(
-                f"einsum(): invalid subscript given at index {position} in the equation string, "
-                "subscripts must be in [a-zA-Z]"
-            )
-    count = len(head) + len(tail)
-    if (not dots and count != rank) or count > rank:
-        text = "and no ellipsis was given" if not dots else "even with the ellipsis"
+def _inputs(text: str, count: int) -> list[Term]:
+    """The terms of all operands; raises LazytError in PyTorch's words."""
+    terms: list[Term] = [[]]
+    place = 0
+    while place < len(text):
+        letter, number = text[place], len(terms) - 1
+        if letter == ".":
+            if None in terms[-1]:
+                raise LazytError(
+                    f"einsum(): found '.' for operand {number} for which an ellipsis was already "
+                    "found"
+                )
+            if text[place : place + 3] != "...":
+                raise LazytError(
+                    f"einsum(): found '.' for operand {number} that is not part of any ellipsis"
+                )
+            terms[-1].append(None)
+            place += 2
+        elif letter == ",":
+            terms.append([])
+            if len(terms) > count:
+                raise LazytError(
+                    "einsum(): fewer operands were provided than specified in the equation"
+                )
+        elif letter != " ":
+            terms[-1].append(_checked(letter, place))
+        place += 1
+    if len(terms) < count:
+        raise LazytError("einsum(): more operands were provided than specified in the equation")
+    return terms
+
+
+def _checked(letter: str, place: int) -> int:
+    if not (letter.isascii() and letter.isalpha()):
+        raise LazytError(
+            f"einsum(): invalid subscript given at index {place} in the equation string, "
+            "subscripts must be in [a-zA-Z]"
+        )
+    return ord(letter)
+
+
+def _output_term(text: str, place: int) -> Term:
+    """The term behind the arrow; raises LazytError in PyTorch's words."""
+    term: Term = []
+    while place < len(text):
+        letter = text[place]
+        if letter == ".":
+            if None in term:
+                raise LazytError(
+                    "einsum(): found '.' for output but an ellipsis (...) was already found"
+                )
+            if text[place : place + 3] != "...":
+                raise LazytError(
+                    "einsum(): found '.' for output that is not part of any ellipsis (...)"
+                )
+            term.append(None)
+            place += 2
+        elif letter != " ":
+            label = _checked(letter, place)
+            if label in term:
+                raise LazytError(
+                    f"einsum(): output subscript {letter} appears more than once in the output"
+                )
+            term.append(label)
+        place += 1
+    return term
+
+
+def _labels(term: Term, rank: int, operand: int) -> list[int]:
+    """The labels of one operand's dimensions; an ellipsis takes what the letters leave."""
+    count = len(term) - (None in term)
+    if None not in term and count != rank:
         raise ShapeError(
             f"einsum(): the number of subscripts in the equation ({count}) does not match the "
-            f"number of dimensions ({rank}) for operand {operand} {text}"
+            f"number of dimensions ({rank}) for operand {operand} and no ellipsis was given"
+        )
+    if count > rank:
+        raise ShapeError(
+            f"einsum(): the number of subscripts in the equation ({count}) is more than the "
+            f"number of dimensions ({rank}) for operand {operand}"
         )
     middle = [_ELLIPSIS + i for i in range(rank - count - 1, -1, -1)]
-    return [*map(ord, head), *middle, *map(ord, tail)]
+    found: list[int] = []
+    for label in term:
+        found += middle if label is None else [label]
+    return found
 
 
 def _operand(labels: list[int], node: Node, number: int) -> Labelled:
@@ -102,39 +216,44 @@ def _extents(labelled: list[Labelled]) -> dict[int, int]:
         for label, extent in zip(labels, node.shape):
             seen = sizes.get(label, 1)
             if extent not in (1, seen) and seen != 1:
-                name = "..." if label >= _ELLIPSIS else chr(label)
+                if label >= _ELLIPSIS:
+                    place = max(x for x in labels if x >= _ELLIPSIS) - label
+                    raise ShapeError(
+                        f"einsum(): dimension {place} covered by ellipsis in operand {number}"
+                        f"has size {extent} which does not broadcast with previously seen "
+                        f"ellipsis with size {seen} for the respective dimension"
+                    )
                 raise ShapeError(
-                    f"einsum(): subscript {name} has size {extent} for operand {number} which "
-                    f"does not broadcast with previously seen size {seen}"
+                    f"einsum(): subscript {chr(label)} has size {extent} for operand {number} "
+                    f"which does not broadcast with previously seen size {seen}"
                 )
             sizes[label] = max(seen, extent) if extent and seen else 0
     return sizes
 
 
-def _output(text: str, labelled: list[Labelled]) -> tuple[int, ...]:
+def _dotted(labelled: list[Labelled]) -> list[int]:
+    """The labels that ellipses stand for, from the first dimension to the last."""
     known = {label for labels, _ in labelled for label in labels}
-    head, dots, tail = text.partition("...")
-    dotted = sorted((label for label in known if label >= _ELLIPSIS), reverse=True)
-    out = [*map(ord, head), *(dotted if dots else []), *map(ord, tail)]
-    for letter in head + tail:
-        if out.count(ord(letter)) > 1:
+    return sorted((label for label in known if label >= _ELLIPSIS), reverse=True)
+
+
+def _output(term: Term, labelled: list[Labelled]) -> tuple[int, ...]:
+    known = {label for labels, _ in labelled for label in labels}
+    out: list[int] = []
+    for label in term:
+        if label is not None and label not in known:
             raise LazytError(
-                f"einsum(): output subscript {letter} appears more than once in the output"
-            )
-        if ord(letter) not in known:
-            raise LazytError(
-                f"einsum(): output subscript {letter} does not appear in the equation for any "
+                f"einsum(): output subscript {chr(label)} does not appear in the equation for any "
                 "input operand"
             )
+        out += _dotted(labelled) if label is None else [label]
     return tuple(out)
 
 
-def _implicit_output(left: str, labelled: list[Labelled]) -> tuple[int, ...]:
+def _implicit_output(terms: list[Term], labelled: list[Labelled]) -> tuple[int, ...]:
     """Ellipsis first, then the letters that occur once, in PyTorch's order (A-Z, a-z)."""
-    known = {label for labels, _ in labelled for label in labels}
-    dotted = sorted((label for label in known if label >= _ELLIPSIS), reverse=True)
-    letters = left.replace("...", "").replace(",", "")
-    return (*dotted, *sorted(ord(c) for c in letters if letters.count(c) == 1))
+    letters = [label for term in terms for label in term if label is not None]
+    return (*_dotted(labelled), *sorted(x for x in letters if letters.count(x) == 1))
 
 
 def _reduce_all(
@@ -164,6 +283,8 @@ def _sum_out(operand: Labelled, needed: set[int]) -> Labelled:
     axes = tuple(i for i, label in enumerate(labels) if label not in needed)
     if not axes:
         return operand
+    if node.dtype.kind != "f":
+        node = ops.cast(node, int64)
     return tuple(label for label in labels if label in needed), ops.reduce_("sum", node, axes)
 
 
@@ -172,9 +293,15 @@ def _contract(a: Labelled, b: Labelled, needed: set[int]) -> Labelled:
     out = tuple(x for x in dict.fromkeys((*a[0], *b[0])) if x in needed)
     contracted = set(a[0]) & set(b[0]) - set(out)
     if contracted:
+        x, y = a[1].dtype, b[1].dtype
+        if x is not y:
+            raise DTypeError(f"expected scalar type {torch_name(x)} but found {torch_name(y)}")
+        if x is bool_:
+            refuse("bmm", bool_)
         return out, ops.contract(a[1], b[1], a[0], b[0], out)
     left, right = (_spread(o, out) for o in (a, b))
-    return out, mapped(_MUL, (left, right), left.dtype, left.dtype)
+    dtype = promote_types(left.dtype, right.dtype)
+    return out, mapped(_MUL, (left, right), dtype, dtype)
 
 
 def _spread(operand: Labelled, out: tuple[int, ...]) -> Node:
