@@ -66,8 +66,11 @@ def _as_kind(kind: type[Tensor], tensor: Tensor, requires_grad: bool) -> Tensor:
 
 @method("__copy__")
 def copy_shallow(self: Tensor) -> Tensor:
-    """A tensor of the same memory; a leaf, without the gradient that was accumulated."""
-    alike = _as_kind(type(self), self.detach(), self.requires_grad)
+    """A leaf on the same memory, without the gradient that was accumulated.
+
+    It counts its versions by itself: autograd does not see what is written through it.
+    """
+    alike = _as_kind(type(self), self.data, self.requires_grad)
     alike.__dict__.update((k, v) for k, v in self.__dict__.items() if k != "_grad")
     return alike
 

@@ -143,12 +143,15 @@ _PRESERVING = frozenset({
     "DiagonalScatter", "AsStridedScatter", "Fill", "Sort",
 })  # fmt: skip
 
+# Of whole numbers these are copies.
+_ROUNDING = frozenset({"Ceil", "Floor", "Round", "Trunc"})
+
 
 def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
     """``result`` of the function called ``name``, laid out as that function's operands ask for."""
     node = result._storage.node
     title = name.partition("Backward")[0]
-    if title in _PRESERVING:
+    if title in _PRESERVING or (title in _ROUNDING and result.dtype.kind != "f"):
         first = parents[0]
         return lay_out(result, strides_like(tuple(first.shape), first.strides))
     if node.op.name != "map" or title in _ROW_MAJOR:

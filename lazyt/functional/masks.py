@@ -13,6 +13,7 @@ from lazyt.functional.operands import broadcast_pair, expand_to, mapped
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
+from lazyt.memory_formats import lay_out
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -75,7 +76,9 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         empty = expand_to(ops.constant(0, int64), (count_true(mask), 0))
         return give(empty, "nonzero", (), out)
     columns = [ops.reshape(part, (part.shape[0], 1)) for part in coordinates(mask)]
-    return give(ops.concat(columns, 1), "nonzero", (), out)
+    found = give(ops.concat(columns, 1), "nonzero", (), out)
+    count = found.shape[0]  # PyTorch puts the coordinates of one dimension side by side
+    return lay_out(found, (1, count)) if out is None and count > 1 and len(columns) > 1 else found
 
 
 def nonzero_static(

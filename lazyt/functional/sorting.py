@@ -65,7 +65,7 @@ def give_pair(
     """Values and positions as a named result, written to the two tensors of ``out`` if given."""
     targets = (None, None) if out is None else out
     values = give(nodes[0], name, (input,), targets[0])
-    return pack((values, give(nodes[1], name, (), targets[1])))
+    return pack((values, give(nodes[1], name, (input,), targets[1])))
 
 
 def _sorted(node: Node, dim: int, descending: bool) -> tuple[Node, Node]:
@@ -95,7 +95,7 @@ def argsort(
 ) -> Tensor:  # fmt: skip
     """The int64 positions that put ``input`` in order along ``dim``; always stable."""
     order = _sorted(require_tensor(input, "argsort").node, dim, descending)[1]
-    return give(order, "argsort", (), out)
+    return give(order, "Sort", (input,), out)
 
 
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
