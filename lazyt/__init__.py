@@ -63,6 +63,7 @@ from lazyt.functional.ramps import *  # noqa: F403
 from lazyt.functional.random import *  # noqa: F403
 from lazyt.functional.reductions import *  # noqa: F403
 from lazyt.functional.reflectors import *  # noqa: F403
+from lazyt.functional.sampling import *  # noqa: F403
 from lazyt.functional.searching import *  # noqa: F403
 from lazyt.functional.similarity import *  # noqa: F403
 from lazyt.functional.slice_writes import *  # noqa: F403
@@ -131,12 +132,15 @@ if _TYPE_CHECKING:
     from lazyt import linalg as linalg
     from lazyt import nn as nn
     from lazyt import optim as optim
+    from lazyt import random as random
     from lazyt import special as special
     from lazyt import utils as utils
     from lazyt.staging import compile as compile
     from lazyt.staging import jit as jit
 
-_PACKAGES = frozenset({"amp", "backends", "cuda", "linalg", "nn", "optim", "special", "utils"})
+_PACKAGES = frozenset(
+    {"amp", "backends", "cuda", "linalg", "nn", "optim", "random", "special", "utils"}
+)
 
 
 def __getattr__(name: str) -> object:

@@ -36,9 +36,9 @@ from lazyt.functional import (
     picking,
     products,
     pseudoinverses,
-    random,
     reductions,
     reflectors,
+    sampling,
     searching,
     slice_writes,
     solvers,
@@ -109,8 +109,10 @@ _TABLE: dict[ModuleType, str] = {
         matmul mm bmm mv dot vdot outer ger inner""",
     creation: "new new_tensor",
     filling: "new_zeros new_ones new_empty new_empty_strided new_full",
-    random: "bernoulli",
-    writes: "copy_! fill_!. zero_!. uniform_! normal_! random_! bernoulli_!",
+    sampling: """
+        bernoulli multinomial bernoulli_! cauchy_! exponential_! geometric_! log_normal_! normal_!
+        random_! uniform_!""",
+    writes: "copy_! fill_!. zero_!.",
     splitting: """
         split split_with_sizes chunk tensor_split hsplit vsplit dsplit unbind unsafe_chunk
         unsafe_split unsafe_split_with_sizes""",

@@ -7,28 +7,41 @@ every number of threads and however the graph is fused; they are not PyTorch's n
 from __future__ import annotations
 
 import math
+import operator
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lazyt import ops
 from lazyt.device import check_device
-from lazyt.errors import DTypeError, LazytError
+from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.creation import fresh
 from lazyt.functional.nesting import stored
-from lazyt.functional.operands import as_shape, broadcast_all
-from lazyt.functional.promotion import as_dtype, get_default_dtype
+from lazyt.functional.operands import as_shape, require_tensor
+from lazyt.functional.promotion import as_dtype, get_default_dtype, iinfo, torch_name
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import DType, float32, float64, int64, uint8, uint32
+from lazyt.ir.dtypes import (
+    DType,
+    bool_,
+    float32,
+    float64,
+    int64,
+    package_name,
+    uint8,
+    uint32,
+)
 from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, arg, call, const
+from lazyt.memory_formats import lay_out, strides_in
 from lazyt.tensor import Tensor
+from lazyt.watching import filled
 
 __all__ = [
-    "Generator", "bernoulli", "get_rng_state", "initial_seed", "manual_seed", "normal",
-    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
-    "seed", "set_rng_state",
+    "Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed",
+    "set_rng_state",
 ]  # fmt: skip
 
 
@@ -47,8 +60,19 @@ class Generator:
         self._calls = 0
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from ``seed``; returns the generator."""
-        self._seed = int(seed) & 0xFFFFFFFFFFFFFFFF
+        """Start again from ``seed``; returns the generator.
+
+        Raises LazytError for what is no whole number, ShapeError for one beyond 64 bits.
+        """
+        try:
+            number = operator.index(seed)
+        except TypeError:
+            raise LazytError(
+                f"manual_seed expected a long, but got {type(seed).__name__}"
+            ) from None
+        if not -(1 << 63) <= number < 1 << 64:
+            raise ShapeError("Overflow when unpacking long long")
+        self._seed = number & 0xFFFFFFFFFFFFFFFF
         self._calls = 0
         return self
 
@@ -62,18 +86,47 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Tensor:
-        """Seed and position as a tensor for ``set_state``."""
+        """Seed and position, 16 bytes as a uint8 tensor for ``set_state``."""
         values = np.array([self._seed, self._calls], np.uint64).view(np.uint8)
         return fresh(stored(values, (16,), uint8))
 
     def set_state(self, state: Tensor) -> Generator:
-        """Go on from where ``get_state`` was taken."""
+        """Go on from where ``get_state`` was taken.
+
+        Raises DTypeError for a tensor of another dtype, LazytError for one of another size.
+        """
+        if not isinstance(state, Tensor) or state.dtype is not uint8:
+            raise DTypeError("RNG state must be a torch.ByteTensor")
+        if state.numel() != 16:
+            raise LazytError(
+                "Expected a generator's state of size 16 but found the input RNG state size to be "
+                f"{state.numel()}"
+            )
         words = np.array(state.tolist(), np.uint8).view(np.uint64)
         self._seed, self._calls = int(words[0]), int(words[1])
         return self
 
+    def clone_state(self) -> Generator:
+        """Another generator at the same point of the same numbers."""
+        other = Generator(self.device)
+        other._seed, other._calls = self._seed, self._calls
+        return other
+
+    graphsafe_get_state = clone_state
+
+    def graphsafe_set_state(self, state: Generator) -> Generator:
+        """Go on from where another generator is."""
+        self._seed, self._calls = state._seed, state._calls
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{package_name()}._C.Generator object at {id(self):#x}>"
+
     def next_key(self) -> Node:
         """The key of the next call: a leaf of two words, so that plans do not depend on it."""
+        return filled(self._make_key)
+
+    def _make_key(self) -> Node:
         self._calls += 1
         mixed = (self._seed * 0x9E3779B97F4A7C15 + self._calls) & 0xFFFFFFFFFFFFFFFF
         words = np.array([mixed & 0xFFFFFFFF, mixed >> 32], np.uint32)
@@ -167,114 +220,184 @@ def integer_node(
     return ops.cast(ops.elementwise(expr, nodes), dtype)
 
 
-def _float_dtype(dtype: Any, function: str) -> DType:
-    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    if wanted.kind != "f":
-        raise DTypeError(f"\"{function}\" not implemented for '{wanted.name}'")
-    return wanted
+def open_unit_node(shape: Shape, dtype: DType, generator: Generator | None) -> Node:
+    """Numbers in (0, 1), whose logarithms are finite, in the type that ``dtype`` computes in."""
+    wide = float64 if dtype is float64 else float32
+    drawn = uniform_node(shape, wide, generator)
+    least = const(2.0**-54 if wide is float64 else 2.0**-25, wide)
+    zero = call("eq", arg(0, wide), const(0, wide))
+    return ops.elementwise(call("where", zero, least, arg(0, wide)), (drawn,))
 
 
-def rand(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Numbers evenly distributed over [0, 1)."""
-    check_device(device)
-    shape, wanted = as_shape(size, "rand"), _float_dtype(dtype, "rand")
-    return fresh(uniform_node(shape, wanted, generator), requires_grad)
+def exponential_node(shape: Shape, dtype: DType, generator: Generator | None) -> Node:
+    """Numbers above 0 of the exponential distribution with mean 1, in the compute type."""
+    drawn = open_unit_node(shape, dtype, generator)
+    expr = call("neg", call("log1p", call("neg", arg(0, drawn.dtype))))
+    return ops.elementwise(expr, (drawn,))
 
 
-def randn(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False,
-) -> Tensor:  # fmt: skip
-    """Numbers of the normal distribution with mean 0 and deviation 1."""
-    check_device(device)
-    shape, wanted = as_shape(size, "randn"), _float_dtype(dtype, "randn")
-    return fresh(normal_node(shape, wanted, generator), requires_grad)
+def check_floating(dtype: DType, kernel: str) -> None:
+    """Raise NoKernelError for whole numbers, as PyTorch names its kernel."""
+    if dtype.kind != "f":
+        raise NoKernelError(f"\"{kernel}\" not implemented for '{torch_name(dtype)}'")
 
 
-def rand_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """``rand`` of the size and dtype of ``input``."""
-    size = tuple(input.shape)
-    return rand(size, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+# PyTorch's names of integer types in messages about bounds.
+_TITLES = {"uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int",
+           "int64": "long", "bool": "bool"}  # fmt: skip
 
 
-def randn_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """``randn`` of the size and dtype of ``input``."""
-    size = tuple(input.shape)
-    return randn(size, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
-
-
-def randint(
-    low: Any, high: Any = None, size: Any = None, *, generator: Generator | None = None,
-    dtype: Any = None, device: Any = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """Whole numbers in [low, high), or [0, low) for ``randint(low, size)``."""
-    check_device(device)
-    if size is None:
-        low, high, size = 0, low, high
-    elif high is None:
-        low, high = 0, low
+def check_bounds(low: int, high: int, dtype: DType) -> None:
+    """Raise LazytError where [low, high) is empty or leaves an integer type."""
     if low >= high:
         raise LazytError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
-    wanted = int64 if dtype is None else as_dtype(dtype)
-    node = integer_node(as_shape((size,), "randint"), int(low), int(high), wanted, generator)
-    return fresh(node, requires_grad)
+    if dtype.kind == "f":
+        return
+    least, most = (0, 1) if dtype is bool_ else (iinfo(dtype).min, iinfo(dtype).max)
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        if not least <= bound <= most:
+            title = _TITLES.get(dtype.name, dtype.name)
+            raise LazytError(f"{name} is out of bounds for {title}")
 
 
-def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None) -> Tensor:
-    """``randint`` of the size and dtype of ``input``."""
-    low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype)
-
-
-def randperm(
-    n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
+def _made(
+    draw: Callable[[Shape, DType, Generator | None], Node], shape: Shape, name: str, *,
+    kernel: str = "", dtype: Any = None, device: Any = None, generator: Generator | None = None,
+    requires_grad: bool = False, pin_memory: bool = False, layout: Any = None,
+    out: Tensor | None = None, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """The numbers 0 to n-1 in random order (drawn at once, on the host)."""
+    """A new tensor of drawn numbers, or ``out`` with them."""
     check_device(device)
-    key = (generator or default_generator).next_key()
-    words = key.data.as_numpy(uint32, (2,))
-    order = np.random.default_rng(words.tolist()).permutation(n)
-    wanted = int64 if dtype is None else as_dtype(dtype)
-    return fresh(stored(order, (n,), wanted), requires_grad)
+    for size in shape:
+        if size < 0:
+            raise ShapeError(
+                f"Trying to create tensor with negative dimension {size}: {list(shape)}"
+            )
+    default = get_default_dtype() if out is None else out.dtype
+    wanted = default if dtype is None else as_dtype(dtype)
+    if kernel:
+        check_floating(wanted, kernel)
+    node = draw(shape, wanted, generator)
+    return fresh(node, requires_grad) if out is None else give(node, name, (), out)
 
 
-def bernoulli(
-    input: Tensor, p: float | None = None, *, generator: Generator | None = None
+def _shape_of(size: Any, kwargs: dict[str, Any], name: str) -> Shape:
+    if "size" in kwargs:
+        size = (kwargs.pop("size"),)
+    if not size:
+        raise DTypeError(f"{name}() received an invalid combination of arguments - got ()")
+    return as_shape(size, name)
+
+
+def rand(*size: Any, **kwargs: Any) -> Tensor:
+    """Numbers evenly distributed over [0, 1): ``rand(2, 3)`` or ``rand((2, 3))``.
+
+    Keywords: size, generator, out, dtype, layout, device, requires_grad, pin_memory. Raises
+    NoKernelError for whole numbers, ShapeError for a negative size.
+    """
+    shape = _shape_of(size, kwargs, "rand")
+    return _made(uniform_node, shape, "rand", kernel="check_uniform_bounds", **kwargs)
+
+
+def randn(*size: Any, **kwargs: Any) -> Tensor:
+    """Numbers of the normal distribution with mean 0 and deviation 1, as ``rand``."""
+    shape = _shape_of(size, kwargs, "randn")
+    return _made(normal_node, shape, "randn", kernel="normal_kernel_cpu", **kwargs)
+
+
+def _ordered_like(made: Tensor, input: Tensor, memory_format: Any, name: str) -> Tensor:
+    """``made`` with its elements in memory in ``input``'s order, or in that of the format."""
+    if input._view is not None or memory_format is not None:
+        lay_out(made, strides_in(tuple(input.shape), input.strides, memory_format, name))
+    return made
+
+
+def _like(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    def like(
+        input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
+        requires_grad: bool = False, memory_format: Any = None,
+        generator: Generator | None = None,
+    ) -> Tensor:  # fmt: skip
+        wanted = require_tensor(input, name).dtype if dtype is None else dtype
+        made = function(
+            tuple(input.shape), dtype=wanted, layout=layout, device=device, generator=generator
+        )
+        made = _ordered_like(made, input, memory_format, name)
+        return made.requires_grad_() if requires_grad else made
+
+    like.__doc__ = f"``{name[:-5]}`` of the size and dtype of ``input``."
+    like.__name__ = like.__qualname__ = name
+    return like
+
+
+rand_like, randn_like = _like(rand, "rand_like"), _like(randn, "randn_like")
+
+
+def _whole(low: Any, high: Any) -> tuple[int, int]:
+    try:
+        return operator.index(low), operator.index(high)
+    except TypeError:
+        raise DTypeError(
+            "randint() received an invalid combination of arguments - got "
+            f"({type(low).__name__}, {type(high).__name__})"
+        ) from None
+
+
+def randint(
+    low: Any = 0, high: Any = None, size: Any = None, *, dtype: Any = None, **kwargs: Any
 ) -> Tensor:
-    """1 with the probability that each element says (or ``p``), else 0."""
-    drawn = uniform_node(tuple(input.shape), float32, generator)
-    if p is None:
-        limit = ops.cast(input.node, float32)
-    else:
-        limit = ops.constant(p, float32)
-    return give(ops.cast(ops.apply("lt", drawn, limit), input.dtype), "Bernoulli", ())
+    """Whole numbers in [low, high), or [0, low) for ``randint(low, size)``, int64 by default.
 
-
-def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
-    dtype: Any = None, device: Any = None,
-) -> Tensor:  # fmt: skip
-    """Normal numbers of a mean and deviation, each a number or a tensor."""
-    check_device(device)
-    tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
+    Keywords: generator, out, dtype, layout, device, requires_grad, pin_memory. Raises LazytError
+    for an empty range and for bounds that the dtype does not hold.
+    """
     if size is None:
-        shape = broadcast_all([tuple(t.shape) for t in tensors])
-    else:
-        shape = as_shape((size,), "normal")
-    wanted = tensors[0].dtype if tensors and dtype is None else _float_dtype(dtype, "normal")
-    drawn = fresh(normal_node(shape, wanted, generator))
-    result: Tensor = drawn * std + mean
-    return result
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    if not isinstance(size, (tuple, list)):
+        raise DTypeError(
+            "randint() received an invalid combination of arguments - got a size of type "
+            f"{type(size).__name__}, which must be a tuple of ints"
+        )
+    first, last = _whole(low, high)
+    out = kwargs.get("out")
+    wanted = as_dtype(dtype) if dtype is not None else int64 if out is None else out.dtype
+    check_bounds(first, last, wanted)
+
+    def draw(shape: Shape, dtype: DType, generator: Generator | None) -> Node:
+        return integer_node(shape, first, last, dtype, generator)
+
+    return _made(draw, as_shape((size,), "randint"), "randint", dtype=wanted, **kwargs)
+
+
+def randint_like(
+    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, **kwargs: Any
+) -> Tensor:
+    """``randint`` of the size and dtype of ``input``. Raises as ``randint`` does."""
+    low, high = (0, low) if high is None else (low, high)
+    order = kwargs.pop("memory_format", None)
+    made = randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, **kwargs)
+    return _ordered_like(made, input, order, "randint_like")
+
+
+def _orders(shape: Shape, dtype: DType, generator: Generator | None) -> Node:
+    """The order of as many 53-bit numbers, ties first come, first served."""
+    return ops.cast(ops.sort("order", uniform_node(shape, float64, generator)), dtype)
+
+
+def randperm(n: int, *, dtype: Any = None, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+    """The numbers 0 to n-1 in random order, int64 by default.
+
+    Keywords: generator, out, layout, device, requires_grad, pin_memory. Raises LazytError where
+    ``n`` is too large for an integer dtype.
+    """
+    wanted = as_dtype(dtype) if dtype is not None else int64 if out is None else out.dtype
+    if wanted.kind != "f" and wanted is not bool_ and n > iinfo(wanted).max:
+        raise LazytError(f"value cannot be converted to type {wanted.name}_t without overflow")
+    return _made(_orders, (operator.index(n),), "randperm", dtype=wanted, out=out, **kwargs)
 
 
 def drop_mask(shape: Shape, keep: float, generator: Generator | None = None) -> Node:

@@ -9,15 +9,7 @@ from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.indexing import fitted
 from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import as_number, constant_of, expand_to
-from lazyt.functional.random import (
-    Generator,
-    integer_node,
-    normal_node,
-    uniform_node,
-)
 from lazyt.functional.results import overwrite
-from lazyt.ir.dtypes import float32
-from lazyt.ir.graph import Node
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 
@@ -86,58 +78,3 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 def zero_(self: Tensor) -> Tensor:
     """Write zeros everywhere."""
     return fill_(self, 0)
-
-
-def _drawn(self: Tensor, node: Node) -> Tensor:
-    return overwrite(self, ops.cast(node, self.dtype), "Random", (self,))
-
-
-def uniform_(
-    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None,
-    **kwargs: Any,
-) -> Tensor:  # fmt: skip
-    """Write numbers evenly distributed over [from, to)."""
-    low = float(kwargs.get("from", from_))
-    if low > to:
-        raise LazytError(
-            f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
-        )
-    node = uniform_node(tuple(self.shape), self.dtype, generator)
-    wide = self.dtype.compute
-    node = ops.apply("mul", ops.cast(node, wide), constant_of(to - low, wide))
-    return _drawn(self, ops.apply("add", node, constant_of(low, wide)))
-
-
-def normal_(
-    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
-    """Write normal numbers. Raises LazytError for a negative deviation."""
-    if std < 0:
-        raise LazytError(f"normal expects std >= 0.0, but found std {std}")
-    wide = self.dtype.compute
-    node = normal_node(tuple(self.shape), wide, generator)
-    node = ops.apply("mul", node, constant_of(float(std), wide))
-    return _drawn(self, ops.apply("add", node, constant_of(float(mean), wide)))
-
-
-def random_(
-    self: Tensor, from_: int | None = None, to: int | None = None, *,
-    generator: Generator | None = None,
-) -> Tensor:  # fmt: skip
-    """Write whole numbers in [from, to); [0, to) with one argument."""
-    if to is None:
-        to, from_ = from_, 0
-    if to is None:
-        kind = self.dtype
-        digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "bool": 1}
-        bits = digits.get(kind.name, 8 * kind.itemsize - (kind.kind == "i"))
-        to = 1 << min(bits, 62)
-    node = integer_node(tuple(self.shape), int(from_ or 0), to, self.dtype, generator)
-    return _drawn(self, node)
-
-
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Write 1 with probability ``p``, a number or a tensor, else 0."""
-    limit = p.node if isinstance(p, Tensor) else constant_of(float(p), float32)
-    drawn = uniform_node(tuple(self.shape), float32, generator)
-    return _drawn(self, ops.apply("lt", drawn, ops.cast(limit, float32)))

@@ -154,8 +154,8 @@ _several("igammac", 2, incomplete.igammac, _igammac_slope, "f", 300, "")
 _several("zeta", 2, incomplete.zeta, _zeta_slope, "f", 300, "")
 _several("gcd", 2, np.gcd, None, "ui", 60, "gives integers, which carry no gradient")
 _several("nextafter", 2, np.nextafter, None, "f", 3, "steps from float to float, without gradient")
-_several("poisson", 2, incomplete.poisson, None, "f", 300, "is random, which has no gradient")
-_several("binomial", 3, incomplete.binomial, None, "f", 300, "is random, which has no gradient")
+_several("poisson", 2, incomplete.poisson, _flat, "f", 300, "")
+_several("binomial", 3, incomplete.binomial, _flat, "f", 300, "")
 _several("exponent", 1, lambda x: np.frexp(x)[1].astype(x.dtype), _flat, "f", 3, "")
 for _name in (
     "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w",

@@ -56,6 +56,7 @@ DOMAINS: dict[str, tuple[tuple[float, ...], ...]] = {
     "modified_bessel_k1": ((0.5, 3),), "scaled_modified_bessel_k0": ((0.5, 3),),
     "scaled_modified_bessel_k1": ((0.5, 3),), "erfcx": ((-1, 3),), "ndtri": ((0.1, 0.9),),
     "mantissa": ((1.1, 1.9, -1.9, -1.1),), "exponent": ((0.6, 0.9),),
+    "poisson": ((2.05, 2.1), (0.05, 0.1)), "binomial": ((5.05, 5.1), (0.45, 0.46), (0.05, 0.1)),
 }  # fmt: skip
 
 #: What is differentiated by its last argument alone, with the others' values.
@@ -68,7 +69,7 @@ DISCRETE = {
     "isnan", "isinf", "isfinite", "signbit", "logical_not", "bitwise_not", "eq", "ne", "lt", "le",
     "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
     "bitwise_xor", "shift_left", "shift_right", "threefry", "gcd", "nextafter",
-    "poisson", "binomial", "airy_ai", "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w",
+    "airy_ai", "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w",
     "hermite_h", "hermite_he", "laguerre_l", "legendre_p",
     "bitcast",
 }  # fmt: skip
