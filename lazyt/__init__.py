@@ -40,6 +40,7 @@ from lazyt.functional.elimination import *  # noqa: F403
 from lazyt.functional.equations import *  # noqa: F403
 from lazyt.functional.extremes import *  # noqa: F403
 from lazyt.functional.filling import *  # noqa: F403
+from lazyt.functional.generators import *  # noqa: F403
 from lazyt.functional.indexing import *  # noqa: F403
 from lazyt.functional.integrals import *  # noqa: F403
 from lazyt.functional.joining import *  # noqa: F403

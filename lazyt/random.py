@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lazyt.functional.random import (
+from lazyt.functional.generators import (
     Generator,
     default_generator,
     get_rng_state,

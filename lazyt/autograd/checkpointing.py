@@ -10,7 +10,7 @@ from lazyt import cast_mode
 from lazyt.autograd.engine import find_variables
 from lazyt.dispatch import wrap
 from lazyt.errors import GradientError
-from lazyt.functional.random import default_generator
+from lazyt.functional.generators import default_generator
 from lazyt.grad_mode import enable_grad, mode
 from lazyt.ir.graph import Node
 from lazyt.storage import Storage, raw

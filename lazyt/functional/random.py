@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 import operator
-import time
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from lazyt import ops
 from lazyt.device import check_device
 from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.creation import fresh
-from lazyt.functional.nesting import stored
+from lazyt.functional.generators import Generator, default_generator
 from lazyt.functional.operands import as_shape, require_tensor
 from lazyt.functional.promotion import as_dtype, get_default_dtype, iinfo, torch_name
 from lazyt.functional.results import give
@@ -28,137 +25,16 @@ from lazyt.ir.dtypes import (
     float32,
     float64,
     int64,
-    package_name,
-    uint8,
     uint32,
 )
 from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, arg, call, const
 from lazyt.memory_formats import lay_out, strides_in
 from lazyt.tensor import Tensor
-from lazyt.watching import filled
 
 __all__ = [
-    "Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "rand",
-    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed",
-    "set_rng_state",
+    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
 ]  # fmt: skip
-
-
-class Generator:
-    """A source of random numbers with its own seed.
-
-    Attributes:
-        device: where it lives; always the CPU.
-    """
-
-    __slots__ = ("_calls", "_seed", "device")
-
-    def __init__(self, device: Any = "cpu") -> None:
-        self.device = check_device(device)
-        self._seed = 67280421310721
-        self._calls = 0
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Start again from ``seed``; returns the generator.
-
-        Raises LazytError for what is no whole number, ShapeError for one beyond 64 bits.
-        """
-        try:
-            number = operator.index(seed)
-        except TypeError:
-            raise LazytError(
-                f"manual_seed expected a long, but got {type(seed).__name__}"
-            ) from None
-        if not -(1 << 63) <= number < 1 << 64:
-            raise ShapeError("Overflow when unpacking long long")
-        self._seed = number & 0xFFFFFFFFFFFFFFFF
-        self._calls = 0
-        return self
-
-    def seed(self) -> int:
-        """Start again from a seed that nobody chose, and return it."""
-        self.manual_seed(time.time_ns())
-        return self._seed
-
-    def initial_seed(self) -> int:
-        """The seed it started from."""
-        return self._seed
-
-    def get_state(self) -> Tensor:
-        """Seed and position, 16 bytes as a uint8 tensor for ``set_state``."""
-        values = np.array([self._seed, self._calls], np.uint64).view(np.uint8)
-        return fresh(stored(values, (16,), uint8))
-
-    def set_state(self, state: Tensor) -> Generator:
-        """Go on from where ``get_state`` was taken.
-
-        Raises DTypeError for a tensor of another dtype, LazytError for one of another size.
-        """
-        if not isinstance(state, Tensor) or state.dtype is not uint8:
-            raise DTypeError("RNG state must be a torch.ByteTensor")
-        if state.numel() != 16:
-            raise LazytError(
-                "Expected a generator's state of size 16 but found the input RNG state size to be "
-                f"{state.numel()}"
-            )
-        words = np.array(state.tolist(), np.uint8).view(np.uint64)
-        self._seed, self._calls = int(words[0]), int(words[1])
-        return self
-
-    def clone_state(self) -> Generator:
-        """Another generator at the same point of the same numbers."""
-        other = Generator(self.device)
-        other._seed, other._calls = self._seed, self._calls
-        return other
-
-    graphsafe_get_state = clone_state
-
-    def graphsafe_set_state(self, state: Generator) -> Generator:
-        """Go on from where another generator is."""
-        self._seed, self._calls = state._seed, state._calls
-        return self
-
-    def __repr__(self) -> str:
-        return f"<{package_name()}._C.Generator object at {id(self):#x}>"
-
-    def next_key(self) -> Node:
-        """The key of the next call: a leaf of two words, so that plans do not depend on it."""
-        return filled(self._make_key)
-
-    def _make_key(self) -> Node:
-        self._calls += 1
-        mixed = (self._seed * 0x9E3779B97F4A7C15 + self._calls) & 0xFFFFFFFFFFFFFFFF
-        words = np.array([mixed & 0xFFFFFFFF, mixed >> 32], np.uint32)
-        return stored(words, (2,), uint32)
-
-
-default_generator = Generator()
-
-
-def manual_seed(seed: int) -> Generator:
-    """Start the random numbers again from ``seed``; returns the default generator."""
-    return default_generator.manual_seed(seed)
-
-
-def seed() -> int:
-    """Start the random numbers from a seed that nobody chose, and return it."""
-    return default_generator.seed()
-
-
-def initial_seed() -> int:
-    """The seed of the default generator."""
-    return default_generator.initial_seed()
-
-
-def get_rng_state() -> Tensor:
-    """State of the default generator."""
-    return default_generator.get_state()
-
-
-def set_rng_state(state: Tensor) -> None:
-    """Go on from a state of the default generator."""
-    default_generator.set_state(state)
 
 
 def _bits(shape: Shape, generator: Generator | None) -> Node:

@@ -13,6 +13,7 @@ from lazyt import ops
 from lazyt.device import check_device
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.creation import fresh
+from lazyt.functional.generators import Generator
 from lazyt.functional.operands import (
     Build,
     as_shape,
@@ -24,7 +25,6 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.promotion import as_dtype, c_name, get_default_dtype, torch_name
 from lazyt.functional.random import (
-    Generator,
     check_bounds,
     check_floating,
     exponential_node,
