@@ -1,8 +1,8 @@
 """What a capture is told while a function runs: the hooks that ``lazyt.jit`` hangs itself into.
 
 A capture has to know which memory a function read and wrote, and which numbers Python gave it anew
-(random keys, learning rates). The parts that read, write and give report here; while nobody captures,
-that costs one comparison.
+(random keys, learning rates). The parts that read, write and give report here; while nobody
+captures, that costs one comparison.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Watcher(Protocol):
     def looked(self, reason: str, where: str) -> None:
         """The program looks at a value that the function computed."""
 
-    def checked(self, node: Node, extent: int, negative: bool) -> None:
-        """The values of an index were found within ``extent``, with or without negative ones."""
+    def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        """The smallest and the largest value of an index were found within bounds."""
 
     def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
         """A leaf that every call makes anew; calls with an equal ``key`` share it."""

@@ -12,7 +12,7 @@ from lazyt.functional.choice import choose
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced
 from lazyt.functional.normalizers import log_softmax_node
 from lazyt.functional.operands import constant_of
-from lazyt.functional.picking import gather_node, value_range
+from lazyt.functional.picking import Range, gather_node, value_range, within
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import int64, uint8
@@ -58,6 +58,16 @@ def _check_weight(weight: Tensor | None, classes: int) -> None:
         )
 
 
+def _safe_ranges(classes: int, ignored: int) -> list[Range]:
+    """Ranges of targets that are all right: with the class that is ignored, or without it."""
+    with_it = ((min(ignored, 0), ignored), (ignored, max(ignored, classes - 1)))
+    if ignored < 0:
+        with_it = ((ignored, ignored), (ignored, classes - 1))
+    if not 0 <= ignored < classes:
+        return [within(0, classes - 1), with_it]
+    return [with_it, within(0, ignored - 1), within(ignored + 1, classes - 1)]
+
+
 def _picked_loss(
     logs: Node, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
     smoothing: float = 0.0,
@@ -70,7 +80,8 @@ def _picked_loss(
     classes = logs.shape[axis]
     _check_weight(weight, classes)
     places = ops.cast(target.node, int64)
-    low, high = value_range(target.node) if places.size else (0, 0)
+    safe = _safe_ranges(classes, ignore_index)
+    low, high = value_range(target.node, *safe) if places.size else (0, 0)
     ignoring = low <= ignore_index <= high
     for bad in (low, high):
         if not 0 <= bad < classes and bad != ignore_index:

@@ -11,7 +11,7 @@ from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.norms import norm_node
 from lazyt.functional.operands import constant_of
-from lazyt.functional.picking import value_range
+from lazyt.functional.picking import value_range, within
 from lazyt.functional.pooling import largest
 from lazyt.functional.results import give, known_values, overwrite
 from lazyt.grad_mode import no_grad
@@ -43,7 +43,7 @@ def _places(input: Tensor, rows: int, message: str) -> Node:
             f"Long, Int; but got {input.type()} instead (while checking arguments for embedding)"
         )
     if input.numel():
-        low, high = value_range(input.node)
+        low, high = value_range(input.node, within(0, rows - 1))
         for bad in (low, high):
             if not 0 <= bad < rows:
                 raise BoundsError(message.format(bad))
@@ -353,7 +353,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     node = tensor.node
     if not node.size and num_classes <= 0:
         raise LazytError("Can not infer total number of classes from empty tensor.")
-    low, high = value_range(node) if node.size else (0, num_classes - 1)
+    safe = [within(0, num_classes - 1)] if num_classes > 0 else []
+    low, high = value_range(node, *safe) if node.size else (0, num_classes - 1)
     if low < 0:
         raise LazytError("Class values must be non-negative.")
     if num_classes == -1:

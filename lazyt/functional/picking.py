@@ -14,6 +14,7 @@ from lazyt import ops, pending
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import broadcast_pair, constant_of, expand_to, mapped, normalize_dim
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give, known_values
@@ -212,7 +213,15 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if input.shape and not input.shape[axis] and index.shape.numel():
         raise LazytError("index_select(): self indexing axis dim should be positive")
     if not input.shape:
+        if index.shape.numel() != 1:
+            raise ShapeError(
+                "index_select(): Index to scalar can have only 1 value, got "
+                f"{index.shape.numel()} value(s)"
+            )
+        _vector_index(index, 1)
         return give(input.node, "IndexSelect", (input, index), out)
+    if not input.shape[axis] and index.shape.numel():
+        raise BoundsError("index_select(): self indexing axis dim should be positive")
     places = vector_index(index, input.shape[axis])
     return give(ops.gather(input.node, places, axis), "IndexSelect", (input, index), out)
 
@@ -259,6 +268,7 @@ def scatter_updates(input: Tensor, axis: int, index: Tensor, src: Any) -> tuple[
     if not places.size:
         return places, expand_to(constant_of(0, input.dtype), places.shape)
     if not isinstance(src, Tensor):
+        refuse_number(src, input.dtype)
         return places, expand_to(constant_of(src, input.dtype), places.shape)
     if src.dtype is not input.dtype:
         raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")

@@ -16,7 +16,6 @@ from lazyt.memory_formats import arrange_like
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 from lazyt.views import Reshape, Slice, Step
-from lazyt.watching import capturing
 
 if TYPE_CHECKING:
     from lazyt.functional.index_plan import IndexPlan
@@ -60,10 +59,7 @@ def _zeros_like_result(node: Node, out: Tensor) -> Node:
 
 def known_values(node: Node) -> np.ndarray[Any, Any]:
     """The values of an index, to check them; computes it when it is pending."""
-    if capturing() is None:
-        pending.realize_now([node], "the values of an index are checked")
-    else:  # replays check them as well
-        pending.realize_nodes([node])
+    pending.realize_now([node], "the values of an index are checked")
     values: np.ndarray[Any, Any] = node.data.as_numpy(node.dtype, node.shape)
     return values
 

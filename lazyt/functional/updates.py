@@ -6,8 +6,11 @@ less time in Python. Half types compute in float32 and round once.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any
 
+from lazyt import watching
+from lazyt.dispatch import wrap
 from lazyt.functional.operands import Build, mapped, operand_node
 from lazyt.functional.results import overwrite
 from lazyt.ir.scalar import Expr, call
@@ -19,6 +22,14 @@ def _update(build: Build, target: Tensor, *operands: Any) -> Tensor:
     nodes = [o.node if isinstance(o, Tensor) else operand_node(o, dtype) for o in operands]
     node = mapped(build, (target.node, *nodes), dtype, dtype)
     return overwrite(target, node, "Update", ())
+
+
+def python_number(compute: Callable[[], Tensor], key: Hashable) -> Tensor:
+    """What ``compute()`` gives, a tensor made from numbers in Python. A captured function computes
+    it anew at every replay, once for each ``key``."""
+    if watching.capturing() is None:
+        return compute()
+    return wrap(watching.filled(lambda: compute().node, key))
 
 
 def _descended(x: Expr, step: Expr, rate: Expr) -> Expr:

@@ -63,15 +63,14 @@ class Adam(Optimizer):
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         grad = parameter.grad
         assert grad is not None
-        rate, decay = float(group["lr"]), group["weight_decay"]
+        decay = group["weight_decay"]
         keep_mean, keep_square = group["betas"]
-        state = self.state[parameter]
-        count = state["step"] = state.get("step", 0.0) + 1
+        count, state = self.count(parameter), self.state[parameter]
         if group["maximize"]:
             grad = -grad
         keep = None
         if decay and group["decoupled_weight_decay"]:
-            keep = self.number(1 - rate * decay, parameter)
+            keep = self.number(lambda: 1 - group["lr"] * decay, parameter, ("keep", id(group)))
         elif decay:
             grad = grad.add(parameter, alpha=decay)
         mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
@@ -81,9 +80,16 @@ class Adam(Optimizer):
             greatest = self.slot(parameter, "max_exp_avg_sq")
             greatest.copy_(greatest.maximum(square))
             square = greatest
-        root = self.number(math.sqrt(1 - keep_square**count), parameter)
-        size = self.number(rate / (1 - keep_mean**count), parameter)
-        adam_(parameter, mean, square, size, root, group["eps"], keep)
+
+        def root() -> float:
+            return math.sqrt(1 - keep_square ** state["step"])
+
+        def size() -> float:
+            return float(group["lr"] / (1 - keep_mean ** state["step"]))
+
+        step = self.number(size, parameter, ("size", id(group), count))
+        spread = self.number(root, parameter, ("root", id(group), count))
+        adam_(parameter, mean, square, step, spread, group["eps"], keep)
 
 
 class AdamW(Adam):

@@ -6,6 +6,7 @@ Most schedules multiply the rate they find, as PyTorch's do, so that several can
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 import warnings
 from collections import Counter
@@ -14,6 +15,7 @@ from typing import Any
 
 from lazyt.errors import LazytError
 from lazyt.optim.optimizer import Optimizer
+from lazyt.watching import each_call
 
 
 class ScheduleError(LazytError, ValueError):
@@ -33,6 +35,9 @@ class LRScheduler:
 
     Raises TypeError for what is no Optimizer and KeyError when resuming without ``initial_lr``.
     """
+
+    #: What changes from step to step: captured functions do not compare it.
+    _unwatched = frozenset({"_last_lr", "_started", "_step_count", "last_epoch"})
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -76,6 +81,9 @@ class LRScheduler:
                 UserWarning,
                 stacklevel=2,
             )
+        each_call(functools.partial(self._advance, epoch))
+
+    def _advance(self, epoch: int | None) -> None:
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._set(self.get_lr())

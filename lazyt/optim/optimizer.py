@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import numpy as np
 
 import lazyt
 from lazyt.errors import LazytError
+from lazyt.functional.updates import python_number
+from lazyt.guards import SIZE
 from lazyt.tensor import Tensor
+from lazyt.watching import each_call
 
 Group = dict[str, Any]
 
@@ -47,6 +50,9 @@ class Optimizer:
     Raises TypeError for what is no leaf tensor and SettingError (a ValueError) for no parameters,
     or one in two groups.
     """
+
+    #: State that captured functions do not compare: see ``_watched_state``.
+    _unwatched = frozenset({"_numbers", "_step_count", "param_groups", "state"})
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -111,12 +117,15 @@ class Optimizer:
         if closure is not None:
             with lazyt.enable_grad():
                 loss = closure()
-        self._step_count += 1
+        each_call(self._count_step)
         self._compute_pending()
         with lazyt.no_grad():
             for group in self.param_groups:
                 self._update(group, [p for p in group["params"] if p.grad is not None])
         return loss
+
+    def _count_step(self) -> None:
+        self._step_count += 1
 
     def _compute_pending(self) -> None:
         parameters = [p for group in self.param_groups for p in group["params"]]
@@ -142,18 +151,52 @@ class Optimizer:
 
     # ------------------------------------------------------------------ for the formulas
 
-    def number(self, value: float, like: Tensor) -> Tensor:
-        """``value`` as a leaf of no dimensions that calculates with ``like``.
+    def number(self, compute: Callable[[], float], like: Tensor, key: Hashable) -> Tensor:
+        """A number that Python computes at every step, as a leaf that calculates with ``like``.
 
-        A leaf rather than a constant: the plan does not depend on its value.
+        A leaf rather than a constant: the plan does not depend on its value. Calls of one step
+        with an equal ``key`` give the same number.
         """
         dtype = lazyt.float64 if like.dtype is lazyt.float64 else lazyt.float32
+        return python_number(lambda: self._leaf(compute(), dtype), (id(self), dtype, key))
+
+    def _leaf(self, value: float, dtype: Any) -> Tensor:
         found = self._numbers.get((value, dtype))
         if found is None:
             if len(self._numbers) > 64:  # values of steps long past
                 self._numbers.clear()
             found = self._numbers[value, dtype] = lazyt.tensor(value, dtype=dtype)
         return found
+
+    def rate(self, group: Group, like: Tensor) -> Tensor:
+        """The learning rate of a group, as ``number``."""
+        return self.number(lambda: float(group["lr"]), like, id(group))
+
+    def count(self, parameter: Tensor) -> float:
+        """Counts a step of a parameter, now and at every replay; returns how many there were."""
+        state = self.state[parameter]
+
+        def advance() -> float:
+            state["step"] = count = float(state.get("step", 0.0)) + 1
+            return count
+
+        return each_call(advance)
+
+    def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
+        """What a captured step depends on, but not the numbers that change from step to step."""
+        yield self.param_groups, SIZE, "param_groups"
+        yield self.state, SIZE, "state"
+        for number, group in enumerate(self.param_groups):
+            for key in group:
+                if key not in ("lr", "initial_lr"):
+                    yield group, key, f"param_groups[{number}][{key!r}]"
+            for place, parameter in enumerate(group["params"]):
+                state = self.state.get(parameter)
+                if state is not None:
+                    yield state, SIZE, f"state[{place}]"
+                    for key in state:
+                        if key != "step":
+                            yield state, key, f"state[{place}][{key!r}]"
 
     def slot(self, parameter: Tensor, name: str) -> Tensor:
         """The state called ``name`` of a parameter, zeros at first."""

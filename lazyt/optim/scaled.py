@@ -79,7 +79,7 @@ class RMSprop(Optimizer):
                 buffer = self.slot(parameter, "momentum_buffer")
                 accumulate_(buffer, step, group["momentum"], 1)
                 step = buffer
-            descend_(parameter, step, self.number(float(group["lr"]), parameter))
+            descend_(parameter, step, self.rate(group, parameter))
 
 
 class Adagrad(Optimizer):
@@ -133,11 +133,18 @@ class Adagrad(Optimizer):
 
     def _update(self, group: Group, parameters: list[Tensor]) -> None:
         for parameter in parameters:
-            state = self.state[parameter]
-            state["step"] += 1
-            rate = float(group["lr"]) / (1 + (state["step"] - 1) * group["lr_decay"])
             grad = _decayed(group, parameter)
-            total = state["sum"]
+            rate = self._rate(group, parameter)
+            total = self.state[parameter]["sum"]
             accumulate_square_(total, grad, 1, 1)
             step = grad / (total.sqrt() + group["eps"])
-            descend_(parameter, step, self.number(rate, parameter))
+            descend_(parameter, step, rate)
+
+    def _rate(self, group: Group, parameter: Tensor) -> Tensor:
+        """The learning rate, which falls with the parameter's own steps."""
+        count, state = self.count(parameter), self.state[parameter]
+
+        def falling() -> float:
+            return float(group["lr"]) / (1 + (state["step"] - 1) * group["lr_decay"])
+
+        return self.number(falling, parameter, (id(group), count))

@@ -54,8 +54,7 @@ class SGD(Optimizer):
     def _update(self, group: Group, parameters: list[Tensor]) -> None:
         for parameter in parameters:
             step = self._direction(group, parameter)
-            rate = self.number(float(group["lr"]), parameter)
-            descend_(parameter, step, rate)
+            descend_(parameter, step, self.rate(group, parameter))
 
     def _direction(self, group: Group, parameter: Tensor) -> Any:
         """What the learning rate is multiplied with."""

@@ -1,0 +1,242 @@
+"""One run of a function, watched: what it read, what it wrote, and the graph that does the same.
+
+A capture lets the function run as always, which builds a graph. Leaves of that graph are then
+traced back to where they came from (arguments, places in Python's state, numbers that Python gives
+anew on each call), and what the function left behind (results, writes, gradients) becomes a list of
+outputs. ``lazyt.replay`` does the same again without the function.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lazyt import pending, watching
+from lazyt.frames import Frames, is_user_module
+from lazyt.guards import CannotWatch, Guards, names_of
+from lazyt.ir.graph import Node, source_text, user_position
+from lazyt.pending import realize_nodes
+from lazyt.places import Place
+from lazyt.storage import Storage
+from lazyt.tensor import Tensor
+
+T = TypeVar("T")
+Bounds = tuple[tuple[int, int], tuple[int, int]]
+IDENTITIES = ("variable", "detach")
+_lock = threading.RLock()
+
+
+class Recorder:
+    """What the hooks report while a function runs.
+
+    Attributes:
+        known: storages that were there before, by identity, with the number of their source.
+        leaves: which source a leaf of the graph is the value of.
+        born: storages that the function made.
+        calls: what Python has to do on every call, in order; those with a node fill that leaf.
+        checks: index nodes, and the bounds of their smallest and of their largest value.
+        trouble: why the run cannot be replayed; None while it can.
+    """
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.frames = Frames()
+        self.known: dict[int, int] = {}
+        self.storages: list[Storage] = []
+        self.leaves: dict[Node, int] = {}
+        self.born: dict[int, Storage] = {}
+        self.calls: list[tuple[Callable[[], Any], Node | None]] = []
+        self.keys: dict[Hashable, Node] = {}
+        self.checks: list[tuple[Node, Bounds]] = []
+        self.trouble: str | None = None
+
+    def add(self, storage: Storage) -> None:
+        """Make ``storage``, computed by now, a source."""
+        if id(storage) not in self.known:
+            self.known[id(storage)] = len(self.storages)
+            self.leaves.setdefault(leaf_of(storage), len(self.storages))
+            self.storages.append(storage)
+
+    @property
+    def mine(self) -> bool:
+        """Whether this thread is the one that is captured."""
+        return threading.get_ident() == self.thread
+
+    def refuse(self, reason: str) -> None:
+        """Note why the run cannot be replayed; the first reason stays."""
+        self.trouble = self.trouble or reason
+
+    def read(self, storage: Storage) -> None:
+        """``storage`` is about to be read."""
+        if id(storage) in self.known or id(storage) in self.born:
+            return
+        if self.mine and not self.frames.paused:
+            node = storage.node
+            self.refuse(
+                f"it reads a tensor ({node.dtype.name}{list(node.shape)}) that it reaches in a way "
+                f"that cannot be watched ({source_text(user_position())})"
+            )
+
+    def wrote(self, storage: Storage) -> None:
+        """``storage`` is about to be written to."""
+        self.read(storage)
+
+    def created(self, storage: Storage) -> None:
+        """``storage`` is new; it stays alive so that its identity stays its own."""
+        self.born[id(storage)] = storage
+
+    def looked(self, reason: str, where: str) -> None:
+        """The program looks at a value."""
+        self.refuse(f"it looks at a value on the way ({where}: {reason})")
+
+    def checked(self, node: Node, bounds: Bounds) -> None:
+        """An index was found in range."""
+        self.checks.append((node, bounds))
+
+    def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
+        """A leaf that every call makes anew."""
+        found = None if key is None else self.keys.get(key)
+        if found is None:
+            found = self._apart(make)
+            self.calls.append((make, found))
+            if key is not None:
+                self.keys[key] = found
+        return found
+
+    def each_call(self, function: Callable[[], T]) -> T:
+        """Something that Python does on every call."""
+        value = self._apart(function)
+        self.calls.append((function, None))
+        return value
+
+    def _apart(self, function: Callable[[], T]) -> T:
+        """``function()``, whose code is not the captured function's."""
+        self.frames.paused += 1
+        try:
+            return function()
+        finally:
+            self.frames.paused -= 1
+
+
+def leaf_of(storage: Storage) -> Node:
+    """The leaf that holds a storage's computed value, below gradient marks."""
+    node = storage.current()
+    while node.op.name in IDENTITIES:
+        node = node.inputs[0]
+    return node
+
+
+@dataclass
+class Run:
+    """What one watched run left.
+
+    Attributes:
+        result: what the function returned.
+        recorder: what the hooks heard.
+        nodes: values of the arguments that are tensors, before.
+        guards: the notes, taken before.
+        effects: places whose tensor the function replaced.
+        codes: code that ran, with its globals.
+        trouble: why it cannot be replayed; None when it can.
+    """
+
+    result: Any
+    recorder: Recorder
+    nodes: list[Node]
+    guards: Guards
+    effects: list[tuple[Place, Any]]
+    codes: dict[Any, dict[str, Any]]
+    trouble: str | None
+
+
+def observe(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Frames]:
+    """Runs the function as always and notes which code it ran."""
+    frames = Frames()
+    with frames:
+        result = function(*args, **kwargs)
+    return result, frames
+
+
+def watch(
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    arguments: Sequence[Tensor],
+    guards: Guards,
+) -> Run:
+    """Runs the function and notes what a replay has to do.
+
+    Args:
+        arguments: the tensors among its arguments.
+        guards: notes of Python's state, with all places of tensors that it can read.
+    """
+    tensors = [*arguments, *(p.tensor for p in guards.tensors if p.tensor is not None)]
+    with _lock:
+        realize_nodes([tensor._storage.current() for tensor in tensors])
+        recorder = Recorder()
+        for tensor in tensors:
+            recorder.add(tensor._storage)
+            if tensor._storage.exposure() is not None:
+                recorder.refuse("it can reach a tensor that shares memory with NumPy")
+        nodes = [tensor.node for tensor in arguments]
+        old, pending.budget.nodes = pending.budget.nodes, -1  # every new storage is reported
+        watching.hook.watcher = recorder
+        try:
+            with recorder.frames:
+                result = function(*args, **kwargs)
+        finally:
+            watching.hook.watcher = None
+            pending.budget.nodes = old
+    trouble = recorder.frames.trouble or recorder.trouble
+    effects: list[tuple[Place, Any]] = []
+    if trouble is None:
+        try:
+            effects = guards.effects(arguments)
+        except CannotWatch as error:
+            trouble = str(error)
+    return Run(result, recorder, nodes, guards, effects, recorder.frames.codes, trouble)
+
+
+def note_state(
+    function: Any,
+    codes: dict[Any, dict[str, Any]],
+    arguments: Sequence[Tensor],
+    rest: Sequence[tuple[Any, str]],
+) -> Guards:
+    """Notes of everything that code among ``codes``, starting from ``function``, can read.
+
+    Args:
+        arguments: the tensors among its arguments.
+        rest: its other arguments, each with how to call it.
+
+    Raises CannotWatch.
+    """
+    guards = Guards(names_of(codes), is_user_module)
+    for number, tensor in enumerate(arguments):
+        guards.note_argument(number, tensor)
+    for code, table in codes.items():
+        guards.note_globals(table, code.co_names)
+    guards.start([(function, "the function"), *rest])
+    unknown = [c for c in codes if c.co_freevars and not _reached(c, guards.codes)]
+    if unknown:
+        raise CannotWatch(
+            f"it runs {unknown[0].co_qualname}, a closure that it reaches in a way that cannot be "
+            "watched"
+        )
+    return guards
+
+
+def _reached(code: Any, known: set[Any]) -> bool:
+    """Whether ``code`` is one of ``known`` or is made by one of them."""
+    if code in known:
+        return True
+    stack = list(known)
+    while stack:
+        for item in stack.pop().co_consts:
+            if hasattr(item, "co_code"):
+                if item is code:
+                    return True
+                stack.append(item)
+    return False

@@ -1,0 +1,309 @@
+"""Guards: what a captured function read from Python, and whether it is still so.
+
+Which state a function can read is bounded from above: by the names that the code mentions which
+it ran. Everything those names can reach (globals, closures, arguments, attributes, elements of
+lists and dicts, step by step) is noted with its value before the capture. Before a replay each
+note is compared: numbers and texts by value, functions, modules and containers by identity,
+tensors by what they look like. Notes that differ after the capture are effects of the function.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lazyt.places import (
+    MISSING,
+    Get,
+    Given,
+    Note,
+    Place,
+    Put,
+    TensorPlace,
+    describe,
+    is_plain,
+    of_attribute,
+    of_cell,
+    of_grad,
+    of_items,
+    of_table,
+    same_plain,
+)
+from lazyt.tape import AccumulateGrad
+from lazyt.tensor import Tensor
+
+#: In place of a key: the number of elements is what counts.
+SIZE = object()
+#: Arrays up to this size are compared by content before every replay.
+_ARRAY_BYTES = 1 << 20
+_LIMIT = 200_000
+
+
+class CannotWatch(Exception):
+    """The function reads something that cannot be watched; the text says what."""
+
+
+class Guards:
+    """All notes of one capture.
+
+    Attributes:
+        tensors: the places with tensors, in the order they were found.
+        codes: code of all functions that were found.
+    """
+
+    def __init__(self, names: frozenset[str], is_ours: Callable[[Any], bool]) -> None:
+        self.names = names
+        self.is_ours = is_ours
+        self.tensors: list[TensorPlace] = []
+        self.codes: set[types.CodeType] = set()
+        self._entries: list[tuple[Mapping[Any, Any], Any, Any, str]] = []
+        self._notes: list[Note] = []
+        self._arrays: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
+        self._sizes: list[tuple[Any, int, str]] = []
+        self._lists: list[tuple[Any, tuple[Any, ...], str]] = []
+        self._seen: dict[int, Any] = {}
+        self._waiting: deque[tuple[Any, str]] = deque()
+
+    # ------------------------------------------------------------------ finding
+
+    def start(self, roots: Iterable[tuple[Any, str]]) -> None:
+        """Notes everything that can be reached from ``roots``, pairs of value and its path.
+
+        Raises CannotWatch where something cannot be compared later.
+        """
+        self._waiting.extend(roots)
+        while self._waiting:
+            if len(self._seen) > _LIMIT:
+                raise CannotWatch(f"it can reach more than {_LIMIT} objects")
+            value, path = self._waiting.popleft()
+            self._visit(value, path)
+
+    def note_globals(self, table: dict[str, Any], names: Iterable[str]) -> None:
+        """Notes the globals that code with these ``names`` reads."""
+        for name in names:
+            if name in table:
+                self._entry(table, name, name)
+
+    def note_argument(self, number: int, tensor: Tensor) -> None:
+        """Notes the gradient of the tensor that is argument ``number``."""
+        self._seen[id(tensor)] = tensor
+        self._note_grad(tensor, lambda given: given[number], f"argument {number}")
+
+    def _entry(self, table: Any, key: Any, path: str) -> None:
+        """Notes ``table[key]``, of a dict or another mapping, and goes on from it."""
+        value = table.get(key, MISSING)
+        if isinstance(table, dict) and not isinstance(value, Tensor) and not is_plain(value):
+            self._entries.append((table, key, value, path))
+            if value is not MISSING:
+                self._waiting.append((value, path))
+        else:
+            self._hold(*of_table(table, key), value, path)
+
+    def _hold(self, get: Get, put: Put | None, value: Any, path: str) -> None:
+        """Notes a place that is no entry of a dict, or holds a tensor, and goes on from it."""
+        if isinstance(value, Tensor):
+            self.tensors.append(TensorPlace(path, get, put, value))
+            if id(value) not in self._seen:
+                self._seen[id(value)] = value
+                self._note_grad(value, get, path)
+        else:
+            self._notes.append(Note(path, get, put, value))
+            if value is not MISSING:
+                self._waiting.append((value, path))
+
+    def _note_grad(self, tensor: Tensor, get: Get, path: str) -> None:
+        fn = tensor._fn
+        if isinstance(fn, AccumulateGrad):
+            self._hold(*of_grad(get), fn.grad, f"{path}.grad")
+
+    def _visit(self, value: Any, path: str) -> None:
+        if id(value) in self._seen or is_plain(value):
+            return
+        if not isinstance(value, Tensor):
+            self._seen[id(value)] = value
+        if isinstance(value, Tensor):
+            self._hold(lambda _: value, None, value, path)
+        elif isinstance(value, types.FunctionType):
+            self._visit_function(value, path)
+        elif isinstance(value, types.MethodType):
+            self._waiting.extend([(value.__self__, path), (value.__func__, path)])
+        elif isinstance(value, functools.partial):
+            self._waiting.append((value.func, path))
+            self._waiting.extend((v, path) for v in (*value.args, *value.keywords.values()))
+        elif isinstance(value, (staticmethod, classmethod)):
+            self._waiting.append((value.__func__, path))
+        elif isinstance(value, property):
+            self._waiting.extend((f, path) for f in (value.fget, value.fset) if f is not None)
+        elif isinstance(value, np.ndarray):
+            self._visit_array(value, path)
+        elif isinstance(value, (list, tuple, deque)):
+            self._visit_sequence(value, path)
+        elif isinstance(value, dict):
+            self._visit_dict(value, path)
+        elif isinstance(value, (set, frozenset)):
+            self._sizes.append((value, len(value), path))
+            self._waiting.extend((v, path) for v in value)
+        elif isinstance(value, types.ModuleType):
+            if self.is_ours(value.__name__):
+                for name in self.names & vars(value).keys():
+                    self._entry(vars(value), name, f"{path}.{name}")
+        elif isinstance(value, type):
+            self._visit_class(value, path)
+        elif isinstance(value, (np.random.Generator, np.random.RandomState)):
+            raise CannotWatch(f"it can draw random numbers from {path}, which lazyt does not see")
+        else:
+            self._visit_object(value, path)
+
+    def _visit_function(self, function: types.FunctionType, path: str) -> None:
+        self.codes.add(function.__code__)
+        if not self.is_ours(function.__module__ or ""):
+            return
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            get, put = of_cell(cell)
+            self._hold(get, put, get(()), name)
+        names = set(_all_names(function.__code__))
+        self.note_globals(function.__globals__, sorted(names))
+        values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        self._waiting.extend((value, f"a default of {path}") for value in values)
+        wrapped = function.__dict__.get("__wrapped__")
+        if wrapped is not None:
+            self._waiting.append((wrapped, path))
+
+    def _visit_array(self, array: np.ndarray[Any, Any], path: str) -> None:
+        if array.dtype.kind == "O":
+            raise CannotWatch(f"{path} is an array of objects")
+        if array.nbytes > _ARRAY_BYTES:
+            raise CannotWatch(
+                f"{path} is a NumPy array of {array.nbytes} bytes, too large to compare on every "
+                "call; pass it as an argument, or make it a tensor outside"
+            )
+        self._arrays.append((array, array.tobytes(), path))
+
+    def _visit_sequence(self, items: Any, path: str) -> None:
+        if not isinstance(items, tuple):
+            self._lists.append((items, tuple(items), path))
+        for place, value in enumerate(items):
+            inner = f"{path}[{place}]"
+            if isinstance(value, Tensor):
+                self._hold(*of_items(items, place), value, inner)
+            else:
+                self._waiting.append((value, inner))
+
+    def _visit_dict(self, table: dict[Any, Any], path: str) -> None:
+        self._sizes.append((table, len(table), path))
+        for key in table:
+            if not is_plain(key):
+                self._waiting.append((key, f"a key of {path}"))
+            self._entry(table, key, f"{path}[{describe(key)}]")
+
+    def _visit_class(self, kind: type, path: str) -> None:
+        if not self.is_ours(kind.__module__):
+            return
+        for base in kind.__mro__:
+            if self.is_ours(base.__module__):
+                for name in sorted(self.names & vars(base).keys()):
+                    self._entry(vars(base), name, f"{base.__name__}.{name}")
+
+    def _visit_object(self, value: Any, path: str) -> None:
+        kind = type(value)
+        self._visit_class(kind, path)
+        watched = getattr(kind, "_watched_state", None)
+        if watched is not None:
+            for table, key, name in watched(value):
+                if key is SIZE:
+                    self._sizes.append((table, len(table), f"{path}.{name}"))
+                else:
+                    self._entry(table, key, f"{path}.{name}")
+        unwatched: frozenset[str] = getattr(kind, "_unwatched", frozenset())
+        table = getattr(value, "__dict__", None)
+        if isinstance(table, dict) and (self.is_ours(kind.__module__) or watched is not None):
+            self._sizes.append((table, len(table), f"the attributes of {path}"))
+            everything = "__dict__" in self.names or "getattr" in self.names
+            for name in list(table):
+                if name not in unwatched and (everything or name in self.names):
+                    self._entry(table, name, f"{path}.{name}")
+        for base in kind.__mro__ if self.is_ours(kind.__module__) else ():
+            slots = vars(base).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if name in self.names and name not in ("__dict__", "__weakref__"):
+                    get, put = of_attribute(value, name)
+                    self._hold(get, put, get(()), f"{path}.{name}")
+
+    # ------------------------------------------------------------------ comparing
+
+    def broken(self, given: Given) -> str | None:
+        """What changed since the notes were taken, in words; None when nothing did.
+
+        Tensors are compared by whoever uses them, see ``tensors``.
+        """
+        for note in self._notes:
+            value = note.get(given)
+            if value is not note.value and not same_plain(value, note.value):
+                return f"{note.path} is {describe(value)}, was {describe(note.value)}"
+        return self._broken_containers()
+
+    def _broken_containers(self) -> str | None:
+        for table, key, value, path in self._entries:
+            found = table.get(key, MISSING)
+            if found is not value:
+                return f"{path} is {describe(found)}, was {describe(value)}"
+        for sized, size, path in self._sizes:
+            if len(sized) != size:
+                return f"{path} has {len(sized)} elements, had {size}"
+        for items, old, path in self._lists:
+            if len(items) != len(old):
+                return f"{path} has {len(items)} elements, had {len(old)}"
+            for a, b in zip(items, old):
+                if a is not b and not isinstance(b, Tensor) and not same_plain(a, b):
+                    return f"an element of {path} is {describe(a)}, was {describe(b)}"
+        for array, content, path in self._arrays:
+            if array.tobytes() != content:
+                return f"the values of the array {path} have changed"
+        return None
+
+    def effects(self, given: Given) -> list[tuple[Place, Any]]:
+        """Places whose value the function replaced by a tensor or None, with the new value.
+
+        Raises CannotWatch for other changes.
+        """
+        found: list[tuple[Place, Any]] = []
+        places: list[tuple[Place, Any]] = [(place, place.tensor) for place in self.tensors]
+        places += [(note, note.value) for note in self._notes]
+        for place, old in places:
+            value = place.get(given)
+            if value is not old and not same_plain(value, old):
+                if place.put is None or not (value is None or isinstance(value, Tensor)):
+                    raise CannotWatch(
+                        f"it changes {place.path} from {describe(old)} to {describe(value)}"
+                    )
+                found.append((place, value))
+        reason = self._broken_containers()
+        if reason is not None:
+            raise CannotWatch(f"it changes Python's state: {reason}")
+        return found
+
+    def let_go(self) -> None:
+        """Forget the tensors that were noted: their places are enough."""
+        for place in self.tensors:
+            place.tensor = None
+        self._seen.clear()
+
+
+def _all_names(code: types.CodeType) -> Iterable[str]:
+    """Names that a code object, and those nested in it, mention."""
+    stack = [code]
+    while stack:
+        item = stack.pop()
+        yield from item.co_names
+        stack.extend(c for c in item.co_consts if isinstance(c, types.CodeType))
+
+
+def names_of(codes: Iterable[types.CodeType]) -> frozenset[str]:
+    """All names that ``codes`` mention."""
+    return frozenset(sys.intern(name) for code in codes for name in _all_names(code))

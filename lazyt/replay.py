@@ -1,0 +1,380 @@
+"""Replays: what a captured function did, done again on other values without running its code.
+
+Where no gradient leaves the function, a replay runs one plan and puts its buffers in place. Where
+gradients go on outside (a forward pass alone, say), or where the graph calls a library, it builds
+the graph again over the new leaves: lazy and differentiable like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt import ops, planning, tape
+from lazyt.capture import Bounds, Run, leaf_of
+from lazyt.grad_mode import no_grad
+from lazyt.ir.graph import Node, make, topological
+from lazyt.pending import realize_nodes
+from lazyt.places import TensorPlace, signature
+from lazyt.runtime.memory import Buffer
+from lazyt.storage import Storage, raw
+from lazyt.tape import AccumulateGrad, boundaries
+from lazyt.tensor import Tensor
+from lazyt.views import View
+
+#: Ops whose results hold values of their operand and no others.
+_LAYOUT_OPS = frozenset({"reshape", "permute", "expand", "cast", "slice", "flip", "detach"})
+#: Where a value comes from: ("source", number), ("part", number of an argument), ("call", number),
+#: ("constant", node), ("mark", number of the source whose gradient mark it is) or ("output", n).
+Origin = tuple[str, Any]
+
+
+class CannotReplay(Exception):
+    """The run cannot be replayed; the text says why."""
+
+
+class Missed(Exception):
+    """The state is another one than when the function was captured; the text says how."""
+
+
+class Made:
+    """How a replay makes one tensor.
+
+    Attributes:
+        kind: its class.
+        source: the source whose memory it shows, -1 for new memory.
+        number: of the new memory, or of the tensor itself where the function gave back one of
+            those that it was given; else -1.
+        view: how it looks at its memory.
+    """
+
+    __slots__ = ("kind", "number", "source", "view")
+
+    def __init__(self, tensor: Tensor, source: int, number: int) -> None:
+        self.kind = type(tensor)
+        self.source = source
+        self.number = number
+        self.view = tensor._view
+
+    def make(self, given: Sequence[Tensor], old: Sequence[Storage], new: Sequence[Storage]) -> Any:
+        """The tensor."""
+        if self.source >= 0 and self.number >= 0:
+            return given[self.number]
+        tensor: Tensor = Tensor.__new__(self.kind)
+        tensor._storage = old[self.source] if self.source >= 0 else new[self.number]
+        tensor._view = None
+        if self.view is not None:
+            kept = self.view
+            tensor._view = View(kept.shape, kept.strides, kept.offset, kept.steps, kept.name)
+            tensor._view.root = kept.root
+        return tensor
+
+
+class Replay:
+    """What replaces a captured function.
+
+    Attributes:
+        guards: notes of Python's state, which must hold.
+        alive: whether results have gradients that go on outside.
+
+    Args:
+        run: the watched run.
+        arguments: the tensors among the function's arguments.
+        leaves: the parts of its result, tensors and others.
+        parts: numbers of arguments that are parts of larger tensors.
+        copies: memory that stands for memory which NumPy sees.
+
+    Raises CannotReplay.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        arguments: Sequence[Tensor],
+        leaves: Sequence[Any],
+        parts: Sequence[int],
+        copies: Sequence[Storage],
+    ) -> None:
+        recorder = run.recorder
+        self.guards = run.guards
+        self._places = [p for p in run.guards.tensors if p.tensor is not None]
+        given = [*arguments, *(p.tensor for p in self._places if p.tensor is not None)]
+        self._holders = [
+            next(i for i, t in enumerate(given) if t._storage is storage)
+            for storage in recorder.storages
+        ]
+        self._fixed = [given[n]._storage for n in parts]
+        self._calls = [(function, node is not None) for function, node in recorder.calls]
+        self._fresh: list[Storage] = []
+        self._results = [self._describe(value, run, given) for value in leaves]
+        self._effects = [
+            (place.put, self._describe(value, run, given)) for place, value in run.effects
+        ]
+        self._flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
+        self.alive = any(_lives(s) for s in self._fresh)
+        self._written = _written(run)
+        if any(recorder.storages[i] in (*self._fixed, *copies) for i in self._written):
+            raise CannotReplay("it writes to an argument that shares memory")
+        origins = _origins(run)
+        origins.update({run.nodes[n]: ("part", n) for n in parts})
+        realize_nodes([node for node in origins if node.data is None])
+        self._checks = _checks(run, origins)
+        roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
+        roots += [raw(recorder.storages[n].current()) for n in self._written]
+        self._types = [node.type for node in roots]
+        self._prepared = None if self.alive else _prepare(roots, origins)
+        if self._prepared is None:
+            self._template = _template(roots, origins, run, self.alive)
+            used = [v for kind, v in self._template.entries if kind == "source"]
+        else:
+            used = [v for kind, v in (*self._prepared[1], *self._prepared[2]) if kind == "source"]
+        checked = [number for (kind, number), _ in self._checks if kind == "source"]
+        self._used = sorted({*used, *self._written, *checked})
+        if any(recorder.storages[i] in self._fixed for i in self._used):
+            raise CannotReplay("it reads the tensor that an argument is a part of")
+        self._fresh, self._fixed = [], []
+        self.guards.let_go()
+
+    def _describe(self, value: Any, run: Run, given: Sequence[Tensor]) -> Any:
+        """A part of the result: how a tensor is made, or any other value as it is."""
+        if not isinstance(value, Tensor):
+            return value
+        storage = value._storage
+        number = run.recorder.known.get(id(storage))
+        if number is not None:
+            whole = next((i for i, t in enumerate(given) if t is value), -1)
+            if whole < 0 and (value._fn is not None or storage in self._fixed):
+                raise CannotReplay("it returns a view of an argument or of a tensor from outside")
+            return Made(value, number, whole)
+        if id(storage) not in run.recorder.born:
+            raise CannotReplay("it returns a tensor that it reaches in a way not to be watched")
+        if storage.share is not None and storage.share.memory.exposure is not None:
+            raise CannotReplay("it returns a tensor that shares memory with NumPy")
+        if storage not in self._fresh:
+            self._fresh.append(storage)
+        return Made(value, -1, self._fresh.index(storage))
+
+    # ------------------------------------------------------------------ running
+
+    def run(self, arguments: Sequence[Tensor], parts: dict[int, Node]) -> list[Any]:
+        """Does what the function did; returns the leaves of its result.
+
+        Args:
+            arguments: the tensors among the arguments.
+            parts: the values of those that are parts of larger tensors.
+
+        Raises Missed, with nothing changed, when the state is another one.
+        """
+        reason = self.guards.broken(arguments)
+        if reason is not None:
+            raise Missed(reason)
+        given = list(arguments)
+        for place in self._places:
+            given.append(_current(place, arguments))
+        storages = [given[i]._storage for i in self._holders]
+        if len({id(s) for s in storages}) != len(storages):
+            raise Missed("tensors that had memory of their own share it now")
+        for number in parts:
+            if any(storages[i] is arguments[number]._storage for i in self._written):
+                raise Missed("it writes to the tensor that an argument is a part of")
+        late = [storages[i].current() for i in self._used]
+        realize_nodes([node for node in late if node.data is None])
+        sources = {i: leaf_of(storages[i]) for i in self._used}
+        found: dict[str, Any] = {"source": sources, "part": parts}
+        self._require_ranges(found)
+        found["call"] = [n for n, f in self._do_calls() if f]
+        if self._prepared is not None:
+            nodes = self._run_plan(found)
+        else:
+            nodes = self._template.build(found, storages)
+            if not self.alive:
+                realize_nodes([n for n in dict.fromkeys(nodes) if n.data is None])
+        return self._finish(given, storages, nodes)
+
+    def _do_calls(self) -> list[tuple[Any, bool]]:
+        return [(function(), fills) for function, fills in self._calls]
+
+    def _require_ranges(self, found: dict[str, Any]) -> None:
+        from lazyt.functional.picking import value_range
+
+        for origin, (lowest, highest) in self._checks:
+            if origin[0] == "call":
+                continue  # Python's own numbers are as they were
+            low, high = value_range(_node(origin, found))
+            if not (lowest[0] <= low <= lowest[1] and highest[0] <= high <= highest[1]):
+                raise Missed("values of an index are in another range")
+
+    def _run_plan(self, found: dict[str, Any]) -> list[Node]:
+        assert self._prepared is not None
+        plan, inputs, outputs = self._prepared
+        computed: list[Buffer] = []
+        if plan is not None:
+            computed = plan.run([_node(origin, found).data for origin in inputs])
+        buffers = [
+            computed[value] if kind == "output" else _node((kind, value), found).data
+            for kind, value in outputs
+        ]
+        return [ops.input_(*kind, data) for kind, data in zip(self._types, buffers)]
+
+    def _finish(self, given: list[Tensor], old: list[Storage], nodes: list[Node]) -> list[Any]:
+        parents = [given[self._holders[i]] for i in self._used]
+        new = [self._storage(n, flag, parents) for n, flag in zip(nodes, self._flags)]
+        with no_grad():
+            for number, node in zip(self._written, nodes[len(new) :]):
+                old[number].write(raw(node), None)
+        for put, made in self._effects:
+            assert put is not None
+            put(given, made.make(given, old, new) if isinstance(made, Made) else made)
+        return [m.make(given, old, new) if isinstance(m, Made) else m for m in self._results]
+
+    def _storage(self, node: Node, flag: str | None, parents: list[Tensor]) -> Storage:
+        """New memory; with the grad_fn that it had, where it had one."""
+        storage = Storage(node)
+        if flag is not None and self.alive and node.needs_grad:
+            storage.fn = tape.record(flag, parents, None)
+            storage.fn.saved = tuple((p._storage, p._storage.version_now()) for p in parents)
+        elif flag is not None and not self.alive:
+            storage.fn = tape.record(flag, (), None)
+            storage.fn.dead = storage.fn.freed = True
+            storage.node = tape.boundary(node, storage.fn)
+        return storage
+
+
+def _current(place: TensorPlace, arguments: Sequence[Tensor]) -> Tensor:
+    tensor = place.get(arguments)
+    if not isinstance(tensor, Tensor) or signature(tensor) != place.looks:
+        raise Missed(f"{place.path} holds a tensor of another kind, or none")
+    return tensor
+
+
+def _node(origin: Origin, found: dict[str, Any]) -> Node:
+    kind, value = origin
+    node: Node = value if kind == "constant" else found[kind][value]
+    return node
+
+
+# ---------------------------------------------------------------- taking a run apart
+
+
+def _lives(storage: Storage) -> bool:
+    """Whether gradients can go on from a result."""
+    if isinstance(storage.fn, AccumulateGrad):
+        raise CannotReplay("it makes a new tensor that requires a gradient")
+    return storage.fn is not None and not storage.fn.dead
+
+
+def _written(run: Run) -> list[int]:
+    """The sources that the function wrote to."""
+    found = []
+    before = {number: leaf for leaf, number in run.recorder.leaves.items()}
+    for number, storage in enumerate(run.recorder.storages):
+        if number in before and leaf_of(storage) is not before[number]:
+            if storage.fn is not None and not isinstance(storage.fn, AccumulateGrad):
+                raise CannotReplay("it makes a tensor from outside part of a graph")
+            found.append(number)
+    return found
+
+
+def _checks(run: Run, origins: dict[Node, Origin]) -> list[tuple[Origin, Bounds]]:
+    """Origins whose smallest and largest value have to stay within bounds."""
+    found = []
+    for node, bounds in run.recorder.checks:
+        leaf = node
+        while leaf not in origins and leaf.op.name in _LAYOUT_OPS:
+            leaf = leaf.inputs[0]
+        if leaf in origins:
+            found.append((origins[leaf], bounds))
+        elif leaf.inputs:
+            raise CannotReplay("it computes an index whose range has to be looked at")
+    return list(dict.fromkeys(found))
+
+
+def _origins(run: Run) -> dict[Node, Origin]:
+    """Where the leaves that are no constants come from."""
+    found: dict[Node, Origin] = {
+        leaf: ("source", number) for leaf, number in run.recorder.leaves.items()
+    }
+    filled = [node for _, node in run.recorder.calls if node is not None]
+    found.update({node: ("call", number) for number, node in enumerate(filled)})
+    return found
+
+
+def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
+    """All nodes of the graph over the origins; values computed on the way are forgotten."""
+    order = topological(roots, lambda n: n in origins)
+    for node in order:
+        if node.inputs and node not in origins:
+            node.data = None
+    return order
+
+
+def _prepare(
+    roots: Sequence[Node], origins: dict[Node, Origin]
+) -> tuple[planning.Prepared | None, list[Origin], list[Origin]] | None:
+    """The plan (None when there is nothing to compute) with the origins of its inputs, and those
+    of the roots; None where the graph calls a library."""
+    _order(roots, origins)
+    wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
+    plan = None
+    inputs: list[Origin] = []
+    if wanted:
+        plan = planning.prepare(wanted)
+        if plan is None:
+            return None
+        inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
+    places = {node: number for number, node in enumerate(wanted)}
+    outputs: list[Origin] = []
+    for node in roots:
+        if node in places:
+            outputs.append(("output", places[node]))
+        else:
+            if 0 in node.shape and node.data is None:
+                node.data = Buffer(0)
+            outputs.append(origins.get(node, ("constant", node)))
+    return plan, inputs, outputs
+
+
+class _Template:
+    """A graph over origins: its nodes in order, each an origin or an op on earlier ones."""
+
+    def __init__(self, entries: list[Any], roots: list[int]) -> None:
+        self.entries = entries
+        self._roots = roots
+
+    def build(self, found: dict[str, Any], storages: Sequence[Storage]) -> list[Node]:
+        """The roots over these origins."""
+        values: list[Node] = []
+        for kind, value in self.entries:
+            if kind == "op":
+                op, params, inputs = value
+                values.append(make(op, tuple([values[i] for i in inputs]), params))
+            elif kind == "mark":
+                values.append(storages[value].current())
+            else:
+                values.append(_node((kind, value), found))
+        return [values[i] for i in self._roots]
+
+
+def _template(
+    roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive: bool
+) -> _Template:
+    marks = {
+        storage.fn.uid: number
+        for number, storage in enumerate(run.recorder.storages)
+        if isinstance(storage.fn, AccumulateGrad)
+    }
+    order = _order(roots, origins)
+    numbers = {node: number for number, node in enumerate(order)}
+    entries: list[Any] = []
+    for node in order:
+        if node in origins:
+            entries.append(origins[node])
+        elif node.op.name == "variable" and node.params.uid in marks:
+            entries.append(("mark", marks[node.params.uid]))
+        elif node.op.name == "variable" and alive and (node in boundaries or node.needs_grad):
+            raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
+        elif not node.inputs and (node.data is not None or node.op.name != "const"):
+            entries.append(("constant", node))
+        else:
+            entries.append(("op", (node.op, node.params, [numbers[i] for i in node.inputs])))
+    return _Template(entries, [numbers[node] for node in roots])

@@ -1,0 +1,341 @@
+"""``lazyt.jit``: functions captured once and replayed, safely.
+
+The first call of a function runs as always, while the code that it runs is noted. The second is
+captured: what Python's state it may read is noted with its values, what tensors it reads and writes
+is watched. Further calls compare the notes, run one plan, and put results, writes and gradients in
+place. When something differs the function is captured again; when it does what a replay could not
+repeat, it runs as always, which is still lazy and fused, and ``why()`` tells the reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+from lazyt import cast_mode, grad_mode, ops
+from lazyt.capture import Run, leaf_of, note_state, observe, watch
+from lazyt.config import config
+from lazyt.dispatch import wrap
+from lazyt.errors import LazytError
+from lazyt.frames import is_user_module
+from lazyt.functional.promotion import get_default_dtype
+from lazyt.guards import CannotWatch
+from lazyt.ir.graph import Node, source_text, user_position
+from lazyt.pending import realize_nodes
+from lazyt.places import is_plain, signature
+from lazyt.replay import CannotReplay, Missed, Replay
+from lazyt.runtime import events
+from lazyt.runtime.memory import Buffer
+from lazyt.storage import Storage
+from lazyt.tensor import Tensor
+from lazyt.views import is_contiguous
+from lazyt.watching import hook
+
+#: Captures that one function keeps, and failures in a row after which it is left alone.
+_MOST, _PATIENCE = 64, 4
+_LINE = 64  # bytes
+
+
+class CaptureError(LazytError):
+    """A function that was to be captured whole (``fullgraph=True``) cannot be; says why."""
+
+
+class _Tree:
+    """Nested lists, tuples and dicts taken apart into leaves and a shape."""
+
+    @staticmethod
+    def flatten(value: Any, leaves: list[Any]) -> Any:
+        """The shape; appends the leaves."""
+        kind = type(value)
+        if kind in (tuple, list):
+            return (kind, tuple([_Tree.flatten(v, leaves) for v in value]))
+        if kind is dict:
+            return (kind, tuple([(k, _Tree.flatten(v, leaves)) for k, v in value.items()]))
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return (kind, tuple([_Tree.flatten(v, leaves) for v in value]))
+        leaves.append(value)
+        return None
+
+    @staticmethod
+    def build(shape: Any, leaves: Any) -> Any:
+        """The value of this shape with the next of ``leaves``, an iterator."""
+        if shape is None:
+            return next(leaves)
+        kind, parts = shape
+        if kind is dict:
+            return {key: _Tree.build(part, leaves) for key, part in parts}
+        items = [_Tree.build(part, leaves) for part in parts]
+        if kind in (tuple, list):
+            return kind(items)
+        return kind(*items)
+
+
+def _is_part(tensor: Tensor) -> bool:
+    """Whether a tensor is a part of a larger one, such as a batch, and stands for its values alone:
+    which part it is does not matter."""
+    view = tensor._view
+    return (
+        tensor._fn is None
+        and view is not None
+        and not view.root
+        and is_contiguous(view.shape, view.strides)
+    )
+
+
+def _value_of_part(tensor: Tensor) -> Node:
+    """A leaf over the memory of a part, or over a copy where that does not start a cache line."""
+    view = tensor._view
+    assert view is not None
+    node = tensor._storage.current()
+    if node.data is None:
+        realize_nodes([node])
+    whole = leaf_of(tensor._storage).data
+    size = tensor.dtype.itemsize
+    start, count = view.offset * size, tensor.shape.numel() * size
+    if start % _LINE == 0:
+        data = Buffer.foreign(whole.ptr + start, count, whole)
+    else:
+        data = Buffer(count)
+        data.copy_from(whole.ptr + start, count)
+    return ops.input_(tuple(tensor.shape), tensor.dtype, data)
+
+
+class Values:
+    """The tensors among a call's arguments.
+
+    Attributes:
+        tensors: what the function works on: those whose memory NumPy sees are replaced by copies.
+        copies: storages of those copies.
+        parts: numbers of those that are parts of larger tensors.
+    """
+
+    def __init__(self, given: list[Tensor]) -> None:
+        self.tensors = list(given)
+        self.copies: list[Storage] = []
+        self._given = given
+        for number, tensor in enumerate(given):
+            if tensor._storage.exposure() is not None:
+                self.tensors[number] = own = wrap(tensor.node)
+                self.copies.append(own._storage)
+        self.parts = [n for n, t in enumerate(self.tensors) if _is_part(t)]
+
+    def leaves(self) -> dict[int, Node]:
+        """The parts as leaves of their own."""
+        return {number: _value_of_part(self.tensors[number]) for number in self.parts}
+
+    def originals(self, results: list[Any]) -> list[Any]:
+        """``results`` with the tensors that were given instead of those that replaced them."""
+        if not self.copies:
+            return results
+        known = {id(own): old for own, old in zip(self.tensors, self._given)}
+        return [known.get(id(r), r) for r in results]
+
+    def write_back(self) -> None:
+        """Where the function wrote to copies, write the same to what they are copies of."""
+        for own, old in zip(self.tensors, self._given):
+            if own is not old and own._storage.version_now():
+                old.copy_(own)
+
+
+class Captured:
+    """A function that is captured and replayed. Calls are those of the function.
+
+    Attributes:
+        function: what it was made from.
+    """
+
+    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.fullgraph = fullgraph
+        self._codes: dict[Any, dict[str, Any]] = {}
+        self._captures: dict[Any, list[tuple[Replay, Any]]] = {}
+        self._failures = 0
+        self._reasons: list[str] = []
+        self._lock = RLock()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if hook.watcher is not None or config.eager or config.interpret:
+            return self.function(*args, **kwargs)  # inside of another capture it is part of that
+        leaves: list[Any] = []
+        shape = _Tree.flatten((args, kwargs), leaves)
+        given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        with self._lock:
+            key = self._key(shape, leaves)
+            if key is None or self._failures >= _PATIENCE:
+                return self.function(*args, **kwargs)
+            values = Values(given)
+            for replay, result in reversed(self._captures.get(key, ())):
+                try:
+                    parts = replay.run(values.tensors, values.leaves())
+                except Missed as missed:
+                    reason = str(missed)
+                    continue
+                return _Tree.build(result, iter(values.originals(parts)))
+            if key in self._captures:
+                self._say(f"captured again: {reason}")
+            if not self._codes:
+                return self._observe(args, kwargs)
+            return self._capture(key, shape, leaves, values)
+
+    def why(self) -> list[str]:
+        """What happened so far and why: captures, and reasons why calls ran as always."""
+        return list(self._reasons)
+
+    def _say(self, reason: str) -> None:
+        self._reasons.append(reason)
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        events.record("capture", f"{name}: {reason}", source_text(user_position()))
+
+    def _key(self, shape: Any, leaves: list[Any]) -> Any:
+        """What decides which captures may fit: types of arguments, and the modes that are on."""
+        parts: list[Any] = [
+            shape, grad_mode.mode.enabled, grad_mode.mode.inference, cast_mode.mode.dtype,
+            get_default_dtype(),
+        ]  # fmt: skip
+        storages: dict[int, int] = {}
+        for leaf in leaves:
+            if isinstance(leaf, Tensor):
+                storage = leaf._storage
+                if _is_part(leaf) or storage.exposure() is not None:
+                    parts.append((type(leaf), leaf.shape, leaf.dtype, leaf._fn is None))
+                    continue
+                memory = storage if storage.share is None else storage.share.memory
+                parts.append((signature(leaf), storages.setdefault(id(memory), len(storages))))
+            elif is_plain(leaf):
+                parts.append((type(leaf), repr(leaf)))
+            else:
+                parts.append(id(leaf))
+        try:
+            hash(tuple(parts))
+        except TypeError:
+            self._fail("an argument cannot be compared with those of other calls")
+            return None
+        return tuple(parts)
+
+    def _observe(self, args: Any, kwargs: Any) -> Any:
+        result, frames = observe(self.function, args, kwargs)
+        self._codes.update(frames.codes)
+        if frames.trouble is not None:
+            self._fail(f"it {frames.trouble}")
+        return result
+
+    def _capture(self, key: Any, shape: Any, leaves: list[Any], values: Values) -> Any:
+        tensors = iter(values.tensors)
+        others = [(v, "an argument") for v in leaves if not isinstance(v, Tensor)]
+        leaves = [next(tensors) if isinstance(v, Tensor) else v for v in leaves]
+        args, kwargs = _Tree.build(shape, iter(leaves))
+        try:
+            guards = note_state(self.function, self._codes, values.tensors, others)
+        except CannotWatch as error:
+            self._fail(str(error))
+            return self.function(*args, **kwargs)
+        run = watch(self.function, args, kwargs, values.tensors, guards)
+        values.write_back()
+        unknown = {code: table for code, table in run.codes.items() if code not in self._codes}
+        self._codes.update(unknown)
+        parts: list[Any] = []
+        result = _Tree.flatten(run.result, parts)
+        if run.trouble is not None:
+            self._fail(run.trouble)
+        elif not all(isinstance(p, Tensor) or is_plain(p) for p in parts):
+            self._fail("it returns an object that is neither tensor nor number nor text")
+            return run.result
+        elif not unknown:
+            self._keep(key, run, values, parts, result)
+        return _Tree.build(result, iter(values.originals(parts)))
+
+    def _keep(self, key: Any, run: Run, values: Values, parts: list[Any], result: Any) -> None:
+        try:
+            replay = Replay(run, values.tensors, parts, values.parts, values.copies)
+        except CannotReplay as error:
+            self._fail(str(error))
+            return
+        self._captures.setdefault(key, []).append((replay, result))
+        if sum(map(len, self._captures.values())) > _MOST:
+            self._captures.pop(next(iter(self._captures)))
+        self._failures = 0
+        self._say("captured")
+
+    def _fail(self, reason: str) -> None:
+        self._failures += 1
+        self._say(f"not captured: {reason}")
+        if self.fullgraph:
+            raise CaptureError(f"{self.function!r} cannot be captured: {reason}")
+        if self._failures == _PATIENCE:
+            warnings.warn(
+                f"lazyt.jit leaves {getattr(self.function, '__qualname__', self.function)} alone: "
+                f"{reason}. It runs as it would without jit.",
+                stacklevel=4,
+            )
+
+
+class CapturedModule:
+    """A module whose calls are captured and replayed; everything else is the module's own."""
+
+    def __init__(self, module: Any, fullgraph: bool = False) -> None:
+        object.__setattr__(self, "_orig_mod", module)
+        object.__setattr__(self, "_captured", Captured(module, fullgraph))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._captured(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._orig_mod, name, value)
+
+    def __repr__(self) -> str:
+        return f"Captured({self._orig_mod!r})"
+
+
+def jit(function: Any = None, *, fullgraph: bool = False) -> Any:
+    """``function`` (or module) captured at its second call and replayed from then on.
+
+    Parameters, buffers, optimizer state and random numbers are found by themselves. Numbers and
+    texts that the function can read from globals, closures, attributes and arguments are compared
+    before every replay; where one differs the function is captured again. A function that looks at
+    values of its tensors, changes other state of Python than tensors, reads clocks, prints or draws
+    random numbers elsewhere runs as always.
+
+    Args:
+        function: what to capture; without it, a decorator is returned.
+        fullgraph: raise CaptureError where the function cannot be captured, instead of running it
+            as always.
+
+    Returns: a callable of the same arguments, with ``why()``: what was captured or not, and why.
+    """
+    if function is None:
+        return functools.partial(jit, fullgraph=fullgraph)
+    if not callable(function):
+        raise TypeError(f"jit() takes a function or a module, not {type(function).__name__}")
+    if hasattr(function, "forward") and is_user_module(type(function).__module__):
+        return CapturedModule(function, fullgraph)
+    return Captured(function, fullgraph)
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "lazyt",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """``lazyt.jit`` under the name and with the arguments of ``torch.compile``.
+
+    ``dynamic``, ``backend``, ``mode`` and ``options`` choose among PyTorch's compilers and change
+    nothing here; ``disable`` returns ``model`` as it is.
+    """
+    if model is None:
+        return functools.partial(compile, fullgraph=fullgraph, disable=disable)
+    return model if disable else jit(model, fullgraph=fullgraph)

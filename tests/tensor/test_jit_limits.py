@@ -1,0 +1,111 @@
+"""What a captured function must not get wrong: refusals, errors, and state that changes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+import lazyt.nn.functional as F
+from lazyt import nn
+from lazyt.staging import CaptureError
+from tests.tensor.test_jit import numbers
+
+pytestmark = pytest.mark.lazy
+
+
+@pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
+@pytest.mark.parametrize(("body", "reason"), [
+    (lambda x: x + 1 if x.sum() > 0 else x - 1, "looks at a value"),
+    (lambda x: x * x.max().item(), "looks at a value"),
+    (lambda x: x * random.random(), "calls random"),
+    (lambda x: (print(end=""), x)[1], "prints"),
+    (lambda x: x + lt.from_numpy(np.ones(2, np.float32) * float(x[0])), "looks at a value"),
+])  # fmt: skip
+def test_what_cannot_be_replayed_runs_as_always(body: Any, reason: str) -> None:
+    captured = lt.jit(body)
+    for n in range(7):
+        x = lt.full((2,), float(n - 3))
+        random.seed(n)
+        got = captured(x).tolist()
+        random.seed(n)
+        assert got == body(x).tolist()
+    assert reason in captured.why()[-1]
+    with pytest.raises(CaptureError, match=reason):
+        strict = lt.jit(body, fullgraph=True)
+        strict(lt.ones(2))
+        strict(lt.ones(2))
+
+
+@pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
+def test_changes_of_python_state_are_not_lost() -> None:
+    history: list[Any] = []
+    count = {"n": 0}
+
+    def function(x: Any) -> Any:
+        count["n"] += 1
+        history.append(x.sum())
+        return x
+
+    captured = lt.jit(function)
+    for _ in range(6):
+        captured(lt.ones(2))
+    assert count["n"] == 6 and len(history) == 6
+    assert any("changes" in reason for reason in captured.why())
+
+
+def test_an_exception_passes_and_leaves_nothing_behind() -> None:
+    def function(x: Any) -> Any:
+        return x.reshape(2, 3) + 1
+
+    captured = lt.jit(function)
+    for _ in range(3):
+        captured(numbers(6))
+        with pytest.raises(RuntimeError, match="invalid for input"):
+            captured(numbers(5))
+    assert captured(lt.zeros(6)).tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_an_index_out_of_range_is_an_error_at_every_call() -> None:
+    table = numbers(4, 2)
+    captured = lt.jit(lambda i: F.embedding(i, table))
+    good = lt.tensor([0, 3])
+    for _ in range(4):
+        assert captured(good).tolist() == table[good].tolist()
+    with pytest.raises(IndexError, match="out of range"):
+        captured(lt.tensor([0, 4]))
+    assert captured(lt.tensor([1, 2])).tolist() == table[1:3].tolist()
+
+
+def test_state_that_is_exchanged_is_found() -> None:
+    net = nn.Linear(2, 2)
+    optimizer = lt.optim.SGD(net.parameters(), 0.5, momentum=0.9)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    captured = lt.jit(step)
+    other = nn.Linear(2, 2)
+    twin = lt.optim.SGD(other.parameters(), 0.5, momentum=0.9)
+    other.load_state_dict(net.state_dict())
+    x = numbers(3, 2)
+    for n in range(8):
+        if n == 4:
+            net.load_state_dict({k: v * 2 for k, v in net.state_dict().items()})
+            other.load_state_dict({k: v * 2 for k, v in other.state_dict().items()})
+        if n == 6:
+            optimizer.load_state_dict(optimizer.state_dict())
+            optimizer.param_groups[0]["lr"] = twin.param_groups[0]["lr"] = 0.1
+        captured(x)
+        twin.zero_grad()
+        other(x).sum().backward()
+        twin.step()
+        assert net.weight.tolist() == other.weight.tolist(), n
+    net.bias = nn.Parameter(lt.zeros(2))
+    captured(x)
+    assert net.bias.grad is not None
