@@ -157,10 +157,11 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
 
 
 # ------------------------------------------------------------------ losses; reduction 0, 1 or 2
+# The default is what PyTorch 2.13 does, not the mean that its signatures name.
 
 
 def kl_div(
-    input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
+    input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
     """``nn.functional.kl_div``. Raises ShapeError."""
     name = _name_of(reduction)
@@ -169,7 +170,7 @@ def kl_div(
 
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None,
-    pos_weight: Tensor | None = None, reduction: int = 1,
+    pos_weight: Tensor | None = None, reduction: int = 0,
 ) -> Tensor:  # fmt: skip
     """``nn.functional.binary_cross_entropy_with_logits``. Raises ShapeError."""
     return losses.binary_cross_entropy_with_logits(
@@ -178,7 +179,7 @@ def binary_cross_entropy_with_logits(
 
 
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """``nn.functional.cosine_embedding_loss``. Raises ShapeError."""
     name = _name_of(reduction)
@@ -186,7 +187,7 @@ def cosine_embedding_loss(
 
 
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1
+    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0
 ) -> Tensor:
     """``nn.functional.hinge_embedding_loss``. Raises ShapeError."""
     name = _name_of(reduction)
@@ -194,7 +195,7 @@ def hinge_embedding_loss(
 
 
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """``nn.functional.margin_ranking_loss``. Raises ShapeError."""
     name = _name_of(reduction)
@@ -203,7 +204,7 @@ def margin_ranking_loss(
 
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
-    eps: float = 1e-6, swap: bool = False, reduction: int = 1,
+    eps: float = 1e-6, swap: bool = False, reduction: int = 0,
 ) -> Tensor:  # fmt: skip
     """``nn.functional.triplet_margin_loss``. Raises ReductionError (a ValueError), ShapeError."""
     return margin_losses.triplet_margin_loss(
@@ -221,7 +222,7 @@ def poisson_nll_loss(
 
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
-    reduction: int = 1, zero_infinity: bool = False,
+    reduction: int = 0, zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
     """``nn.functional.ctc_loss``. Raises ShapeError, DTypeError, LazytError."""
     options = (blank, _name_of(reduction), zero_infinity)

@@ -15,7 +15,6 @@ from lazyt.nn.activation import (
     Hardtanh,
     LeakyReLU,
     LogSigmoid,
-    LogSoftmax,
     Mish,
     PReLU,
     ReLU,
@@ -23,9 +22,6 @@ from lazyt.nn.activation import (
     RReLU,
     Sigmoid,
     SiLU,
-    Softmax,
-    Softmax2d,
-    Softmin,
     Softplus,
     Softshrink,
     Softsign,
@@ -53,6 +49,10 @@ from lazyt.nn.convolution import (
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
+)
+from lazyt.nn.distance import (
+    CosineSimilarity,
+    PairwiseDistance,
 )
 from lazyt.nn.dropout import (
     AlphaDropout,
@@ -92,7 +92,6 @@ from lazyt.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
-    CosineSimilarity,
     CrossEntropyLoss,
     CTCLoss,
     GaussianNLLLoss,
@@ -107,7 +106,6 @@ from lazyt.nn.loss import (
     MultiMarginLoss,
     NLLLoss,
     NLLLoss2d,
-    PairwiseDistance,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,
@@ -175,6 +173,12 @@ from lazyt.nn.pooling import (
     MaxUnpool1d,
     MaxUnpool2d,
     MaxUnpool3d,
+)
+from lazyt.nn.softmax import (
+    LogSoftmax,
+    Softmax,
+    Softmax2d,
+    Softmin,
 )
 from lazyt.nn.vision import (
     ChannelShuffle,

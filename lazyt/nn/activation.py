@@ -204,10 +204,6 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class DimensionError(LazytError, ValueError):
-    """An input with another number of dimensions than the layer takes."""
-
-
 class SettingError(LazytError, AssertionError):
     """A setting of a layer that makes no sense."""
 
@@ -215,7 +211,7 @@ class SettingError(LazytError, AssertionError):
 def _renamed(old: str, new: str, given: float | None, value: float) -> float:
     if given is None:
         return value
-    text = f"keyword argument `{old}` is deprecated and rename to `{new}`"
+    text = f"keyword argument `{old}` is deprecated and renamed to `{new}`"
     warnings.warn(text, FutureWarning, stacklevel=3)
     return given
 
@@ -238,7 +234,7 @@ class Hardtanh(Module):
         min_val = _renamed("min_value", "min_val", min_value, min_val)
         max_val = _renamed("max_value", "max_val", max_value, max_val)
         if max_val <= min_val:
-            raise SettingError("max_val must be larger than min_val")
+            raise SettingError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
     def forward(self, input: Tensor) -> Tensor:
@@ -334,52 +330,6 @@ class GLU(Module):
     def extra_repr(self) -> str:
         """The dimension."""
         return f"dim={self.dim}"
-
-
-class _AlongDim(Module):
-    function: ClassVar[Callable[..., Tensor]]
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The function along ``dim``; without it, F's choice and warning."""
-        return type(self).function(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        """The dimension."""
-        return f"dim={self.dim}"
-
-
-class Softmax(_AlongDim):
-    """exp(x), scaled to sum to 1 along ``dim``."""
-
-    function = F.softmax
-
-
-class Softmin(_AlongDim):
-    """exp(-x), scaled to sum to 1 along ``dim``."""
-
-    function = F.softmin
-
-
-class LogSoftmax(_AlongDim):
-    """The logarithm of softmax along ``dim``."""
-
-    function = F.log_softmax
-
-
-class Softmax2d(Module):
-    """``softmax`` over the channels of [N, C, H, W] or [C, H, W]."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Channels that sum to 1 at every place. Raises DimensionError (a ValueError)."""
-        if input.ndim not in (3, 4):
-            raise DimensionError(
-                f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead"
-            )
-        return F.softmax(input, -3, _stacklevel=5)
 
 
 class RReLU(Module):

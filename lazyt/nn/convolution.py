@@ -43,6 +43,8 @@ class _Convolution(Module):
     ) -> None:
         super().__init__()
         self._check(in_channels, out_channels, groups, padding_mode)
+        if isinstance(padding, str):
+            self._check_named_padding(padding, spread(stride, self.rank))
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size = spread(kernel_size, self.rank)
         self.stride = spread(stride, self.rank)
@@ -67,11 +69,22 @@ class _Convolution(Module):
             raise ConvolutionError("in_channels must be divisible by groups")
         if outputs % groups:
             raise ConvolutionError("out_channels must be divisible by groups")
-        allowed = {"zeros"} if self.transposed else {"zeros", "reflect", "replicate", "circular"}
+        if self.transposed and mode != "zeros":
+            name = type(self).__name__
+            raise ConvolutionError(f'Only "zeros" padding mode is supported for {name}')
+        allowed = {"zeros", "reflect", "replicate", "circular"}
         if mode not in allowed:
             raise ConvolutionError(
                 f"padding_mode must be one of {sorted(allowed)}, but got padding_mode='{mode}'"
             )
+
+    def _check_named_padding(self, padding: str, stride: tuple[int, ...]) -> None:
+        if padding not in ("same", "valid"):
+            raise ConvolutionError(
+                f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}"
+            )
+        if padding == "same" and any(s != 1 for s in stride):
+            raise ConvolutionError("padding='same' is not supported for strided convolutions")
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""

@@ -123,8 +123,10 @@ class Embedding(_Table):
     ) -> Embedding:
         """An Embedding of a weight [num_embeddings, embedding_dim]. Raises EmbeddingError."""
         sizes = _check_pretrained(embeddings)
-        settings = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
-        return cls(*sizes, *settings, _weight=embeddings, _freeze=freeze)
+        return cls(
+            *sizes, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, embeddings,
+            freeze,
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         """The sizes and all settings that are not the defaults."""
@@ -188,9 +190,10 @@ class EmbeddingBag(_Table):
     ) -> EmbeddingBag:
         """An EmbeddingBag of a weight [num_embeddings, embedding_dim]. Raises EmbeddingError."""
         sizes = _check_pretrained(embeddings)
-        settings = (max_norm, norm_type, scale_grad_by_freq, mode, sparse)
-        made = cls(*sizes, *settings, _weight=embeddings,
-                   include_last_offset=include_last_offset, padding_idx=padding_idx)  # fmt: skip
+        made = cls(
+            *sizes, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+            include_last_offset, padding_idx,
+        )  # fmt: skip
         made.weight.requires_grad_(not freeze)
         return made
 

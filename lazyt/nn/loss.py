@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from lazyt.functional.loss_reduction import chosen_reduction
 from lazyt.nn import functional as F
+from lazyt.nn.distance import PairwiseDistance
 from lazyt.nn.module import Module
 from lazyt.tensor import Tensor
 
 
-class _Loss(Module):
-    """A function of an input and a target; ``settings`` names the attributes it takes besides."""
+class _Reduced(Module):
+    """A function with a ``reduction``; ``settings`` names the attributes it takes besides."""
 
     function: ClassVar[Callable[..., Tensor]]
     settings: ClassVar[tuple[str, ...]] = ()
@@ -29,6 +31,10 @@ class _Loss(Module):
     def _loss(self, *operands: Tensor) -> Tensor:
         settings = {name: getattr(self, name) for name in self.settings}
         return type(self).function(*operands, reduction=self.reduction, **settings)
+
+
+class _Loss(_Reduced):
+    """A function of an input and a target."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of ``input`` with respect to ``target``."""
@@ -144,6 +150,22 @@ class NLLLoss(_WeightedLoss):
 class NLLLoss2d(NLLLoss):
     """``NLLLoss`` by its old name for images."""
 
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: Any = None,
+        ignore_index: int = -100,
+        reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:
+        warnings.warn(
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in "
+            "replacement.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+
 
 class CrossEntropyLoss(_WeightedLoss):
     """Cross entropy of what goes into a softmax: scores [N, classes, *], and classes [N, *] or
@@ -223,7 +245,7 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
 
-class _PairLoss(_Loss):
+class _PairLoss(_Reduced):
     settings = ("margin",)
 
     def __init__(
@@ -253,7 +275,7 @@ class CosineEmbeddingLoss(_PairLoss):
     function = F.cosine_embedding_loss
 
 
-class TripletMarginLoss(_Loss):
+class TripletMarginLoss(_Reduced):
     """What the negative's distance lacks of the positive's plus ``margin``."""
 
     function, settings = F.triplet_margin_loss, ("margin", "p", "eps", "swap")
@@ -280,7 +302,7 @@ class TripletMarginLoss(_Loss):
         return self._loss(anchor, positive, negative)
 
 
-class TripletMarginWithDistanceLoss(_Loss):
+class TripletMarginWithDistanceLoss(_Reduced):
     """``TripletMarginLoss`` by any distance of two tensors."""
 
     function = F.triplet_margin_with_distance_loss
@@ -308,7 +330,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         return self._loss(anchor, positive, negative)
 
 
-class PoissonNLLLoss(_Loss):
+class PoissonNLLLoss(_Reduced):
     """Negative log-likelihood of Poisson counts."""
 
     function, settings = F.poisson_nll_loss, ("log_input", "full", "eps")
@@ -330,7 +352,7 @@ class PoissonNLLLoss(_Loss):
         return self._loss(log_input, target)
 
 
-class GaussianNLLLoss(_Loss):
+class GaussianNLLLoss(_Reduced):
     """Negative log-likelihood of normal values with predicted variances."""
 
     function, settings = F.gaussian_nll_loss, ("full", "eps")
@@ -344,7 +366,7 @@ class GaussianNLLLoss(_Loss):
         return self._loss(input, target, var)
 
 
-class CTCLoss(_Loss):
+class CTCLoss(_Reduced):
     """The loss of all alignments of inputs with shorter targets (Graves et al. 2006)."""
 
     function, settings = F.ctc_loss, ("blank", "zero_infinity")
@@ -360,27 +382,3 @@ class CTCLoss(_Loss):
     ) -> Tensor:
         """Log-probabilities [T, N, C] and targets [N, S], with the length of each sample's."""
         return self._loss(log_probs, targets, input_lengths, target_lengths)
-
-
-class CosineSimilarity(Module):
-    """The cosine of the angle between two tensors along ``dim``."""
-
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim, self.eps = dim, eps
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Two tensors to their cosines, without dimension ``dim``."""
-        return F.cosine_similarity(x1, x2, self.dim, self.eps)
-
-
-class PairwiseDistance(Module):
-    """The p-norm of the difference of two tensors along the last dimension."""
-
-    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
-        super().__init__()
-        self.norm, self.eps, self.keepdim = p, eps, keepdim
-
-    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Two tensors [*, D] to distances [*]."""
-        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

@@ -127,7 +127,7 @@ def load_own(
         if is_uninitialized(value) and is_uninitialized(own):
             continue
         if isinstance(value, Tensor) and is_uninitialized(own):
-            own.materialize(value.shape)  # type: ignore[attr-defined]
+            own.materialize(value.shape)
         if not isinstance(value, Tensor):
             report.errors.append(
                 f'While copying the parameter named "{key}", expected lazyt.Tensor or Tensor-like '

@@ -215,8 +215,6 @@ def test_attention_with_masks() -> None:
         (lambda: nn.Conv2d(4, 3, 1, groups=2), "out_channels must be divisible"),
         (lambda: nn.Conv2d(4, 4, 1, padding_mode="odd"), "padding_mode"),
         (lambda: nn.GroupNorm(2, 3), "must be divisible"),
-        (lambda: nn.MultiheadAttention(5, 2), "divisible by num_heads"),
-        (lambda: nn.Embedding(3, 2, padding_idx=3), "within num_embeddings"),
         (lambda: init.calculate_gain("odd"), "Unsupported nonlinearity"),
         (lambda: init.xavier_normal_(lazyt.ones(3)), "fewer than 2 dimensions"),
     ],
@@ -224,6 +222,13 @@ def test_attention_with_masks() -> None:
 def test_wrong_settings_raise(make: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make()
+
+
+def test_sizes_that_pytorch_asserts() -> None:
+    with pytest.raises(AssertionError, match="divisible by num_heads"):
+        nn.MultiheadAttention(5, 2)
+    with pytest.raises(AssertionError, match="within num_embeddings"):
+        nn.Embedding(3, 2, padding_idx=3)
 
 
 # ---------------------------------------------------------------------- initial values
