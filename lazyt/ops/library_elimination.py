@@ -26,12 +26,30 @@ def substitute(a: Array, b: Array, lower: bool, unit: bool) -> Array:
         stop = min(start + _BLOCK, n)
         if start:
             x[..., start:stop, :] -= a[..., start:stop, :start] @ x[..., :start, :]
-        for i in range(start, stop):
-            if i > start:
-                known = x[..., start:i, :]
-                x[..., i : i + 1, :] -= a[..., i : i + 1, start:i] @ known
-            if not unit:
-                x[..., i, :] /= a[..., i, i, None]
+        block = a[..., start:stop, start:stop]
+        x[..., start:stop, :] = _substitute_block(block, x[..., start:stop, :], unit)
+    return x
+
+
+def _substitute_block(a: Array, b: Array, unit: bool) -> Array:
+    """A small lower triangle: LAPACK's general solution, or row by row where it refuses."""
+    triangle = np.tril(a, -1) + np.eye(a.shape[-1], dtype=a.dtype) if unit else np.tril(a)
+    if not b.size:
+        return b
+    try:
+        found: Array = np.linalg.solve(triangle, b)
+    except np.linalg.LinAlgError:
+        return _divide(triangle, b, unit)
+    return found
+
+
+def _divide(triangle: Array, b: Array, unit: bool) -> Array:
+    """Substitution row by row; quotients by zero are infinite."""
+    x = np.array(b, copy=True)
+    for i in range(triangle.shape[-1]):
+        x[..., i : i + 1, :] -= triangle[..., i : i + 1, :i] @ x[..., :i, :]
+        if not unit:
+            x[..., i, :] /= triangle[..., i, i, None]
     return x
 
 
@@ -44,46 +62,39 @@ def triangular(mode: str, a: Array, b: Array) -> list[Array]:
 
 
 def _eliminate(a: Array, order: Array, pivots: Array, start: int, stop: int) -> None:
-    """Gaussian elimination with row exchanges of the columns ``start:stop`` of one matrix."""
+    """Gaussian elimination with row exchanges in the columns ``start:stop`` of all matrices."""
+    every = np.arange(len(a))
     for j in range(start, stop):
-        size = np.abs(a[j:, j])
-        best = j + int(np.argmax(size)) if size.size else j
-        pivots[j] = best + 1
-        if best != j:
-            a[[j, best]] = a[[best, j]]
-            order[[j, best]] = order[[best, j]]
-        if a[j, j] != 0:
-            a[j + 1 :, j] /= a[j, j]
-            if j + 1 < stop:
-                a[j + 1 :, j + 1 : stop] -= np.outer(a[j + 1 :, j], a[j, j + 1 : stop])
-
-
-def _lu_matrix(a: Array) -> tuple[Array, Array]:
-    """Factors one matrix in place; LAPACK's pivots and the order of the rows."""
-    m, n = a.shape
-    k = min(m, n)
-    order, pivots = np.arange(m), np.zeros(k, np.int64)
-    for start in range(0, k, _BLOCK):
-        stop = min(start + _BLOCK, k)
-        _eliminate(a, order, pivots, start, stop)
-        if stop < n:
-            block = a[start:stop, start:stop]
-            a[start:stop, stop:] = substitute(block, a[start:stop, stop:], True, True)
-            a[stop:, stop:] -= a[stop:, start:stop] @ a[start:stop, stop:]
-    return pivots, order
+        best = j + np.argmax(np.abs(a[:, j:, j]), axis=1)
+        pivots[:, j] = best + 1
+        for rows in (a, order):
+            moved = rows[every, best]
+            rows[every, best] = rows[:, j]
+            rows[:, j] = moved
+        pivot = a[:, j, j, None]
+        a[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
+        if j + 1 < stop:
+            a[:, j + 1 :, j + 1 : stop] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 : stop]
 
 
 def lu(mode: str, a: Array) -> list[Array]:
     """Packed factors, LAPACK's pivots, the order of the rows, and info."""
     lead, (m, n) = a.shape[:-2], a.shape[-2:]
-    factors = np.array(a, order="C", copy=True)
-    pivots = np.zeros((*lead, min(m, n)), a.dtype)
-    order = np.zeros((*lead, m), a.dtype)
-    for at in np.ndindex(a.shape[:-2]):
-        pivots[at], order[at] = _lu_matrix(factors[at])
+    k = min(m, n)
+    count = int(np.prod(lead, dtype=np.int64))
+    factors = np.array(a, order="C", copy=True).reshape(count, m, n)
+    pivots = np.zeros((count, k), a.dtype)
+    order = np.tile(np.arange(m, dtype=a.dtype), (count, 1))
+    for start in range(0, k, _BLOCK):
+        stop = min(start + _BLOCK, k)
+        _eliminate(factors, order, pivots, start, stop)
+        if stop < n:
+            rest = factors[:, start:stop, stop:]
+            rest[...] = substitute(factors[:, start:stop, start:stop], rest, True, True)
+            factors[:, stop:, stop:] -= factors[:, stop:, start:stop] @ rest
     zero = np.diagonal(factors, axis1=-2, axis2=-1) == 0
-    info = first_set(zero).astype(a.dtype)
-    return [factors, pivots, order, info]
+    info = first_set(zero).astype(a.dtype).reshape(lead)
+    return [factors.reshape(a.shape), pivots.reshape(*lead, k), order.reshape(*lead, m), info]
 
 
 def exchanges(mode: str, pivots: Array) -> list[Array]:
