@@ -14,8 +14,8 @@ class KernelFacts:
 
     Attributes:
         name: its C function.
-        kind: ``map``, ``row``, ``contract``, ``scatter``, ``update``, ``scan`` or ``library``, a
-            call that is not compiled.
+        kind: ``map``, ``row``, ``contract``, ``scatter``, ``update``, ``scan``, ``sort`` or
+            ``library``, a call that is not compiled.
         computes: the values it writes, as ``op dtype[shape]``.
         bytes_read, bytes_written: memory traffic when every buffer is touched once.
         flops: arithmetic operations, functions counted at their cost.
