@@ -1,4 +1,7 @@
-"""Writes docs/api.md and the README's settings table from docstrings; ``make docs`` runs it."""
+"""Writes docs/api.md and the README's settings table from docstrings, and docs/coverage.md.
+
+``make docs`` runs it.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,15 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+
+import coverage_page  # noqa: E402
 
 import lazyt  # noqa: E402
 from lazyt import errors  # noqa: E402
 from lazyt.config import Config  # noqa: E402
+from tests.functional.sample_values import DTYPES  # noqa: E402
 
-BEGIN, END = "<!-- settings: written by `make docs` -->", "<!-- end of settings -->"
 USER_MODULES = ("nn", "nn.functional", "autograd", "optim", "func", "linalg", "amp", "cuda")
 
 
@@ -52,8 +57,48 @@ def settings_table() -> str:
 def readme() -> str:
     """The README with its settings table as it should be."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{settings_table()}\n\n{END}{rest.split(END)[1]}"
+    return with_table(text, "settings", settings_table())
+
+
+def with_table(text: str, name: str, table: str) -> str:
+    """A document with what stands between the marks of ``name`` replaced."""
+    begin, end = f"<!-- {name}: written by `make docs` -->", f"<!-- end of {name} -->"
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n\n{table}\n\n{end}{rest.split(end)[1]}"
+
+
+def promotion_table() -> str:
+    """The dtype of an operation on two tensors, for every pair."""
+    wide = (DTYPES[9], DTYPES[8], *DTYPES[4:8], *DTYPES[:4])  # from narrow to wide
+    kinds = [getattr(lazyt, name) for name in wide]
+    rows = [f"| | {' | '.join(k.name for k in kinds)} |", "|---" * (len(kinds) + 1) + "|"]
+    for a in kinds:
+        cells = [lazyt.promote_types(a, b).name for b in kinds]
+        rows.append(f"| **{a.name}** | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def error_table() -> str:
+    """The stated errors of the prelude's functions of floating point."""
+    from lazyt.codegen.prelude import ULP
+
+    found: dict[str, dict[str, float]] = {}
+    for name, error in ULP.items():
+        stem, _, kind = name.removeprefix("lz_").rpartition("_")
+        if kind in ("f32", "f64"):
+            found.setdefault(stem, {})[kind] = error
+    rows = ["| function | float32 | float64 |", "|---|---|---|"]
+    for stem, errors_ in sorted(found.items()):
+        cells = [f"{errors_[kind]:g}" if kind in errors_ else "" for kind in ("f32", "f64")]
+        rows.append(f"| `{stem}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def numbers() -> str:
+    """docs/numbers.md with its tables as they should be."""
+    text = (ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
+    text = with_table(text, "promotion", promotion_table())
+    return with_table(text, "errors", error_table())
 
 
 def signature(name: str, function: Callable[..., object]) -> str:
@@ -131,7 +176,12 @@ def api() -> str:
 
 def outputs() -> dict[Path, str]:
     """Every generated file and what it should hold."""
-    return {ROOT / "docs" / "api.md": api(), ROOT / "README.md": readme()}
+    return {
+        ROOT / "docs" / "api.md": api(),
+        ROOT / "docs" / "coverage.md": coverage_page.page(),
+        ROOT / "docs" / "numbers.md": numbers(),
+        ROOT / "README.md": readme(),
+    }
 
 
 if __name__ == "__main__":

@@ -29,9 +29,12 @@ def documented(name: str, value: object) -> list[str]:
     return [text for text in found if re.fullmatch(r"\([\w\s,*=.\-'/]*\)", text)]
 
 
-def from_schemas(torch: Any, name: str, is_method: bool) -> list[str]:
-    """Signatures from the operator's own declarations, where the docstring has none."""
-    found: list[str] = []
+def from_schemas(torch: Any, name: str, is_method: bool, has_out: bool) -> list[str]:
+    """Signatures from the operator's own declarations: what the binding really takes.
+
+    Declarations have more ``out`` than Python does; whether there is one is for the caller to say.
+    """
+    found: dict[str, None] = {}
     for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
         text, starred = [], False
         for argument in schema.arguments:
@@ -44,21 +47,25 @@ def from_schemas(torch: Any, name: str, is_method: bool) -> list[str]:
             text.append(known + ("=..." if argument.has_default_value() else ""))
         if is_method and text and text[0] == "self":
             del text[0]
-        line = f"({', '.join(text)})"
-        if line not in found:
-            found.append(line)
-    return found
+        if has_out and text:
+            text += ["out=..."] if starred else ["*", "out=..."]
+        found[f"({', '.join(text)})"] = None
+    return list(found)
 
 
-def signatures(torch: Any, name: str, value: object, is_method: bool) -> list[str]:
+def signatures(torch: Any, name: str, value: object, place: str) -> list[str]:
     """How to call ``value``; nothing where PyTorch does not say."""
     if not callable(value):
         return []
+    is_method = place == "Tensor"
+    prefix = f"{place}_" if place in ("linalg", "special", "fft") else ""
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
-        listed = documented(name, value)
-        return list(dict.fromkeys(listed)) or from_schemas(torch, name, is_method)
+        # Docstrings come second: some name parameters otherwise than the binding does.
+        told = list(dict.fromkeys(documented(name, value)))
+        has_out = any(re.search(r"\bout=", text) for text in told)
+        return from_schemas(torch, prefix + name, is_method, has_out) or told
     bare = [
         p.replace(annotation=inspect.Parameter.empty)
         if p.default is inspect.Parameter.empty
@@ -104,7 +111,7 @@ def record() -> dict[str, Any]:
             if place == "Tensor" and name.startswith("_"):
                 continue
             if place == "Tensor" or is_public(torch, name, value):
-                names[name] = signatures(torch, name, value, place == "Tensor")
+                names[name] = signatures(torch, name, value, place)
         found[place or "torch"] = names
     return found
 

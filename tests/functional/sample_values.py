@@ -27,7 +27,7 @@ def _spread(count: int, step: int) -> list[float]:
 
 
 #: Name, values and shape. ``x`` and ``y`` have either sign, ``p`` lies in (0, 1), ``q`` above 1.
-_DATA: dict[str, tuple[Any, tuple[int, ...]]] = {
+DATA: dict[str, tuple[Any, tuple[int, ...]]] = {
     "x": (_X, (3, 4)),
     "y": (_Y, (3, 4)),
     "p": (_UNIT, (3, 4)),
@@ -55,7 +55,7 @@ _DATA: dict[str, tuple[Any, tuple[int, ...]]] = {
 }
 
 #: Tensors whose dtype does not follow the sample's.
-_FIXED: dict[str, tuple[Any, str]] = {
+FIXED: dict[str, tuple[Any, str]] = {
     "i": ([[0, 2, 1, 0], [2, 1, 0, 1]], "int64"),
     "j": ([0, 2, 1], "int64"),
     "places": ([[3, 0], [1, 2], [2, 1]], "int64"),
@@ -82,19 +82,39 @@ def _cast(values: Any, kind: str) -> Any:
     return _value(values, kind)
 
 
-def operands(module: Any, dtype: str, gradients: bool = False) -> dict[str, Any]:
-    """The sample operands by name, with ``torch`` for the module and ``t`` for the dtype."""
-    kind = getattr(module, dtype)
-    found: dict[str, Any] = {"torch": module, "t": kind}
-    for name, (values, shape) in _DATA.items():
-        data = values if name == "k" and dtype != "bool" else _cast(values, dtype)
-        tensor = module.tensor(data, dtype=kind).reshape(shape)
-        found[name] = tensor.requires_grad_() if gradients else tensor
-    for name, (values, fixed) in _FIXED.items():
-        found[name] = module.tensor(values, dtype=getattr(module, fixed))
-    return found
+class Operands(dict[str, Any]):
+    """The sample operands by name, each made when first used; ``t`` is the dtype.
+
+    ``change`` is applied to each tensor as it is handed out.
+    """
+
+    def __init__(
+        self, module: Any, dtype: str, gradients: bool = False, change: Any = None
+    ) -> None:
+        super().__init__(torch=module, t=getattr(module, dtype))
+        self.module, self.kind, self.gradients, self.change = module, dtype, gradients, change
+        #: The tensors themselves, by name.
+        self.leaves: dict[str, Any] = {}
+
+    def __missing__(self, name: str) -> Any:
+        if name in FIXED:
+            values, kind = FIXED[name]
+            leaf = self.module.tensor(values, dtype=getattr(self.module, kind))
+        elif name in DATA:
+            values, shape = DATA[name]
+            data = values if name == "k" and self.kind != "bool" else _cast(values, self.kind)
+            leaf = self.module.tensor(data, dtype=self["t"])
+            if tuple(leaf.shape) != shape:
+                leaf = leaf.reshape(shape)
+            if self.gradients:
+                leaf = leaf.requires_grad_()
+        else:
+            raise KeyError(name)
+        self.leaves[name] = leaf
+        self[name] = self.change(leaf) if self.change else leaf
+        return self[name]
 
 
-def call(module: Any, function: Any, text: str, names: dict[str, Any]) -> Any:
+def call(function: Any, text: str, names: Operands) -> Any:
     """``function`` called with the arguments that ``text`` says, such as ``x, dim=0``."""
-    return eval(f"function({text})", {"function": function, **names})
+    return eval(f"function({text})", {"function": function}, names)

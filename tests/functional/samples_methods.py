@@ -5,12 +5,13 @@ none. Other methods are called with the samples of the function that has their n
 from __future__ import annotations
 
 METHODS: list[tuple[str, str]] = [
+    ("q, 1", "polygamma polygamma_"),
     (
         "x",
         """
         contiguous cpu dim element_size get_device is_contiguous is_pinned ndimension
         nelement size stride storage_offset tolist numpy bfloat16 bool byte char double
-        float half int long short data_ptr requires_grad_ clone type is_inference ravel
+        float half int long short requires_grad_ clone type is_inference ravel
         dim_order zero_ squeeze_ t_ random_ uniform_ normal_ bernoulli_ cauchy_ log_normal_
         exponential_""",
     ),
@@ -48,6 +49,7 @@ METHODS: list[tuple[str, str]] = [
 
 #: Not functions of values: hooks, gradients, names of memory; tested where they are made.
 WITHOUT_METHODS = """
+    alias apply_ map_ map2_ is_set_to new storage storage_type untyped_storage
     backward register_hook register_post_accumulate_grad_hook retain_grad as_subclass detach_
     requires_grad_ pin_memory cuda data_ptr set_ share_memory_ is_shared numpy tolist item explain
     realize retains_grad"""

@@ -6,6 +6,10 @@ Written as in ``samples_torch``. A module's sample has the constructor's argumen
 from __future__ import annotations
 
 F: list[tuple[str, str]] = [
+    ("x", "celu_ elu_ hardtanh_ leaky_relu_ relu_ rrelu_ selu_"),
+    ("x, 0.5, 0.0", "threshold_"),
+    ("image, scale_factor=2", "upsample upsample_nearest upsample_bilinear"),
+    ("image.repeat(1, 2, 1, 1), 2", "native_channel_shuffle"),
     (
         "x",
         """
@@ -181,6 +185,9 @@ SPECIAL: list[tuple[str, str]] = [
 
 #: Constructor's arguments, arguments of the call, modules.
 MODULES: list[tuple[str, str, str]] = [
+    ("2", "image", "CrossMapLRN2d SyncBatchNorm"),
+    ("", "image, image[:, 0].abs().to(torch.int64) % 2", "NLLLoss2d"),
+    ("scale_factor=2", "image", "UpsamplingBilinear2d UpsamplingNearest2d"),
     (
         "",
         "x",
@@ -280,6 +287,9 @@ MODULES: list[tuple[str, str, str]] = [
     ("torch.nn.TransformerDecoderLayer(4, 2, 8, 0.0), 2", "C, C", "TransformerDecoder"),
     ("4, 6", "x, labels", "LinearCrossEntropyLoss"),
 ]
+
+#: Their results are complex.
+WITHOUT_LINALG = "eig eigvals"
 
 #: Not called with tensors alone; tested where they are made.
 WITHOUT_MODULES = """

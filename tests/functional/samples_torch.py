@@ -221,6 +221,22 @@ FUNCTIONS: list[tuple[str, str]] = [
     ("B, 2", "pca_lowrank svd_lowrank"),
     ("x[:, :3], S, A.expand(2, 3, 3)", "bilinear"),
     ("'x'", "is_tensor"),
+    (
+        "x",
+        """
+        conj conj_physical imag is_conj is_neg real resolve_conj resolve_neg is_distributed
+        is_storage nuclear_norm matrix_rank typename""",
+    ),
+    ("x, (0, 1)", "frobenius_norm nuclear_norm"),
+    ("x, y", "is_same_size"),
+    ("image, 0.5, True", "feature_dropout feature_alpha_dropout"),
+    ("image, image[:, 0, :, :2].reshape(2, 3, 2, 2), 0, 0, False", "grid_sampler"),
+    ("image.repeat(1, 2, 1, 1), 2", "native_channel_shuffle"),
+    ("1, 7, 2, dtype=t", "range"),
+    ("S, A", "triangular_solve"),
+    ("S, *torch.linalg.lu_factor(A)", "lu_solve"),
+    ("x, i, 1.0, 2.0", "embedding_renorm_"),
+    ("C, 2, 0", "norm_except_dim"),
     ("x, 0.25, 0.75", "rrelu"),
     ("[1.0, 2.0]", "asarray"),
     ("image[:, :, 0, :3], [2, 2, 3, 4], True", "affine_grid_generator"),
@@ -241,6 +257,11 @@ WITHOUT = """
     manual_seed seed initial_seed get_rng_state set_rng_state set_printoptions get_printoptions
     set_default_dtype get_default_dtype set_default_device get_default_device get_num_threads
     set_num_threads is_grad_enabled is_inference_mode_enabled is_autocast_enabled set_grad_enabled
+    are_deterministic_algorithms_enabled get_deterministic_debug_mode get_num_interop_threads
+    get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled is_vulkan_available
+    is_warn_always_enabled set_default_tensor_type set_deterministic_debug_mode set_warn_always
+    set_float32_matmul_precision set_flush_denormal set_num_interop_threads
+    use_deterministic_algorithms
     get_autocast_dtype set_autocast_dtype set_autocast_enabled
     from_numpy from_dlpack to_dlpack frombuffer save load compile vmap explain explain_broadcast
     realize why_compiled why_realized"""

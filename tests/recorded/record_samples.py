@@ -46,11 +46,12 @@ def record(torch: Any, sample: Sample) -> dict[str, Any]:
     found["values"] = rounded(numbers(tensors_in(torch, perform(torch, sample, kind)[0])))
     if "float64" in works:
         try:
-            slopes = gradients(torch, sample)
+            # Some kernels give zeros without memory; a copy has it.
+            slopes = [g.clone() for g in gradients(torch, sample) or []]
         except (RuntimeError, NotImplementedError) as error:
             found["no gradient"] = str(error).split("\n")[0][:60]
         else:
-            if slopes is not None:
+            if slopes:
                 found["gradients"] = rounded(numbers(slopes))
     return found
 
