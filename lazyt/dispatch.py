@@ -320,10 +320,12 @@ _APART = frozenset({
 def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
     """The function that writes ``function``'s result into its first argument."""
 
-    apart = name in _APART
+    apart, dunder = name in _APART, name.startswith("__")
 
     @functools.wraps(function)
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if dunder and isinstance(args[0], (list, tuple, str, dict, type(None))):
+            return NotImplemented
         check_writable(self)
         if self._view is not None:
             self._view.refuse_repeats()

@@ -184,7 +184,10 @@ def tensor_over(
     tensor._storage, tensor._view = storage, None
     if whole == shape:
         return tensor
-    return view_of(tensor, (Window(shape, strides, 0),), shape, strides, 0, "AsStrided")
+    view = view_of(tensor, (Window(shape, strides, 0),), shape, strides, 0, "AsStrided")
+    assert view._view is not None
+    view._view.source = None  # to its user it is no view
+    return view
 
 
 __all__ = ["from_numpy"]

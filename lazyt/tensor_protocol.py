@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lazyt import pending
 from lazyt.dispatch import method
 from lazyt.errors import DTypeError, LazytError, ShapeError
-from lazyt.functional.operands import as_number, normalize_dim
+from lazyt.functional.operands import as_number, existing_dim
 from lazyt.functional.splitting import unbind
 from lazyt.numpy_bridge import item, readable_values
 from lazyt.runtime import events
@@ -104,7 +104,7 @@ def __contains__(self: Tensor, element: object) -> bool:
 @method()
 def stride(self: Tensor, dim: int | None = None) -> Any:
     """The strides in elements, or that of one dimension."""
-    return self.strides if dim is None else self.strides[normalize_dim(dim, self.ndim)]
+    return self.strides if dim is None else self.strides[existing_dim(dim, self.ndim)]
 
 
 @method()

@@ -127,6 +127,11 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Dimension ``dim`` split into ``sizes``, of which one may be -1."""
     shape = tuple(input.shape)
+    if not shape:
+        raise LazytError(
+            "unflatten got an unexpected error:\n"
+            f"Dimension specified as {dim} but tensor has no dimensions"
+        )
     axis = normalize_dim(dim, len(shape))
     try:
         inner = infer_shape(as_shape((sizes,), "unflatten"), shape[axis])

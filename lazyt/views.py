@@ -254,7 +254,7 @@ class View:
 
     def refuse_repeats(self) -> None:
         """Raise LazytError, in PyTorch's words, when the view repeats elements (stride 0)."""
-        if any(n > 1 and s == 0 for n, s in zip(self.shape, self.strides)):
+        if any(n > 1 and s == 0 for n, s in zip(self.shape, self.strides)) and 0 not in self.shape:
             raise LazytError(OVERLAP)
 
     def write_back(self, base: Node, value: Node) -> Node:

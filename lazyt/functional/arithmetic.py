@@ -71,7 +71,9 @@ def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
         raise DTypeError("Boolean alpha only supported for Boolean results.")
     if dtype is bool_:
         alpha = bool(alpha)
-    return mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+    if not isinstance(other, Tensor):
+        return other * alpha
+    return mul(other if other.dtype is dtype else other.to(dtype), alpha)
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
@@ -84,9 +86,9 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
 
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input - alpha * other``. Raises DTypeError for bool operands."""
-    x, y, dtype = pair(input, other, "sub")
-    if bool_ in (x.dtype, y.dtype) or isinstance(other, bool) or isinstance(input, bool):
+    if any(isinstance(o, bool) or getattr(o, "dtype", None) is bool_ for o in (input, other)):
         _refuse_bool(input, other)
+    x, y, dtype = pair(input, other, "sub")
     if alpha != 1 or isinstance(alpha, bool):
         x, y, dtype = pair(input, _scale(other, alpha, dtype), "sub")
     return give(mapped(_SUB, (x, y), dtype, dtype), "Sub", (input, other), out)

@@ -8,6 +8,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import (
     Build,
     Operand,
@@ -69,6 +70,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     dtype = operand_dtype(values)
     tensors = [condition, *(v for v in values if isinstance(v, Tensor))]
     broadcast_all([tuple(t.shape) for t in tensors])
+    for value in values:
+        if not isinstance(value, Tensor):
+            refuse_number(value, dtype)
     a, b = (v.node if isinstance(v, Tensor) else constant_of(v, dtype) for v in values)
     return give(choose(test, a, b, dtype), "Where", (condition, *values))
 
@@ -95,6 +99,9 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     bounds = [b for b in (min, max) if b is not None]
     dtype = operand_dtype([input, *bounds])
     broadcast_all([tuple(t.shape) for t in (input, *bounds) if isinstance(t, Tensor)])
+    for bound in bounds:
+        if not isinstance(bound, Tensor):
+            refuse_number(bound, dtype)
     nodes = (input.node, *(operand_node(b, dtype) for b in bounds))
     if any(isinstance(b, float) and math.isnan(b) for b in bounds):
         return give(mapped(_no_number, (input.node,), dtype, dtype), "Clamp", (input,), out)
@@ -168,6 +175,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
                 f"value cannot be converted to type {_STORED.get(dtype, c_name(dtype))} without "
                 "overflow"
             )
+        refuse_number(value, dtype)
         filler = constant_of(value, dtype)
     broadcast_all([tuple(input.shape), tuple(mask.shape)])
     return give(choose(mask.node, filler, input.node, dtype), "MaskedFill", (input, mask, value))

@@ -9,7 +9,7 @@ from typing import Any
 from lazyt.device import check_device, device
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import cast_to
-from lazyt.functional.operands import normalize_dim
+from lazyt.functional.operands import existing_dim
 from lazyt.functional.promotion import as_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir import dtypes
@@ -138,7 +138,7 @@ def element_size(self: Tensor) -> Any:
 
 def size(self: Tensor, dim: Any = None) -> Any:
     """The shape, or the extent of one dimension. Raises BoundsError for a bad dimension."""
-    return self.shape if dim is None else self.shape[normalize_dim(dim, self.ndim)]
+    return self.shape if dim is None else self.shape[existing_dim(dim, self.ndim)]
 
 
 def dim(self: Tensor) -> Any:

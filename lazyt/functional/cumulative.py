@@ -141,7 +141,9 @@ def diff(
     parts = [p for p in (prepend, input, append) if p is not None]
     result = cat(parts, axis) if len(parts) > 1 and n else input
     for _ in range(n):
-        size = max(result.shape[axis] - 1, 0)
+        if not result.shape[axis]:
+            return result.narrow(axis, 0, 0)  # type: ignore[no-any-return]
+        size = result.shape[axis] - 1
         late = result.narrow(axis, min(1, result.shape[axis]), size)
         early = result.narrow(axis, 0, size)
         result = late.logical_xor(early) if result.dtype is bool_ else late - early

@@ -13,6 +13,7 @@ from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.index_plan import IndexPlan, plan_index
 from lazyt.functional.masks import true_positions
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
 from lazyt.functional.picking import checked_index, scatter_of
 from lazyt.functional.results import give, overwrite, view_of_plan
@@ -90,8 +91,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     number = None if source is not None else as_number(value)
     if source is None and number is None:
         raise DTypeError(
-            f"can't assign a {_c_type(value)} to a "
-            f"{package_name()}.{type_title(input.dtype)}Tensor"
+            f"can't assign a {_c_type(value)} to a {package_name()}.{type_title(input.dtype)}Tensor"
         )
     if index is False:
         return
@@ -102,12 +102,14 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         if _is_mask_of_one(plan, source):
             new = ops.cast(ops.reshape(new, ()), view.dtype)
     elif number is not None:
+        refuse_number(number, view.dtype)
         new = constant_of(number, view.dtype)
     if not plan.picks:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
         refuse_overlap(view, (source,))
     else:
-        refuse_overlap(view, (source, *(item for _, item in plan.picks)), True)
+        refuse_overlap(view, (source,), True)
+        refuse_overlap(view, [item for _, item in plan.picks])
         result = _put(view.node, plan, new)
     name = "IndexPut" if plan.picks else "CopySlices"
     parents = (input, *(() if source is None else (source,)), *(item for _, item in plan.picks))

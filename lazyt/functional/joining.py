@@ -11,6 +11,7 @@ from lazyt.functional.operands import (
     as_shape,
     broadcast_all,
     expand_to,
+    existing_dim,
     normalize_dim,
     normalize_dims,
     operand_dtype,
@@ -219,7 +220,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         )
     node = input.node
     for shift, dim in zip(moves, places):
-        node = _rolled(node, shift, normalize_dim(dim, len(node.shape)))
+        node = _rolled(node, shift, existing_dim(dim, len(node.shape)))
     return give(node, "Roll", (input,))
 
 

@@ -141,15 +141,28 @@ def refuse_overflow(low: Any, high: Any, dtype: DType, name: str) -> None:
         raise LazytError(f"value cannot be converted to type {name} without overflow")
 
 
-_C_NAMES = {"int32": "int", "bool": "bool"}
+_C_NAMES = {
+    "int32": "int", "bool": "bool", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "float32": "float",
+}  # fmt: skip
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 
 
 def refuse_number(value: Any, dtype: DType) -> None:
-    """``refuse_overflow`` of one Python number that is to fill a tensor."""
+    """``refuse_overflow`` of one Python number that is to fill a tensor.
+
+    Infinities fit into floating point; fractions below zero do not wrap around.
+    """
+    if type(value) is int and -128 < value < 128:
+        return
+    name = _C_NAMES.get(dtype.name, f"{dtype.name}_t")
+    if isinstance(value, float) and dtype.kind in "uif":
+        finite = math.isfinite(value)
+        fits = dtype.kind == "f" if not finite else dtype.kind != "u" or value >= 0
+        if not fits or (finite and abs(value) > _LARGEST.get(dtype.name, math.inf)):
+            raise LazytError(f"value cannot be converted to type {name} without overflow")
     if dtype.kind in "ui" and isinstance(value, (int, float)):
-        if value != value:
-            return
-        refuse_overflow(value, value, dtype, _C_NAMES.get(dtype.name, f"{dtype.name}_t"))
+        refuse_overflow(value, value, dtype, name)
 
 
 def stored(values: np.ndarray[Any, Any], shape: Shape, dtype: DType) -> Node:

@@ -85,6 +85,15 @@ def normalize_dim(dim: Any, rank: int) -> int:
     return place + span if place < 0 else place
 
 
+def existing_dim(dim: Any, rank: int) -> int:
+    """``normalize_dim`` where a tensor without dimensions has none to name."""
+    if not rank:
+        raise BoundsError(
+            f"Dimension specified as {operator.index(dim)} but tensor has no dimensions"
+        )
+    return normalize_dim(dim, rank)
+
+
 def normalize_dims(dims: Any, rank: int) -> tuple[int, ...]:
     """Dimensions as sorted axes; None or an empty list means all. Raises ShapeError for repeats."""
     if dims is None:

@@ -218,10 +218,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
                 "index_select(): Index to scalar can have only 1 value, got "
                 f"{index.shape.numel()} value(s)"
             )
-        _vector_index(index, 1)
+        vector_index(index, 1)
         return give(input.node, "IndexSelect", (input, index), out)
-    if not input.shape[axis] and index.shape.numel():
-        raise BoundsError("index_select(): self indexing axis dim should be positive")
     places = vector_index(index, input.shape[axis])
     return give(ops.gather(input.node, places, axis), "IndexSelect", (input, index), out)
 

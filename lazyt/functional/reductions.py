@@ -75,6 +75,8 @@ def sum(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The sum; of bools and integers in int64."""
+    if dtype is None and out is not None:
+        dtype = out.dtype
     return give(_folded("sum", input, dim, keepdim, dtype), "Sum", (input,), out)
 
 
@@ -113,6 +115,8 @@ def prod(
 ) -> Tensor:  # fmt: skip
     """The product, over all elements or one dimension; of bools and integers in int64."""
     refuse_dims("prod", dim)
+    if dtype is None and out is not None:
+        dtype = out.dtype
     return give(_folded("prod", input, dim, keepdim, dtype), "Prod", (input,), out)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError, LazytError
-from lazyt.functional.indexing import fitted
+from lazyt.dispatch import check_writable
+from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.nesting import refuse_number
-from lazyt.functional.operands import as_number, constant_of, expand_to
+from lazyt.functional.operands import as_number, broadcast_pair, constant_of, expand_to
 from lazyt.functional.results import overwrite
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
@@ -22,7 +22,14 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         raise DTypeError(
             f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}"
         )
-    node = fitted(ops.cast(src.node, self.dtype), tuple(self.shape))
+    check_writable(self)
+    shape = tuple(self.shape)
+    common = broadcast_pair(shape, tuple(src.shape))
+    if common != shape:
+        raise ShapeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}"
+        )
+    node = expand_to(ops.cast(src.node, self.dtype), shape)
     refuse_overlap(self, (src,))
     if self._view is not None:
         self._view.refuse_repeats()
