@@ -242,11 +242,11 @@ class Storage:
         """A Storage over the part of the memory that ``view`` shows, without history."""
         memory = self.memory()
         assert self.share is not None
-        outer = self.share.region
+        outer, value = self.share.region, raw(view.read(self))
         if outer is not None:
             steps = outer.steps + view.steps
             view = View(view.shape, view.strides, view.offset, steps, view.name)
-        return Storage(raw(view.read(self)), None, Share(memory, view, False, True))
+        return Storage(value, None, Share(memory, view, False, True))
 
     def whole(self, dtype: DType) -> Storage:
         """A Storage over all of the memory as elements of ``dtype``.

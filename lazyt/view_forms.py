@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
+from lazyt.autograd.handles import root_view
 from lazyt.dispatch import check_writable, method, type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape
@@ -17,6 +18,7 @@ from lazyt.memory_formats import (
     preserve_format,
 )
 from lazyt.storage import Storage
+from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
 from lazyt.view_parts import as_strided
 from lazyt.view_shapes import expand, flatten, squeeze, t, transpose, unsqueeze
@@ -63,7 +65,14 @@ def _become(self: Tensor, shown: Tensor) -> Tensor:
         new.fn = new.made_for = None
     else:
         new.source = old.source
-    self._storage, self._view = shown._storage, new
+    storage = shown._storage
+    leaf = storage.fn
+    if isinstance(leaf, AccumulateGrad) and new.root:  # its gradient has its shape
+        part = View(new.shape, new.strides, new.offset, new.steps, new.name)
+        self._storage, self._view = storage.region(part), root_view(new)
+        self._storage.node, self._storage.fn = leaf.mark(self._storage.current()), leaf
+    else:
+        self._storage, self._view = storage, new
     self._storage.touch()
     return self
 

@@ -71,7 +71,7 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
 def make_leaf(tensor: Tensor, leaf: AccumulateGrad) -> None:
     """Give ``tensor``, which has no gradient, the leaf ``leaf``."""
     view = tensor._view
-    if view is not None and not view.root:
+    if view is not None and (view.steps or not view.root):
         tensor._view = root_view(view)
         tensor._storage = tensor._storage.region(view)
     elif sys.getrefcount(tensor._storage) > 2:
@@ -84,9 +84,8 @@ def make_leaf(tensor: Tensor, leaf: AccumulateGrad) -> None:
 
 
 def root_view(view: View) -> View:
-    """The arrangement of ``view`` for a storage that covers just that part; of a root, a copy."""
-    steps = view.steps if view.root else ()
-    root = View(view.shape, view.strides, view.offset, steps, view.name)
+    """The arrangement of ``view`` for a storage that covers just that part."""
+    root = View(view.shape, view.strides, view.offset, (), view.name)
     root.root = True
     return root
 
@@ -187,7 +186,7 @@ def _get_data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     fn = self._fn
     view = value._view
-    if view is None or view.root:
+    if view is None or (view.root and not view.steps):
         storage, new_view = value._storage.fork(silent=True), view and root_view(view)
     else:
         storage, new_view = value._storage.region(view), root_view(view)
@@ -217,10 +216,13 @@ def _own_fn(tensor: Tensor) -> GradFn:
         return known[0]
     fn.extra.history = node
     marked = boundary(node, fn)
-    if tensor._view is None:
+    view = tensor._view
+    if view is None:
         tensor._storage.node = marked
     else:
-        tensor._view.replace(marked, tensor._storage)
+        if view.root:
+            tensor._storage.node = view.write_back(tensor._storage.node, marked)
+        view.replace(marked, tensor._storage)
     return fn
 
 

@@ -112,7 +112,7 @@ _TABLE: dict[ModuleType, str] = {
     sampling: """
         bernoulli multinomial bernoulli_! cauchy_! exponential_! geometric_! log_normal_! normal_!
         random_! uniform_!""",
-    writes: "copy_! fill_!. zero_!.",
+    writes: "copy_! fill_!. fill_diagonal_! zero_!.",
     splitting: """
         split split_with_sizes chunk tensor_split hsplit vsplit dsplit unbind unsafe_chunk
         unsafe_split unsafe_split_with_sizes""",
