@@ -101,7 +101,7 @@ def test_put() -> None:
     summed = x.put(at, values, accumulate=True)
     assert summed.tolist() == [[40, 3], [1, 4], [2, 25]]
     summed.sum().backward()
-    assert values.grad.tolist() == [1, 1, 1]
+    assert values.grad is not None and values.grad.tolist() == [1, 1, 1]
     x.put_(lt.tensor([[1, 2]]), lt.tensor([[-1.0, -2.0]]))
     assert x.tolist() == [[0, -1], [-2, 4], [2, 5]]
     with pytest.raises(IndexError, match="tried to access index 7 on a tensor of 6 elements"):

@@ -12,7 +12,8 @@ def _counted(*shape: int) -> lt.Tensor:
     total = 1
     for extent in shape:
         total *= extent
-    return lt.arange(float(total)).reshape(shape)
+    made: lt.Tensor = lt.arange(float(total)).reshape(shape)
+    return made
 
 
 def test_results_lie_as_their_operands() -> None:
@@ -81,7 +82,7 @@ def test_gradients_flow_through_results_in_other_orders() -> None:
     seen: list[lt.Tensor] = []
     y.register_hook(seen.append)
     (y[0] * 2).sum().backward()
-    assert y.grad.tolist() == seen[0].tolist() == [[2, 2, 2], [0, 0, 0]]
+    assert y.grad is not None and y.grad.tolist() == seen[0].tolist() == [[2, 2, 2], [0, 0, 0]]
 
 
 def test_data_in_another_order() -> None:
@@ -89,7 +90,7 @@ def test_data_in_another_order() -> None:
     x.data = _counted(3, 2).t() * 2
     assert x.stride() == (1, 2) and x.is_leaf
     (x * x).sum().backward()
-    assert x.grad.tolist() == [[0, 8, 16], [4, 12, 20]]
+    assert x.grad is not None and x.grad.tolist() == [[0, 8, 16], [4, 12, 20]]
 
 
 def test_formats_of_copies() -> None:

@@ -115,7 +115,7 @@ def test_storages_are_objects() -> None:
     assert flat.copy_(copy) is flat and x.tolist() == [1, 1, 1, 1]
     assert storage.resize_(24).nbytes() == 24 and x.tolist() == [1, 1, 1, 1]
     assert storage.resize_(0).data_ptr() == 0
-    assert lt.FloatStorage([1, 2]).long().tolist() == [1, 2]
+    assert lt.FloatStorage([1, 2]).to(lt.int64).tolist() == [1, 2]
     assert lt.TypedStorage(2, dtype=lt.int32).nbytes() == lt.UntypedStorage(8).nbytes()
     assert str(lt.IntStorage([5])).endswith(
         "lazyt.storage.TypedStorage(dtype=lazyt.int32, device=cpu) of size 1]"
