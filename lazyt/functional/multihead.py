@@ -140,6 +140,58 @@ def _with_padding(
     return total
 
 
+def _check_width(width: int, wanted: int, heads: int) -> None:
+    if width != wanted:
+        raise AttentionError(f"was expecting embedding dimension of {wanted}, but got {width}")
+    if width % heads:
+        raise AttentionError(f"embed_dim {width} not divisible by num_heads {heads}")
+
+
+def _with_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """[L, E] as [L, 1, E]; what was one tensor stays one."""
+    q = query.unsqueeze(1)
+    k = q if key is query else key.unsqueeze(1)
+    return q, k, k if value is key else value.unsqueeze(1)
+
+
+Pair = tuple[Tensor | None, Tensor | None]
+
+
+def _with_biases(
+    k: Tensor, v: Tensor, mask: Tensor | None, padding: Tensor | None, biases: Pair, static: Pair
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Keys and values with one more of each, the same for all; raises AttentionError."""
+    bias_k, bias_v = biases
+    if bias_k is None and bias_v is None:
+        return k, v, mask, padding
+    if bias_k is None or bias_v is None:
+        names = ("bias_k", "bias_v") if bias_v is None else ("bias_v", "bias_k")
+        raise AttentionError("{} is set but {} is None".format(*names))
+    for name, given in zip(("key", "value"), static):
+        if given is not None:
+            raise AttentionError(f"bias cannot be added to static {name}.")
+    batch = k.shape[1]
+    k, v = cat([k, bias_k.repeat(1, batch, 1)]), cat([v, bias_v.repeat(1, batch, 1)])
+    return k, v, _grown(mask), _grown(padding)
+
+
+def _in_heads(
+    projected: tuple[Tensor, Tensor, Tensor], mask: Tensor | None, padding: Tensor | None,
+    rows: int, static: Pair, add_zero: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """[L, N, E] as [N * heads, L, E / heads]; ready-made keys and values, and one more of zeros."""
+    batch, width = projected[0].shape[1:]
+    own = batch * width // rows
+    q, k, v = (x.reshape(x.shape[0], rows, own).transpose(0, 1) for x in projected)
+    static_k, static_v = static
+    k = k if static_k is None else _static(static_k, "static_k", rows, own)
+    v = v if static_v is None else _static(static_v, "static_v", rows, own)
+    if not add_zero:
+        return q, k, v, mask, padding
+    k, v = (cat([x, x.new_zeros((rows, 1, own))], 1) for x in (k, v))
+    return q, k, v, _grown(mask), _grown(padding)
+
+
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
     in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None,
@@ -163,10 +215,7 @@ def multi_head_attention_forward(
     """
     batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
-        same_key, same_value = key is query, value is key
-        query = query.unsqueeze(1)
-        key = query if same_key else key.unsqueeze(1)
-        value = key if same_value else value.unsqueeze(1)
+        query, key, value = _with_batch(query, key, value)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     targets, batch, width = query.shape
     if is_causal and attn_mask is None:
@@ -177,31 +226,15 @@ def multi_head_attention_forward(
     _warn_of_types(key_padding_mask, attn_mask)
     padding = _addend(key_padding_mask, "key_padding_mask", query.dtype)
     mask = _addend(attn_mask, "attn_mask", query.dtype)
-    if width != embed_dim_to_check:
-        raise AttentionError(
-            f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}"
-        )
-    if width % num_heads:
-        raise AttentionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
+    _check_width(width, embed_dim_to_check, num_heads)
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = _projected((query, key, value), in_proj_weight, in_proj_bias, separate)
-    rows, own = batch * num_heads, width // num_heads
+    rows = batch * num_heads
     mask = _checked_mask(mask, rows, targets, key.shape[0])
-    if bias_k is not None and bias_v is not None:
-        if static_k is not None or static_v is not None:
-            what = "key" if static_k is not None else "value"
-            raise AttentionError(f"bias cannot be added to static {what}.")
-        k, v = cat([k, bias_k.repeat(1, batch, 1)]), cat([v, bias_v.repeat(1, batch, 1)])
-        mask, padding = _grown(mask), _grown(padding)
-    elif bias_k is not None or bias_v is not None:
-        names = ("bias_k", "bias_v") if bias_k is not None else ("bias_v", "bias_k")
-        raise AttentionError("{} is set but {} is None".format(*names))
-    q, k, v = (x.reshape(x.shape[0], rows, own).transpose(0, 1) for x in (q, k, v))
-    k = k if static_k is None else _static(static_k, "static_k", rows, own)
-    v = v if static_v is None else _static(static_v, "static_v", rows, own)
-    if add_zero_attn:
-        k, v = (cat([x, x.new_zeros((rows, 1, own))], 1) for x in (k, v))
-        mask, padding = _grown(mask), _grown(padding)
+    k, v, mask, padding = _with_biases(k, v, mask, padding, (bias_k, bias_v), (static_k, static_v))
+    q, k, v, mask, padding = _in_heads(
+        (q, k, v), mask, padding, rows, (static_k, static_v), add_zero_attn
+    )
     mask = _with_padding(mask, padding, batch, num_heads, k.shape[1])
     drop = dropout_p if training else 0.0
     out, weights = _attend(q, k, v, mask, drop, need_weights, batch)
