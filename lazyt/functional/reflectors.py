@@ -52,6 +52,11 @@ def _check(input: Tensor, tau: Tensor, function: str) -> None:
         raise ShapeError(
             f"{function}: input.shape[-1] must be greater than or equal to tau.shape[-1]"
         )
+    if len(tau.shape) != len(input.shape) - 1:
+        raise ShapeError(
+            f"{function}: Expected tau to have one dimension less than input, but got tau.ndim "
+            f"equal to {len(tau.shape)} and input.ndim is equal to {len(input.shape)}"
+        )
     if tuple(tau.shape[:-1]) != tuple(input.shape[:-2]):
         raise ShapeError(
             f"{function}: Expected batch dimensions of tau to be equal to input.shape[:-2], "
