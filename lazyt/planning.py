@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazyt import lifting, ops
+from lazyt import differences, lifting, ops
 from lazyt.config import config
+from lazyt.differences import explain_new
 from lazyt.ir.graph import Node, make, source_text, topological
 from lazyt.keeping import find_kept, find_outside, find_spare, number_graph
 from lazyt.lifting import SLICING, Number, numbers_of, rebuild_lifted, structure
@@ -100,7 +101,6 @@ class Prepared:
 
 
 _plans: dict[Key, list[_Plan]] = {}
-_last_shapes: dict[Key, str] = {}
 
 
 def realize(nodes: Sequence[Node]) -> None:
@@ -144,7 +144,7 @@ def explain(nodes: Sequence[Node]) -> Explanation:
 def clear() -> None:
     """Forgets all plans of this process (not those on disk)."""
     _plans.clear()
-    _last_shapes.clear()
+    differences.clear()
 
 
 def _canonical(nodes: Sequence[Node]) -> _Request | None:
@@ -247,8 +247,8 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
             program = Program.from_json(stored)
         except (ValueError, KeyError, TypeError):
             program = None
-    reason = _reason(request, lifted)
     where = source_text(request.roots[0].source)
+    reason = _reason(request, lifted, where)
     if program is None:
         from lazyt.compiler import compile_graph
 
@@ -302,20 +302,13 @@ def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], l
     return inputs, [new[r] for r in request.roots]
 
 
-def _reason(request: _Request, lifted: tuple[int, ...]) -> str:
+def _reason(request: _Request, lifted: tuple[int, ...], where: str) -> str:
     """Why no plan was there: what differs from the nearest one."""
-    shapes = ", ".join(f"{n.dtype.name}{list(n.shape)}" for n in request.leaves)
-    structure = (tuple(n.op.name for n in request.order if n.data is None), len(request.leaves))
-    before = _last_shapes.get(structure)
-    _last_shapes[structure] = shapes
+    new = explain_new(request.order, request.leaves, request.roots, where)
     if lifted:
         names = ", ".join(dict.fromkeys(request.numbers[i].node.op.name for i in lifted))
         return f"{len(lifted)} number(s) ({names}) differ from the last call: they become inputs"
-    if before is None:
-        return "a graph that was not seen before"
-    if before != shapes:
-        return f"inputs are {shapes}, the last graph of these operations had {before}"
-    return "the same operations with other parameters or other results asked for"
+    return new
 
 
 # ---------------------------------------------------------------- no compiler

@@ -94,3 +94,18 @@ def test_in_place_writes_count_as_work() -> None:
             x.add_(1)
         assert any("pending nodes" in e.reason for e in lt.why_realized())
         assert x.tolist() == [3000.0] * 4
+
+
+def test_why_compiled_names_what_differs() -> None:
+    def run(rows: int, more: bool) -> str:
+        events.forget()
+        x = lt.tensor([[0.5] * 7] * rows)
+        y = (x * 0.37 + 1).erf().logsumexp(-1)
+        (y.cosh() if more else y).realize()
+        (event,) = lt.why_compiled()
+        return event.reason
+
+    with lt.config.override(disk_cache=False):
+        assert run(3, False)
+        assert run(5, False).endswith("on other inputs: input 0 is float32[5, 7], was float32[3, 7]")
+        assert run(5, True).endswith(": 1 cosh more")
