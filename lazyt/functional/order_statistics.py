@@ -79,7 +79,7 @@ def _one_each(rows: Node, value: int) -> Node:
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *,
     out: Sequence[Tensor] | None = None,
-) -> return_types.Named:  # fmt: skip
+) -> Any:  # fmt: skip
     """``(values, indices)`` of the ``k``-th smallest element along ``dim``, counted from 1.
 
     Raises LazytError for a ``k`` out of range, BoundsError for an empty dimension, NoKernelError
@@ -219,7 +219,7 @@ def _mode_place(rows: Node) -> Node:
 
 def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Sequence[Tensor] | None = None
-) -> return_types.Named:
+) -> Any:
     """``(values, indices)`` of the most frequent value along ``dim``: the smallest of several, and
     where it occurs last. Raises BoundsError for an empty dimension."""
     node = require_tensor(input, "mode").node

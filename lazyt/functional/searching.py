@@ -302,7 +302,7 @@ def _bin_between(kind: DType) -> Expr:
 def histogram(
     input: Tensor, bins: Any = 100, *, range: Sequence[float] | None = None,
     weight: Tensor | None = None, density: bool = False, out: Sequence[Tensor] | None = None,
-) -> return_types.histogram:  # fmt: skip
+) -> Any:  # fmt: skip
     """``(hist, bin_edges)``: counts, or sums of ``weight``, between edges.
 
     ``bins``: a number of equal bins over ``range`` (by default that of the values, which are

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError
@@ -79,7 +80,7 @@ def _sorted(node: Node, dim: int, descending: bool) -> tuple[Node, Node]:
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None,
     out: Sequence[Tensor] | None = None,
-) -> return_types.Named:  # fmt: skip
+) -> Any:  # fmt: skip
     """``(values, indices)`` in order along ``dim``; indices are int64 positions along it.
 
     Always stable. ``out``: a pair of tensors. Raises BoundsError for a dimension that is not
@@ -162,7 +163,7 @@ def _best_of(blocks: Node, largest: bool) -> Node:
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
     out: Sequence[Tensor] | None = None,
-) -> return_types.Named:  # fmt: skip
+) -> Any:  # fmt: skip
     """``(values, indices)`` of the ``k`` largest (or smallest) elements along ``dim``.
 
     In order, best first, also when not asked for; among equals the first are taken. Raises

@@ -17,7 +17,7 @@ NAN = math.nan
 @pytest.mark.parametrize("right", [False, True])
 def test_searchsorted_as_numpy(right: bool) -> None:
     rng = np.random.default_rng(1)
-    side = "right" if right else "left"
+    side: Any = "right" if right else "left"
     for length in (1, 2, 7, 8, 300):
         sequence = np.sort(np.round(rng.standard_normal(length) * 3))
         values = np.round(rng.standard_normal((2, 9)) * 3)
