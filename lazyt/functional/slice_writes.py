@@ -7,6 +7,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.dispatch import type_title
 from lazyt.errors import BoundsError, DTypeError, ShapeError
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import constant_of, expand_to, normalize_dim
 from lazyt.functional.picking import scatter_of, value_range, within, wrapped
 from lazyt.functional.results import give
@@ -29,6 +30,8 @@ def _along(
     extent = shape[axis]
 
     def complain(bad: int) -> Exception:
+        if function == "index_add" and len(input.shape) < 2:
+            return BoundsError("index out of range in self")
         said = f"{function}_(): " if function == "index_copy" else ""
         return BoundsError(
             f"{said}index {bad} is out of bounds for dimension {axis} with size {extent}"
@@ -47,6 +50,7 @@ def _along(
         _check_source(input, source, slices, axis, function)
         updates = ops.reshape(source.node, slices)
     else:
+        refuse_number(source, base.dtype)
         updates = expand_to(constant_of(source, base.dtype), slices)
     if not updates.size:
         return base
