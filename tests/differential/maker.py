@@ -193,6 +193,12 @@ def _holds(fits: Callable[[Any], bool], tensor: Any) -> bool:
         return False
 
 
+def repeats(tensor: Any) -> bool:
+    """Whether two elements are in one place."""
+    places = _places(tensor)
+    return len(set(places)) < len(places)
+
+
 def overlaps(target: Any, source: Any) -> bool:
     """Whether writing to ``target`` from ``source`` reads what was already written."""
     if storage_key(target) != storage_key(source):

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from tests.differential.maker import Maker, step
 from tests.differential.making_math import is_float
+from tests.differential.observing import storage_key
+
+
+def stands_alone(m: Maker, name: str) -> bool:
+    """Whether no other tensor shares the memory, and the tensor is not a part of another."""
+    key = storage_key(m[name])
+    return not m[name]._is_view() and len(m.tensors(lambda t: storage_key(t) == key)) == 1
 
 
 @step(2)
@@ -12,10 +19,10 @@ def required(m: Maker) -> str | None:
     x = m.tensor(lambda t: "float" in str(t.dtype) or m.chance(0.03 * m.errors))
     if x is None:
         return None
-    return m.one(
-        f"{x}.requires_grad_()", f"{x}.requires_grad = True", f"{x}.requires_grad_(False)",
-        f"{m.new()} = {x}.detach().requires_grad_()", f"{m.new()} = {x}.clone().requires_grad_()",
-    )  # fmt: skip
+    own = m.one(f"{m.new()} = {x}.detach().clone()", f"{m.new()} = {x}.clone()")
+    if not stands_alone(m, x) or m.chance(0.4):
+        return f"{own}.requires_grad_()"
+    return f"{x}" + m.one(".requires_grad_()", ".requires_grad = True", ".requires_grad_(False)")
 
 
 def loss(m: Maker, x: str) -> str:
@@ -31,7 +38,8 @@ def backward(m: Maker) -> str | None:
         return None
     keep = m.one("", "", "retain_graph=True")
     if m.chance(0.2):
-        return f"{x}.backward({m.one(f'torch.ones_like({x})', f'{x}.detach()')}{', ' * bool(keep)}{keep})"
+        weight = m.one(f"torch.ones_like({x})", f"{x}.detach().clone()")
+        return f"{x}.backward({weight}{keep and ', ' + keep})"
     return f"{loss(m, x)}.backward({keep})"
 
 
@@ -43,7 +51,8 @@ def asked(m: Maker) -> str | None:
     if x is None or leaf is None:
         return None
     more = m.one("", ", retain_graph=True", ", create_graph=True", ", allow_unused=True")
-    return f"{m.new()}, = torch.autograd.grad({loss(m, x)}, {leaf}{more})"
+    asked = f"torch.autograd.grad({loss(m, x)}, {leaf}{more})[0]"
+    return f"{m.new()} = {asked}.clone(memory_format=torch.contiguous_format)"
 
 
 @step(1.5)
@@ -67,12 +76,12 @@ def without(m: Maker) -> str | None:
     if x is None:
         return None
     mode = m.one("torch.no_grad()", "torch.no_grad()", "torch.set_grad_enabled(False)")
-    body = m.one(
-        f"{m.new()} = {x} * 2", f"{x}.mul_(2)", f"{x}.zero_()", f"{m.new()} = {x}[0]",
-        f"{m.new()} = {x}.view(-1)", f"{x}[0] = 1", f"{m.new()} = {x}.requires_grad",
-        f"{x}.add_({m.fitting(x)})", f"{m.new()} = {x}.clone()",
-    )  # fmt: skip
-    return f"with {mode}:\n    {body}".replace("t0 = t0.requires", "n0 = t0.requires")
+    body = [f"{m.new()} = {x} * 2", f"{x}.mul_(2)", f"{x}.zero_()", f"{x}[0] = 1",
+            f"{m.new('n')} = ({x} + 1).requires_grad", f"{x}.add_({m.fitting(x)})",
+            f"{m.new()} = {x}.clone()"]  # fmt: skip
+    if not m[x].requires_grad:
+        body += [f"{m.new()} = {x}[0]", f"{m.new()} = {x}.view(-1)"]
+    return f"with {mode}:\n    {m.random.choice(body)}"
 
 
 @step(1)
@@ -81,7 +90,7 @@ def kept(m: Maker) -> str | None:
     x = m.tensor(lambda t: t.requires_grad)
     if x is None:
         return None
-    if m.chance(0.5):
+    if m.chance(0.5) or m[x]._is_view():  # PyTorch calls hooks of unused views with None
         return f"{x}.retain_grad()"
     return f"{x}.register_hook(lambda g: {m.one('g * 2', 'g + 1', 'None')})"
 

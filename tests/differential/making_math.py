@@ -106,7 +106,7 @@ def reduced(m: Maker) -> str | None:
     some = m.one(f"{dim}", f"{dim}", f"dim={dim}")
     calls = ["sum()", f"sum({some}{keep})", "mean()", f"mean({some}{keep})", "amax()", "max()",
              f"amin({some}{keep})", f"amax({some}{keep})", f"sum({some}, dtype=torch.float64)",
-             f"std({some})", f"cumsum({dim})", "min()"]  # fmt: skip
+             f"std({some})", f"cumsum({dim})", "min()", f"topk(1, {dim})[0]"]  # fmt: skip
     if math.prod(m[x].shape) <= 6:
         calls += ["prod()", f"prod({dim}{keep})"]
     if rank > 1:
@@ -115,8 +115,8 @@ def reduced(m: Maker) -> str | None:
         calls += ["all()", "any()", f"any({dim}{keep})", f"all({dim})", "count_nonzero()"]
         calls += ["argmax()", f"argmin({dim}{keep})", f"argmax({dim})"]
     if m.sharp(x) and m.chance(0.25):
-        call = m.one(f"max({dim}{keep})", f"min({dim}{keep})", f"sort({dim})",
-                     f"sort(dim={dim}, stable=True)", f"cummax({dim})", f"topk(1, {dim})")  # fmt: skip
+        pairs = [f"max({dim}{keep})", f"min({dim}{keep})", f"sort({dim})", f"cummax({dim})"]
+        call = m.one(*pairs, f"sort(dim={dim}, stable=True)")
         return f"{m.new()}, {m.new()} = {x}.{call}"
     return f"{m.new()} = {x}.{m.random.choice(calls)}"
 
@@ -174,8 +174,8 @@ def chosen(m: Maker) -> str | None:
         f"{x}.softmax({dim})", f"{x}.log_softmax({dim})", f"{x}.logsumexp({dim})",
     ]  # fmt: skip
     if m.sharp(x):
-        calls += [f"torch.where({x} > 0, {x}, {y})", f"torch.where({x} != 1, {y}, {x})",
-                  f"{x}.masked_select({x} > 1)", f"{x}.masked_fill({x} == 0, {m.number(m[x])})"]  # fmt: skip
+        calls += [f"torch.where({x} > 0, {x}, {y})", f"torch.where({x} != 1, {y}, {x})"]
+        calls += [f"{x}.masked_select({x} > 1)", f"{x}.masked_fill({x} == 0, {m.number(m[x])})"]
     call = m.random.choice(calls)
     if ("unique" in call or "nonzero" in call) and not m.sharp(x):
         return None

@@ -32,7 +32,7 @@ def creation(m: Maker) -> str:
     if way <= 4 and kind != "bool":
         scale = m.one("", "", " / 4" if kind in FLOATS else " - 3", " - 2", " * 2")
         end = f".{m.one('reshape', 'view')}({tuple(shape)})"
-        grad = ".requires_grad_()" if grad else ""
+        grad = ".clone().requires_grad_()" if grad else ""
         return f"{name} = (torch.arange({count}, {dtype}){scale}){end}{grad}"
     if way == 5:
         return f"{name} = torch.full({size}, {data(m, (), kind)}, {dtype}{grad})"

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tests.differential.maker import FLOATS, Maker, step
+from tests.differential.maker import FLOATS, Maker, repeats, step
 from tests.differential.making_views import basic_index, fancy_index, places
 
 
 def writable(m: Maker) -> str | None:
     """A tensor to write to, mostly one that shows each element once."""
     x = m.tensor()
-    if x is not None and 0 in [s for s, n in zip(m[x].stride(), m[x].shape) if n > 1]:
-        return x if m.chance(0.3 * m.errors) else None
-    return x
+    return None if x is not None and repeats(m[x]) else x
+
+
+def expanded(m: Maker) -> str | None:
+    """A write that is refused: to a tensor that shows one element several times."""
+    x = m.tensor(lambda t: any(s == 0 and n > 1 for s, n in zip(t.stride(), t.shape)))
+    return x and m.one(f"{x}.add_(1)", f"{x}.mul_({x}.clone())", f"{x} *= 2", f"{x}.neg_()")
 
 
 @step(5)
@@ -22,7 +26,7 @@ def arithmetic(m: Maker) -> str | None:
     """An arithmetic in-place function."""
     x = writable(m)
     if x is None:
-        return None
+        return expanded(m)
     value = m.fitting(x)
     return m.one(
         f"{x}.add_({value})",
@@ -48,7 +52,8 @@ def filling(m: Maker) -> str | None:
     if floating and m.calm(x, 8):
         calls += ["exp_()", "tanh_()", "sigmoid_()"]
     if m.sharp(x):
-        calls += ["floor_()", "sign_()", "gt_(0)", "eq_(1)", "logical_not_()"]
+        calls += ["floor_()", "sign_()", "gt_(0)", "eq_(1)"]
+        calls += [] if m[x].requires_grad else ["logical_not_()"]
     return f"{x}.{m.random.choice(calls)}"
 
 
@@ -118,7 +123,8 @@ def scattered(m: Maker) -> str | None:
     dim = m.dim(rank)
     extent = target.shape[dim] if rank and -rank <= dim < rank else 1
     chosen = [p % extent for p in places(m, extent, distinct=True)] if extent else []
-    if m.chance(0.05 * m.errors):
+    outside = m.chance(0.05 * m.errors)
+    if outside:
         chosen = [*chosen, extent]
         x += ".clone()"  # what was written before the error shows in PyTorch
     index = f"torch.tensor({chosen}, dtype=torch.int64)"
@@ -132,6 +138,11 @@ def scattered(m: Maker) -> str | None:
     spread = f"{index}.reshape({full}).expand({rows})" if math.prod(rows) else index
     if not rank:
         spread = "torch.tensor(0)"
+    first = x if outside or dim in (0, -rank) else x + ".clone()"
+    if m.chance(0.25):
+        value = m.one(f"torch.tensor({m.number(target)}, dtype=torch.{kind})",
+                      f"torch.tensor(1, dtype=torch.{kind}), accumulate=True")  # fmt: skip
+        return f"{first}.index_put_(({index},), {value})"
     return f"{x}." + m.one(
         f"index_fill_({dim}, {index}, {m.number(target)})",
         f"index_add_({dim}, {index}, {source})",
@@ -139,8 +150,6 @@ def scattered(m: Maker) -> str | None:
         f"scatter_({dim}, {spread}, {m.number(target)})",
         f"scatter_({dim}, {spread}, {source})",
         f"scatter_add_({dim}, {spread}, {source})",
-        f"index_put_(({index},), torch.tensor({m.number(target)}, dtype=torch.{kind}))",
-        f"index_put_(({index},), torch.tensor(1, dtype=torch.{kind}), accumulate=True)",
     )
 
 
@@ -156,17 +165,17 @@ def given_out(m: Maker) -> str | None:
         return None
     kind = str(m[x].dtype).rpartition(".")[2]
     fresh = f"torch.empty(0, dtype=torch.{m.one(kind, kind, 'float64', 'int64')})"
-    call = m.one(
+    calls = [
         f"torch.add({x}.clone(), {m.number(m[x])}, out={{}})",
         f"torch.mul({x}.clone(), {m.number(m[x])}, out={{}})",
-        f"torch.neg({x}.clone(), out={{}})",
-        f"torch.cat([{x}.clone(), {x}.clone()], out={{}})",
-        f"torch.sum({x}.clone(), 0, out={{}})",
         f"torch.add({x}.clone(), {y}.clone(), out={{}})",
-    )
-    if m.chance(0.4):
-        return f"{m.new()} = " + call.format(fresh)
-    return str(call.format(out))
+    ]
+    if m.chance(0.5):
+        calls += [f"torch.cat([{x}, {x}], out={{}})", f"torch.sum({x}, 0, out={{}})"]
+        return f"{m.new()} = " + m.random.choice(calls).format(fresh)
+    if tuple(m[y].shape) != shape:  # a tensor that `out` resizes leaves its views, see the README
+        calls.pop()
+    return str(m.random.choice(calls).format(out))
 
 
 @step(2.5)

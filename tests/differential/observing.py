@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,19 +27,26 @@ def describe(value: Any, version: int = 0) -> str:
         parts = [
             str(value.dtype).rpartition(".")[2],
             _numbers(value.shape),
-            "/" + _numbers(value.stride()),
+            _strides(value.shape, value.stride()),
             f"+{value.storage_offset()}",
             _history(value),
             f"v{value._version - version}",
         ]
         return " ".join(parts)
     if isinstance(value, np.ndarray):
-        return f"array {value.dtype} {_numbers(value.shape)} {_numbers(value.strides)}"
+        return f"array {value.dtype} {_numbers(value.shape)} {_strides(value.shape, value.strides)}"
     return type(value).__name__
 
 
 def _numbers(values: Any) -> str:
     return "[" + ",".join(str(int(v)) for v in values) + "]"
+
+
+def _strides(shape: Any, strides: Any) -> str:
+    """The strides that lead somewhere: of more than one element, where there are elements."""
+    if not math.prod(shape):
+        return "/"
+    return "/[" + ",".join(str(int(s)) if n > 1 else "" for n, s in zip(shape, strides)) + "]"
 
 
 def _history(tensor: Any) -> str:
