@@ -142,7 +142,9 @@ def results(chosen: list[tuple[Sample, dict[str, Any]]]) -> list[tuple[Sample, A
 
 
 def test_compiled_results_are_the_interpreters() -> None:
-    chosen = [(sample, facts) for sample, facts in recorded() if "values" in facts]
+    # One sample of each function; in-place forms are the same function.
+    first = {(s.place, s.name): (s, f) for s, f in reversed([*recorded()]) if "values" in f}
+    chosen = [found for (_, name), found in first.items() if not name.endswith("_")]
     compiled = results(chosen)
     with lazyt.config.override(interpret=True):
         meant = results(chosen)
