@@ -107,9 +107,11 @@ def realize(nodes: Sequence[Node]) -> None:
     """Computes ``nodes`` and keeps costly values that others need; sets ``data``."""
     request = _canonical(nodes)
     if request is not None and request.calls:
-        from lazyt.steps import run_calls
+        from lazyt.steps import call_levels, run_calls
 
-        run_calls(request.order)
+        levels = call_levels(request.order)
+        request = None  # what it refers to would count as in use
+        run_calls(levels)
         request = _canonical(nodes)
     if request is None:
         return
@@ -132,9 +134,11 @@ def explain(nodes: Sequence[Node]) -> Explanation:
     if request is None:
         return Explanation((), 0)
     if request.calls:
-        from lazyt.steps import explain_calls
+        from lazyt.steps import call_levels, explain_calls
 
-        return explain_calls(request.order, request.roots)
+        levels = call_levels(request.order)
+        request = None
+        return explain_calls(levels, nodes)
     plan = _find(request)
     if plan is None:
         return Explanation((), 0)

@@ -15,15 +15,17 @@ from typing import Any
 from lazyt import ops, planning
 from lazyt.explanation import Explanation
 from lazyt.ir.graph import Node, rebuild, remake, source_text
+from lazyt.keeping import find_kept, find_outside, number_graph
 from lazyt.ops.library_routines import ROUTINES
 from lazyt.runtime import events
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
 
 
-def run_calls(order: Sequence[Node]) -> None:
-    """Computes all library calls among ``order``, a pending graph with inputs before users."""
-    for calls in _levels(order):
+def run_calls(levels: Sequence[Sequence[Node]]) -> None:
+    """Computes all library calls of ``call_levels``. Nobody may hold on to the graph's nodes for
+    the meantime: what is referred to from outside of a plan is kept."""
+    for calls in levels:
         chains = [_chain(item) for call in calls for item in call.inputs]
         bases = [chain[-1] for chain in chains if chain[-1].data is None]
         if bases:
@@ -35,15 +37,16 @@ def run_calls(order: Sequence[Node]) -> None:
             _run(call)
 
 
-def explain_calls(order: Sequence[Node], roots: Sequence[Node]) -> Explanation:
+def explain_calls(levels: Sequence[Sequence[Node]], roots: Sequence[Node]) -> Explanation:
     """The kernels and library calls, in the order in which they would run; computes nothing."""
     known: dict[Node, Node] = {}
     found = Explanation((), 0)
-    for calls in _levels(order):
+    for calls in levels:
         operands = [_chain(item)[-1] for call in calls for item in call.inputs]
+        kept = _kept(operands)
         found = found.followed_by(_explain_plan(operands, known))
         found = found.followed_by(Explanation([_note(call) for call in calls], 0))
-        for node in (*operands, *calls):
+        for node in (*operands, *kept, *calls):
             if node.data is None:
                 data = Buffer.foreign(0, node.nbytes, None)  # a stand-in that nobody reads
                 known.setdefault(node, ops.input_(node.shape, node.dtype, data))
@@ -62,8 +65,19 @@ def _explain_plan(roots: Sequence[Node], known: Mapping[Node, Node]) -> Explanat
     return planning.explain(rest)
 
 
-def _levels(order: Sequence[Node]) -> list[list[Node]]:
-    """The pending calls: first those that depend on no other, then those that depend on them."""
+def _kept(operands: Sequence[Node]) -> list[Node]:
+    """What the plan of ``operands`` keeps for the steps that follow."""
+    pending = [node for node in operands if node.data is None]
+    numbers, costly, _ = number_graph(pending)
+    if not costly:
+        return []
+    order = list(numbers)
+    return find_kept(order, find_outside(order, numbers), set(pending))
+
+
+def call_levels(order: Sequence[Node]) -> list[list[Node]]:
+    """The pending library calls among ``order``, a graph with inputs before users: first those that
+    depend on no other, then those that depend on them, and so on."""
     level: dict[Node, int] = {}
     found: list[list[Node]] = []
     for node in order:
