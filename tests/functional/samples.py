@@ -165,6 +165,17 @@ BASES = ("TypeError", "IndexError", "ValueError", "AttributeError", "AssertionEr
          "RuntimeError")  # fmt: skip
 
 
+def layouts(tensors: list[Any]) -> str:
+    """Strides and offsets; a stride that nothing is reached by is shown as a star."""
+    texts = []
+    for tensor in tensors:
+        shape = list(tensor.shape)
+        empty = 0 in shape
+        strides = ["*" if n == 1 or empty else str(s) for n, s in zip(shape, tensor.stride())]
+        texts.append(f"({', '.join(strides)})+{tensor.storage_offset()}")
+    return " ".join(texts)
+
+
 def weighted(module: Any, results: list[Any]) -> Any:
     """A number whose gradient depends on every element of the results, or None."""
     total = None

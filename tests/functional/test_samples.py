@@ -22,6 +22,7 @@ from tests.functional.samples import (
     all_samples,
     gradients,
     has,
+    layouts,
     numbers,
     outcome,
     owner_of,
@@ -36,7 +37,10 @@ from tests.functional.samples_torch import WITHOUT
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).parents[1].joinpath("recorded", "samples.json").read_text(encoding="utf-8")
 )
-_FACTS = ("values", "gradients", "no gradient")
+API: dict[str, Any] = json.loads(
+    Path(__file__).parents[2].joinpath("docs", "torch_api.json").read_text(encoding="utf-8")
+)
+_FACTS = ("values", "layouts", "gradients", "no gradient")
 
 
 def recorded() -> Iterator[tuple[Sample, dict[str, Any]]]:
@@ -114,6 +118,19 @@ def test_values_are_pytorchs() -> None:
     compare(check, known.VALUES)
 
 
+def test_strides_are_pytorchs() -> None:
+    def check(sample: Sample, facts: dict[str, Any]) -> str:
+        if "layouts" not in facts:
+            return ""
+        try:
+            got = layouts(tensors_in(lazyt, perform(lazyt, sample, kind_of(facts))[0]))
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return "" if got == facts["layouts"] else f"{got}, not {facts['layouts']}"
+
+    compare(check, known.LAYOUTS)
+
+
 def test_gradients_are_pytorchs() -> None:
     def check(sample: Sample, facts: dict[str, Any]) -> str:
         wanted = facts.get("gradients")
@@ -181,6 +198,17 @@ def sampled(place: str) -> frozenset[str]:
     texts = {"torch": WITHOUT, "Tensor": WITHOUT_METHODS, "nn": WITHOUT_MODULES}
     texts["linalg"] = WITHOUT_LINALG
     return frozenset(found | set(texts.get(place, "").split()))
+
+
+def test_every_sample_is_recorded() -> None:
+    known_there = {(place, name) for place, names in API.items() for name in names}
+    missing = [
+        str(sample)
+        for sample in all_samples()
+        if has(lazyt, sample) and (sample.place, sample.name) in known_there
+        if str(sample) not in RECORDED
+    ]
+    assert not missing, f"run tests/recorded/record_samples.py: {missing}"
 
 
 def test_every_public_function_has_a_sample() -> None:

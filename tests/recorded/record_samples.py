@@ -18,6 +18,7 @@ from tests.functional.samples import (
     all_samples,
     gradients,
     has,
+    layouts,
     numbers,
     outcome,
     perform,
@@ -43,7 +44,9 @@ def record(torch: Any, sample: Sample) -> dict[str, Any]:
     kind = next((d for d in ("float32", "int64", "bool") if d in works), None)
     if kind is None or sample.random:
         return found
-    found["values"] = rounded(numbers(tensors_in(torch, perform(torch, sample, kind)[0])))
+    tensors = tensors_in(torch, perform(torch, sample, kind)[0])
+    found["values"] = rounded(numbers(tensors))
+    found["layouts"] = layouts(tensors)
     if "float64" in works:
         try:
             # Some kernels give zeros without memory; a copy has it.
