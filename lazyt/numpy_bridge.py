@@ -97,7 +97,7 @@ def as_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         return array.astype(dtype)
-    return array.copy() if copy else array
+    return array.copy("K") if copy else array
 
 
 def from_numpy(array: Array) -> Tensor:

@@ -60,23 +60,32 @@ class Exposure:
         return self.token is not None and self.token() is None
 
 
+class Versions:
+    """How often a memory was written to, as autograd counts: ``count``."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
 class Memory:
     """What Storages of one memory have in common.
 
     Attributes:
         value: the graph value of the whole, without history.
         content: counts all writes.
-        version: counts the writes that autograd is to notice (all but those through ``.data``).
+        versions: of all Storages but those that ``.data`` made.
         exposure: set while NumPy can see the memory.
         between_processes: whether ``share_memory_`` was called.
     """
 
-    __slots__ = ("between_processes", "content", "exposure", "value", "version")
+    __slots__ = ("between_processes", "content", "exposure", "value", "versions")
 
     def __init__(self, value: Node, version: int) -> None:
         self.value = value
         self.content = 0
-        self.version = version
+        self.versions = Versions(version)
         self.exposure: Exposure | None = None
         self.between_processes = False
 
@@ -90,18 +99,18 @@ class Share:
         region: how the Storage sees the memory: a part of it, its bits as another dtype, or None
             for the whole as it is.
         partial: whether that leaves out some of the memory.
-        silent: whether writes are hidden from autograd's version check (``.data``).
+        versions: the memory's, or others: autograd does not see writes through ``.data``.
     """
 
-    __slots__ = ("memory", "partial", "region", "seen", "silent")
+    __slots__ = ("memory", "partial", "region", "seen", "versions")
 
     def __init__(
-        self, memory: Memory, region: View | None, silent: bool, partial: bool = False
+        self, memory: Memory, region: View | None, versions: Versions, partial: bool = False
     ) -> None:
         self.memory = memory
         self.seen = memory.content
         self.region = region
-        self.silent = silent
+        self.versions = versions
         self.partial = partial
 
 
@@ -141,13 +150,13 @@ class Storage:
     def version_now(self) -> int:
         """How often the memory was written to, as autograd counts."""
         share = self.share
-        return self.version if share is None or share.silent else share.memory.version
+        return self.version if share is None else share.versions.count
 
     def touch(self) -> None:
         """Count a change that is no write of values, such as another size."""
         self.version += 1
-        if self.share is not None and not self.share.silent:
-            self.share.memory.version += 1
+        if self.share is not None:
+            self.share.versions.count += 1
 
     def _settle(self, node: Node) -> Node:
         """Forget how a computed value was made, unless a gradient may still need to know."""
@@ -214,7 +223,7 @@ class Storage:
             value = share.region.write_back(memory.value, value)
         memory.value = value
         memory.content += 1
-        memory.version += not share.silent
+        share.versions.count += 1
         share.seen = memory.content
 
     def _store(self, exposed: Exposure, memory: Memory) -> None:
@@ -227,26 +236,29 @@ class Storage:
     def memory(self) -> Memory:
         """The shared memory, made on first use."""
         if self.share is None:
-            self.share = Share(Memory(raw(self.current()), self.version), None, False)
+            memory = Memory(raw(self.current()), self.version)
+            self.share = Share(memory, None, memory.versions)
         return self.share.memory
 
     def fork(self, silent: bool = False) -> Storage:
-        """A Storage over the same memory without gradient history."""
+        """A Storage over the same memory without gradient history; ``silent``: with own versions."""
         memory = self.memory()
         assert self.share is not None
         own = self.share
-        share = Share(memory, own.region, silent or own.silent, own.partial)
+        versions = Versions(0) if silent else own.versions
+        share = Share(memory, own.region, versions, own.partial)
         return Storage(raw(self.current()), None, share)
 
     def region(self, view: View) -> Storage:
         """A Storage over the part of the memory that ``view`` shows, without history."""
         memory = self.memory()
         assert self.share is not None
-        outer, value = self.share.region, raw(view.read(self))
+        outer, versions = self.share.region, self.share.versions
+        value = raw(view.read(self))
         if outer is not None:
             steps = outer.steps + view.steps
             view = View(view.shape, view.strides, view.offset, steps, view.name)
-        return Storage(value, None, Share(memory, view, False, True))
+        return Storage(value, None, Share(memory, view, versions, True))
 
     def whole(self, dtype: DType) -> Storage:
         """A Storage over all of the memory as elements of ``dtype``.
@@ -264,7 +276,7 @@ class Storage:
             count = (value.nbytes // dtype.itemsize,)
             region = View(count, (1,), 0, (Reshape((value.size,)), Bits(dtype)), "View")
             value = region.of(value)
-        return Storage(value, None, Share(memory, region, self.share.silent))
+        return Storage(value, None, Share(memory, region, self.share.versions))
 
     @property
     def nbytes(self) -> int:
@@ -285,13 +297,14 @@ class Storage:
         memory = Memory(ops.pad(flat, (0,), (count - old.size,), (0,), 0), version)
         head = Slice((0,), (old.size,), (1,))
         region = View(old.shape, (), 0, (head, Reshape(old.shape)), "View")
-        silent = False
+        versions = memory.versions
         if self.share is not None:
-            silent = self.share.silent
+            if self.share.versions is not self.share.memory.versions:
+                versions = self.share.versions
             if self.share.partial and self.share.region is not None:
                 steps = region.steps + self.share.region.steps
                 region = View(self.node.shape, (), 0, steps, "View")
-        self.share = Share(memory, region, silent, True)
+        self.share = Share(memory, region, versions, True)
 
     def exposure(self) -> Exposure | None:
         """The live exposure; one that nobody refers to any more ends here."""

@@ -31,7 +31,9 @@ def infer_shape(wanted: Shape, size: int) -> Shape:
         if extent >= 0:
             total *= extent
         elif extent != -1:
-            raise ShapeError(f"invalid shape dimension {extent}")
+            raise ShapeError(
+                f"invalid shape dimension {extent} at index {axis} of shape {list(wanted)}"
+            )
         elif unknown >= 0:
             raise ShapeError("only one dimension can be inferred")
         else:
@@ -216,7 +218,7 @@ def _matrices_transposed(input: Tensor, name: str = "mT") -> Tensor:
             f"tensor.{name} is only supported on matrices or batches of matrices. "
             f"Got {rank}-D tensor."
         )
-    return _swapped(input, rank - 2, rank - 1, "Transpose") if rank else t(input)
+    return _swapped(input, rank - 2, rank - 1, "Transpose") if rank else input
 
 
 @method()

@@ -72,7 +72,7 @@ def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
     if dtype is bool_:
         alpha = bool(alpha)
     if not isinstance(other, Tensor):
-        return other * alpha
+        return other * alpha if dtype is not bool_ else bool(other and alpha)
     return mul(other if other.dtype is dtype else other.to(dtype), alpha)
 
 

@@ -19,9 +19,11 @@ from lazyt.functional.picking import checked_index, scatter_of
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.ir.dtypes import DType, bool_, int64, package_name, uint8
 from lazyt.ir.graph import Node, Shape, broadcast_shapes
+from lazyt.memory_formats import common_order, dense_strides, lay_out
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
+from lazyt.views import contiguous_strides
 
 __all__ = [
     "index_put",
@@ -65,7 +67,19 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     if rows is not None:
         return give(rows, "Index", parents)
     chosen = _select(node.shape, plan.picks)
-    return give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", parents)
+    found = give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", parents)
+    return found if view.is_contiguous() else _in_order_of(view, chosen, found)
+
+
+def _in_order_of(view: Tensor, chosen: Selection, found: Tensor) -> Tensor:
+    """``found`` laid out as PyTorch does: the dimensions not indexed keep their order."""
+    shape, places = tuple(found.shape), chosen.places.shape
+    end = chosen.axis + chosen.span
+    old = [view.strides[d] for d in chosen.order]
+    strides = (*old[: chosen.axis], *(0,) * len(places), *old[end:])
+    spread = ((1,) * chosen.axis + places + (1,) * (len(old) - end),)
+    operands = [(shape, strides), *((own, contiguous_strides(own)) for own in spread)]
+    return lay_out(found, dense_strides(shape, common_order(shape, operands)))
 
 
 def _picked_in_rows(node: Node, picks: list[tuple[int, Tensor]]) -> Node | None:
@@ -104,12 +118,20 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     elif number is not None:
         refuse_number(number, view.dtype)
         new = constant_of(number, view.dtype)
+    check_writable(view)
+    if view._view is not None:
+        view._view.refuse_repeats()
     if not plan.picks:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
         refuse_overlap(view, (source,))
     else:
         refuse_overlap(view, (source,), True)
-        refuse_overlap(view, [item for _, item in plan.picks])
+        lone = source is None or _is_mask_of_one(plan, source)
+        if lone and plan.picks[0][1].dtype is uint8 and len(plan.picks) == 1:
+            raise DTypeError(
+                "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
+            )
+        refuse_overlap(view, [item for _, item in plan.picks], not lone)
         result = _put(view.node, plan, new)
     name = "IndexPut" if plan.picks else "CopySlices"
     parents = (input, *(() if source is None else (source,)), *(item for _, item in plan.picks))

@@ -125,6 +125,8 @@ def _gathered(values: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
         found: np.ndarray[Any, Any] = np.asarray(values, kind)
     except OverflowError:
         raise ShapeError("Overflow when unpacking long long") from None
+    if dtype.kind == "u" and kind is np.float64 and found.size and found.min() < 0:
+        raise LazytError(f"value cannot be converted to type {dtype.name} without overflow")
     if dtype.kind in "ui" and dtype.itemsize < 8 and found.size:
         refuse_overflow(found.min(), found.max(), dtype, dtype.name)
     return found

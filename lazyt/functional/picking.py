@@ -158,12 +158,12 @@ def scattered(base: Node, places: Node, updates: Node, axis: int, kind: str) -> 
     return ops.update(base, written, (0,) * rank, (1,) * rank)
 
 
-def _check_sizes(input: Tensor, index: Tensor, axis: int) -> None:
+def _check_sizes(input: Tensor, index: Tensor, axis: int, name: str = "input") -> None:
     """Every size of the index but that along ``axis`` fits within the tensor's."""
     if not index.shape.numel():
         return
     if max(len(index.shape), 1) != max(len(input.shape), 1):
-        raise ShapeError("Index tensor must have the same number of dimensions as input tensor")
+        raise ShapeError(f"Index tensor must have the same number of dimensions as {name} tensor")
     for i, (n, limit) in enumerate(zip(index.shape, input.shape)):
         if i != axis and n > limit:
             raise ShapeError(
@@ -210,7 +210,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if len(index.shape) > 1:
         raise BoundsError("index_select(): Index is supposed to be a vector")
     axis = normalize_dim(dim, len(input.shape))
-    if input.shape and not input.shape[axis] and index.shape.numel():
+    if len(input.shape) > 1 and not input.shape[axis] and index.shape.numel():
         raise LazytError("index_select(): self indexing axis dim should be positive")
     if not input.shape:
         if index.shape.numel() != 1:
@@ -261,7 +261,7 @@ def scatter_updates(input: Tensor, axis: int, index: Tensor, src: Any) -> tuple[
     Raises ShapeError, DTypeError and BoundsError as ``scatter`` does.
     """
     base = input.node
-    _check_sizes(input, index, axis)
+    _check_sizes(input, index, axis, "self")
     places = plain_index(index, (*base.shape, 1)[axis], axis, "scatter")
     if not places.size:
         return places, expand_to(constant_of(0, input.dtype), places.shape)

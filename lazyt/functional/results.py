@@ -32,7 +32,7 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
             if isinstance(parent, Tensor) and parent._view is not None:
                 return arrange_like(result, name, parents)
         return result
-    if mode.enabled and (result._fn is not None or out._fn is not None):
+    if mode.enabled and any(isinstance(t, Tensor) and t.requires_grad for t in (out, *parents)):
         raise GradientError(
             f"{_snake(name)}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
