@@ -141,6 +141,7 @@ def test_pictures_show_copies_as_they_appear(found: dict[str, Any]) -> None:
     assert found["arrows"]["figures"] == [[4, 8, 0, 0], [3, 9, 0, 0]]
     assert found["next"]["labels"] == ["0 0 0 1 1 1 2 2 2 3 3 3", "0 1 2"]
     assert len(found["end"]["figures"]) == 3
+    assert found["end"]["labels"][2] == "0 0 0 1 0 2 1 0 1 1 1 2 2 0 2 1 2 2 3 0 3 1 3 2"
     # b has two rows in the first block, and no fourth column for them.
     assert found["conflict"]["figures"] == [[24, 0, 0, 0], [6, 0, 16, 2]]
     large = found["large"]["figures"]

@@ -195,14 +195,24 @@ function makeGeometry(result) {
 
 function startSvg(geometry, label) {
   const [width, height] = geometry.extent.map((size) => size + 2);
-  return element("svg", {viewBox: `-1 -1 ${width} ${height}`, width, height, role: "img",
-    "aria-label": label});
+  const scale = Math.min(2, Math.max(1, 300 / Math.max(width, height)));  // small ones larger
+  return element("svg", {viewBox: `-1 -1 ${width} ${height}`, width: width * scale,
+    height: height * scale, role: "img", "aria-label": label});
 }
 
 const square = ([x, y], kind) => element("rect", {x, y, width: CELL, height: CELL, rx: 3,
   class: kind});
-const write = ([x, y], text, kind) => element("text", {x: x + CELL / 2, y: y + CELL / 2 + 0.5,
-  class: kind}, text);
+const write = ([x, y], text, kind, width = CELL) => element("text", {x: x + width / 2,
+  y: y + CELL / 2 + 0.5, class: kind}, text);
+
+/** The position in memory of the element of `shape` that is read at `index`; -1 if left out. */
+function positionAt(index, shape) {
+  const strides = contiguousStrides(shape).map(Number);
+  const lead = index.length - shape.length;
+  if (shape.some((size, own) => size !== 1 && index[lead + own] === null)) return -1;
+  return shape.reduce((sum, size, own) =>
+    sum + (size === 1 ? 0 : index[lead + own] * strides[own]), 0);
+}
 
 /**
  * How a cell of the result is read by an operand after `done` steps: source, copy, ghost (not yet),
@@ -223,8 +233,6 @@ function kindOfCell(index, shape, sizes, done) {
 }
 
 function drawOperand(at, shape, sizes, done, geometry, fresh) {
-  const strides = contiguousStrides(shape).map(Number);
-  const lead = sizes.length - shape.length;
   const svg = startSvg(geometry, `Operand ${nameOf(at)} as it is read after ${done} steps`);
   svg.style.setProperty("--hue", `var(--${nameOf(at)})`);
   for (const {index, spot} of geometry.cells) {
@@ -239,26 +247,28 @@ function drawOperand(at, shape, sizes, done, geometry, fresh) {
       rect.style.setProperty(axis ? "--dy" : "--dx", `${-distance}px`);
       rect.style.setProperty(axis ? "--dx" : "--dy", "0px");
     }
-    const known = shape.every((size, own) => size === 1 || index[lead + own] !== null);
     if (kind === "ghost" || kind === "gap") continue;
-    const offset = known ? shape.reduce((sum, size, own) =>
-      sum + (size === 1 ? 0 : index[lead + own] * strides[own]), 0) : 1000;
-    const text = index.includes(null) ? "…" : offset < 1000 ? String(offset) : "";
+    const position = positionAt(index, shape);
+    const text = index.includes(null) ? "…" : position < 1000 ? String(position) : "";
     svg.append(write(spot, text, kind === "copy" ? "copied" : ""));
   }
   return svg;
 }
 
-/** The result: every cell in the colours of the operands that it was made from. */
+/** The result: every cell in the colours of its operands, with the positions that meet there. */
 function drawResult(view, geometry) {
   const svg = startSvg(geometry, `The result of shape ${tuple(view.result)}`);
   const parts = view.shapes.length;
+  const width = CELL / parts;
   for (const {index, spot: [x, y]} of geometry.cells) {
     for (let at = 0; at < parts; at++) {
-      const piece = element("rect", {x: x + at * CELL / parts, y, width: CELL / parts,
-        height: CELL, class: kindOfCell(index, view.shapes[at], view.result, 99)});
+      const piece = element("rect", {x: x + at * width, y, width, height: CELL, class: "part"});
       piece.style.setProperty("--hue", `var(--${nameOf(at)})`);
       svg.append(piece);
+      const position = positionAt(index, view.shapes[at]);
+      if (!index.includes(null) && position < [0, 1000, 10, 0, 0][parts]) {
+        svg.append(write([x + at * width, y], String(position), "copied", width));
+      }
     }
     if (index.includes(null)) svg.append(write([x, y], "…", "copied"));
   }
