@@ -7,7 +7,7 @@ from typing import Any
 from lazyt.functional.multihead import AttentionError
 from lazyt.nn import functional as F
 from lazyt.nn import init
-from lazyt.nn.linear import Linear
+from lazyt.nn.linear import NonDynamicallyQuantizableLinear
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import blank_parameter
 from lazyt.tensor import Tensor
@@ -57,7 +57,7 @@ class MultiheadAttention(Module):
         self.register_parameter("in_proj_weight", stacked)
         added = blank_parameter(3 * embed_dim, **made) if bias else None
         self.register_parameter("in_proj_bias", added)
-        self.out_proj = Linear(embed_dim, embed_dim, bias, **made)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, **made)
         for weight in self._parameters.values():
             if weight is not None and weight.ndim == 2:
                 init.xavier_uniform_(weight)

@@ -65,6 +65,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """``Linear`` as the last step of attention, by the name that PyTorch prints for it."""
+
+
 class Bilinear(Module):
     """``x1 @ weight[k] @ x2 + bias[k]`` for every output feature k."""
 
