@@ -10,7 +10,7 @@ from lazyt.codegen.emitter import Buffers, indices_of
 from lazyt.codegen.lower_heavy import lower_contract, lower_scan, lower_scatter, lower_update
 from lazyt.codegen.lower_rows import lower_rows
 from lazyt.codegen.lower_sort import lower_sort
-from lazyt.errors import InternalError
+from lazyt.errors import InternalError, LazytError
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis
@@ -54,6 +54,11 @@ def lower_group(group: Group, unroll: int, in_place: bool = False) -> Lowered:
         phases += lower_scan(group, buffers)
     elif group.kind == "sort":
         phases += lower_sort(group, buffers)
+    elif group.kind == "library":
+        raise LazytError(
+            "a library call is not compiled: a graph with one runs in steps, and only the graphs "
+            "before and after it become kernels"
+        )
     else:
         raise InternalError("codegen.lower", f"no kernel form for groups of {group.kind}")
     used = _used_buffers(phases)

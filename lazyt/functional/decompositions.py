@@ -8,6 +8,7 @@ dtypes raise DTypeError and other shapes ShapeError, in PyTorch's words. They ar
 from __future__ import annotations
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional import return_types
 from lazyt.functional.matrix_checks import (
@@ -43,6 +44,7 @@ def _cholesky_parts(input: Tensor, upper: bool, function: str) -> tuple[Node, No
     return transpose(factor) if upper else factor, info
 
 
+@in_full_precision
 def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """``torch.cholesky``: the triangular factor of positive definite matrices.
 
@@ -57,6 +59,7 @@ def _cholesky(input: Tensor, upper: bool, out: Tensor | None, function: str) -> 
     return give(factor, "LinalgCholeskyEx", (input,), out)
 
 
+@in_full_precision
 def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """``L`` with ``input = L @ L.mT``, or ``U`` with ``input = U.mT @ U`` when ``upper``.
 
@@ -66,6 +69,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = 
     return _cholesky(input, upper, out, "linalg.cholesky")
 
 
+@in_full_precision
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> return_types.linalg_cholesky_ex:
@@ -93,6 +97,7 @@ def _qr_parts(A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     return give(q, "LinalgQr", (A,)), give(r, "LinalgQr", (A,))
 
 
+@in_full_precision
 def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """``Q`` with orthonormal columns and upper triangular ``R`` with ``A = Q @ R``.
 
@@ -107,11 +112,13 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     return return_types.linalg_qr(_qr_parts(A, mode))
 
 
+@in_full_precision
 def qr(input: Tensor, some: bool = True) -> return_types.qr:
     """``torch.qr``: ``Q`` and ``R``, reduced when ``some`` and complete otherwise."""
     return return_types.qr(_qr_parts(input, "reduced" if some else "complete"))
 
 
+@in_full_precision
 def geqrf(input: Tensor) -> return_types.geqrf:
     """QR as LAPACK keeps it: ``R`` above the Householder vectors, and their factors ``tau``."""
     check_matrix(input, "torch.geqrf", "input")
@@ -154,6 +161,7 @@ def _eigen_parts(input: Tensor, UPLO: str, suffix: str) -> list[Node]:
     return parts[:-1]
 
 
+@in_full_precision
 def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """Rising eigenvalues of symmetric matrices, and their orthonormal eigenvectors as columns.
 
@@ -167,6 +175,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     )
 
 
+@in_full_precision
 def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """Rising eigenvalues of symmetric matrices. Raises LinAlgError without convergence."""
     return give(_eigen_parts(input, UPLO, "values")[0], "LinalgEigh", (input,), out)
@@ -193,6 +202,7 @@ def _check_driver(driver: str | None) -> None:
         )
 
 
+@in_full_precision
 def linalg_svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None
 ) -> return_types.linalg_svd:
@@ -207,12 +217,14 @@ def linalg_svd(
     return return_types.linalg_svd(tuple(give(part, "LinalgSvd", (A,)) for part in parts))
 
 
+@in_full_precision
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """Falling singular values. Raises as ``svd``."""
     _check_driver(driver)
     return give(singular_parts(A, "values")[0], "LinalgSvd", (A,), out)
 
 
+@in_full_precision
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
     """``torch.svd``: ``U``, ``S`` and ``V`` (not transposed); reduced when ``some``.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.norms import norm_node
 from lazyt.functional.operands import broadcast_pair, expand_to
@@ -39,6 +40,7 @@ def _check_vectors(input: Tensor, name: str) -> None:
         )
 
 
+@in_full_precision
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0,
     compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional import return_types
 from lazyt.functional.matrix_checks import (
@@ -165,6 +166,7 @@ def linalg_lu_solve(
     return give(x if left else turned(x), "LinalgLuSolve", (LU, B), out)
 
 
+@in_full_precision
 def lu_solve(
     input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None
 ) -> Tensor:

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.decompositions import singular_parts
 from lazyt.functional.matrix_checks import check_floating, check_matrix, require_square
@@ -184,6 +185,7 @@ def matrix_norm(
         input = input.to(wanted)
     matrices = input.movedim((first, second), (-2, -1))
     if isinstance(ord, str) or abs(ord) == 2:
+        check_floating(matrices, "linalg.matrix_norm", low=False)
         result = _spectral_norm(matrices, ord)
     else:
         result = _largest_sum(matrices, float(ord))
@@ -336,6 +338,7 @@ def renorm(
 # ------------------------------------------------------------------- condition numbers
 
 
+@in_full_precision
 def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     """How much ``input`` magnifies errors: the norm times that of the inverse; ``inf`` if singular.
 

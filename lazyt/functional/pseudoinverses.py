@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional import return_types
@@ -80,11 +81,13 @@ def pinv(
     return give(inverse, "LinalgPinv", (input,), out)
 
 
+@in_full_precision
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """``linalg.pinv`` with ``rtol=rcond``."""
     return pinv(input, rtol=rcond)
 
 
+@in_full_precision
 def linalg_matrix_rank(
     input: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
     out: Tensor | None = None,
@@ -123,6 +126,7 @@ def matrix_rank(input: Tensor, tol: Any = None, symmetric: bool = False) -> Tens
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+@in_full_precision
 def lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:

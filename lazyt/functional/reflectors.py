@@ -9,6 +9,7 @@ of tau and S what ``V^T V`` has above its diagonal.
 from __future__ import annotations
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import ShapeError
 from lazyt.functional.matrix_checks import check_kernel, check_matrix, check_same_dtype
 from lazyt.functional.results import give
@@ -65,6 +66,7 @@ def _check(input: Tensor, tau: Tensor, function: str) -> None:
     check_same_dtype(input, tau, function, ("input", "tau"))
 
 
+@in_full_precision
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns, as many as ``input`` has, of the product of the reflectors in ``input``.
 
@@ -80,11 +82,13 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
     return give(node, "LinalgHouseholderProduct", (input, tau), out)
 
 
+@in_full_precision
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``linalg.householder_product``."""
     return householder_product(input, input2, out=out)
 
 
+@in_full_precision
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False, *,
     out: Tensor | None = None,

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional import return_types
 from lazyt.functional.matrix_checks import (
@@ -51,6 +52,7 @@ def _inverse_parts(A: Tensor) -> list[Node]:
     return ops.library("inv", A.node)
 
 
+@in_full_precision
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices. Raises LinAlgError for singular ones."""
     inverted, info = _inverse_parts(A)
@@ -58,11 +60,13 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(inverted, "LinalgInvEx", (A,), out)
 
 
+@in_full_precision
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``linalg.inv``. Raises LinAlgError for singular matrices."""
     return inv(input, out=out)
 
 
+@in_full_precision
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
     """The inverse, and the number of the first zero on the diagonal of U, 0 for success.
 
@@ -152,6 +156,7 @@ def _solution(A: Tensor, B: Tensor, left: bool) -> tuple[Node, Node]:
     return (ops.reshape(x, x.shape[:-1]) if vector else x), info
 
 
+@in_full_precision
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """``X`` with ``A @ X = B``, or ``X @ A = B`` unless ``left``; batches broadcast.
 
@@ -163,6 +168,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     return give(x, "LinalgSolveEx", (A, B), out)
 
 
+@in_full_precision
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> return_types.linalg_solve_ex:
@@ -206,6 +212,7 @@ def solve_triangular(
     return give(x, "LinalgSolveTriangular", (input, B), out)
 
 
+@in_full_precision
 def triangular_solve(
     input: Tensor,
     A: Tensor,
@@ -238,6 +245,7 @@ def triangular_solve(
     )
 
 
+@in_full_precision
 def cholesky_solve(
     input: Tensor, input2: Tensor, upper: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -263,6 +271,7 @@ def cholesky_solve(
     return give(x, "CholeskySolve", (input, input2), out)
 
 
+@in_full_precision
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``A`` from its Cholesky factor."""
     check_square(input, "cholesky_inverse")
@@ -276,6 +285,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
 # ------------------------------------------------------------------- tensors as matrices
 
 
+@in_full_precision
 def tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse for ``tensordot`` over ``ind`` dimensions. Raises ShapeError and LinAlgError."""
     if ind <= 0:
@@ -291,6 +301,7 @@ def tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tens
     return give(ops.reshape(flat.node, (*rest, *first)), "View", (flat,), out)
 
 
+@in_full_precision
 def tensorsolve(
     input: Tensor, other: Tensor, dims: Any = None, *, out: Tensor | None = None
 ) -> Tensor:
