@@ -62,6 +62,7 @@ from lazyt.functional.promotion import *  # noqa: F403
 from lazyt.functional.pseudoinverses import *  # noqa: F403
 from lazyt.functional.ramps import *  # noqa: F403
 from lazyt.functional.random import *  # noqa: F403
+from lazyt.functional.rearranging import *  # noqa: F403
 from lazyt.functional.reductions import *  # noqa: F403
 from lazyt.functional.reflectors import *  # noqa: F403
 from lazyt.functional.sampling import *  # noqa: F403
@@ -128,6 +129,7 @@ __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
     from lazyt import amp as amp
+    from lazyt import array_api as array_api
     from lazyt import backends as backends
     from lazyt import cuda as cuda
     from lazyt import linalg as linalg
@@ -140,7 +142,7 @@ if _TYPE_CHECKING:
     from lazyt.staging import jit as jit
 
 _PACKAGES = frozenset(
-    {"amp", "backends", "cuda", "linalg", "nn", "optim", "random", "special", "utils"}
+    {"amp", "array_api", "backends", "cuda", "linalg", "nn", "optim", "random", "special", "utils"}
 )
 
 

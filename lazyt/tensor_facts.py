@@ -65,6 +65,25 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     return made
 
 
+@method()
+def to_dense(
+    self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
+) -> Tensor:
+    """The tensor itself, in another dtype where one is given: it has no other form."""
+    found: Tensor = self if dtype is None else self.to(dtype)
+    return found
+
+
+@method()
+def const_data_ptr(self: Tensor) -> int:
+    """``data_ptr`` for memory that is only read."""
+    found: int = self.data_ptr()
+    return found
+
+
+Tensor.grad_dtype = property(lambda self: self.dtype)  # type: ignore[attr-defined]
+
+
 def typename(obj: Any, /) -> str:
     """The name of a tensor's type, or of any object's class."""
     if isinstance(obj, Tensor):

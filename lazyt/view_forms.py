@@ -32,8 +32,10 @@ from lazyt.views import (
     is_contiguous,
 )
 
-__all__ = ["as_strided_", "broadcast_to", "detach", "is_same_size", "ravel", "resize_as_",
-           "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"]  # fmt: skip
+__all__ = [
+    "as_strided_", "broadcast_to", "detach", "detach_", "is_same_size", "ravel", "resize_as_",
+    "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_",
+]  # fmt: skip
 
 
 def arranged(storage: Storage, shape: Shape, strides: Shape, offset: int) -> View:
@@ -125,6 +127,12 @@ def broadcast_to(input: Tensor, *size: Any) -> Tensor:
 def detach(input: Tensor) -> Tensor:
     """A tensor of the same memory without gradient history."""
     found: Tensor = input.detach()
+    return found
+
+
+def detach_(input: Tensor) -> Tensor:
+    """Drop a tensor's gradient history. Raises GradientError for views."""
+    found: Tensor = input.detach_()
     return found
 
 

@@ -137,8 +137,10 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     shape, strides = tuple(input.shape), input.strides
     axis = normalize_dim(dimension, len(shape))
     extent = shape[axis] if shape else 1
-    if size < 0 or step <= 0:
-        raise LazytError(f"size is {size} but must be >= 0; step is {step} but must be > 0")
+    if size < 0:
+        raise LazytError(f"size is {size} but must be >= 0")
+    if step <= 0:
+        raise LazytError(f"step is {step} but must be > 0")
     if size > extent:
         raise LazytError(
             f"maximum size for tensor at dimension {axis} is {extent} but size is {size}"
@@ -163,15 +165,15 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """
     shape, strides = as_shape((size,), "as_strided"), as_shape((stride,), "as_strided")
     if len(shape) != len(strides):
-        raise ShapeError(
-            f"mismatch in length of strides and shape: {len(strides)} strides, {len(shape)} sizes"
-        )
+        raise ShapeError("mismatch in length of strides and shape")
     if any(s < 0 for s in strides):
         raise ShapeError(
             "as_strided: Negative strides are not supported at the moment, got strides: "
             f"{list(strides)}"
         )
     offset = input._offset if storage_offset is None else int(storage_offset)
+    if offset < 0:
+        raise ShapeError(f"Tensor: invalid storage offset {offset}")
     storage = input._storage.whole(input.dtype)
     if storage is not input._storage and input._fn is not None:
         raise LazytError("as_strided() of a leaf that is part of another tensor is not supported")

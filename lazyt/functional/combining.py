@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lazyt import ops
-from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
+from lazyt.errors import BoundsError, DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import constant_of, expand_to, mapped, normalize_dim
 from lazyt.functional.picking import checked_index, scatter_updates, scattered, vector_index
@@ -88,6 +88,8 @@ def scatter_reduce(
         raise LazytError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
+    if reduce == "mean" and input.dtype is bool_:
+        raise NoKernelError("\"scatter_gather_tensor_cpu_reduce_mean\" not implemented for 'Bool'")
     axis = normalize_dim(dim, len(input.shape))
     places, updates = scatter_updates(input, axis, index, src)
     place = _Place(places, axis, True)
@@ -115,6 +117,9 @@ def index_reduce(
     shape = tuple(input.shape)
     axis = normalize_dim(dim, len(shape))
     _check_slices(input, axis, index, source)
+    if input.dtype is bool_ and (reduce == "mean" or not include_self):
+        name = "div_floor_cpu" if include_self else "index_reduce_func_exclude_input_init"
+        raise NoKernelError(f"\"{name}\" not implemented for 'Bool'")
     places = vector_index(index, (*shape, 1)[axis])
     base, updates = input.node, source.node
     if not shape:

@@ -17,7 +17,7 @@ from lazyt.ir.dtypes import DType, package_name
 from lazyt.memory_formats import copied, preserve_format
 from lazyt.tensor import Tensor
 
-__all__ = ["is_complex", "is_floating_point", "is_signed", "is_tensor", "numel"]
+__all__ = ["get_device", "is_complex", "is_floating_point", "is_signed", "is_tensor", "numel"]
 
 
 def _converter(name: str, dtype: DType) -> Callable[..., Tensor]:
@@ -151,7 +151,7 @@ def numel(input: Tensor) -> Any:
     return input.shape.numel()
 
 
-def get_device(self: Tensor) -> Any:
+def get_device(input: Tensor) -> Any:
     """Number of the GPU, -1 on the CPU."""
     return -1
 

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import (
-    as_shape,
     broadcast_all,
-    expand_to,
-    existing_dim,
     normalize_dim,
-    normalize_dims,
     operand_dtype,
 )
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import int64
-from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
     "broadcast_tensors", "cartesian_prod", "cat", "column_stack", "concat", "concatenate",
-    "dstack", "flip", "fliplr", "flipud", "hstack", "meshgrid", "repeat",
-    "repeat_interleave", "roll", "rot90", "row_stack", "stack", "tile", "vstack",
+    "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack",
 ]  # fmt: skip
 
 
 def _tensors(tensors: Any, function: str) -> list[Tensor]:
+    if isinstance(tensors, Tensor):
+        raise DTypeError(
+            f"{function}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"
+        )
     found = list(tensors)
     for i, item in enumerate(found):
         if not isinstance(item, Tensor):
@@ -155,121 +151,6 @@ def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     return hstack([t.reshape(-1, 1) if len(t.shape) <= 1 else t for t in items], out=out)
 
 
-def repeat(input: Tensor, *repeats: Any) -> Tensor:
-    """``input`` copied ``repeats[i]`` times along dimension i. Raises ShapeError for too few."""
-    counts = as_shape(repeats, "repeat")
-    shape = tuple(input.shape)
-    if len(counts) < len(shape):
-        raise ShapeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
-            "tensor"
-        )
-    return give(tiled_node(input.node, counts), "Repeat", (input,))
-
-
-def tiled_node(node: Node, counts: Sequence[int]) -> Node:
-    """``node`` repeated: each dimension gets a new one before it, which is expanded."""
-    shape = (1,) * (len(counts) - len(node.shape)) + node.shape
-    spread = tuple(n for extent in shape for n in (1, extent))
-    wide = tuple(n for c, extent in zip(counts, shape) for n in (c, extent))
-    node = expand_to(ops.reshape(node, spread), wide)
-    return ops.reshape(node, tuple(c * n for c, n in zip(counts, shape)))
-
-
-def tile(input: Tensor, *dims: Any) -> Tensor:
-    """As ``repeat``, with missing counts as 1."""
-    counts = as_shape(dims, "tile")
-    counts = (1,) * (len(input.shape) - len(counts)) + counts
-    return repeat(input, counts)
-
-
-def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
-    """Every element repeated in place: a number of times, or as often as a tensor says."""
-    if dim is None:
-        input, dim = input.reshape(-1), 0
-    axis = normalize_dim(dim, len(input.shape))
-    if isinstance(repeats, Tensor) and repeats.node.size == 1:
-        repeats = int(repeats.item())
-    shape = tuple(input.shape)
-    if isinstance(repeats, Tensor):
-        places = [i for i, n in enumerate(repeats.tolist()) for _ in range(n)]
-        if len(repeats.shape) != 1 or repeats.shape[0] != shape[axis]:
-            raise ShapeError("repeats must have the same size as input along dim")
-        from lazyt.functional.creation import tensor
-
-        index = tensor(places, dtype=int64).node
-        return give(ops.gather(input.node, index, axis), "IndexSelect", (input,))
-    if repeats < 0:
-        raise LazytError("repeats can not be negative")
-    head, tail = shape[: axis + 1], shape[axis + 1 :]
-    node = expand_to(ops.reshape(input.node, (*head, 1, *tail)), (*head, repeats, *tail))
-    out = (*shape[:axis], shape[axis] * repeats, *tail)
-    return give(ops.reshape(node, out), "RepeatInterleave", (input,))
-
-
-def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """Elements moved along dimensions; what falls off an end comes back at the other."""
-    moves = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
-    if dims is None:
-        flat = ops.reshape(input.node, (input.node.size,))
-        return give(ops.reshape(_rolled(flat, moves[0], 0), input.node.shape), "Roll", (input,))
-    places = dims if isinstance(dims, (tuple, list)) else (dims,)
-    if len(moves) != len(places):
-        raise ShapeError(
-            f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(places)}"
-        )
-    node = input.node
-    for shift, dim in zip(moves, places):
-        node = _rolled(node, shift, existing_dim(dim, len(node.shape)))
-    return give(node, "Roll", (input,))
-
-
-def _rolled(node: Node, shift: int, axis: int) -> Node:
-    extent = node.shape[axis]
-    cut = (extent - shift) % extent if extent else 0
-    if not cut:
-        return node
-    ones, starts = (1,) * len(node.shape), [0] * len(node.shape)
-    starts[axis] = cut
-    head, tail = list(node.shape), list(node.shape)
-    head[axis], tail[axis] = extent - cut, cut
-    late = ops.slice_(node, tuple(starts), tuple(head), ones)
-    early = ops.slice_(node, (0,) * len(node.shape), tuple(tail), ones)
-    return ops.concat((late, early), axis)
-
-
-def flip(input: Tensor, *dims: Any) -> Tensor:
-    """A copy with the order of elements reversed along ``dims``."""
-    axes = as_shape(dims, "flip")
-    axes = normalize_dims(axes, len(input.shape)) if axes else ()
-    return give(ops.flip(input.node, axes) if axes else input.node, "Flip", (input,))
-
-
-def fliplr(input: Tensor) -> Tensor:
-    """Columns in reverse order."""
-    return flip(input, 1)
-
-
-def flipud(input: Tensor) -> Tensor:
-    """Rows in reverse order."""
-    return flip(input, 0)
-
-
-def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """A copy turned by ``k`` quarter turns in the plane of two dimensions."""
-    a, b = (normalize_dim(d, len(input.shape)) for d in dims)
-    node, turns = input.node, k % 4
-    order = list(range(len(node.shape)))
-    order[a], order[b] = b, a
-    if turns == 1:
-        node = ops.permute(ops.flip(node, (b,)), tuple(order))
-    elif turns == 2:
-        node = ops.flip(node, tuple(sorted((a, b))))
-    elif turns == 3:
-        node = ops.flip(ops.permute(node, tuple(order)), (b,))
-    return give(node, "Rot90", (input,))
-
-
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Views of the tensors, expanded to their common shape."""
     items = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
@@ -281,7 +162,22 @@ def broadcast_shapes(*shapes: Any) -> Any:
     """The common shape of several. Raises ShapeError when there is none."""
     from lazyt.tensor import Size
 
-    return Size(broadcast_all([(s,) if isinstance(s, int) else tuple(s) for s in shapes]))
+    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    rank = max((len(s) for s in given), default=0)
+    common = [1] * rank
+    for number, shape in enumerate(given):
+        for back in range(1, len(shape) + 1):
+            extent = shape[-back]
+            if extent in (1, common[-back]):
+                continue
+            if common[-back] != 1 or extent < 0:
+                raise ShapeError(
+                    f"Attempting to broadcast a dimension of length {extent} at {-back}! "
+                    f"Mismatching argument at index {number} had {shape}; but expected shape "
+                    f"should be broadcastable to {common}"
+                )
+            common[-back] = extent
+    return Size(common)
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:

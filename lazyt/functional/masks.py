@@ -6,7 +6,8 @@ import weakref
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError, LazytError
+from lazyt.dispatch import type_title
+from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.operands import broadcast_pair, expand_to, mapped
@@ -78,7 +79,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     columns = [ops.reshape(part, (part.shape[0], 1)) for part in coordinates(mask)]
     found = give(ops.concat(columns, 1), "nonzero", (), out)
     count = found.shape[0]  # PyTorch puts the coordinates of one dimension side by side
-    return lay_out(found, (1, count)) if out is None and count > 1 and len(columns) > 1 else found
+    return lay_out(found, (1, count)) if out is None else found
 
 
 def nonzero_static(
@@ -132,7 +133,18 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with the elements where ``mask`` holds replaced by those of ``source`` in order."""
+    if mask.dtype is not bool_:
+        raise DTypeError("masked_scatter_ only supports boolean masks, but got mask with dtype "
+                         f"{type_title(mask.dtype)}")  # fmt: skip
+    if source.dtype is not input.dtype:
+        raise DTypeError(
+            "masked_scatter: expected self and source to have same dtypes but got"
+            f"{type_title(input.dtype)} and {type_title(source.dtype)}"
+        )
     shape = broadcast_pair(tuple(input.shape), tuple(mask.shape))
+    size = source.shape.numel()
+    if size < _size(shape) and size < count_true(expand_to(mask.node, shape)):
+        raise LazytError("Number of elements of source < number of ones in mask")
     test = ops.reshape(expand_to(mask.node, shape), (_size(shape),))
     running = ops.scan("sum", ops.cast(test, int64), 0)
     place = mapped(_SUB, (running, ops.constant(1, int64)), int64, None)
@@ -154,7 +166,15 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     from lazyt.functional.picking import value_range
     from lazyt.functional.promotion import get_default_dtype
 
+    if input.dtype.kind not in "ui":
+        raise NoKernelError(f'"bincount_cpu" not implemented for \'{type_title(input.dtype)}\'')
+    if minlength < 0:
+        raise LazytError("minlength should be >= 0")
     node = ops.cast(input.node, int64)
+    if input.ndim != 1 or (node.size and value_range(node)[0] < 0):
+        raise LazytError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None and weights.shape != input.shape:
+        raise ShapeError("weights should be 1-d and have the same length as input")
     size = max(minlength, value_range(node)[1] + 1 if node.size else 0)
     dtype = int64 if weights is None else weights.dtype
     if dtype.kind != "f":

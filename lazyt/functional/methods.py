@@ -24,7 +24,6 @@ from lazyt.functional import (
     extremes,
     filling,
     indexing,
-    joining,
     masks,
     matrices,
     matrix_powers,
@@ -36,6 +35,7 @@ from lazyt.functional import (
     picking,
     products,
     pseudoinverses,
+    rearranging,
     reductions,
     reflectors,
     sampling,
@@ -92,7 +92,7 @@ _TABLE: dict[ModuleType, str] = {
     matrix_powers: "matrix_exp matrix_power",
     vector_products: "cross kron",
     covariance: "corrcoef cov",
-    joining: "repeat tile repeat_interleave roll flip fliplr flipud rot90",
+    rearranging: "repeat tile repeat_interleave roll flip fliplr flipud rot90",
     matrices: """
         tril_ triu_ diag diag_embed diagflat trace""",
     picking: """

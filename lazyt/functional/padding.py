@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.creation import tensor
 from lazyt.functional.operands import as_number, as_shape
 from lazyt.functional.results import give
+from lazyt.ir.dtypes import int64
 from lazyt.tensor import Tensor
 
 __all__ = ["constant_pad_nd", "unravel_index"]
@@ -60,8 +63,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     extents = (int(shape),) if isinstance(shape, int) else tuple(int(n) for n in shape)
     if any(n < 0 for n in extents):
         raise ShapeError(f"'shape' cannot have negative values, but got {extents}")
-    found, pitch = [], 1
-    for extent in reversed(extents):
-        found.append((indices // pitch) % extent)
-        pitch *= extent
-    return tuple(reversed(found))
+    pitches = [math.prod(extents[place + 1 :]) for place in range(len(extents))]
+    table = indices.to(int64).unsqueeze(-1) // tensor(pitches, dtype=int64)
+    found: tuple[Tensor, ...] = (table % tensor(extents, dtype=int64)).unbind(-1)
+    return found

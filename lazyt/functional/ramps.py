@@ -36,7 +36,7 @@ def arange(
     start, end, step = (_number(v, "arange") for v in (start, end, step))
     wanted = _dtype_of(dtype, out, (start, end, step))
     if wanted is bool_:
-        raise NoKernelError('"arange_cpu" not implemented for \'Bool\'')
+        raise NoKernelError("\"arange_cpu\" not implemented for 'Bool'")
     _check_bounds(start, end, step if wanted.kind == "f" else int(step))
     count = math.ceil((end - start) / step)
     if wanted.kind != "f":  # the ends count as they are, the numbers begin with a whole one
@@ -134,6 +134,8 @@ def linspace(
     """``steps`` numbers from ``start`` to ``end``, both included, evenly spaced."""
     check_device(device)
     steps = _whole(steps, "linspace", "steps", 3)
+    if dtype is bool_:
+        raise NoKernelError("\"linspace_cpu\" not implemented for 'Bool'")
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
     wanted = _dtype_of(dtype, out, (0.0,))
@@ -169,6 +171,8 @@ def logspace(
     """``base`` to the power of evenly spaced exponents."""
     check_device(device)
     steps = _whole(steps, "logspace", "steps", 3)
+    if dtype is bool_:
+        raise NoKernelError("\"logspace_cpu\" not implemented for 'Bool'")
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
     wanted = _dtype_of(dtype, out, (0.0,))

@@ -18,6 +18,8 @@ __all__ = ["fill"]
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write ``src``, broadcast and converted, into this tensor. Raises ShapeError."""
+    if as_number(src) is not None:
+        return fill_(self, src)
     if not isinstance(src, Tensor):
         raise DTypeError(
             f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}"
