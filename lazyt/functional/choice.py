@@ -241,7 +241,7 @@ def isclose(
     dtype = input.dtype if input.dtype.kind == "f" else get_default_dtype()
     settings = (constant_of(v, dtype.compute) for v in (rtol, atol, float(equal_nan)))
     nodes = (input.node, other.node, *settings)
-    return give(mapped(_close, nodes, dtype, None), "isclose", ())
+    return give(mapped(_close, nodes, dtype, None), "isclose", (input, other))
 
 
 def allclose(

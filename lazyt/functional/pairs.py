@@ -68,7 +68,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
         raise LazytError("heaviside is not yet implemented for tensors with different dtypes.")
     a, b, dtype = pair(x, y, "heaviside")
     nodes = tuple(ops.detach(n) if n.needs_grad else n for n in (a, b))
-    return give(mapped(_heaviside, nodes, dtype, dtype), "heaviside", (), out)
+    return give(mapped(_heaviside, nodes, dtype, dtype), "heaviside", (x, y), out)
 
 
 def logaddexp_expr(a: Expr, b: Expr) -> Expr:
