@@ -220,7 +220,7 @@ _RULES = {
         "NativeDropout "
         "Sort Topk"
     ),
-    "x": "FloorDivide",
+    "x": "FloorDivide Unique2 UniqueConsecutive UniqueDim UniqueDimConsecutive",
 }
 _RULE_OF = {name: rule for rule, names in _RULES.items() for name in names.split()}
 _types: dict[str, type[GradFn]] = {}

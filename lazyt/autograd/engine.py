@@ -15,6 +15,7 @@ from lazyt.errors import GradientError
 from lazyt.grad_mode import mode, set_grad_enabled
 from lazyt.ir.graph import Node
 from lazyt.storage import Storage, raw
+from lazyt.memory_formats import lay_out, strides_like
 from lazyt.tape import AccumulateGrad, GradFn, boundaries, leaves
 from lazyt.tensor import Tensor
 
@@ -26,6 +27,16 @@ _TWICE = (
     ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
     "graph a second time or if you need to access saved tensors after calling backward."
 )
+
+
+_WITHOUT = {
+    "Unique2": "_unique2", "UniqueConsecutive": "unique_consecutive", "UniqueDim": "unique_dim",
+    "UniqueDimConsecutive": "unique_dim_consecutive",
+}  # fmt: skip
+
+
+class NoGradientError(GradientError, NotImplementedError):
+    """A function that PyTorch gives no derivative either; it raises NotImplementedError."""
 
 
 # ---------------------------------------------------------------------- the tape
@@ -62,7 +73,10 @@ def check_tape(order: Sequence[GradFn]) -> None:
         if fn.dead:
             raise GradientError(_TWICE)
         if fn.rule == "x":
-            raise GradientError("derivative for aten::floor_divide is not implemented")
+            name = fn.name().removesuffix("Backward0")
+            if name == "FloorDivide":
+                raise GradientError("derivative for aten::floor_divide is not implemented")
+            raise NoGradientError(f"the derivative for '{_WITHOUT[name]}' is not implemented.")
         for storage, version in fn.saved:
             if storage.version_now() != version:
                 raise GradientError(_overwritten(storage, version, fn))
@@ -218,9 +232,11 @@ def gradient_tensor(grad: Node) -> Tensor:
 
 def accumulate(leaf: AccumulateGrad, grad: Node) -> None:
     """Add ``grad`` to the leaf's ``grad``, in place where its history does not matter."""
-    old = leaf.grad
+    old, variable = leaf.grad, leaf.variable
     if old is None:
         leaf.grad = gradient_tensor(grad)
+        if variable is not None and variable._view is not None:  # it lies as the variable does
+            lay_out(leaf.grad, strides_like(tuple(variable.shape), variable.strides))
     else:
         total = ops.apply("add", old.node, grad)
         if total.needs_grad or old.requires_grad:
