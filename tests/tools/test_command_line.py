@@ -91,7 +91,7 @@ def test_opt_emits_later_forms(
         (["show", "FILE", "--name", "x"], "--name goes with a Python script"),
         (["show"], "the following arguments are required: file"),
         (["doctor", "--fast"], "unrecognized arguments: --fast"),
-        (["dance"], "lazyt: error: no command 'dance'; there are opt, show, doctor"),
+        (["dance"], "lazyt: error: no command 'dance'; there are opt, show, run, doctor"),
     ],
 )
 def test_wrong_usage_is_one_line_and_code_2(
