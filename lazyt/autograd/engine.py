@@ -14,8 +14,8 @@ from lazyt.dispatch import assign, wrap
 from lazyt.errors import GradientError
 from lazyt.grad_mode import mode, set_grad_enabled
 from lazyt.ir.graph import Node
-from lazyt.storage import Storage, raw
 from lazyt.memory_formats import lay_out, strides_like
+from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad, GradFn, boundaries, leaves
 from lazyt.tensor import Tensor
 

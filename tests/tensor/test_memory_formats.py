@@ -68,6 +68,7 @@ def test_gradients_flow_through_results_in_other_orders() -> None:
     assert np.allclose(x.grad.tolist(), wanted.T)
     leaf = (_counted(2, 3).t() + 1).requires_grad_()
     (leaf * leaf).sum().backward()
+    assert leaf.grad.stride() == leaf.stride() == (1, 3)
     assert leaf.grad.tolist() == (2 * (np.arange(6.0).reshape(2, 3).T + 1)).tolist()
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         leaf.add_(1)
