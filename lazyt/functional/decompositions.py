@@ -20,6 +20,7 @@ from lazyt.functional.matrix_checks import (
     require_success,
 )
 from lazyt.functional.results import give
+from lazyt.functional.tuple_outputs import takes_outputs
 from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import transpose
 from lazyt.tensor import Tensor
@@ -69,6 +70,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = 
     return _cholesky(input, upper, out, "linalg.cholesky")
 
 
+@takes_outputs
 @in_full_precision
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False
@@ -97,6 +99,7 @@ def _qr_parts(A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     return give(q, "LinalgQr", (A,)), give(r, "LinalgQr", (A,))
 
 
+@takes_outputs
 @in_full_precision
 def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """``Q`` with orthonormal columns and upper triangular ``R`` with ``A = Q @ R``.
@@ -112,12 +115,14 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     return return_types.linalg_qr(_qr_parts(A, mode))
 
 
+@takes_outputs
 @in_full_precision
 def qr(input: Tensor, some: bool = True) -> return_types.qr:
     """``torch.qr``: ``Q`` and ``R``, reduced when ``some`` and complete otherwise."""
     return return_types.qr(_qr_parts(input, "reduced" if some else "complete"))
 
 
+@takes_outputs
 @in_full_precision
 def geqrf(input: Tensor) -> return_types.geqrf:
     """QR as LAPACK keeps it: ``R`` above the Householder vectors, and their factors ``tau``."""
@@ -161,6 +166,7 @@ def _eigen_parts(input: Tensor, UPLO: str, suffix: str) -> list[Node]:
     return parts[:-1]
 
 
+@takes_outputs
 @in_full_precision
 def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """Rising eigenvalues of symmetric matrices, and their orthonormal eigenvectors as columns.
@@ -202,6 +208,7 @@ def _check_driver(driver: str | None) -> None:
         )
 
 
+@takes_outputs
 @in_full_precision
 def linalg_svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None
@@ -224,6 +231,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
     return give(singular_parts(A, "values")[0], "LinalgSvd", (A,), out)
 
 
+@takes_outputs
 @in_full_precision
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
     """``torch.svd``: ``U``, ``S`` and ``V`` (not transposed); reduced when ``some``.

@@ -19,6 +19,7 @@ from lazyt.functional.matrix_checks import (
 )
 from lazyt.functional.results import give
 from lazyt.functional.solvers import substituted
+from lazyt.functional.tuple_outputs import takes_outputs
 from lazyt.ir.dtypes import int32
 from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import column, columns, identity, lower, plus, product, rows
@@ -54,6 +55,7 @@ def _packed(A: Tensor, parts: list[Node]) -> tuple[Tensor, Tensor]:
     return give(parts[0], "LinalgLuFactorEx", (A,)), give(ops.cast(parts[1], int32), "", ())
 
 
+@takes_outputs
 def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
     """``L`` (below the diagonal) and ``U`` in one matrix, and LAPACK's pivots, from 1, in int32.
 
@@ -64,6 +66,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
     return return_types.linalg_lu_factor(_packed(A, parts))
 
 
+@takes_outputs
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> return_types.linalg_lu_factor_ex:
@@ -78,13 +81,15 @@ def lu_factor_ex(
     return return_types.linalg_lu_factor_ex((*_packed(A, parts), info))
 
 
-def lu(A: Tensor, *, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+@takes_outputs
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """``torch.lu``: packed factors and pivots, with ``get_infos`` also ``info``; stays lazy."""
     parts = _factors(A, pivot, "torch.lu_factor")
     packed = _packed(A, parts)
     return (*packed, give(as_info(parts[-1]), "", ())) if get_infos else packed
 
 
+@takes_outputs
 def linalg_lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     """``P``, ``L`` and ``U`` with ``A = P @ L @ U``; P is a permutation matrix."""
     packed, _, order, _ = _factors(A, pivot, "linalg.lu")
@@ -121,6 +126,7 @@ def _order_of(pivots: Tensor, count: int, dtype: Any) -> Node:
     return ops.library("exchanges", numbers, mode=str(count))[0]
 
 
+@takes_outputs
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:

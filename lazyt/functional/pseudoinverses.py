@@ -23,6 +23,7 @@ from lazyt.functional.matrix_checks import (
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give, known_values
 from lazyt.functional.solvers import vector_on_right
+from lazyt.functional.tuple_outputs import takes_outputs
 from lazyt.ir.dtypes import float32, float64, int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
@@ -126,6 +127,7 @@ def matrix_rank(input: Tensor, tol: Any = None, symmetric: bool = False) -> Tens
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+@takes_outputs
 @in_full_precision
 def lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None

@@ -26,6 +26,7 @@ from lazyt.functional.matrix_checks import (
     share_batch,
 )
 from lazyt.functional.results import give
+from lazyt.functional.tuple_outputs import takes_outputs
 from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import identity, transpose
 from lazyt.tensor import Tensor
@@ -66,6 +67,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return inv(input, out=out)
 
 
+@takes_outputs
 @in_full_precision
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
     """The inverse, and the number of the first zero on the diagonal of U, 0 for success.
@@ -104,11 +106,13 @@ def _signs_and_logs(input: Tensor, function: str) -> tuple[Tensor, Tensor]:
     return give(sign, "LinalgSlogdet", (input,)), give(size, "LinalgSlogdet", (input,))
 
 
+@takes_outputs
 def slogdet(input: Tensor) -> return_types.slogdet:
     """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
     return return_types.slogdet(_signs_and_logs(input, "linalg.slogdet"))
 
 
+@takes_outputs
 def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
     return return_types.linalg_slogdet(_signs_and_logs(A, "linalg.slogdet"))
@@ -168,6 +172,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     return give(x, "LinalgSolveEx", (A, B), out)
 
 
+@takes_outputs
 @in_full_precision
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
@@ -212,6 +217,7 @@ def solve_triangular(
     return give(x, "LinalgSolveTriangular", (input, B), out)
 
 
+@takes_outputs
 @in_full_precision
 def triangular_solve(
     input: Tensor,

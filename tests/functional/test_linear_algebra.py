@@ -41,3 +41,38 @@ def test_call_gives_what_pytorch_gave(env: Env, case: str) -> None:
         known = [x for x in theirs[2] if np.isfinite(x)]
         scale = max(map(abs, known), default=1.0)
         np.testing.assert_allclose(ours[2], theirs[2], rtol=2e-5, atol=2e-6 * max(scale, 1e-3))
+
+
+def test_several_results_are_written_where_out_says(env: Env) -> None:
+    a = env["A"]
+    targets = [lazyt.empty(0, dtype=lazyt.float64) for _ in range(3)]
+    results = lazyt.linalg.svd(a, out=targets)
+    assert all(r is t for r, t in zip(results, targets))
+    product = targets[0] @ targets[1].diag() @ targets[2]
+    np.testing.assert_allclose(product.numpy(), a.numpy(), atol=1e-12)
+    with pytest.raises(TypeError, match="expected tuple of 3 elements but got 2"):
+        lazyt.linalg.svd(a, out=targets[:2])
+    with pytest.raises(RuntimeError, match="don't support automatic"):
+        lazyt.linalg.qr(a.clone().requires_grad_(), out=targets[:2])
+
+
+def test_autocast_factorizes_in_single_precision(env: Env) -> None:
+    x = env["S"].to(lazyt.bfloat16)
+    with lazyt.autocast("cpu", dtype=lazyt.bfloat16):
+        assert lazyt.linalg.inv(x).dtype is lazyt.float32
+        assert lazyt.linalg.eigh(x)[1].dtype is lazyt.float32
+        assert lazyt.cdist(x, x).dtype is lazyt.float32
+        assert (x @ x).dtype is lazyt.bfloat16
+
+
+def test_repeated_eigenvalues_leave_finite_gradients(env: Env) -> None:
+    x = lazyt.eye(3, dtype=lazyt.float64).requires_grad_()
+    values, vectors = lazyt.linalg.eigh(x)
+    (values.sum() + (vectors * vectors).sum()).backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.eye(3), atol=1e-12)
+
+
+def test_complex_eigenvalues_are_refused(env: Env) -> None:
+    for function in (lazyt.linalg.eig, lazyt.linalg.eigvals):
+        with pytest.raises(RuntimeError, match="complex numbers"):
+            function(env["A"])
