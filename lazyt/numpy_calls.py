@@ -11,6 +11,8 @@ ufuncs (``np.sort``) take tensors by ``__array__``, or call the tensor's method 
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -91,6 +93,24 @@ def wrap_array(
 def export_buffer(self: Tensor, flags: int) -> memoryview:
     """``memoryview(tensor)``, from Python 3.12 on; raises as ``numpy()`` does."""
     return numpy(self).data
+
+
+@method("__array_namespace__")
+def array_namespace(self: Tensor, *, api_version: str | None = None) -> ModuleType:
+    """``lazyt.array_api``; raises ValueError for versions of the standard that it does not have."""
+    # By name, since that package is built on this module.
+    namespace = import_module("lazyt.array_api")
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(f"there is no version {api_version!r} of lazyt.array_api")
+    return namespace
+
+
+@method("to_device")
+def to_device(self: Tensor, device: Any, /, *, stream: None = None) -> Tensor:
+    """``to(device)`` as the array API standard calls it; there are no streams."""
+    if stream is not None:
+        raise LazytError("to_device() takes no stream")
+    return self.to(device)  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------------- from anything

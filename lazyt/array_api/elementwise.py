@@ -1,0 +1,82 @@
+"""Functions of one element, or of one from each array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import lazyt
+from lazyt.array_api.data_types import promote, together
+from lazyt.tensor import Tensor
+
+_UNARY = {
+    "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh",
+    "atan": "atan", "atanh": "atanh", "bitwise_invert": "bitwise_not", "ceil": "ceil",
+    "conj": "conj", "cos": "cos", "cosh": "cosh", "exp": "exp", "expm1": "expm1",
+    "floor": "floor", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "log": "log",
+    "log1p": "log1p", "log2": "log2", "log10": "log10", "logical_not": "logical_not",
+    "negative": "negative", "positive": "positive", "real": "real", "reciprocal": "reciprocal",
+    "round": "round", "signbit": "signbit", "sin": "sin", "sinh": "sinh", "square": "square",
+    "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+}  # fmt: skip
+_BINARY = {
+    "add": "add", "atan2": "atan2", "bitwise_and": "bitwise_and",
+    "bitwise_left_shift": "bitwise_left_shift", "bitwise_or": "bitwise_or",
+    "bitwise_right_shift": "bitwise_right_shift", "bitwise_xor": "bitwise_xor",
+    "copysign": "copysign", "divide": "divide", "equal": "eq", "floor_divide": "floor_divide",
+    "greater": "greater", "greater_equal": "greater_equal", "hypot": "hypot", "less": "less",
+    "less_equal": "less_equal", "logaddexp": "logaddexp", "logical_and": "logical_and",
+    "logical_or": "logical_or", "logical_xor": "logical_xor", "maximum": "maximum",
+    "minimum": "minimum", "multiply": "multiply", "nextafter": "nextafter",
+    "not_equal": "not_equal", "pow": "pow", "subtract": "subtract",
+}  # fmt: skip
+
+__all__ = [*_UNARY, *_BINARY, "clip", "remainder", "sign"]
+
+
+def _unary(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def apply(x: Tensor, /) -> Tensor:
+        return function(x)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"``{name}`` of every element."
+    return apply
+
+
+def _binary(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def apply(x1: Any, x2: Any, /) -> Tensor:
+        return function(*together(x1, x2))
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"``{name}`` of every two elements; one argument may be a Python number."
+    return apply
+
+
+globals().update({name: _unary(name, getattr(lazyt, own)) for name, own in _UNARY.items()})
+globals().update({name: _binary(name, getattr(lazyt, own)) for name, own in _BINARY.items()})
+
+
+def sign(x: Tensor, /) -> Tensor:
+    """-1, 0 or 1 by the sign of every element; NaN stays."""
+    found = lazyt.sign(x)
+    return lazyt.where(x != x, x, found) if x.dtype.is_floating_point else found
+
+
+def remainder(x1: Any, x2: Any, /) -> Tensor:
+    """What is left by ``floor_divide``; it has the sign of ``x2``, zeros too."""
+    left, right = together(x1, x2)
+    found = lazyt.remainder(left, right)
+    if not found.dtype.is_floating_point:
+        return found
+    return lazyt.where(found == 0, lazyt.copysign(found, right), found)  # type: ignore[no-any-return]
+
+
+def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
+    """Every element brought to between ``min`` and ``max``, numbers or arrays, where given."""
+    found = x
+    for bound, choose in ((min, lazyt.maximum), (max, lazyt.minimum)):
+        if bound is not None:
+            other = bound if isinstance(bound, Tensor) else lazyt.tensor(bound, dtype=x.dtype)
+            kind = promote(found.dtype, other.dtype)
+            found = choose(found.to(kind), other.to(kind))
+    return found
