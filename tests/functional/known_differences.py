@@ -8,12 +8,6 @@ from __future__ import annotations
 
 Reasons = list[tuple[str, str]]
 
-_REDUCED = (
-    "binary_cross_entropy_with_logits|cosine_embedding_loss|kl_div|hinge_embedding_loss"
-    "|margin_ranking_loss|triplet_margin_loss"
-)
-_REDUCED_REASON = "means by default, as nn.functional does; not PyTorch's bare numbers yet"
-
 #: Other dtypes, shapes or errors.
 OUTCOMES: Reasons = [
     (
@@ -23,7 +17,6 @@ OUTCOMES: Reasons = [
         "takes integers or bools, which PyTorch refuses, and lazyt not yet",
     ),
     (r"torch\.matrix_rank.*", "PyTorch only keeps the name, to say that it is linalg.matrix_rank"),
-    (r"torch\.randint(_like)?\(.*", "5 does not fit into bool, and is not refused yet"),
     (
         r"(torch|linalg)\.vander\(.*|torch\.bincount\(labels, u\)",
         "not the wide dtypes of PyTorch yet",
@@ -38,8 +31,8 @@ OUTCOMES: Reasons = [
         "the result is cast to the tensor's dtype, which is not refused yet",
     ),
     (
-        rf"torch\.({_REDUCED})\(.*",
-        _REDUCED_REASON,
+        r"torch\.(binary_cross_entropy_with_logits|kl_div|hinge_embedding_loss)\(.*",
+        "not PyTorch's dtypes of mixed or whole operands yet",
     ),
     (r"nn\.Lazy(Batch|Instance)Norm.*", "lazy norms cannot be cast before their first call yet"),
 ]
@@ -47,8 +40,7 @@ OUTCOMES: Reasons = [
 #: Other values in float32.
 VALUES: Reasons = [
     (r"linalg\.eigh\(S\)", "eigenvectors have no sign of their own"),
-    (rf"torch\.({_REDUCED})\(.*", _REDUCED_REASON),
-    (r"nn\.(functional\.kl_div|KLDivLoss).*", "negative targets do not give NaN yet"),
+    (r"(torch|nn\.functional)\.kl_div\(.*|nn\.KLDivLoss.*", "negative targets do not give NaN yet"),
 ]
 
 _SOLVERS = (
@@ -62,13 +54,11 @@ LAYOUTS: Reasons = [
     (rf"(torch|linalg)\.({_SOLVERS})\(.*", "matrices lie row by row, in LAPACK column by column"),
     (r"torch\.where\(mask\)|torch\.unravel_index\(.*", "one tensor each, not parts of one, yet"),
     (r"torch\.rot90\(x\)", "a new tensor, row by row, yet"),
-    (rf"torch\.({_REDUCED})\(.*", _REDUCED_REASON),
 ]
 
 #: Other gradients.
 GRADIENTS: Reasons = [
-    (rf"torch\.({_REDUCED})\(.*", _REDUCED_REASON),
-    (r"nn\.(functional\.kl_div|KLDivLoss).*", "negative targets do not give NaN yet"),
+    (r"(torch|nn\.functional)\.kl_div\(.*|nn\.KLDivLoss.*", "negative targets do not give NaN yet"),
     (r".*\.div_?\(x, y, rounding_mode='floor'\)", "no gradient of zeros yet"),
     (
         r"nn\.CrossMapLRN2d.*",
@@ -94,8 +84,6 @@ GRADIENTS: Reasons = [
     (r"linalg\.eigh\(S\)", "eigenvectors have no sign of their own"),
 ]
 
-_SEVERAL = "no out for functions with several results yet"
-_FACTORS = "cholesky_ex|eig|eigh|eigvals|inv_ex|lu|lu_factor|lu_factor_ex|qr|slogdet|solve_ex|svd"
 
 #: Parameters that cannot be given as in PyTorch.
 PARAMETERS: Reasons = [
@@ -104,17 +92,16 @@ PARAMETERS: Reasons = [
         r"(torch|Tensor)\.([dhv]|tensor_)split",
         "one parameter indices_or_sections, as in PyTorch's documents; no second name yet",
     ),
-    (rf"linalg\.({_FACTORS})", _SEVERAL),
-    (r"torch\.(geqrf|lu_unpack|std_mean|svd|triangular_solve|var_mean)", _SEVERAL),
+    (r"linalg\.(eig|eigvals)|torch\.(std_mean|var_mean)", "no out yet"),
     (
         r"torch\.(as_strided_|fill_|from_numpy|resize_as_|result_type|rrelu_?|set_default_dtype|vdot"
         r"|set_rng_state|swapaxes|unsafe_split|zero_|save)|nn\.functional\.(elu_|one_hot|rrelu_)"
-        r"|Tensor\.(expand|is_pinned|lu|norm|polygamma|split|swapaxes_?|vdot)|nn\.UninitializedBuffer"
-        r"|utils\.data\.DataLoader|(torch|Tensor)\.repeat_interleave",
+        r"|Tensor\.(expand|is_pinned|norm|polygamma|split|swapaxes_?|vdot)|nn\.UninitializedBuffer"
+        r"|utils\.data\.DataLoader",
         "names differ, or an argument of little use is not there yet",
     ),
     (r"torch\.(diag|tensordot|take_along_dim|matrix_rank)", "no out yet"),
-    (r"torch\.(normal|rand|randn|randperm|where|tr[iu]l_indices)", "no out or device yet"),
+    (r"torch\.where", "no out yet"),
     (r"autograd\.backward", "grad_variables is deprecated"),
     (
         r"nn\.utils\.(clip_grad_norm_|clip_grad_value_|get_total_norm)",
