@@ -225,17 +225,23 @@ class View:
                 node = ops.detach(node)
             self._base = base
             self._node = node
-        elif (
-            node.data is not None
-            and node.inputs
-            and not node.needs_grad
-            and hook.watcher is None  # a capture has to see how values were made
-        ):
-            self._node = node = ops.input_(node.shape, node.dtype, node.data)
-            if self.root and base.data is None and len(self.steps) == 1:
-                # Nor does the storage, an order of the same values, need to know how it was made.
-                self._base = storage.node = self.write_back(base, node)
+        elif node.data is not None and node.inputs and hook.watcher is None:
+            # A capture, which the hook tells of, has to see how values were made.
+            return self._settle(storage, base, node)
         return node
+
+    def _settle(self, storage: Storage, base: Node, node: Node) -> Node:
+        """Forget how a computed value was made, unless a gradient may still need to know."""
+        orders = self.root and base.data is None and len(self.steps) == 1
+        settled = ops.input_(node.shape, node.dtype, node.data)
+        if node.needs_grad:
+            if not orders or storage.fn is None or not storage.fn.dead:
+                return node
+            settled = tape.boundary(settled, tape.Bridge(None))
+        self._node = settled
+        if orders:  # the storage, an order of the same values, need not know either
+            self._base = storage.node = self.write_back(base, settled)
+        return settled
 
     def of(self, base: Node) -> Node:
         """The view's value where the storage's is ``base``."""

@@ -111,3 +111,18 @@ def test_formats_of_copies() -> None:
     assert lt.empty_permuted((2, 3, 4), (2, 0, 1)).stride() == (3, 1, 6)
     assert lt.empty_strided((2, 3), (5, 2)).storage().size() == 10
     assert repr(lt.channels_last) == "lazyt.channels_last"
+
+
+def test_history_is_let_go_of() -> None:
+    """A computed result in another order keeps no graph alive once nobody can differentiate it."""
+    x = _counted(2, 3).t()
+    y = (x * 2).realize()
+    assert not y.node.inputs and y.tolist() == [[0, 6], [2, 8], [4, 10]]
+    assert all(not node.inputs for node in y._storage.node.inputs)
+    w = lt.ones(3, 2, requires_grad=True)
+    z = (x * w).realize()
+    z.sum().backward()
+    assert z.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert not z.node.inputs[0].inputs
+    with pytest.raises(RuntimeError, match="a second time"):
+        z.sum().backward()
