@@ -14,6 +14,8 @@ from lazyt.ir.kernel import CallPhase
 SORT_COST = 20
 #: Longest row that is sorted by ranks.
 SHORT = 64
+#: Length from which rows are worth compiling a quicksort for.
+LONG = 512
 _INFINITY = {
     "float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000,
 }  # fmt: skip
@@ -47,7 +49,10 @@ def routine_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:
         if phase.routine == "sort_values":
             pointers.append(ct.integer(0))
     else:
-        name = f"lz_rows_sort_{'values' if phase.routine == 'sort_values' else 'order'}_"
+        name = "lz_rows_sort_order_"
+        if phase.routine == "sort_values":
+            wide = length >= LONG and source.dtype.itemsize >= 4
+            name = f"lz_rows_sort_{'long' if wide else 'values'}_"
         pointers = [ct.name(source.name), *outputs, ct.name(phase.work[0])]
         if phase.routine != "sort_values":
             pointers.append(ct.binary("+", ct.name(phase.work[0]), ct.integer(size)))

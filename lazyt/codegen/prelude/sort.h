@@ -1,11 +1,13 @@
-// Sorting along rows, on unsigned keys that order as the values do: least significant digit first, 8
-// bits a pass, so that equal keys keep their order and no result depends on the number of threads.
-// Passes over a digit in which all keys agree are left out. On a 2-core machine 8 bits with plain
-// stores were faster than 11 bits, than collecting cache lines before they are written, and than
-// cutting the row up by its highest bits first (35, 44, 60 and 55 ms for 10^7 float32).
+// Sorting along rows, on unsigned keys that order as the values do. What has to be stable goes by
+// digits of 8 bits, the least significant first; passes over a digit in which all keys agree are
+// left out. 8 bits with plain stores were faster than 11 bits, than collecting cache lines before
+// they are written, and than cutting the row up by its highest bits (35, 44, 60 and 55 ms for 10^7
+// float32 on 2 cores). Values alone need no stability: where vectors can be split by a mask, long
+// rows are sorted by quicksort, which stays in the caches (62 ms of one core, digits 98, while
+// other jobs use the memory). No result depends on the number of threads.
 //
-// Functions called lz_rows_* are routines of the kernel IR: their first arguments are `rows` and `n`,
-// and whatever pointers they take point to rows * n elements.
+// Functions called lz_rows_* are routines of the kernel IR: they first take `rows` and `n`, and
+// whatever pointers they take point to rows * n elements.
 
 //@ lz_sort_key_@S [unsigned]
 // A key that orders as the bits x do: `inf` is infinity of a floating type (NaN is the largest, its
@@ -34,8 +36,8 @@ LZ_FN lz_@S lz_sort_bits_@S(lz_@S key, lz_@S flip, lz_@S inf, lz_@S down) {
 }
 
 //@ lz_sort_table
-// Counts of digits. Rows from lz_sort_long on are shared between threads in parts, more of them than
-// threads because a thread may lose its core.
+// Counts of digits. Rows from lz_sort_long on are shared between threads in parts, more of them
+// than threads because a thread may lose its core.
 typedef lz_i64 lz_sort_table[256];
 enum { lz_sort_long = 1 << 16, lz_sort_parts = 16 };
 
@@ -168,6 +170,15 @@ static __attribute__((noinline, unused)) void lz_sort_restore_@S(const lz_any_@S
     if (lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 0) == key) dst[low++] = src[i];
 }
 
+//@ lz_sort_specials_@S [unsigned]
+// Zeros and NaN of a sorted row with their own bits.
+LZ_FN void lz_sort_specials_@S(const lz_any_@S *src, lz_any_@S *dst, lz_i64 n,
+                               lz_sort_form_@S f) {
+  if (!f.inf) return;
+  lz_sort_restore_@S(src, dst, n, f, lz_sort_key_@S(0, f.flip, f.inf, f.down, 0));
+  lz_sort_restore_@S(src, dst, n, f, (lz_@S)~f.down);
+}
+
 //@ lz_sort_row_values_@S [unsigned]
 // One row of bits; the passes alternate between dst and keys so that the last ends in dst.
 static __attribute__((noinline, unused)) void lz_sort_row_values_@S(const lz_any_@S *src,
@@ -195,10 +206,7 @@ static __attribute__((noinline, unused)) void lz_sort_row_values_@S(const lz_any
     }
     from = to;
   }
-  if (f.inf) {
-    lz_sort_restore_@S(src, dst, n, f, lz_sort_key_@S(0, f.flip, f.inf, f.down, 0));
-    lz_sort_restore_@S(src, dst, n, f, (lz_@S)~f.down);
-  }
+  lz_sort_specials_@S(src, dst, n, f);
 }
 
 //@ lz_rows_sort_values_@S [unsigned]
@@ -213,6 +221,228 @@ static __attribute__((noinline, unused)) void lz_rows_sort_values_@S(lz_i64 rows
     schedule(dynamic, rows / 256 + 1)
   for (lz_i64 r = 0; r < rows; r++)
     lz_sort_row_values_@S(src + r * n, dst + r * n, keys + r * n, n, f, shared ? threads : 1);
+}
+
+//@ lz_sort_lanes_@S [u32 u64]
+// What quicksort needs of AVX-512: vectors whose lanes are chosen by a mask. Stores with a mask are
+// slow, so that only the last vector of a piece has one.
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+typedef @{int|long long} lz_sort_lanes_@S __attribute__((vector_size(64)));
+typedef @{int|long long} lz_sort_loose_@S
+    __attribute__((vector_size(64), aligned(@{4|8}), may_alias));
+LZ_FN unsigned lz_sort_first_@S(lz_i64 count) {
+  return count >= @{16|8} ? @{0xffff|0xff} : (1u << count) - 1;
+}
+LZ_FN lz_sort_lanes_@S lz_sort_get_@S(const lz_any_@S *p, lz_i64 count, lz_@S rest) {
+  if (count >= @{16|8}) return (lz_sort_lanes_@S)*(const lz_sort_loose_@S *)p;
+  lz_sort_lanes_@S fill = (lz_sort_lanes_@S){0} + (@{int|long long})rest;
+  return __builtin_ia32_loaddqu@{si|di}512_mask((const @{int|long long} *)p, fill,
+                                                lz_sort_first_@S(count));
+}
+LZ_FN void lz_sort_put_@S(lz_any_@S *p, lz_i64 count, lz_sort_lanes_@S x) {
+  if (count >= @{16|8}) *(lz_sort_loose_@S *)p = (lz_sort_loose_@S)x;
+  else __builtin_ia32_storedqu@{si|di}512_mask((@{int|long long} *)p, x, lz_sort_first_@S(count));
+}
+#endif
+
+//@ lz_sort_network_@S [u32 u64]
+// A bitonic network (Batcher 1968) over `count` vectors, a power of two.
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+static inline __attribute__((always_inline, unused)) void lz_sort_network_@S(
+    lz_sort_lanes_@S *v, int count) {
+  enum { LANES = 64 / sizeof(lz_@S) };
+  lz_sort_lanes_@S lane = {0, 1, 2, 3, 4, 5, 6, 7@{, 8, 9, 10, 11, 12, 13, 14, 15|}};
+  const unsigned upper[] = {0, 0xaaaa, 0xcccc, 0, 0xf0f0, 0, 0, 0, 0xff00};
+#pragma GCC unroll 8
+  for (int size = 2; size <= count * LANES; size *= 2)
+#pragma GCC unroll 8
+    for (int stride = size / 2; stride > 0; stride /= 2)
+#pragma GCC unroll 8
+      for (int i = 0; i < count; i++) {
+        int down = ((i * LANES) & size) != 0, j = i ^ (stride / LANES);
+        lz_sort_lanes_@S other = stride < LANES ? __builtin_shuffle(v[i], lane ^ stride) : v[j];
+        lz_sort_lanes_@S low = __builtin_ia32_pminu@{d|q}512_mask(v[i], other, other, -1);
+        if (stride < LANES) {
+          unsigned high = upper[stride] ^ (size < LANES ? upper[size] : down ? 0xffff : 0);
+          v[i] = __builtin_ia32_pmaxu@{d|q}512_mask(v[i], other, low, high & ((1u << LANES) - 1));
+        } else if (i < j) {
+          lz_sort_lanes_@S high = __builtin_ia32_pmaxu@{d|q}512_mask(v[i], other, other, -1);
+          if (down) v[i] = high, v[j] = low;
+          else v[i] = low, v[j] = high;
+        }
+      }
+}
+#endif
+
+//@ lz_sort_piece_@S [u32 u64]
+// Up to four vectors of keys, in place; they go out as bits.
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+static __attribute__((noinline, unused)) void lz_sort_piece_@S(lz_any_@S *a, int n,
+    lz_sort_form_@S f) {
+  enum { LANES = 64 / sizeof(lz_@S) };
+  const lz_sort_lanes_@S none = {0};
+  lz_sort_lanes_@S v[4], top = none + (@{int|long long})((lz_@S)1 << @B);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)
+    v[i] = n > i * LANES ? lz_sort_get_@S(a + i * LANES, n - i * LANES, (lz_@S)~(lz_@S)0)
+                         : none - 1;
+  if (n <= LANES) lz_sort_network_@S(v, 1);
+  else if (n <= 2 * LANES) lz_sort_network_@S(v, 2);
+  else lz_sort_network_@S(v, 4);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++)
+    if (n > i * LANES) {
+      lz_sort_lanes_@S key = v[i] ^ (@{int|long long})f.down;
+      lz_sort_lanes_@S bits = f.inf ? key ^ (~(key >> @B) | top) : key ^ (@{int|long long})f.flip;
+      lz_sort_put_@S(a + i * LANES, n - i * LANES, bits);
+    }
+}
+#endif
+
+//@ lz_sort_pivot_@S [u32 u64]
+// A median of nine keys.
+LZ_FN lz_@S lz_sort_pivot_@S(const lz_any_@S *keys, lz_i64 n) {
+  lz_@S m[3];
+  for (int i = 0; i < 3; i++) {
+    lz_i64 at = n * (2 * i + 1) / 6, step = n / 9;
+    lz_@S x = keys[at - step], y = keys[at], z = keys[at + step];
+    lz_@S low = x < y ? x : y, high = x < y ? y : x;
+    m[i] = z < low ? low : z < high ? z : high;
+  }
+  lz_@S low = m[0] < m[1] ? m[0] : m[1], high = m[0] < m[1] ? m[1] : m[0];
+  return m[2] < low ? low : m[2] < high ? m[2] : high;
+}
+
+//@ lz_sort_split_@S [u32 u64]
+// Keys before the pivot (with `equal`: and those equal to it) first, then the others; returns how
+// many come first. What is stored past them is overwritten later, or stood there before.
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+static __attribute__((noinline, unused)) lz_i64 lz_sort_split_@S(lz_any_@S *a, lz_any_@S *spare,
+    lz_i64 n, lz_@S pivot, int equal) {
+  enum { LANES = 64 / sizeof(lz_@S) };
+  lz_i64 front = 0, back = 0, i = 0;
+  lz_sort_lanes_@S pivots = (lz_sort_lanes_@S){0} + (@{int|long long})pivot;
+  for (; i < n; i += LANES) {
+    unsigned all = lz_sort_first_@S(n - i);
+    lz_sort_lanes_@S x = lz_sort_get_@S(a + i, n - i, 0);
+    unsigned mask = equal ? __builtin_ia32_ucmp@{d|q}512_mask(x, pivots, 2, all)
+                          : __builtin_ia32_ucmp@{d|q}512_mask(x, pivots, 1, all);
+    lz_sort_lanes_@S first = __builtin_ia32_compress@{si|di}512_mask(x, x, mask);
+    lz_sort_lanes_@S rest = __builtin_ia32_compress@{si|di}512_mask(x, x, all & ~mask);
+    int count = __builtin_popcount(mask);
+    if (i + LANES <= n) {
+      *(lz_sort_loose_@S *)(a + front) = first;
+      *(lz_sort_loose_@S *)(spare + back) = rest;
+    } else {
+      lz_sort_put_@S(a + front, count, first);
+      lz_sort_put_@S(spare + back, n - i - count, rest);
+    }
+    front += count;
+    back += LANES - count;
+  }
+  back = n - front;
+  for (i = 0; i < back; i += LANES)
+    lz_sort_put_@S(a + front + i, back - i, lz_sort_get_@S(spare + i, back - i, 0));
+  return front;
+}
+#endif
+
+//@ lz_sort_pieces_@S [u32 u64]
+// Sorts keys in place; they go out as bits. What keeps falling apart badly is sorted by digits.
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+static __attribute__((unused)) void lz_sort_pieces_@S(lz_any_@S *a, lz_any_@S *spare, lz_i64 n,
+    int depth, lz_sort_form_@S f) {
+  enum { MOST = 4 * 64 / sizeof(lz_@S) };
+  while (n > MOST && depth > 0) {
+    lz_@S pivot = lz_sort_pivot_@S(a, n);
+    lz_i64 front = lz_sort_split_@S(a, spare, n, pivot, 0);
+    if (front) {
+      lz_sort_pieces_@S(a, spare, front, --depth, f);
+    } else {  // the pivot is the smallest key: its equals are done
+      front = lz_sort_split_@S(a, spare, n, pivot, 1);
+      lz_@S bits = lz_sort_bits_@S(pivot, f.flip, f.inf, f.down);
+      for (lz_i64 i = 0; i < front; i++) a[i] = bits;
+    }
+    a += front;
+    n -= front;
+  }
+  if (n <= MOST) {
+    lz_sort_piece_@S(a, (int)n, f);
+    return;
+  }
+  lz_sort_table count;
+  for (int shift = 0; shift <= @B; shift += 8) {  // an even number of passes
+    lz_any_@S *from = shift % 16 ? spare : a, *to = shift % 16 ? a : spare;
+    lz_sort_count_@S(from, 0, n, f, 1, shift, 0, count);
+    lz_sort_starts(&count, 1);
+    lz_sort_move_values_@S(from, to, 0, n, f, shift, 0, shift == @B - 7, count);
+  }
+}
+#endif
+
+//@ lz_sort_quick_@S [u32 u64]
+// Quicksort of one row, with vectors split by a mask (AVX-512); elsewhere 0 for not done. Equal
+// keys have equal bits, so nothing is lost when they change places.
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+static __attribute__((noinline, unused)) int lz_sort_quick_@S(const lz_any_@S *src,
+    lz_any_@S *dst, lz_any_@S *keys, lz_i64 n, lz_sort_form_@S f, int threads) {
+  lz_i64 bound[33] = {0}, front[16];
+  int pieces = 1;
+  bound[1] = n;
+  if (threads == 1)
+    for (lz_i64 i = 0; i < n; i++) dst[i] = lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 1);
+  else {
+#pragma omp parallel for num_threads(threads)
+    for (lz_i64 i = 0; i < n; i++) dst[i] = lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 1);
+  }
+  for (; threads > 1 && pieces < 32; pieces *= 2) {  // the first splits, each by one thread
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (int p = 0; p < pieces; p++) {
+      lz_i64 low = bound[p], size = bound[p + 1] - low;
+      lz_@S pivot = size < 9 ? 0 : lz_sort_pivot_@S(dst + low, size);
+      front[p] = lz_sort_split_@S(dst + low, keys + low, size, pivot, 0);
+      if (!front[p]) front[p] = lz_sort_split_@S(dst + low, keys + low, size, pivot, 1);
+    }
+    for (int p = pieces; p > 0; p--) {
+      bound[2 * p] = bound[p];
+      bound[2 * p - 1] = bound[p - 1] + front[p - 1];
+    }
+  }
+  if (threads == 1) {
+    lz_sort_pieces_@S(dst, keys, n, 64, f);
+    return 1;
+  }
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+  for (int p = 0; p < pieces; p++)
+    lz_sort_pieces_@S(dst + bound[p], keys + bound[p], bound[p + 1] - bound[p], 64, f);
+  return 1;
+}
+#else
+LZ_FN int lz_sort_quick_@S(const lz_any_@S *src, lz_any_@S *dst, lz_any_@S *keys, lz_i64 n,
+    lz_sort_form_@S f, int threads) {
+  (void)src; (void)dst; (void)keys; (void)n; (void)f; (void)threads;
+  return 0;
+}
+#endif
+
+//@ lz_rows_sort_long_@S [u32 u64]
+// As lz_rows_sort_values_@S, for rows that are worth more text.
+static __attribute__((noinline, unused)) void lz_rows_sort_long_@S(lz_i64 rows, lz_i64 n,
+    const void *from, void *to, void *spare, lz_@S flip, lz_@S inf, int descending, int threads) {
+  const lz_any_@S *src = (const lz_any_@S *)from;
+  lz_any_@S *dst = (lz_any_@S *)to, *keys = (lz_any_@S *)spare;
+  lz_sort_form_@S f = {flip, inf, (lz_@S)(descending ? ~(lz_@S)0 : 0)};
+  int shared = rows < threads && n >= lz_sort_long;
+#pragma omp parallel for num_threads(threads) if(threads > 1 && !shared) \
+    schedule(dynamic, rows / 256 + 1)
+  for (lz_i64 r = 0; r < rows; r++) {
+    lz_i64 at = r * n;
+    int team = shared ? threads : 1;
+    if (lz_sort_quick_@S(src + at, dst + at, keys + at, n, f, team))
+      lz_sort_specials_@S(src + at, dst + at, n, f);
+    else
+      lz_sort_row_values_@S(src + at, dst + at, keys + at, n, f, team);
+  }
 }
 
 //@ lz_sort_move_order_@S [unsigned]
