@@ -12,7 +12,7 @@ from lazyt.dispatch import assign, check_writable, view_of, wrap, write_result
 from lazyt.errors import GradientError
 from lazyt.grad_mode import mode
 from lazyt.ir.graph import Node, Shape
-from lazyt.memory_formats import arrange_like
+from lazyt.memory_formats import arrange_like, lay_out
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 from lazyt.views import Reshape, Slice, Step
@@ -42,7 +42,9 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
     if out.shape != result.shape:
         check_writable(out)
         resized = wrap(_zeros_like_result(node, out))
-        out._storage, out._view = resized._storage, None
+        if any(isinstance(p, Tensor) and p._view is not None for p in parents):
+            lay_out(resized, arrange_like(result, name, parents).strides)
+        out._storage, out._view = resized._storage, resized._view
     return write_result(out, result)
 
 
