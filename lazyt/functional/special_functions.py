@@ -30,7 +30,7 @@ def _whole(name: str, doc: str, build: Build | None = None, title: str = "") -> 
     inner = floating(name, title or f"Special{name.title().replace('_', '')}", doc, build)
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        if require_tensor(input, name).dtype.is_half:
+        if require_tensor(input, f"special_{name}").dtype.is_half:
             raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(input.dtype)}'")
         return inner(input, out=out)
 
@@ -111,7 +111,17 @@ scaled_modified_bessel_k1 = _whole(
     "scaled_modified_bessel_k1", "``modified_bessel_k1(x) * exp(x)``."
 )
 spherical_bessel_j0 = _whole("spherical_bessel_j0", "``sin(x) / x``, 1 at 0.", _spherical_j0)
-airy_ai = _whole("airy_ai", "Airy's function Ai. It has no gradient.")
+_AIRY = scalar_build("airy_ai")
+
+
+def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Airy's function Ai; without gradient, as in PyTorch. NaN at the infinities."""
+    node = require_tensor(input, "special_airy_ai").node
+    dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
+    if dtype.is_half:
+        raise NoKernelError(f"\"airy_ai_cpu\" not implemented for '{torch_name(dtype)}'")
+    node = ops.detach(node) if node.needs_grad else node
+    return give(mapped(_AIRY, (node,), dtype, dtype), "airy_ai", (), out)
 
 
 def _refuse_gradient(node: Node, function: str) -> None:
