@@ -89,22 +89,26 @@ def _later(node: Node, places: int, fill: float | int) -> Node:
     return ops.pad(kept, (0, min(places, size)), (0, 0), (0, 0), fill)
 
 
-def _summed(stay: Expr, one: Expr, two: Expr, skips: Expr) -> Expr:
-    """The logarithm of up to three probabilities' sum; -inf, without a slope, of none."""
-    never = const(-math.inf, stay.dtype)
-    two = call("where", skips, two, never)
+def _top(stay: Expr, one: Expr, two: Expr) -> Expr:
+    """The greatest of three, and 0 where all are -inf."""
     top = call("maximum", call("maximum", stay, one), two)
-    dead = call("eq", top, never)
-    safe = call("where", dead, const(0, top.dtype), top)
-    total = call("exp", call("sub", stay, safe))
-    for other in (one, two):
-        total = call("add", total, call("exp", call("sub", other, safe)))
-    total = call("where", dead, const(1, top.dtype), total)
-    return call("where", dead, never, call("add", call("log", total), safe))
+    return call("where", call("eq", top, const(-math.inf, top.dtype)), const(0, top.dtype), top)
 
 
-def _step(stay: Expr, one: Expr, two: Expr, skips: Expr, emitted: Expr, going: Expr) -> Expr:
-    return call("where", going, call("add", _summed(stay, one, two, skips), emitted), stay)
+def _summed(stay: Expr, one: Expr, two: Expr, top: Expr) -> Expr:
+    """The logarithm of up to three probabilities' sum; -inf, without a slope, of none."""
+    first, second, third = (call("exp", call("sub", x, top)) for x in (stay, one, two))
+    total = call("add", call("add", first, second), third)
+    none = call("eq", total, const(0, total.dtype))
+    safe = call("where", none, const(1, total.dtype), total)
+    found = call("add", call("log", safe), top)
+    return call("where", none, const(-math.inf, top.dtype), found)
+
+
+def _log_sum(stay: Node, one: Node, two: Node) -> Node:
+    """``_summed`` relative to the greatest, which cancels out and has no gradient."""
+    plain = tuple(ops.detach(n) if n.needs_grad else n for n in (stay, one, two))
+    return mixed(_summed, (stay, one, two, mixed(_top, plain)))
 
 
 def _alignments(logs: Node, labels: Node, skips: Node, inputs: Node) -> Node:
@@ -126,15 +130,10 @@ def _alignments(logs: Node, labels: Node, skips: Node, inputs: Node) -> Node:
             state = choose(first, emitted, never, logs.dtype)
             continue
         going = ops.reshape(ops.apply("gt", inputs, constant_of(t, int64)), (batch, 1))
-        nodes = (state, _later(state, 1, -math.inf), _later(state, 2, -math.inf), skips, emitted,
-                 going)  # fmt: skip
-        state = mixed(_step, nodes)
+        skipped = choose(skips, _later(state, 2, -math.inf), never, logs.dtype)
+        reached = _log_sum(state, _later(state, 1, -math.inf), skipped)
+        state = choose(going, ops.apply("add", reached, emitted), state, logs.dtype)
     return ops.broadcast_to(state, (batch, size))
-
-
-def _ending(last: Expr, before: Expr, has_targets: Expr) -> Expr:
-    never = const(-math.inf, last.dtype)
-    return call("neg", _summed(last, before, never, has_targets))
 
 
 def _losses(logs: Node, labels: Node, skips: Node, inputs: Node, targets: Node) -> Node:
@@ -147,12 +146,13 @@ def _losses(logs: Node, labels: Node, skips: Node, inputs: Node, targets: Node) 
     last, other = (ops.reshape(ops.gather(state, at, 1, 1), (batch,)) for at in (end, before))
     some = ops.apply("gt", targets, constant_of(0, int64))
     other = choose(some, other, constant_of(-math.inf, state.dtype), state.dtype)
-    loss = mixed(_ending, (last, other, some))
+    nothing = ops.broadcast_to(constant_of(-math.inf, state.dtype), other.shape)
+    loss = ops.apply("neg", _log_sum(last, other, nothing))
     # No input: only an empty target is right.
     empty = ops.apply("eq", inputs, constant_of(0, int64))
     dtype = state.dtype
-    nothing = choose(some, constant_of(math.inf, dtype), constant_of(0, dtype), dtype)
-    return choose(empty, nothing, loss, state.dtype)
+    answer = choose(some, constant_of(math.inf, dtype), constant_of(0, dtype), dtype)
+    return choose(empty, answer, loss, state.dtype)
 
 
 def _as_of_softmax(loss: Node, logs: Node, inputs: Node) -> Node:
