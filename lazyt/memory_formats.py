@@ -135,7 +135,8 @@ def lay_out(tensor: Tensor, strides: Shape) -> Tensor:
 # Functions whose last step is element-wise though PyTorch's have code, and results, of their own.
 _ROW_MAJOR = frozenset({
     "Softmax", "LogSoftmax", "MaskedFill", "Tril", "Triu", "NativeLayerNorm", "NativeGroupNorm",
-    "Mean", "Var", "Std", "Norm", "Logsumexp", "Cummax", "Cummin",
+    "Mean", "Var", "Std", "Norm", "Logsumexp", "Cummax", "Cummin", "Addmm", "Addmv", "Baddbmm",
+    "Cdist", "LinalgLu", "LuUnpack", "Renorm",
 })  # fmt: skip
 # Functions with other code that keep the order of their first operand.
 _PRESERVING = frozenset({

@@ -7,6 +7,8 @@ dtypes raise DTypeError and other shapes ShapeError, in PyTorch's words. They ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
 from lazyt.errors import LazytError, ShapeError
@@ -17,6 +19,7 @@ from lazyt.functional.matrix_checks import (
     check_kernel,
     check_matrix,
     check_square,
+    give_columns,
     require_success,
 )
 from lazyt.functional.results import give
@@ -57,7 +60,7 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
 def _cholesky(input: Tensor, upper: bool, out: Tensor | None, function: str) -> Tensor:
     factor, info = _cholesky_parts(input, upper, function)
     require_success(info, function, _not_positive)
-    return give(factor, "LinalgCholeskyEx", (input,), out)
+    return give_columns(factor, "LinalgCholeskyEx", (input,), out)
 
 
 @in_full_precision
@@ -81,7 +84,7 @@ def cholesky_ex(
     if check_errors:
         require_success(info, "linalg.cholesky_ex", _not_positive)
     return return_types.linalg_cholesky_ex(
-        (give(factor, "LinalgCholeskyEx", (input,)), give(as_info(info), "", ()))
+        (give_columns(factor, "LinalgCholeskyEx", (input,)), give(as_info(info), "", ()))
     )
 
 
@@ -95,8 +98,8 @@ def _qr_parts(A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     q, r = ops.library("qr", A.node, mode="complete" if mode == "complete" else "reduced")
     if mode == "r":
         q = ops.reshape(ops.broadcast_to(ops.constant(0, q.dtype), (0,)), (0,))
-        return give(q, "", ()), give(r, "LinalgQr", (A,))
-    return give(q, "LinalgQr", (A,)), give(r, "LinalgQr", (A,))
+        return give(q, "", ()), give_columns(r, "LinalgQr", (A,))
+    return give_columns(q, "LinalgQr", (A,)), give_columns(r, "LinalgQr", (A,))
 
 
 @takes_outputs
@@ -129,7 +132,9 @@ def geqrf(input: Tensor) -> return_types.geqrf:
     check_matrix(input, "torch.geqrf", "input")
     check_kernel(input, "geqrf_cpu")
     vectors, tau = ops.library("geqrf", input.node)
-    return return_types.geqrf((give(vectors, "Geqrf", (input,)), give(tau, "Geqrf", (input,))))
+    return return_types.geqrf(
+        (give_columns(vectors, "Geqrf", (input,)), give(tau, "Geqrf", (input,)))
+    )
 
 
 # ------------------------------------------------------------------- eigenvalues
@@ -177,7 +182,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """
     values, vectors = _eigen_parts(input, UPLO, "")
     return return_types.linalg_eigh(
-        (give(values, "LinalgEigh", (input,)), give(vectors, "LinalgEigh", (input,)))
+        (give(values, "LinalgEigh", (input,)), give_columns(vectors, "LinalgEigh", (input,)))
     )
 
 
@@ -221,7 +226,16 @@ def linalg_svd(
     """
     _check_driver(driver)
     parts = singular_parts(A, "full" if full_matrices else "reduced")
-    return return_types.linalg_svd(tuple(give(part, "LinalgSvd", (A,)) for part in parts))
+    return return_types.linalg_svd(_svd_results(A, parts))
+
+
+def _svd_results(A: Tensor, parts: Sequence[Node]) -> tuple[Tensor, Tensor, Tensor]:
+    u, s, vh = parts
+    return (
+        give_columns(u, "LinalgSvd", (A,)),
+        give(s, "LinalgSvd", (A,)),
+        give_columns(vh, "LinalgSvd", (A,)),
+    )
 
 
 @in_full_precision
@@ -250,5 +264,6 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
         u, v = (give(ops.broadcast_to(zero, (*lead, k, k)), "", ()) for k in (m, n))
         return return_types.svd((u, give(values, "LinalgSvd", (input,)), v))
     u_node, s_node, vh = singular_parts(input, "reduced" if some else "full")
-    nodes = (u_node, s_node, transpose(vh))
-    return return_types.svd(tuple(give(node, "LinalgSvd", (input,)) for node in nodes))
+    left, singular, right = _svd_results(input, (u_node, s_node, vh))
+    turned: Tensor = right.mT
+    return return_types.svd((left, singular, turned))

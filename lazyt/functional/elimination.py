@@ -14,6 +14,7 @@ from lazyt.functional.matrix_checks import (
     check_floating,
     check_kernel,
     check_same_dtype,
+    give_columns,
     require_success,
     share_batch,
 )
@@ -52,7 +53,7 @@ def _zero_pivot(code: int) -> str:
 
 
 def _packed(A: Tensor, parts: list[Node]) -> tuple[Tensor, Tensor]:
-    return give(parts[0], "LinalgLuFactorEx", (A,)), give(ops.cast(parts[1], int32), "", ())
+    return give_columns(parts[0], "LinalgLuFactorEx", (A,)), give(ops.cast(parts[1], int32), "", ())
 
 
 @takes_outputs
@@ -169,7 +170,7 @@ def linalg_lu_solve(
     else:
         half = substituted(packed, product(exchange, right), False, True)
         x = substituted(packed, half, True, False)
-    return give(x if left else turned(x), "LinalgLuSolve", (LU, B), out)
+    return (give_columns if left else give)(x if left else turned(x), "LinalgLuSolve", (LU, B), out)
 
 
 @in_full_precision

@@ -1,4 +1,4 @@
-"""What functions of matrices check: dimensions, dtypes, and whether a library call succeeded.
+"""What functions of matrices share: checks of dimensions, dtypes and success, and the layout.
 
 PyTorch raises for singular matrices and for iterations that do not converge at the call. So these
 functions look at the outcome of their library call, which computes what the call depends on. The
@@ -7,7 +7,7 @@ forms that hand out ``info`` instead (``inv_ex``, ``cholesky_ex``, ...) stay laz
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ from lazyt import ops, pending
 from lazyt.errors import DTypeError, LinAlgError, ShapeError
 from lazyt.functional.operands import broadcast_pair, expand_to
 from lazyt.functional.promotion import torch_name
+from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse
 from lazyt.ir.dtypes import int32
 from lazyt.ir.graph import Node, Shape, topological
+from lazyt.memory_formats import dense_strides, lay_out
 from lazyt.tensor import Tensor
 
 
@@ -125,3 +127,15 @@ def _is_computable(node: Node) -> bool:
         return True
     order = topological([node], lambda item: item.data is not None)
     return all(item.data is not None or item.op.name != "input" for item in order)
+
+
+def give_columns(
+    node: Node, name: str, parents: Sequence[Any], out: Tensor | None = None
+) -> Tensor:
+    """``give`` for matrices that PyTorch's LAPACK leaves column by column in memory."""
+    result = give(node, name, parents, out)
+    if out is not None:
+        return result
+    shape = tuple(max(extent, 1) for extent in result.shape)
+    rank = len(shape)
+    return lay_out(result, dense_strides(shape, (*range(rank - 2), rank - 1, rank - 2)))

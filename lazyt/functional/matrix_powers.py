@@ -32,6 +32,8 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         )
     count = operator.index(n)
     check_square(input, "linalg.matrix_power")
+    if count == -1:
+        return inv(input, out=out)
     base = inv(input) if count < 0 else input
     left = abs(count)
     if left == 0:

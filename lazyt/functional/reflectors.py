@@ -11,8 +11,12 @@ from __future__ import annotations
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
 from lazyt.errors import ShapeError
-from lazyt.functional.matrix_checks import check_kernel, check_matrix, check_same_dtype
-from lazyt.functional.results import give
+from lazyt.functional.matrix_checks import (
+    check_kernel,
+    check_matrix,
+    check_same_dtype,
+    give_columns,
+)
 from lazyt.functional.solvers import substituted
 from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import (
@@ -79,7 +83,7 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
     n = input.shape[-1]
     turned = columns(transpose(vectors), 0, n)
     node = minus(identity(input.node), product(vectors, product(factor, turned)))
-    return give(node, "LinalgHouseholderProduct", (input, tau), out)
+    return give_columns(node, "LinalgHouseholderProduct", (input, tau), out)
 
 
 @in_full_precision
@@ -115,4 +119,4 @@ def ormqr(
         moved = product(vectors, product(factor, product(turned, node)))
     else:
         moved = product(product(product(node, vectors), factor), turned)
-    return give(minus(node, moved), "Ormqr", (input, input2, input3), out)
+    return give_columns(minus(node, moved), "Ormqr", (input, input2, input3), out)

@@ -21,6 +21,7 @@ from lazyt.functional.matrix_checks import (
     check_kernel,
     check_same_dtype,
     check_square,
+    give_columns,
     require_square,
     require_success,
     share_batch,
@@ -58,7 +59,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices. Raises LinAlgError for singular ones."""
     inverted, info = _inverse_parts(A)
     require_success(info, "linalg.inv", _no_inverse)
-    return give(inverted, "LinalgInvEx", (A,), out)
+    return give_columns(inverted, "LinalgInvEx", (A,), out)
 
 
 @in_full_precision
@@ -79,7 +80,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
     if check_errors:
         require_success(info, "linalg.inv_ex", _no_inverse)
     return return_types.linalg_inv_ex(
-        (give(inverted, "LinalgInvEx", (A,)), give(as_info(info), "", ()))
+        (give_columns(inverted, "LinalgInvEx", (A,)), give(as_info(info), "", ()))
     )
 
 
@@ -135,6 +136,11 @@ def vector_on_right(A: Tensor, B: Tensor) -> bool:
     return len(A.shape) - 1 == len(B.shape) and tuple(B.shape) == tuple(A.shape[:-1])
 
 
+def _solved(x: Node, A: Tensor, B: Tensor, left: bool, out: Tensor | None = None) -> Tensor:
+    matrices = left and not vector_on_right(A, B)
+    return (give_columns if matrices else give)(x, "LinalgSolveEx", (A, B), out)
+
+
 def _is_singular(code: int) -> str:
     return "The solver failed because the input matrix is singular."
 
@@ -169,7 +175,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     """
     x, info = _solution(A, B, left)
     require_success(info, "torch.linalg.solve", _is_singular)
-    return give(x, "LinalgSolveEx", (A, B), out)
+    return _solved(x, A, B, left, out)
 
 
 @takes_outputs
@@ -184,9 +190,7 @@ def solve_ex(
     x, info = _solution(A, B, left)
     if check_errors:
         require_success(info, "torch.linalg.solve_ex", _is_singular)
-    return return_types.linalg_solve_ex(
-        (give(x, "LinalgSolveEx", (A, B)), give(as_info(info), "", ()))
-    )
+    return return_types.linalg_solve_ex((_solved(x, A, B, left), give(as_info(info), "", ())))
 
 
 # ------------------------------------------------------------------- triangular equations
@@ -214,7 +218,7 @@ def solve_triangular(
     check_kernel(input, "triangular_solve_cpu")
     a, b = share_batch(input.node, B.node)
     x = substituted(a, b, upper, unitriangular, left)
-    return give(x, "LinalgSolveTriangular", (input, B), out)
+    return give_columns(x, "LinalgSolveTriangular", (input, B), out)
 
 
 @takes_outputs
@@ -247,7 +251,7 @@ def triangular_solve(
     else:
         x = substituted(a, right, upper, unitriangular)
     return return_types.triangular_solve(
-        (give(x, "TriangularSolve", (input, A)), give(a, "TriangularSolve", (A,)))
+        (give_columns(x, "TriangularSolve", (input, A)), give_columns(a, "TriangularSolve", (A,)))
     )
 
 
@@ -274,7 +278,7 @@ def cholesky_solve(
     lower = transpose(factor) if upper else factor
     half = substituted(lower, right, False, False)
     x = substituted(transpose(lower), half, True, False)
-    return give(x, "CholeskySolve", (input, input2), out)
+    return give_columns(x, "CholeskySolve", (input, input2), out)
 
 
 @in_full_precision
@@ -285,7 +289,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
     lower = transpose(input.node) if upper else input.node
     half = substituted(lower, identity(lower), False, False)
     x = substituted(transpose(lower), half, True, False)
-    return give(x, "CholeskyInverse", (input,), out)
+    return give_columns(x, "CholeskyInverse", (input,), out)
 
 
 # ------------------------------------------------------------------- tensors as matrices
@@ -304,7 +308,8 @@ def tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tens
             f"prod(self.shape[:ind]), but got {prod(rest)} != {prod(first)}"
         )
     flat = inv(input.reshape(prod(rest), prod(first)))
-    return give(ops.reshape(flat.node, (*rest, *first)), "View", (flat,), out)
+    result: Tensor = flat.reshape((*rest, *first))
+    return result if out is None else give(result.node, "View", (flat,), out)
 
 
 @in_full_precision
