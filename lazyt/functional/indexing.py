@@ -23,7 +23,7 @@ from lazyt.memory_formats import common_order, dense_strides, lay_out
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
-from lazyt.views import contiguous_strides
+from lazyt.views import contiguous_strides, is_contiguous
 
 __all__ = [
     "index_put",
@@ -68,7 +68,8 @@ def getitem(input: Tensor, index: Any) -> Tensor:
         return give(rows, "Index", parents)
     chosen = _select(node.shape, plan.picks)
     found = give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", parents)
-    return found if view.is_contiguous() else _in_order_of(view, chosen, found)
+    plain = is_contiguous(tuple(view.shape), view.strides)
+    return found if plain else _in_order_of(view, chosen, found)
 
 
 def _in_order_of(view: Tensor, chosen: Selection, found: Tensor) -> Tensor:
@@ -118,16 +119,21 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     elif number is not None:
         refuse_number(number, view.dtype)
         new = constant_of(number, view.dtype)
-    check_writable(view)
-    if view._view is not None:
-        view._view.refuse_repeats()
     if not plan.picks:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
+        check_writable(view)
         refuse_overlap(view, (source,))
+        if view._view is not None:
+            view._view.refuse_repeats()
     else:
+        check_writable(view)
+        if view._view is not None:
+            view._view.refuse_repeats()
         refuse_overlap(view, (source,), True)
         lone = source is None or _is_mask_of_one(plan, source)
-        if lone and plan.picks[0][1].dtype is uint8 and len(plan.picks) == 1:
+        axis, item = plan.picks[0]
+        if lone and item.dtype is uint8 and len(plan.picks) == 1:
+            _check_mask(tuple(item.shape), tuple(view.shape), axis)
             raise DTypeError(
                 "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
             )
