@@ -284,7 +284,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def _hardshrink(x: Expr, width: Expr) -> Expr:
-    return call("where", call("gt", call("abs", x), width), x, _of(0, x))
+    # NaN is not <= the width, so it stays.
+    return call("where", call("le", call("abs", x), width), _of(0, x), x)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
