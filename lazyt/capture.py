@@ -18,7 +18,7 @@ from lazyt.frames import Frames, is_user_module
 from lazyt.guards import CannotWatch, Guards, names_of
 from lazyt.ir.graph import Node, source_text, user_position
 from lazyt.pending import realize_nodes
-from lazyt.places import Place
+from lazyt.places import Place, signature
 from lazyt.storage import Storage
 from lazyt.tensor import Tensor
 
@@ -136,6 +136,7 @@ class Run:
         result: what the function returned.
         recorder: what the hooks heard.
         nodes: values of the arguments that are tensors, before.
+        looks: signatures of those and of the tensors in the guards' places, before.
         guards: the notes, taken before.
         effects: places whose tensor the function replaced.
         codes: code that ran, with its globals.
@@ -145,6 +146,7 @@ class Run:
     result: Any
     recorder: Recorder
     nodes: list[Node]
+    looks: list[Any]
     guards: Guards
     effects: list[tuple[Place, Any]]
     codes: dict[Any, dict[str, Any]]
@@ -181,6 +183,7 @@ def watch(
             if tensor._storage.exposure() is not None:
                 recorder.refuse("it can reach a tensor that shares memory with NumPy")
         nodes = [tensor.node for tensor in arguments]
+        looks = [signature(tensor) for tensor in tensors]
         old, pending.budget.nodes = pending.budget.nodes, -1  # every new storage is reported
         watching.hook.watcher = recorder
         try:
@@ -196,7 +199,7 @@ def watch(
             effects = guards.effects(arguments)
         except CannotWatch as error:
             trouble = str(error)
-    return Run(result, recorder, nodes, guards, effects, recorder.frames.codes, trouble)
+    return Run(result, recorder, nodes, looks, guards, effects, recorder.frames.codes, trouble)
 
 
 def note_state(

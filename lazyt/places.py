@@ -52,7 +52,18 @@ def signature(tensor: Tensor) -> tuple[Any, ...]:
     node = storage.node
     fn = storage.fn
     shown = None if view is None else (view.shape, view.strides, view.offset, view.steps, view.root)
-    return (type(tensor), node.shape, node.dtype, fn is None, isinstance(fn, AccumulateGrad), shown)
+    marks = _marks(tensor) if tensor.__dict__ else ()
+    leaf = isinstance(fn, AccumulateGrad)
+    return (type(tensor), node.shape, node.dtype, fn is None, leaf, shown, marks)
+
+
+def _marks(tensor: Tensor) -> tuple[tuple[str, Any], ...]:
+    """Attributes that the user gave to a tensor: plain ones as they are, others by identity."""
+    return tuple(
+        (name, (type(value), value) if is_plain(value) else id(value))
+        for name, value in tensor.__dict__.items()
+        if name != "_grad"
+    )
 
 
 class Place:

@@ -99,6 +99,9 @@ class Replay:
         self.guards = run.guards
         self._places = [p for p in run.guards.tensors if p.tensor is not None]
         given = [*arguments, *(p.tensor for p in self._places if p.tensor is not None)]
+        for tensor, looks in zip(given, run.looks, strict=True):
+            if signature(tensor) != looks or id(tensor._storage) not in recorder.known:
+                raise CannotReplay("it changes what a tensor from outside is, not only its values")
         self._holders = [
             next(i for i, t in enumerate(given) if t._storage is storage)
             for storage in recorder.storages
@@ -106,6 +109,7 @@ class Replay:
         self._fixed = [given[n]._storage for n in parts]
         self._calls = [(function, node is not None) for function, node in recorder.calls]
         self._fresh: list[Storage] = []
+        self._known: dict[int, Made] = {}
         self._results = [self._describe(value, run, given) for value in leaves]
         self._effects = [
             (place.put, self._describe(value, run, given)) for place, value in run.effects
@@ -132,13 +136,19 @@ class Replay:
         self._used = sorted({*used, *self._written, *checked})
         if any(recorder.storages[i] in self._fixed for i in self._used):
             raise CannotReplay("it reads the tensor that an argument is a part of")
-        self._fresh, self._fixed = [], []
+        self._fresh, self._fixed, self._known = [], [], {}
         self.guards.let_go()
 
     def _describe(self, value: Any, run: Run, given: Sequence[Tensor]) -> Any:
         """A part of the result: how a tensor is made, or any other value as it is."""
         if not isinstance(value, Tensor):
             return value
+        found = self._known.get(id(value))
+        if found is None:
+            found = self._known[id(value)] = self._origin(value, run, given)
+        return found
+
+    def _origin(self, value: Tensor, run: Run, given: Sequence[Tensor]) -> Made:
         storage = value._storage
         number = run.recorder.known.get(id(storage))
         if number is not None:
@@ -222,10 +232,19 @@ class Replay:
         with no_grad():
             for number, node in zip(self._written, nodes[len(new) :]):
                 old[number].write(raw(node), None)
-        for put, made in self._effects:
+        made: dict[int, Tensor] = {}
+
+        def value_of(part: Any) -> Any:
+            if not isinstance(part, Made):
+                return part
+            if id(part) not in made:
+                made[id(part)] = part.make(given, old, new)
+            return made[id(part)]
+
+        for put, part in self._effects:
             assert put is not None
-            put(given, made.make(given, old, new) if isinstance(made, Made) else made)
-        return [m.make(given, old, new) if isinstance(m, Made) else m for m in self._results]
+            put(given, value_of(part))
+        return [value_of(part) for part in self._results]
 
     def _storage(self, node: Node, flag: str | None, parents: list[Tensor]) -> Storage:
         """New memory; with the grad_fn that it had, where it had one."""

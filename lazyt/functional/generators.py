@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from lazyt.functional.nesting import stored
 from lazyt.ir.dtypes import package_name, uint8, uint32
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
-from lazyt.watching import filled
+from lazyt.watching import each_call, filled
 
 __all__ = [
     "Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed",
@@ -54,13 +55,20 @@ class Generator:
             ) from None
         if not -(1 << 63) <= number < 1 << 64:
             raise ShapeError("Overflow when unpacking long long")
-        self._seed = number & 0xFFFFFFFFFFFFFFFF
-        self._calls = 0
+        return self._go_to(lambda: (number & 0xFFFFFFFFFFFFFFFF, 0))
+
+    def _go_to(self, find: Callable[[], tuple[int, int]]) -> Generator:
+        """Take seed and position from ``find()``, now and whenever a captured call is replayed."""
+
+        def go() -> None:
+            self._seed, self._calls = find()
+
+        each_call(go)
         return self
 
     def seed(self) -> int:
         """Start again from a seed that nobody chose, and return it."""
-        self.manual_seed(time.time_ns())
+        self._go_to(lambda: (time.time_ns(), 0))
         return self._seed
 
     def initial_seed(self) -> int:
@@ -69,8 +77,12 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """Seed and position, 16 bytes as a uint8 tensor for ``set_state``."""
-        values = np.array([self._seed, self._calls], np.uint64).view(np.uint8)
-        return fresh(stored(values, (16,), uint8))
+
+        def read() -> Node:
+            values = np.array([self._seed, self._calls], np.uint64).view(np.uint8)
+            return stored(values, (16,), uint8)
+
+        return fresh(filled(read))
 
     def set_state(self, state: Tensor) -> Generator:
         """Go on from where ``get_state`` was taken.
@@ -85,21 +97,17 @@ class Generator:
                 f"{state.numel()}"
             )
         words = np.array(state.tolist(), np.uint8).view(np.uint64)
-        self._seed, self._calls = int(words[0]), int(words[1])
-        return self
+        return self._go_to(lambda: (int(words[0]), int(words[1])))
 
     def clone_state(self) -> Generator:
         """Another generator at the same point of the same numbers."""
-        other = Generator(self.device)
-        other._seed, other._calls = self._seed, self._calls
-        return other
+        return Generator(self.device).graphsafe_set_state(self)
 
     graphsafe_get_state = clone_state
 
     def graphsafe_set_state(self, state: Generator) -> Generator:
         """Go on from where another generator is."""
-        self._seed, self._calls = state._seed, state._calls
-        return self
+        return self._go_to(lambda: (state._seed, state._calls))
 
     def __repr__(self) -> str:
         return f"<{package_name()}._C.Generator object at {id(self):#x}>"

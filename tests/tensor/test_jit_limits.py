@@ -109,3 +109,61 @@ def test_state_that_is_exchanged_is_found() -> None:
     net.bias = nn.Parameter(lt.zeros(2))
     captured(x)
     assert net.bias.grad is not None
+
+
+def test_attributes_that_the_user_gives_to_tensors_are_watched() -> None:
+    w: Any = numbers(3)
+    w.frozen = False
+
+    def function() -> Any:
+        return w * 2 if not w.frozen else w
+
+    captured = lt.jit(function)
+    for n in range(8):
+        w.frozen = n >= 4
+        assert captured().tolist() == function().tolist()
+    assert captured.why() == ["captured", *captured.why()[1:-1], "captured"]
+
+
+def test_seeding_inside_of_the_function() -> None:
+    def function() -> Any:
+        lt.manual_seed(3)
+        first = lt.rand(2)
+        with lt.random.fork_rng():
+            inner = lt.rand(2)
+        return first, inner, lt.rand(2)
+
+    captured = lt.jit(function)
+    want = [v.tolist() for v in function()]
+    for _ in range(4):
+        lt.rand(5)
+        assert [v.tolist() for v in captured()] == want
+    assert want[1] == want[2] and captured.why() == ["captured"]
+
+
+@pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
+def test_tensors_that_become_others() -> None:
+    w = numbers(2, 3)
+
+    def function() -> Any:
+        w.data = w.data.T
+        return w.sum()
+
+    captured = lt.jit(function)
+    for n in range(6):
+        captured()
+        assert tuple(w.shape) == ((3, 2) if n % 2 == 0 else (2, 3))
+
+
+def test_one_tensor_given_twice_is_one() -> None:
+    def function(x: Any) -> Any:
+        y = x + 1
+        return y, [y], y[0]
+
+    captured = lt.jit(function)
+    for _ in range(4):
+        a, (b,), c = captured(lt.zeros(2))
+        assert a is b
+        a.zero_()
+        assert c.item() == 0
+    assert captured.why() == ["captured"]
