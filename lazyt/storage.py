@@ -241,7 +241,7 @@ class Storage:
         return self.share.memory
 
     def fork(self, silent: bool = False) -> Storage:
-        """A Storage over the same memory without gradient history; ``silent``: with own versions."""
+        """A Storage over the same memory without history; ``silent``: with own versions."""
         memory = self.memory()
         assert self.share is not None
         own = self.share
@@ -363,8 +363,11 @@ class Storage:
             self._accept(value if share.region is None else share.region.of(value))
 
     def _refresh(self, exposed: Exposure, memory: Memory) -> None:
-        """Take a snapshot of all of an exposed memory."""
+        """Take a snapshot of all of an exposed memory, unless nobody wrote to it since the last."""
         value = memory.value
+        last = value.data
+        if last is not None and last.ptr != exposed.buffer.ptr and exposed.buffer.holds(last):
+            return
         memory.value = _snapshot(exposed.buffer, value, 0, value.shape)
         memory.content += 1
 

@@ -216,7 +216,7 @@ _RULES = {
     "O": "IndexAdd",
     "l": "Lerp ScaledDotProductAttention",
     "q": (
-        "Kthvalue LinalgEigh LinalgQr LinalgSvd MaxBackward0 Median MinBackward0 Mode "
+        "CopySlices Kthvalue LinalgEigh LinalgQr LinalgSvd MaxBackward0 Median MinBackward0 Mode "
         "NativeDropout "
         "Sort Topk"
     ),

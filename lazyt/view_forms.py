@@ -21,7 +21,7 @@ from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
 from lazyt.view_parts import as_strided
-from lazyt.view_shapes import expand, flatten, squeeze, t, transpose, unsqueeze
+from lazyt.view_shapes import expand, squeeze, t, transpose, unsqueeze
 from lazyt.views import (
     Reshape,
     Slice,
@@ -115,7 +115,8 @@ def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None
 @method()
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension: a view where the elements are contiguous, else a copy."""
-    return flatten(input.contiguous())
+    found: Tensor = input.contiguous().view(-1)
+    return found
 
 
 @method()

@@ -69,7 +69,7 @@ def walk_tape(roots: Sequence[GradFn], targets: set[GradFn] | None) -> list[Grad
 
 def check_tape(order: Sequence[GradFn]) -> None:
     """Raise GradientError for what was freed, or for saved values that were overwritten."""
-    for fn in order:
+    for fn in reversed(order):  # as they run, so that the first to fail is PyTorch's
         if fn.dead:
             raise GradientError(_TWICE)
         if fn.rule == "x":

@@ -174,6 +174,8 @@ def detach_(self: Tensor) -> Tensor:
             "function in torch/optim/optimizer.py as the solution."
         )
     storage = self._storage
+    if isinstance(storage.fn, AccumulateGrad):
+        self.__dict__["_grad"] = storage.fn.grad
     storage.node, storage.fn = raw(storage.current()), None
     return self
 

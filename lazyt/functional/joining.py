@@ -53,7 +53,8 @@ def cat(
             raise ShapeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     dtype = operand_dtype(items)
     # Empty vectors join anything, as PyTorch keeps it for old programs.
-    used = [t for t in items if tuple(t.shape) != (0,)] or items[:1]
+    flat = all(len(t.shape) == 1 for t in items)
+    used = [t for t in items if flat or tuple(t.shape) != (0,)]
     first = tuple(used[0].shape)
     place = normalize_dim(dim, len(first))
     for i, item in enumerate(items):

@@ -26,13 +26,13 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         )
     check_writable(self)
     shape = tuple(self.shape)
+    refuse_overlap(self, (src,))
     common = broadcast_pair(shape, tuple(src.shape))
     if common != shape:
         raise ShapeError(
             f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}"
         )
     node = expand_to(ops.cast(src.node, self.dtype), shape)
-    refuse_overlap(self, (src,))
     if self._view is not None:
         self._view.refuse_repeats()
     return overwrite(self, node, "Copy", (self, src))

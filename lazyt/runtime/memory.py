@@ -35,6 +35,7 @@ _libc.posix_memalign.argtypes = (
     ctypes.c_size_t,
 )
 _libc.free.argtypes = (ctypes.c_void_p,)
+_libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _libc.free.restype = None
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = (
@@ -316,6 +317,12 @@ class Buffer:
         if math.prod(shape) * dtype.itemsize > self.nbytes:
             raise ValueError(f"{dtype.name}{list(shape)} does not fit into {self.nbytes} bytes")
         return np.asarray(_View(self, dtype.numpy.str, tuple(shape)))
+
+    def holds(self, other: Buffer) -> bool:
+        """Whether both have the same bytes."""
+        if self.nbytes != other.nbytes:
+            return False
+        return self.nbytes == 0 or _libc.memcmp(self.ptr, other.ptr, self.nbytes) == 0
 
     def copy_from(self, source: int | bytes, nbytes: int | None = None) -> None:
         """Copy ``nbytes`` from an address, or a bytes object, to the start of this buffer.
