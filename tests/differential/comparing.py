@@ -106,8 +106,10 @@ def _values(want: Facts, have: Facts, kinds: set[str]) -> Found:
 
 
 def _near(wanted: str, found: str, limit: float) -> bool:
+    # Which sign a sum of zeros has depends on the order.
+    wanted, found = (re.sub(r"-0(?![.\d])", "0", text) for text in (wanted, found))
     if not wanted.startswith("~"):
-        return False
+        return wanted == found
     first, second = ([float(v) for v in t[1:].split(",") if v] for t in (wanted, found))
     if len(first) != len(second):
         return False

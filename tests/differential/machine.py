@@ -119,7 +119,7 @@ class Machine:
                 self._first[name] = (value, value._version)
             now[name] = describe(value, self._first[name][1])
             if name.endswith(".grad"):  # its strides are an accepted difference
-                now[name] = re.sub(r"/\S*", "/", now[name])
+                now[name] = re.sub(r"/\S* \+\d+", "/", now[name])
             now[name] += " of " + owners.setdefault(storage_key(value), name)
         changed = {k: v for k, v in now.items() if self._known.get(k) != v}
         gone = [k for k in self._known if k not in now]

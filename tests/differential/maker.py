@@ -193,6 +193,12 @@ def _holds(fits: Callable[[Any], bool], tensor: Any) -> bool:
         return False
 
 
+def stands_alone(m: Maker, name: str) -> bool:
+    """Whether no other tensor shares the memory, and the tensor is not a part of another."""
+    key = storage_key(m[name])
+    return not m[name]._is_view() and len(m.tensors(lambda t: storage_key(t) == key)) == 1
+
+
 def repeats(tensor: Any) -> bool:
     """Whether two elements are in one place."""
     places = _places(tensor)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from tests.differential.maker import Maker, step
+from tests.differential.maker import Maker, repeats, stands_alone, step
 from tests.differential.making_math import is_float
-from tests.differential.observing import storage_key
-
-
-def stands_alone(m: Maker, name: str) -> bool:
-    """Whether no other tensor shares the memory, and the tensor is not a part of another."""
-    key = storage_key(m[name])
-    return not m[name]._is_view() and len(m.tensors(lambda t: storage_key(t) == key)) == 1
 
 
 @step(2)
@@ -51,6 +44,8 @@ def asked(m: Maker) -> str | None:
     if x is None or leaf is None:
         return None
     more = m.one("", ", retain_graph=True", ", create_graph=True", ", allow_unused=True")
+    if not m[x].numel():
+        more = ""
     asked = f"torch.autograd.grad({loss(m, x)}, {leaf}{more})[0]"
     return f"{m.new()} = {asked}.clone(memory_format=torch.contiguous_format)"
 
@@ -76,6 +71,8 @@ def without(m: Maker) -> str | None:
     if x is None:
         return None
     mode = m.one("torch.no_grad()", "torch.no_grad()", "torch.set_grad_enabled(False)")
+    if repeats(m[x]):
+        return None
     body = [f"{m.new()} = {x} * 2", f"{x}.mul_(2)", f"{x}.zero_()", f"{x}[0] = 1",
             f"{m.new('n')} = ({x} + 1).requires_grad", f"{x}.add_({m.fitting(x)})",
             f"{m.new()} = {x}.clone()"]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.differential.maker import Maker, step
+from tests.differential.maker import Maker, repeats, step
 from tests.differential.making_math import is_float
 
 
@@ -44,6 +44,8 @@ def used(m: Maker) -> str | None:
     if not numbers or x is None:
         return None
     n = m.random.choice(numbers)
+    if repeats(m[x]):
+        return f"{m.new()} = {x} * {n}"
     return m.one(f"{m.new()} = {x} + {n}", f"{x}.mul_({n})", f"{m.new()} = torch.tensor({n})")
 
 
@@ -79,6 +81,8 @@ def decided(m: Maker) -> str | None:
         return None
     test = m.one(f"{x}.sum() > 0", f"{x}.any()", f"({x} == 0).all()", f"{x}.max() < 3")
     name = m.new()
+    if repeats(m[y]):
+        return f"if {test}:\n    {name} = {y} + 1\nelse:\n    {name} = {y} * 2"
     return f"if {test}:\n    {m.one(f'{y}.add_(1)', f'{name} = {y} + 1', f'{y}[0] = 2')}\n" + (
         f"else:\n    {m.one(f'{y}.mul_(2)', f'{name} = {y} * 2', f'{y} = {y}.clone()')}"
     )
@@ -88,7 +92,7 @@ def decided(m: Maker) -> str | None:
 def iterated(m: Maker) -> str | None:
     """Rows one after the other, written to as they come."""
     x, y = m.tensor(lambda t: t.ndim > 0), m.tensor()
-    if x is None or y is None:
+    if x is None or y is None or repeats(m[x]):
         return None
     return m.one(
         f"for row in {x}:\n    row.add_(1)",

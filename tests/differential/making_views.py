@@ -65,7 +65,7 @@ def fancy_index(m: Maker, name: str, distinct: bool = False) -> str:
         chosen.append(shape[axis])
     kind = m.one("", "", ", dtype=torch.int32", ", dtype=torch.uint8") if m.chance(0.3) else ""
     kind = "" if "uint8" in kind and min(chosen, default=0) < 0 else kind
-    if m.chance(0.15):
+    if m.chance(0.15) and shape[axis]:
         flags = [m.chance(0.5) for _ in range(shape[axis])]
         items.append(m.one(f"{flags}", f"torch.tensor({flags})", f"np.array({flags})"))
     elif m.chance(0.5) and chosen:
@@ -176,6 +176,9 @@ def strided(m: Maker) -> str | None:
     x = m.tensor(lambda t: math.prod(t.shape) > 1)
     if x is None:
         return None
+    base = m[x]._base if m[x]._is_view() else m[x]
+    if m[x].requires_grad and not base.is_contiguous():
+        return None
     count = math.prod(m[x].shape)
     rows, columns = m.random.randint(1, 3), m.random.randint(1, 3)
     strides = m.one((columns, 1), (1, 1), (1, rows), (2, 1), (0, 1), (1, 2))
@@ -188,16 +191,18 @@ def recast_view(m: Maker) -> str | None:
     """The same bytes read as another type of the same width."""
     same = {"float32": "int32", "int32": "float32", "int64": "float64", "float64": "int64",
             "int16": "float16", "float16": "int16", "uint8": "int8", "int8": "uint8",
-            "bfloat16": "int16", "bool": "uint8"}  # fmt: skip
+            "bfloat16": "int16"}  # fmt: skip
     x = m.tensor(lambda t: not t.requires_grad)
     if x is None:
         return None
     kind = str(m[x].dtype).rpartition(".")[2]
     # Bits read as fractions are mostly not comparable; the other way they are, when exact.
     whole = kind.startswith(("int", "uint")) and kind not in ("uint8", "int8")
-    if not m.sharp(x) or whole:
+    if not m.sharp(x) or whole or kind == "bool":
         return f"{m.new()} = {x}.view(torch.{kind})"
-    return f"{m.new()} = {x}.view(torch.{m.one(same.get(kind, kind), kind, 'uint8')})"
+    # A view that stayed would show the last bits of what is rounded later.
+    own = ".clone()" if "float" in kind else ""
+    return f"{m.new()} = {x}{own}.view(torch.{m.one(same.get(kind, kind), kind, 'uint8')})"
 
 
 @step(2)

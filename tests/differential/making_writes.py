@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tests.differential.maker import FLOATS, Maker, repeats, step
+from tests.differential.maker import FLOATS, Maker, repeats, stands_alone, step
 from tests.differential.making_views import basic_index, fancy_index, places
 
 
@@ -66,7 +66,7 @@ def metadata(m: Maker) -> str | None:
     rank = m[x].ndim
     return f"{x}." + m.one(
         f"unsqueeze_({m.dim(rank + 1)})", "squeeze_()", f"transpose_({m.dim(rank)}, {m.dim(rank)})",
-        "t_()", "detach_()",
+        "t_()" if rank < 3 else "squeeze_()", "detach_()" if stands_alone(m, x) else "squeeze_()",
     )  # fmt: skip
 
 
@@ -84,6 +84,9 @@ def assigned(m: Maker) -> str | None:
     source = m.tensor(lambda t: t.ndim == 0) if m.chance(0.3) else None
     if source is None and m.chance(0.25):
         source = m.tensor(lambda t: t.ndim == 1 and shape and t.shape[0] in (1, shape[-1]))
+    whole = "float" not in str(m[x].dtype)
+    if source is not None and m[source].requires_grad and (whole or operator != "="):
+        source = None
     if source is not None and m.calm(source):
         value = source + ".clone()"
     elif m.chance(0.15):
@@ -107,7 +110,7 @@ def masked(m: Maker) -> str | None:
         mask = x + ".clone()"
     return f"{x}." + m.one(
         f"masked_fill_({mask}, {m.number(m[x])})",
-        f"masked_fill_({mask}, torch.tensor({m.number(m[x])}))",
+        f"masked_fill_({mask}, torch.tensor({abs(float(eval(m.number(m[x]))))}))",
         f"copy_(torch.where({mask}, {x}, {m.number(m[x])}))",
     )
 
@@ -123,7 +126,7 @@ def scattered(m: Maker) -> str | None:
     dim = m.dim(rank)
     extent = target.shape[dim] if rank and -rank <= dim < rank else 1
     chosen = [p % extent for p in places(m, extent, distinct=True)] if extent else []
-    outside = m.chance(0.05 * m.errors)
+    outside = rank > 0 and m.chance(0.05 * m.errors)
     if outside:
         chosen = [*chosen, extent]
         x += ".clone()"  # what was written before the error shows in PyTorch
@@ -170,11 +173,12 @@ def given_out(m: Maker) -> str | None:
         f"torch.mul({x}.clone(), {m.number(m[x])}, out={{}})",
         f"torch.add({x}.clone(), {y}.clone(), out={{}})",
     ]
+    if tuple(m[y].shape) != shape:
+        calls.pop()
     if m.chance(0.5):
         calls += [f"torch.cat([{x}, {x}], out={{}})", f"torch.sum({x}, 0, out={{}})"]
         return f"{m.new()} = " + m.random.choice(calls).format(fresh)
-    if tuple(m[y].shape) != shape:  # a tensor that `out` resizes leaves its views, see the README
-        calls.pop()
+    # A tensor that `out` makes larger leaves its views, see the README.
     return str(m.random.choice(calls).format(out))
 
 

@@ -28,7 +28,7 @@ def describe(value: Any, version: int = 0) -> str:
             str(value.dtype).rpartition(".")[2],
             _numbers(value.shape),
             _strides(value.shape, value.stride()),
-            f"+{value.storage_offset()}",
+            f"+{value.storage_offset() if value.numel() else 0}",
             _history(value),
             f"v{value._version - version}",
         ]
@@ -92,6 +92,8 @@ def _flattened(value: Any) -> Any:
 
 def is_plain(value: Any) -> bool:
     """Whether all values are small fractions, on which sums and products are exact."""
+    if str(getattr(value, "dtype", "")).endswith("float16"):
+        return False
     if isinstance(value, str):
         return True
     flat = _flattened(value.detach().tolist() if is_tensor(value) else
