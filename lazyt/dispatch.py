@@ -323,7 +323,7 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
     apart, dunder = name in _APART, name.startswith("__")
 
     @functools.wraps(function)
-    def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def write(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if dunder and isinstance(args[0], (list, tuple, str, dict, type(None))):
             return NotImplemented
         check_writable(self)
