@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops, pending
+from lazyt.dispatch import wrap
 from lazyt.errors import DTypeError, LinAlgError, ShapeError
 from lazyt.functional.operands import broadcast_pair, expand_to
 from lazyt.functional.promotion import torch_name
@@ -133,9 +134,9 @@ def give_columns(
     node: Node, name: str, parents: Sequence[Any], out: Tensor | None = None
 ) -> Tensor:
     """``give`` for matrices that PyTorch's LAPACK leaves column by column in memory."""
-    result = give(node, name, parents, out)
     if out is not None:
-        return result
+        return give(node, name, parents, out)
+    result = wrap(node, *parents, name=name)
     shape = tuple(max(extent, 1) for extent in result.shape)
     rank = len(shape)
     return lay_out(result, dense_strides(shape, (*range(rank - 2), rank - 1, rank - 2)))
