@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazyt.errors import DeviceError, LazytError
+from lazyt.errors import DeviceError, DTypeError, LazytError
 
 _KINDS = ("cpu", "cuda", "meta")
 
@@ -20,21 +20,12 @@ class device:
     index: int | None
 
     def __init__(self, type: str | int | device, index: int | None = None) -> None:
-        if isinstance(type, device):
-            self.type, self.index = type.type, type.index
-            return
-        if isinstance(type, int):
-            self.type, self.index = "cuda", type
-            return
-        kind, colon, number = type.partition(":")
-        if kind not in _KINDS:
-            raise LazytError(
-                f"Expected one of {', '.join(_KINDS)} device type at start of device string: {type}"
-            )
-        if colon and (index is not None or not number.isdecimal()):
-            raise LazytError(f"Invalid device string: '{type}'")
-        self.type = kind
-        self.index = int(number) if colon else index
+        kind, number = _parsed(type, index)
+        object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "index", number)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"attribute '{name}' of 'lazyt.device' objects is not writable")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
@@ -50,8 +41,45 @@ class device:
             return f"device(type='{self.type}')"
         return f"device(type='{self.type}', index={self.index})"
 
+    def __enter__(self) -> device:
+        """New tensors are to be made here; raises DeviceError for a device that cannot be used."""
+        check_device(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to undo: there is one device that can be used."""
+
     def __reduce__(self) -> tuple[object, ...]:
         return (device, (self.type, self.index))
+
+
+def _parsed(given: object, index: int | None) -> tuple[str, int | None]:
+    """Kind and number of a device as users name it; raises LazytError for what names none."""
+    if isinstance(given, device):
+        return given.type, given.index
+    if isinstance(given, int) and not isinstance(given, bool):
+        return "cuda", given
+    if not isinstance(given, str):
+        raise DTypeError(
+            "device() received an invalid combination of arguments - got "
+            f"({type(given).__name__}), but expected a device, a string or a number"
+        )
+    if not given:
+        raise LazytError("Device string must not be empty")
+    kind, colon, number = given.partition(":")
+    if kind not in _KINDS:
+        raise LazytError(
+            f"Expected one of {', '.join(_KINDS)} device type at start of device string: {given}"
+        )
+    if colon and (not number.isdecimal() or str(int(number)) != number):
+        raise LazytError(f"Invalid device string: '{given}'")
+    if colon and index is not None:
+        raise LazytError(
+            f"type (string) must not include an index because index was passed explicitly: {given}"
+        )
+    if index is not None and index < 0:
+        raise LazytError("Device index must not be negative")
+    return kind, int(number) if colon else index
 
 
 CPU = device("cpu")

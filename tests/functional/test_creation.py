@@ -118,3 +118,21 @@ def test_switches_are_remembered() -> None:
     lt.set_default_device("cpu")
     assert lt.get_default_device() == lt.device("cpu")
     assert lt.zeros(1).is_cpu and not lt.zeros(1).is_sparse and lt.zeros(1).layout is lt.strided
+
+
+def test_devices_are_named() -> None:
+    first = lt.device("cuda", 1)
+    assert first == lt.device("cuda:1") == lt.device(1) and hash(first) == hash(lt.device(1))
+    assert str(first) == "cuda:1" and repr(lt.device("cpu")) == "device(type='cpu')"
+    with lt.device("cpu") as place:
+        assert lt.zeros(1).device == place
+    for name, message in (
+        ("", "Device string must not be empty"),
+        ("cpu:01", "Invalid device string: 'cpu:01'"),
+        ("tpu", "Expected one of cpu, cuda, meta device type at start of device string: tpu"),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            lt.device(name)
+        assert str(caught.value) == message
+    with pytest.raises(AttributeError, match="is not writable"):
+        first.index = 0
