@@ -74,16 +74,19 @@ def _running_extreme(input: Tensor, kind: str, dim: int, out: Pair | None) -> Pa
     return give(ops.cast(values, dtype), "Cum" + kind, (input,), places[0]), last
 
 
+@numpy_names
 def cummax(input: Tensor, dim: int, *, out: Pair | None = None) -> return_types.cummax:
     """Running maxima along ``dim`` and where each was last reached."""
     return return_types.cummax(_running_extreme(input, "max", dim, out))
 
 
+@numpy_names
 def cummin(input: Tensor, dim: int, *, out: Pair | None = None) -> return_types.cummin:
     """Running minima along ``dim`` and where each was last reached."""
     return return_types.cummin(_running_extreme(input, "min", dim, out))
 
 
+@numpy_names
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """``log(cumsum(exp(x)))`` without overflow. Raises NoKernelError for whole numbers.
 
@@ -121,6 +124,7 @@ def _check_joined(input: Tensor, part: Tensor, axis: int) -> None:
             )
 
 
+@numpy_names
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None, *, out: Tensor | None = None,

@@ -45,6 +45,23 @@ def require_tensor(value: Any, function: str, argument: str = "input", position:
     )
 
 
+def wrong_arguments(
+    function: str, given: Sequence[Any], forms: Sequence[str], **named: Any
+) -> DTypeError:
+    """The error for arguments that fit none of a function's ``forms``, in PyTorch's words.
+
+    ``given`` are the positional arguments and ``named`` those given by name; a form is the list
+    of parameters as PyTorch prints it, such as ``"Tensor input, int dim"``.
+    """
+    kinds = [type(v).__name__ for v in given]
+    kinds += [f"{name}={type(v).__name__}" for name, v in named.items()]
+    text = f"{function}() received an invalid combination of arguments - got ({', '.join(kinds)})"
+    if len(forms) == 1:
+        return DTypeError(f"{text}, but expected ({forms[0]})")
+    listed = "".join(f" * ({form})\n" for form in forms)
+    return DTypeError(f"{text}, but expected one of:\n{listed}")
+
+
 # Constants of recent calls, kept so that a loop does not make them anew.
 _constants: dict[tuple[type, Number, DType], Node] = {}
 _MAX_CONSTANTS = 1024
@@ -249,10 +266,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def numpy_names(function: F) -> F:
-    """Decorator: also take NumPy's ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``."""
+    """Decorator: also take NumPy's ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``.
+
+    The first argument has to be a tensor; DTypeError names the function otherwise.
+    """
 
     @functools.wraps(function)
     def named(*args: Any, **kwargs: Any) -> Any:
+        if args and not isinstance(args[0], Tensor):
+            require_tensor(args[0], function.__name__)
         if kwargs:
             if "axis" in kwargs:
                 kwargs["dim"] = kwargs.pop("axis")

@@ -14,6 +14,7 @@ from lazyt.errors import BoundsError, DTypeError, LazytError
 
 nan, inf = math.nan, math.inf
 EMPTY = lt.zeros(0, 3)
+NO_TENSOR: Any = [1, 2]
 
 
 def test_sums_of_bools_and_empty_tensors() -> None:
@@ -75,6 +76,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: lt.diff(lt.tensor(1.0)), LazytError, "diff expects input to be at least one"),
     (lambda: lt.diff(lt.ones(2), -1), LazytError, "order must be non-negative but got -1"),
     (lambda: lt.diff(lt.ones(2, 2), prepend=lt.ones(2)), LazytError, "diff expects prepend or app"),
+    (lambda: lt.sum(NO_TENSOR), DTypeError, "sum(): argument 'input' (position 1) must be Tensor"),
     (lambda: lt.abs(lt.tensor([True])), NotImplementedError, '"abs_cpu" not implemented for \'B'),
     (lambda: lt.frac(lt.tensor([1])), NotImplementedError, '"frac_cpu" not implemented for \'Lo'),
     (lambda: lt.round(lt.tensor([1]), decimals=1), NotImplementedError, '"round_cpu" not impleme'),
@@ -129,6 +131,8 @@ def test_diff_with_ends() -> None:
     assert lt.diff(x, prepend=first).tolist() == [[1, 3, 5], [-1, 1, -1]]
     assert lt.diff(x, append=last).tolist() == [[3, 5, -8.5], [1, -1, 1.5]]
     assert lt.diff(x, 2, 0, prepend=x[:1]).tolist() == [[-1, -3, -9]]
+    numpy_name: dict[str, Any] = {"axis": 0}
+    assert lt.diff(x, **numpy_name).tolist() == [[-1, -3, -9]]
     assert lt.diff(x > 0).tolist() == [[False, False], [True, True]]
 
 
