@@ -329,9 +329,12 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
         check_writable(self)
         if self._view is not None:
             self._view.refuse_repeats()
+        storage = self._storage
         for operand in args:
             if isinstance(operand, Tensor):
-                refuse_overlap(self, (operand,), apart)
+                own = operand._storage
+                if own is storage or own.share is not None:
+                    refuse_overlap(self, (operand,), apart)
         if kwargs:
             refuse_overlap(self, kwargs.values(), apart)
         return write_result(self, function(self, *args, **kwargs))
