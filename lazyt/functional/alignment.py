@@ -15,7 +15,7 @@ from lazyt.functional.loss_reduction import chosen_reduction
 from lazyt.functional.mixed_types import mixed
 from lazyt.functional.operands import constant_of
 from lazyt.functional.results import give, known_values
-from lazyt.functional.unsupported import require_floating
+from lazyt.functional.unsupported import refuse
 from lazyt.ir.dtypes import int32, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
@@ -190,7 +190,8 @@ def ctc_loss(
     Raises DTypeError, ShapeError, LazytError for lengths that do not fit.
     """
     reduction = chosen_reduction(reduction, None, None)
-    require_floating("ctc_loss_cpu", log_probs.dtype)
+    if log_probs.dtype.kind != "f" or log_probs.dtype.is_half:
+        refuse("ctc_loss_cpu", log_probs.dtype)
     if targets.dtype not in (int64, int32):
         raise DTypeError(
             f"Expected tensor for argument #2 'targets' to have scalar type Long or Int, but got "
