@@ -12,13 +12,12 @@ from lazyt.functional.operands import (
     as_number,
     mapped,
     operand_dtype,
-    pair_nodes,
     require_tensor,
 )
+from lazyt.functional.pair_forms import check_pair, pair
 from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64
-from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
@@ -46,19 +45,6 @@ def scalar_build(name: str) -> Build:
 
 _ADD, _SUB, _MUL, _DIV = (scalar_build(n) for n in ("add", "sub", "mul", "div"))
 _FLOORDIV, _MOD, _FMOD, _POW = (scalar_build(n) for n in ("floordiv", "mod", "fmod", "pow"))
-
-
-def pair(a: Any, b: Any, function: str) -> tuple[Node, Node, DType]:
-    """``pair_nodes``, raising DTypeError for what is neither tensor nor number."""
-    found = pair_nodes(a, b)
-    if found is None:
-        position, wrong = (1, a) if as_number(a) is None and not isinstance(a, Tensor) else (2, b)
-        name = "input" if position == 1 else "other"
-        raise DTypeError(
-            f"{function}(): argument '{name}' (position {position}) must be Tensor, "
-            f"not {type(wrong).__name__}"
-        )
-    return found
 
 
 def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
@@ -110,7 +96,8 @@ def _refuse_bool(a: Any, b: Any) -> None:
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
-    """``other - alpha * input``."""
+    """``other - alpha * input``. Raises DTypeError as ``sub``, and unless ``input`` is a tensor."""
+    check_pair(input, other, "rsub")
     return sub(other, input, alpha=alpha)
 
 
@@ -275,15 +262,21 @@ def _require_tensors(input: Any, other: Any, name: str, numbers: bool) -> None:
         require_tensor(other, name, "other", 2)
 
 
-def _same(name: str, title: str, doc: str, kinds: str = "buif") -> Binary:
-    """A function whose result has the promoted dtype of its operands."""
-    build = scalar_build(name)
+def _same(
+    name: str, title: str, doc: str, kinds: str = "buif", scalar: str | None = None
+) -> Binary:
+    """A function whose result has the promoted dtype of its operands.
+
+    ``scalar`` is the scalar function where it has another name, and a shorter one in errors.
+    """
+    build = scalar_build(scalar or name)
+    kernel = name if scalar is None else f"{name[8]}shift"
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         _require_tensors(input, other, name, "i" in kinds and "f" not in kinds)
         x, y, dtype = pair(input, other, name)
         if dtype.kind not in kinds:
-            raise NoKernelError(f"\"{name}_cpu\" not implemented for '{torch_name(dtype)}'")
+            raise NoKernelError(f"\"{kernel}_cpu\" not implemented for '{torch_name(dtype)}'")
         return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
 
     function.__doc__ = doc
@@ -350,8 +343,12 @@ hypot = _same("hypot", "Hypot", "sqrt(input**2 + other**2) without overflow.", "
 bitwise_and = _same("bitwise_and", "BitwiseAnd", "Bits set in both.", "bui")
 bitwise_or = _same("bitwise_or", "BitwiseOr", "Bits set in either.", "bui")
 bitwise_xor = _same("bitwise_xor", "BitwiseXor", "Bits set in one only.", "bui")
-bitwise_left_shift = _same("shift_left", "Shift", "Bits moved up by ``other`` places.", "ui")
-bitwise_right_shift = _same("shift_right", "Shift", "Bits moved down by ``other`` places.", "ui")
+bitwise_left_shift = _same(
+    "bitwise_left_shift", "Shift", "Bits moved up by ``other`` places.", "ui", "shift_left"
+)
+bitwise_right_shift = _same(
+    "bitwise_right_shift", "Shift", "Bits moved down by ``other`` places.", "ui", "shift_right"
+)
 atan2 = _floating("atan2", "Atan2", "The angle of the point (other, input), in radians.")
 copysign = _floating("copysign", "Copysign", "``input`` with the sign of ``other``.")
 xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.", _xlogy)

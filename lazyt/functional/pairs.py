@@ -7,8 +7,9 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import LazytError, NoKernelError
 from lazyt.functional import return_types
-from lazyt.functional.arithmetic import pair, scalar_build
+from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import Build, mapped, require_tensor
+from lazyt.functional.pair_forms import pair
 from lazyt.functional.promotion import get_default_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, float16, int32

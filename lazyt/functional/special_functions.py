@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError, GradientError, LazytError, NoKernelError
-from lazyt.functional.arithmetic import pair, scalar_build
+from lazyt.errors import GradientError, LazytError, NoKernelError
+from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import Build, mapped, require_tensor
+from lazyt.functional.pair_forms import check_pair, pair
 from lazyt.functional.promotion import get_default_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.functional.unary import floating
@@ -159,12 +160,8 @@ def _binary(name: str, build: Build, title: str, frozen: bool) -> Function:
     """
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        if not isinstance(input, Tensor) and not isinstance(other, Tensor):
-            raise DTypeError(
-                f"special_{name}() received an invalid combination of arguments - got "
-                f"({type(input).__name__}, {type(other).__name__})"
-            )
-        x, y, dtype = pair(input, other, name)
+        check_pair(input, other, f"special_{name}")
+        x, y, dtype = pair(input, other, f"special_{name}")
         if dtype.kind != "f":
             dtype = get_default_dtype()
         if dtype.is_half:
@@ -243,7 +240,7 @@ def _xlog1py(x: Expr, y: Expr) -> Expr:
 
 def xlog1py(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input * log1p(other)``, 0 where ``input`` is 0 and ``other`` is no NaN."""
-    x, y, dtype = pair(input, other, "xlog1py")
+    x, y, dtype = pair(input, other, "special_xlog1py")
     if dtype.kind != "f":
         dtype = get_default_dtype()
     return give(mapped(_xlog1py, (x, y), dtype, dtype), "SpecialXlog1Py", (input, other), out)
