@@ -151,6 +151,8 @@ _ROUNDING = frozenset({"Ceil", "Floor", "Round", "Trunc"})
 def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
     """``result`` of the function called ``name``, laid out as that function's operands ask for."""
     node = result._storage.node
+    if node.op.name == "detach":  # under no_grad
+        node = node.inputs[0]
     title = name.partition("Backward")[0]
     if title in _PRESERVING or (title in _ROUNDING and result.dtype.kind != "f"):
         first = parents[0]

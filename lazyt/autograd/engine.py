@@ -100,8 +100,9 @@ def free_tape(order: Sequence[GradFn]) -> None:
         if isinstance(fn, AccumulateGrad):
             continue
         fn.freed = True
+        kept = bool(fn.rule) and (fn.rule != "o" or bool(fn.saved))
         fn.saved = ()
-        fn.dead = bool(fn.rule) or any(p.dead for p in fn.parents if p is not None)
+        fn.dead = kept or any(p.dead for p in fn.parents if p is not None)
 
 
 # ---------------------------------------------------------------------- the graph
