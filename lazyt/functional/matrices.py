@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
-from lazyt.errors import ShapeError
+from lazyt.device import check_device
+from lazyt.dispatch import type_title
+from lazyt.errors import LazytError, NoKernelError, ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.operands import constant_of, normalize_dim
 from lazyt.functional.promotion import as_dtype
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse
-from lazyt.ir.dtypes import bool_, int64
+from lazyt.ir.dtypes import bool_, int32, int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
@@ -46,22 +48,48 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     return _triangle(input, diagonal, "ge", "Triu", out)
 
 
-def _triangle_indices(row: int, col: int, keep: Any, dtype: Any) -> Tensor:
+def _triangle_indices(
+    name: str, row: int, col: int, columns: Callable[[int], range], dtype: Any
+) -> Tensor:
+    """The places of all rows, of which ``columns`` gives the column numbers by row."""
     from lazyt.functional.creation import tensor
 
+    for title, extent in (("row", row), ("col", col)):
+        if extent < 0:
+            raise LazytError(f"{title} must be non-negative, got{extent}")
     wanted = int64 if dtype is None else as_dtype(dtype)
-    places = [(i, j) for i in range(row) for j in range(col) if keep(i, j)]
-    return tensor([[i for i, _ in places], [j for _, j in places]], dtype=wanted)
+    if wanted not in (int32, int64):
+        raise NoKernelError(f'"{name}" not implemented for \'{type_title(wanted)}\'')
+    rows = [i for i in range(row) for _ in columns(i)]
+    return tensor([rows, [j for i in range(row) for j in columns(i)]], dtype=wanted)
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Tensor:
-    """Row and column numbers of the lower triangle, as two rows."""
-    return _triangle_indices(row, col, lambda i, j: j <= i + offset, dtype)
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
+    layout: Any = None,
+) -> Tensor:  # fmt: skip
+    """Row and column numbers of the lower triangle, as two rows.
+
+    Raises LazytError for negative extents, NoKernelError for a dtype but int32 and int64.
+    """
+    check_device(device)
+    return _triangle_indices(
+        "tril_indices", row, col, lambda i: range(min(max(i + offset + 1, 0), col)), dtype
+    )
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Tensor:
-    """Row and column numbers of the upper triangle, as two rows."""
-    return _triangle_indices(row, col, lambda i, j: j >= i + offset, dtype)
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
+    layout: Any = None,
+) -> Tensor:  # fmt: skip
+    """Row and column numbers of the upper triangle, as two rows.
+
+    Raises LazytError for negative extents, NoKernelError for a dtype but int32 and int64.
+    """
+    check_device(device)
+    return _triangle_indices(
+        "triu_indices", row, col, lambda i: range(min(max(i + offset, 0), col), col), dtype
+    )
 
 
 def _embedded(node: Node, offset: int) -> Node:
