@@ -103,7 +103,9 @@ def find_spare(order: list[Node], outside: dict[Node, bool]) -> set[Node]:
     for node in order:
         if node.data is None and node.op.name in ("update", "scatter") and not node.needs_grad:
             base = node.inputs[0]
-            alone = base.data is not None and users[base] == 1 and not outside[base]
+            # Only leaves: another node of equal meaning would be found again, with the new value.
+            leaf = base.data is not None and base.op.name == "input"
+            alone = leaf and users[base] == 1 and not outside[base]
             if alone and not base.data.is_foreign and sys.getrefcount(base.data) == _ALONE:
                 spare.add(base)
     return spare

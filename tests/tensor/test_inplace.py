@@ -138,3 +138,12 @@ def test_version_counts_writes() -> None:
     hidden.add_(1)
     assert x._version == alias._version == 2
     assert x.tolist() == [2, 3, 3]
+
+
+def test_a_write_does_not_change_what_equal_expressions_give() -> None:
+    for make in (lt.arange, lt.zeros, lambda n: lt.arange(n) * 2):
+        first = make(6)
+        before = first.tolist()
+        first[0] = 7
+        assert first.tolist() == [7, *before[1:]]
+        assert make(6).tolist() == before
