@@ -10,6 +10,7 @@ import numpy as np
 from lazyt import ops, pending
 from lazyt.dispatch import assign, check_writable, view_of, wrap, write_result
 from lazyt.errors import GradientError
+from lazyt.functional.outputs import check_output, warn_resized
 from lazyt.grad_mode import mode
 from lazyt.ir.graph import Node, Shape
 from lazyt.memory_formats import arrange_like, lay_out
@@ -37,10 +38,14 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
             f"{_snake(name)}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
         )
+    if out.dtype is not node.dtype:
+        check_output(name, node.dtype, out.dtype)
     if node.op.name in ("map", "scan"):
         refuse_overlap(out, parents)
     if out.shape != result.shape:
         check_writable(out)
+        if 0 not in out.shape:
+            warn_resized(name, tuple(out.shape), tuple(result.shape))
         resized = wrap(_zeros_like_result(node, out))
         if any(isinstance(p, Tensor) and p._view is not None for p in parents):
             lay_out(resized, arrange_like(result, name, parents).strides)
