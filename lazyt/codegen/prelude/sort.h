@@ -349,21 +349,27 @@ static __attribute__((noinline, unused)) lz_i64 lz_sort_split_@S(lz_any_@S *a, l
 
 //@ lz_sort_pieces_@S [u32 u64]
 // Sorts keys in place; they go out as bits. What keeps falling apart badly is sorted by digits.
+// In a `team` large pieces become tasks.
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 static __attribute__((unused)) void lz_sort_pieces_@S(lz_any_@S *a, lz_any_@S *spare, lz_i64 n,
-    int depth, lz_sort_form_@S f) {
+    int depth, int team, lz_sort_form_@S f) {
   enum { MOST = 4 * 64 / sizeof(lz_@S) };
   while (n > MOST && depth > 0) {
     lz_@S pivot = lz_sort_pivot_@S(a, n);
     lz_i64 front = lz_sort_split_@S(a, spare, n, pivot, 0);
-    if (front) {
-      lz_sort_pieces_@S(a, spare, front, --depth, f);
+    depth--;
+    if (team && front > lz_sort_long) {
+#pragma omp task
+      lz_sort_pieces_@S(a, spare, front, depth, team, f);
+    } else if (front) {
+      lz_sort_pieces_@S(a, spare, front, depth, team, f);
     } else {  // the pivot is the smallest key: its equals are done
       front = lz_sort_split_@S(a, spare, n, pivot, 1);
       lz_@S bits = lz_sort_bits_@S(pivot, f.flip, f.inf, f.down);
       for (lz_i64 i = 0; i < front; i++) a[i] = bits;
     }
     a += front;
+    spare += front;
     n -= front;
   }
   if (n <= MOST) {
@@ -386,35 +392,19 @@ static __attribute__((unused)) void lz_sort_pieces_@S(lz_any_@S *a, lz_any_@S *s
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 static __attribute__((noinline, unused)) int lz_sort_quick_@S(const lz_any_@S *src,
     lz_any_@S *dst, lz_any_@S *keys, lz_i64 n, lz_sort_form_@S f, int threads) {
-  lz_i64 bound[33] = {0}, front[16];
-  int pieces = 1;
-  bound[1] = n;
-  if (threads == 1)
-    for (lz_i64 i = 0; i < n; i++) dst[i] = lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 1);
-  else {
-#pragma omp parallel for num_threads(threads)
-    for (lz_i64 i = 0; i < n; i++) dst[i] = lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 1);
-  }
-  for (; threads > 1 && pieces < 32; pieces *= 2) {  // the first splits, each by one thread
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-    for (int p = 0; p < pieces; p++) {
-      lz_i64 low = bound[p], size = bound[p + 1] - low;
-      lz_@S pivot = size < 9 ? 0 : lz_sort_pivot_@S(dst + low, size);
-      front[p] = lz_sort_split_@S(dst + low, keys + low, size, pivot, 0);
-      if (!front[p]) front[p] = lz_sort_split_@S(dst + low, keys + low, size, pivot, 1);
-    }
-    for (int p = pieces; p > 0; p--) {
-      bound[2 * p] = bound[p];
-      bound[2 * p - 1] = bound[p - 1] + front[p - 1];
-    }
-  }
   if (threads == 1) {
-    lz_sort_pieces_@S(dst, keys, n, 64, f);
+    for (lz_i64 i = 0; i < n; i++) dst[i] = lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 1);
+    lz_sort_pieces_@S(dst, keys, n, 64, 0, f);
     return 1;
   }
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-  for (int p = 0; p < pieces; p++)
-    lz_sort_pieces_@S(dst + bound[p], keys + bound[p], bound[p + 1] - bound[p], 64, f);
+  // One team for everything: who loses its core for a while holds up nobody but at the end.
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+  {
+#pragma omp taskloop grainsize(lz_sort_long)
+    for (lz_i64 i = 0; i < n; i++) dst[i] = lz_sort_key_@S(src[i], f.flip, f.inf, f.down, 1);
+    lz_sort_pieces_@S(dst, keys, n, 64, 1, f);
+  }
   return 1;
 }
 #else
