@@ -273,6 +273,14 @@ def record(name: str, parents: Sequence[Any], result: Storage | None) -> GradFn:
     return fn
 
 
+def remember(result: Any, *others: Any) -> None:
+    """Note that the gradient of ``result`` also needs the tensors ``others`` unchanged."""
+    fn = result._fn
+    if fn is not None and not isinstance(fn, AccumulateGrad):
+        more = tuple((o._storage, o._storage.version_now()) for o in others)
+        fn.saved = (*fn.saved, *more)
+
+
 def record_view(name: str, parent: GradFn) -> GradFn:
     """The grad_fn of a view, or of a write, of what ``parent`` made."""
     fn = _new(fn_type(name))

@@ -183,6 +183,8 @@ class Backward:
             return []
         if fn._extra is not None and 0 in slots:
             slots[0] = run_hooks(fn, slots[0])
+            if len(nodes) == 1:  # who asked for this gradient gets what the hooks made of it
+                self.received[nodes[0]] = slots[0]
             for reference in fn._extra.retained:
                 tensor = reference()
                 if tensor is not None:

@@ -19,6 +19,7 @@ from lazyt.functional.reductions import kept_shape, reduce_node, refuse_dims
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import bool_, int64, uint8
 from lazyt.ir.graph import Node, Shape
+from lazyt.tape import remember
 from lazyt.tensor import Tensor
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
@@ -112,7 +113,9 @@ def _extreme_along(
         shape = node.shape[:axis] + node.shape[axis + 1 :]
         values, places = ops.reshape(values, shape), ops.reshape(places, shape)
     first, second = (None, None) if out is None else out
-    return give(values, name, (input,), first), give(places, name, (), second)
+    results = give(values, name, (input,), first), give(places, name, (), second)
+    remember(*results)
+    return results
 
 
 def _max_or_min(

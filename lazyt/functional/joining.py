@@ -55,8 +55,8 @@ def cat(
     # Empty vectors join anything, as PyTorch keeps it for old programs.
     flat = all(len(t.shape) == 1 for t in items)
     used = [t for t in items if flat or tuple(t.shape) != (0,)]
-    first = tuple(used[0].shape)
-    place = normalize_dim(dim, len(first))
+    first = next((tuple(t.shape) for t in used if tuple(t.shape) != (0,)), (0,))
+    place = normalize_dim(dim, len(first)) if first != (0,) else 0
     for i, item in enumerate(items):
         if tuple(item.shape) != (0,):
             _check_join(first, tuple(item.shape), place, i)

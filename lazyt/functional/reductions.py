@@ -21,6 +21,7 @@ from lazyt.functional.results import give
 from lazyt.functional.unary import isnan
 from lazyt.ir.dtypes import DType, bool_, int64, uint8
 from lazyt.ir.graph import Node, Shape
+from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -180,10 +181,18 @@ def _spread(
     degrees = builtins.max(_count(node.shape, axes) - correction, 0)
     result = mapped(_DIV, (total, constant_of(float(degrees), node.dtype)), node.dtype, node.dtype)
     if root:
-        result = ops.apply("sqrt", result)
+        result = mapped(_safe_root, (result,), node.dtype, node.dtype)
     if keepdim:
         result = ops.reshape(result, kept_shape(node.shape, axes))
     return ops.cast(result, dtype)
+
+
+def _safe_root(x: Expr) -> Expr:
+    # Where all elements are equal the gradient is zero, not that of a root at zero.
+    none = call("eq", x, const(0, x.dtype))
+    return call(
+        "where", none, const(0, x.dtype), call("sqrt", call("where", none, const(1, x.dtype), x))
+    )
 
 
 def _spread_arguments(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:

@@ -19,6 +19,7 @@ from lazyt.functional.operands import constant_of, mapped, normalize_dim, requir
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, int64
 from lazyt.ir.graph import Node
+from lazyt.tape import remember
 from lazyt.tensor import Tensor
 
 __all__ = ["argsort", "msort", "sort", "topk"]
@@ -66,7 +67,9 @@ def give_pair(
     """Values and positions as a named result, written to the two tensors of ``out`` if given."""
     targets = (None, None) if out is None else out
     values = give(nodes[0], name, (input,), targets[0])
-    return pack((values, give(nodes[1], name, (input,), targets[1])))
+    places = give(nodes[1], name, (input,), targets[1])
+    remember(values, places)
+    return pack((values, places))
 
 
 def _sorted(node: Node, dim: int, descending: bool) -> tuple[Node, Node]:
