@@ -19,7 +19,8 @@ from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
 __all__ = [
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d",
 ]  # fmt: skip
 
 _ADD, _DIV = scalar_build("add"), scalar_build("div")
@@ -262,6 +263,21 @@ def _transposed(rank: int, name: str) -> Callable[..., Tensor]:
     """
     function.__name__ = function.__qualname__ = name
     return in_low_precision(function)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """``conv1d`` of (time, batch, C) with (K, C, O), to (time, batch, O). Raises ShapeError."""
+    for name, operand, rank, axes in (
+        ("Input", input, 3, "time, batch, in_channel"),
+        ("Weight tensor", weight, 3, "kernel_width, in_channels, out_channels."),
+    ):
+        if operand.ndim != rank:
+            raise ShapeError(f"{name} must have {rank} dims: {axes}")
+    if bias.ndim != 1:
+        raise ShapeError("Bias must be 1-D")
+    out = conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    result: Tensor = out.permute(2, 0, 1)
+    return result
 
 
 _SIDES = {1: ("width",), 2: ("height", "width"), 3: ("depth", "height", "width")}

@@ -20,7 +20,7 @@ def _implicit_dim(name: str, rank: int, stacklevel: int) -> int:
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
         UserWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=stacklevel,
     )
     return 0 if rank in (0, 1, 3) else 1
 

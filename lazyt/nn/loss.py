@@ -25,7 +25,7 @@ class _Reduced(Module):
     ) -> None:
         super().__init__()
         if size_average is not None or reduce is not None:
-            reduction = chosen_reduction(reduction, size_average, reduce, 4)
+            reduction = chosen_reduction(reduction, size_average, reduce, 3)
         self.reduction = reduction
 
     def _loss(self, *operands: Tensor) -> Tensor:

@@ -163,7 +163,7 @@ class _InstanceNorm(_BatchNorm):
             f"input's size at dim={dim} does not match num_features. You can silence this warning "
             "by not passing in num_features, which is not used because affine=False",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
