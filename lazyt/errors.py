@@ -17,6 +17,10 @@ class ShapeError(LazytError, ValueError, RuntimeError):
     """Shapes that do not fit together, or a view that cannot be made."""
 
 
+class ArgumentError(LazytError, ValueError):
+    """A value of an argument that a function does not take, where PyTorch raises ValueError."""
+
+
 class DTypeError(LazytError, TypeError, RuntimeError):
     """A data type that an operation does not take."""
 

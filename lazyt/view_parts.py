@@ -66,6 +66,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     shape = tuple(input.shape)
     if not shape:
         raise LazytError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, Tensor) and (start.shape or start.dtype.kind not in "iu"):
+        raise LazytError("start must be an 0-dim integral Tensor.")
     axis, start = normalize_dim(dim, len(shape)), int(start)
     extent = shape[axis]
     if length < 0:

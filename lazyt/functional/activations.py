@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lazyt import ops
 from lazyt.dispatch import type_title
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import ArgumentError, DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import constant_of, mapped, normalize_dim, require_tensor
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.random import uniform_node
@@ -188,6 +188,8 @@ def _check_slopes(input: Tensor, weight: Tensor) -> None:
             f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
         )
     count = weight.numel()
+    if count != 1 and not input.ndim:
+        raise ShapeError("Not allow zero-dim input tensor.")
     channels = input.shape[1] if input.ndim > 1 else 1
     if count != 1 and count != channels:
         raise ShapeError(
@@ -207,7 +209,9 @@ def _clipped(x: Expr, low: Expr, high: Expr) -> Expr:
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """x kept within [min_val, max_val]."""
+    """x kept within [min_val, max_val]. Raises ArgumentError when there is nothing between."""
+    if min_val > max_val:
+        raise ArgumentError("min_val cannot be greater than max_val")
     result = _apply(_clipped, "hardtanh", "Hardtanh", input, min_val, max_val, whole=True)
     return written(input, result, inplace)
 

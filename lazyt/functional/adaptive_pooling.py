@@ -41,6 +41,8 @@ def _wanted(output_size: Any, shape: Sizes, rank: int, name: str) -> Sizes:
         if rank == 1:
             raise ShapeError(f"{name}() argument 'output_size' should contain one int (got "
                              f"{len(found)})")  # fmt: skip
+        if "max" in name:
+            raise ShapeError(f"{name}(): internal error: output_size.size() must be {rank}")
         raise ShapeError(f"{name}: output_size must be {rank}")
     if rank > 1 and len(shape) <= rank:
         raise DimensionError(f"Input dimension should be at least {rank + 1}")
@@ -52,6 +54,9 @@ def _wanted(output_size: Any, shape: Sizes, rank: int, name: str) -> Sizes:
     sizes = tuple(n if v is None else int(v) for v, n in zip(found, shape[-rank:]))
     if any(v < 0 for v in sizes):
         text = ", ".join(map(str, sizes))
+        if "max" in name:
+            bad, made = next(v for v in sizes if v < 0), [*shape[:-rank], *sizes]
+            raise ShapeError(f"Trying to create tensor with negative dimension {bad}: {made}")
         raise ShapeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received "
             f"{{{text}}}"

@@ -48,7 +48,9 @@ def choose(condition: Node, a: Node, b: Node, dtype: DType) -> Node:
     return ops.elementwise(expr, (condition, a, b))
 
 
-def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+def where(
+    condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None
+) -> Any:
     """``input`` where ``condition`` holds, else ``other``; with one argument, ``nonzero``.
 
     Raises DTypeError for a condition that is not bool, ShapeError for shapes that do not fit.
@@ -74,7 +76,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         if not isinstance(value, Tensor):
             refuse_number(value, dtype)
     a, b = (v.node if isinstance(v, Tensor) else constant_of(v, dtype) for v in values)
-    return give(choose(test, a, b, dtype), "Where", (condition, *values))
+    return give(choose(test, a, b, dtype), "Where", (condition, *values), out)
 
 
 def _operand(value: Any) -> Operand:
@@ -232,6 +234,8 @@ def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     """Where ``|input - other| <= atol + rtol * |other|``. Raises DTypeError for two dtypes."""
+    require_tensor(input, "isclose")
+    require_tensor(other, "isclose", "other", 2)
     if input.dtype is not other.dtype:
         raise DTypeError(f"{torch_name(input.dtype)} did not match {torch_name(other.dtype)}")
     for name, tolerance in (("rtol", rtol), ("atol", atol)):

@@ -119,10 +119,10 @@ def embedding(
     """
     if sparse:
         raise LazytError(_SPARSE)
-    rows = weight.shape[0]
-    padding = _padding_row(padding_idx, rows)
     if weight.ndim != 2:
         raise ShapeError("'weight' must be 2-D")
+    rows = weight.shape[0]
+    padding = _padding_row(padding_idx, rows)
     places = _places(input, rows, "index out of range in self")
     if max_norm is not None:
         _renormalize(weight, places, max_norm, norm_type)

@@ -129,6 +129,8 @@ def _axes(dim: Any, rank: int) -> list[int]:
 def _spacings(spacing: Any, axes: Sequence[int], rank: int, given: bool) -> list[Any]:
     """A number or a vector of coordinates for each axis."""
     number = as_number(spacing)
+    if spacing is None:
+        return [1] * len(axes)
     if isinstance(spacing, Tensor) and not spacing.shape:
         return [spacing] * len(axes)
     if number is not None:
@@ -138,16 +140,17 @@ def _spacings(spacing: Any, axes: Sequence[int], rank: int, given: bool) -> list
             "gradient() received an invalid combination of arguments: spacing must be a number or "
             f"a list of numbers or vectors, not {type(spacing).__name__}"
         )
-    if len(spacing) != len(axes):
-        wanted = (
-            "a list of length equal to the number of dimensions that 'dim' names"
-            if given
-            else f"a list of length equal to 'self.dim() = {rank}', since dim argument was not "
-            "given"
-        )
+    if len(spacing) != len(axes) and given:
         raise LazytError(
-            f"torch.gradient expected spacing to be unspecified, a scalar, or {wanted}, but got a "
-            f"list of length {len(spacing)}"
+            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "
+            f"arguments to have the same length, but got a spacing argument of length "
+            f"{len(spacing)} and a dim argument of length {len(axes)}."
+        )
+    if len(spacing) != len(axes):
+        raise LazytError(
+            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
+            f"equal to 'self.dim() = {rank}', since dim argument was not given, but got a list of "
+            f"length {len(spacing)}"
         )
     return list(spacing)
 

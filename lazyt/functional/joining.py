@@ -29,10 +29,16 @@ def _tensors(tensors: Any, function: str) -> list[Tensor]:
     found = list(tensors)
     for i, item in enumerate(found):
         if not isinstance(item, Tensor):
+            if i and function == "cat":
+                raise DTypeError(
+                    f"expected Tensor as element {i} in argument 0, but got {type(item).__name__}"
+                )
             raise DTypeError(
                 f"{function}(): argument 'tensors' (position 1) must be tuple of Tensors, "
                 f"but found element of type {type(item).__name__} at pos {i}"
             )
+    if not found and function in ("hstack", "vstack", "dstack", "column_stack"):
+        raise ShapeError(f"{function} expects a non-empty TensorList")
     return found
 
 

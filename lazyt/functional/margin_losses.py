@@ -64,7 +64,7 @@ def soft_margin_loss(
 ) -> Tensor:  # fmt: skip
     """``log(1 + exp(-target * input))`` without overflow, for targets of 1 and -1."""
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
-    return reduced_tensor(-logsigmoid(mul(target, input)), reduction)
+    return reduced_tensor(-logsigmoid(mul(input, target)), reduction)
 
 
 @in_full_precision
@@ -89,13 +89,20 @@ def multilabel_soft_margin_loss(
 # ------------------------------------------------------------------ classes
 
 
+def _check_scores(input: Tensor) -> None:
+    """Raise ShapeError unless the scores are [N, C] or [C] with a class at least."""
+    if input.ndim > 2 or 0 in input.shape[max(input.ndim - 1, 0) :]:
+        raise ShapeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(input.shape)}"
+        )
+
+
 def _class_scores(input: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
     """Scores [N, C] and targets [N]; raises LazytError and ShapeError in PyTorch's words."""
     name = "multi_margin_loss"
-    if input.ndim not in (1, 2) or 0 in input.shape[1:]:
-        raise ShapeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but "
-                         f"got: {list(input.shape)}")  # fmt: skip
-    single = input.ndim == 1
+    _check_scores(input)
+    single = input.ndim < 2
     wanted = 1 if single else input.shape[0]
     if target.ndim > 1 or target.numel() != wanted:
         raise ShapeError(
@@ -103,7 +110,7 @@ def _class_scores(input: Tensor, target: Tensor, weight: Tensor | None) -> tuple
             f"(batch size). Expected target size [{wanted}], but got {list(target.shape)}. Input "
             f"has shape {list(input.shape)}."
         )
-    classes = input.shape[-1]
+    classes = input.shape[-1] if input.ndim else 1
     if weight is not None and tuple(weight.shape) != (classes,):
         raise ShapeError(
             f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
@@ -114,7 +121,7 @@ def _class_scores(input: Tensor, target: Tensor, weight: Tensor | None) -> tuple
         low, high = value_range(target.node)
         if low < 0 or high >= classes:
             raise LazytError("target out of range")
-    return (input.unsqueeze(0) if single else input), target.reshape(-1)
+    return (input.reshape(1, -1) if single else input), target.reshape(-1)
 
 
 @in_full_precision
@@ -142,7 +149,7 @@ def multi_margin_loss(
     columns = fresh(ops.iota(scores.shape[1]))
     short = where(columns == classes.unsqueeze(1), short.new_zeros(()), short)
     loss = short.sum(1) / scores.shape[1]
-    if input.ndim == 1 and reduction == "none":
+    if input.ndim < 2 and reduction == "none":
         loss = loss.reshape(target.shape)
     return reduced_tensor(loss, reduction)
 
@@ -172,16 +179,17 @@ def multilabel_margin_loss(
     negative number. Raises ShapeError and ReductionError, LazytError for a class out of range.
     """
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
-    if input.ndim not in (1, 2) or input.shape != target.shape:
+    _check_scores(input)
+    if input.shape != target.shape:
         raise ShapeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
     if target.numel():
         low, high = value_range(target.node)
-        if high >= input.shape[-1] or low < -1:
+        if high >= (input.shape[-1] if input.ndim else 1) or low < -1:
             raise LazytError("argument #2 'target' is out of range")
-    single = input.ndim == 1
-    scores, lists = (t.unsqueeze(0) if single else t for t in (input, target))
+    single = input.ndim < 2
+    scores, lists = (t.reshape(1, -1) if single else t for t in (input, target))
     classes = scores.shape[1]
     node = scores.node
     named, listed = _is_target(ops.cast(lists.node, int64), classes)

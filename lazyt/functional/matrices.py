@@ -59,7 +59,7 @@ def _triangle_indices(
             raise LazytError(f"{title} must be non-negative, got{extent}")
     wanted = int64 if dtype is None else as_dtype(dtype)
     if wanted not in (int32, int64):
-        raise NoKernelError(f'"{name}" not implemented for \'{type_title(wanted)}\'')
+        raise NoKernelError(f"\"{name}\" not implemented for '{type_title(wanted)}'")
     rows = [i for i in range(row) for _ in columns(i)]
     return tensor([rows, [j for i in range(row) for j in columns(i)]], dtype=wanted)
 
@@ -116,6 +116,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     node = _embedded(input.node, offset)
     rank = len(node.shape)
     first, second = normalize_dim(dim1, rank), normalize_dim(dim2, rank)
+    if first == second:
+        raise LazytError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     rest = iter(range(rank - 2))
     ends = {first: rank - 2, second: rank - 1}
     order = tuple(ends[i] if i in ends else next(rest) for i in range(rank))
@@ -124,12 +126,14 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return give(node, "DiagEmbed", (input,))
 
 
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A matrix with the vector on its diagonal, or the diagonal of a matrix as a copy."""
     if len(input.shape) == 1:
-        return give(_embedded(input.node, diagonal), "Diag", (input,))
+        return give(_embedded(input.node, diagonal), "Diag", (input,), out)
     if len(input.shape) != 2:
         raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {len(input.shape)}D")
+    if out is not None:
+        return give(input.diagonal(diagonal).node, "Diag", (input,), out)
     copy: Tensor = input.diagonal(diagonal).clone()
     return copy
 

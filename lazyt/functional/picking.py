@@ -189,12 +189,14 @@ def gather(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None)
     return give(gather_node(input.node, places, axis), "Gather", (input, index), out)
 
 
-def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """``gather`` with broadcasting, of the flattened tensor without ``dim``."""
     if dim is None:
         flat = ops.reshape(input.node, (input.node.size,))
         index = ops.reshape(indices.node, (indices.node.size,))
-        return gather(give(flat, "View", (input,)), 0, give(index, "View", (indices,)))
+        return gather(give(flat, "View", (input,)), 0, give(index, "View", (indices,)), out=out)
     axis = normalize_dim(dim, len(input.shape))
     left = tuple(1 if i == axis else n for i, n in enumerate(input.shape))
     right = tuple(1 if i == axis else n for i, n in enumerate(indices.shape))
@@ -202,7 +204,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     shape = (*common[:axis], input.shape[axis], *common[axis + 1 :])
     places = (*common[:axis], indices.shape[axis], *common[axis + 1 :])
     source = give(expand_to(input.node, shape), "Expand", (input,))
-    return gather(source, axis, give(expand_to(indices.node, places), "Expand", (indices,)))
+    picks = give(expand_to(indices.node, places), "Expand", (indices,))
+    return gather(source, axis, picks, out=out)
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -237,8 +240,11 @@ def vector_index(index: Tensor, extent: int) -> Node:
     return node if node.shape else ops.reshape(node, (1,))
 
 
-def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements of the flattened tensor at ``index``, in its shape."""
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements of the flattened tensor at ``index``, in its shape.
+
+    Raises DTypeError unless the index is int64, BoundsError for one out of range.
+    """
     if index.dtype is not int64:
         raise DTypeError(
             f"take(): Expected a long tensor for index, but got {torch_name(index.dtype)}"
@@ -252,7 +258,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
     places = checked_index(index, size, complain)
     flat = ops.reshape(input.node, (size,))
-    return give(ops.gather(flat, places, 0), "Take", (input, index))
+    return give(ops.gather(flat, places, 0), "Take", (input, index), out)
 
 
 def scatter_updates(input: Tensor, axis: int, index: Tensor, src: Any) -> tuple[Node, Node]:
@@ -262,6 +268,9 @@ def scatter_updates(input: Tensor, axis: int, index: Tensor, src: Any) -> tuple[
     """
     base = input.node
     _check_sizes(input, index, axis, "self")
+    several = isinstance(src, Tensor) and index.shape.numel()
+    if several and max(len(index.shape), 1) != max(len(src.shape), 1):
+        raise ShapeError("Index tensor must have the same number of dimensions as src tensor")
     places = plain_index(index, (*base.shape, 1)[axis], axis, "scatter")
     if not places.size:
         return places, expand_to(constant_of(0, input.dtype), places.shape)
@@ -291,7 +300,7 @@ def _scatter(input: Tensor, dim: int, index: Tensor, src: Any, kind: str) -> Nod
 
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
-    reduce: str | None = None,
+    reduce: str | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """A copy of ``input`` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on."""
     kind = "set"
@@ -300,9 +309,11 @@ def scatter(
             raise LazytError("reduce argument must be either add or multiply.")
         kind = "add" if reduce == "add" else "mul"
     given = src if src is not None else value
-    return give(_scatter(input, dim, index, given, kind), "Scatter", (input, given, index))
+    return give(_scatter(input, dim, index, given, kind), "Scatter", (input, given, index), out)
 
 
-def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+def scatter_add(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None
+) -> Tensor:
     """``scatter`` that adds to what is there; duplicates add up."""
-    return give(_scatter(input, dim, index, src, "add"), "ScatterAdd", (input, src, index))
+    return give(_scatter(input, dim, index, src, "add"), "ScatterAdd", (input, src, index), out)

@@ -10,10 +10,10 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.device import check_device
-from lazyt.errors import DTypeError, LazytError, NoKernelError
+from lazyt.errors import ArgumentError, DTypeError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.creation import fresh
-from lazyt.functional.operands import constant_of, expand_to, mapped
+from lazyt.functional.operands import constant_of, expand_to, mapped, wrong_arguments
 from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int64
@@ -79,6 +79,22 @@ def _whole(value: Any, function: str, argument: str, position: int) -> int:
     return operator.index(value)
 
 
+def _check_steps(function: str, start: Any, end: Any, steps: Any) -> None:
+    """Raise DTypeError unless ``steps`` is a whole number."""
+    if isinstance(steps, bool) or not hasattr(steps, "__index__"):
+        base = "" if function == "linspace" else ", float base = 10.0"
+        ends = ("Tensor start, Tensor", "Number start, Tensor", "Tensor start, Number",
+                "Number start, Number")  # fmt: skip
+        forms = [f"{kinds} end, int steps{base}{_OPTIONS}" for kinds in ends]
+        raise wrong_arguments(function, (start, end, steps), forms)
+
+
+_OPTIONS = (
+    ", *, Tensor out = None, torch.dtype dtype = None, torch.layout layout = None, torch.device "
+    "device = None, bool pin_memory = False, bool requires_grad = False"
+)
+
+
 def _ends(start: Any, end: Any, function: str) -> tuple[float, float]:
     """The ends of a spaced range as numbers. Raises LazytError for tensors with dimensions."""
     ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
@@ -101,7 +117,7 @@ def _dtype_of(dtype: Any, out: Tensor | None, numbers: Any) -> DType:
 
 def _check_bounds(start: Any, end: Any, step: Any) -> None:
     if step == 0:
-        raise LazytError("step must be nonzero")
+        raise ArgumentError("step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise LazytError(f"unsupported range: {float(start):g} -> {float(end):g}")
     if (end - start) * step < 0:
@@ -133,7 +149,7 @@ def linspace(
 ) -> Tensor:  # fmt: skip
     """``steps`` numbers from ``start`` to ``end``, both included, evenly spaced."""
     check_device(device)
-    steps = _whole(steps, "linspace", "steps", 3)
+    _check_steps("linspace", start, end, steps)
     if dtype is bool_:
         raise NoKernelError("\"linspace_cpu\" not implemented for 'Bool'")
     if steps < 0:
@@ -170,7 +186,7 @@ def logspace(
 ) -> Tensor:  # fmt: skip
     """``base`` to the power of evenly spaced exponents."""
     check_device(device)
-    steps = _whole(steps, "logspace", "steps", 3)
+    _check_steps("logspace", start, end, steps)
     if dtype is bool_:
         raise NoKernelError("\"logspace_cpu\" not implemented for 'Bool'")
     if steps < 0:

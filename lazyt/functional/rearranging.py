@@ -114,6 +114,8 @@ def _repeated_positions(counts: Tensor) -> Tensor:
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along dimensions; what falls off an end comes back at the other."""
     moves = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
+    if not moves:
+        raise LazytError("`shifts` required")
     if dims is None:
         flat = ops.reshape(input.node, (input.node.size,))
         return give(ops.reshape(_rolled(flat, moves[0], 0), input.node.shape), "Roll", (input,))

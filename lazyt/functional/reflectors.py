@@ -104,10 +104,18 @@ def ormqr(
     check_matrix(input, "torch.ormqr", "input")
     check_matrix(input3, "torch.ormqr", "other")
     check_same_dtype(input, input3, "torch.ormqr", ("input", "other"))
-    check_kernel(input, "ormqr_cpu")
     side = -2 if left else -1
+    if input2.shape[-1] > input3.shape[side]:
+        raise ShapeError(
+            f"torch.ormqr: other.shape[{side}] must be greater than or equal to tau.shape[-1]"
+        )
     if input3.shape[side] != input.shape[-2]:
         raise ShapeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2]")
+    if input2.shape[-1] != min(input3.shape[side], input.shape[-1]):
+        raise ShapeError(
+            f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])"
+        )
+    check_kernel(input, "ormqr_cpu")
     vectors, factor = _vectors_and_factor(input.node, input2.node)
     rank = len(factor.shape)
     order = (*range(rank - 2), rank - 1, rank - 2)

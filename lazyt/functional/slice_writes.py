@@ -85,17 +85,22 @@ def _check_source(input: Tensor, source: Tensor, slices: Shape, axis: int, funct
     )
 
 
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A copy of ``input`` with slices of ``alpha * source`` added at ``index``.
 
     Raises ShapeError, DTypeError and BoundsError as PyTorch does.
     """
     scaled = source if alpha == 1 else source * alpha
     node = _along(input, dim, index, scaled, "add", "index_add")
-    return give(node, "IndexAdd", (input, source, index))
+    return give(node, "IndexAdd", (input, source, index), out)
 
 
-def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+def index_copy(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
+) -> Tensor:
     """A copy of ``input`` with the slices at ``index`` replaced by ``source``.
 
     Raises ShapeError, DTypeError and BoundsError as PyTorch does.
@@ -105,7 +110,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
             "index_copy_(): Expected a long tensor for index, but got " + type_title(index.dtype)
         )
     node = _along(input, dim, index, source, "set", "index_copy")
-    return give(node, "IndexCopy", (input, source, index))
+    return give(node, "IndexCopy", (input, source, index), out)
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:

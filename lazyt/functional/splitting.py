@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from lazyt.errors import BoundsError, DTypeError, LazytError
-from lazyt.functional.operands import normalize_dim
+from lazyt.errors import BoundsError, LazytError
+from lazyt.functional.operands import normalize_dim, wrong_arguments
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
 
@@ -151,8 +151,9 @@ def _evenly(input: Tensor, given: Any, dim: int, rank: int, name: str) -> tuple[
             f"torch.{name} requires a tensor with at least {rank} dimension, but got a tensor with "
             f"{len(input.shape)} dimensions!"
         )
-    if given is None:
-        raise DTypeError(f"{name}() received an invalid combination of arguments")
+    if given is None or isinstance(given, (str, float)):
+        forms = ("Tensor input, int sections", "Tensor input, tuple of ints indices")
+        raise wrong_arguments(name, (input,) if given is None else (input, given), forms)
     if isinstance(given, int):
         extent = input.shape[dim]
         if given == 0 or extent % given:

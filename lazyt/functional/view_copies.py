@@ -142,6 +142,10 @@ def narrow_copy(
     if not input.shape:
         raise LazytError("narrow() cannot be applied to a 0-dim tensor.")
     axis = normalize_dim(dim, input.ndim)
+    if length < 0:
+        raise LazytError(
+            f"start ({start}) + length ({length}) exceeds dimension size ({input.shape[axis]})."
+        )
     return _copied(narrow(input, axis, start, length), "Narrow", input, out)
 
 
