@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from tests.differential.machine import Machine
 from tests.differential.observing import is_tensor, storage_key
 
 Step = Callable[["Maker"], "str | None"]
+S = TypeVar("S", bound=Step)
+T = TypeVar("T")
 STEPS: list[tuple[Step, float]] = []
 MOST_ELEMENTS, MOST_TENSORS, LARGEST = 48, 8, 1000.0
 FLOATS = ("float32", "float32", "float32", "float64", "float16", "bfloat16")
@@ -23,10 +25,10 @@ SHAPES = (
 )  # fmt: skip
 
 
-def step(weight: float) -> Callable[[Step], Step]:
+def step(weight: float) -> Callable[[S], S]:
     """Register a way to make a statement, chosen as often as ``weight`` says."""
 
-    def register(make: Step) -> Step:
+    def register(make: S) -> S:
         STEPS.append((make, weight))
         return make
 
@@ -55,7 +57,7 @@ class Maker:
         """True with probability ``p``."""
         return self.random.random() < p
 
-    def one(self, *options: Any) -> Any:
+    def one(self, *options: T) -> T:
         """One of the arguments."""
         return self.random.choice(options)
 

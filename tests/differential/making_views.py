@@ -119,8 +119,8 @@ def resized(m: Maker) -> str | None:
     x = m.tensor()
     if x is None:
         return None
-    shape = m.reshaped(math.prod(m[x].shape))
-    if m.chance(0.3) and math.prod(shape):
+    shape: list[int] = m.reshaped(math.prod(m[x].shape))
+    if m.chance(0.3) and 0 not in shape:
         shape[m.random.randrange(len(shape))] = -1
     if m.chance(0.04 * m.errors):
         shape.append(2)
@@ -177,7 +177,7 @@ def strided(m: Maker) -> str | None:
     if x is None:
         return None
     base = m[x]._base if m[x]._is_view() else m[x]
-    if m[x].requires_grad and not base.is_contiguous():
+    if m[x].requires_grad and (m[x]._is_view() or not base.is_contiguous()):
         return None
     count = math.prod(m[x].shape)
     rows, columns = m.random.randint(1, 3), m.random.randint(1, 3)

@@ -18,7 +18,7 @@ def writable(m: Maker) -> str | None:
 def expanded(m: Maker) -> str | None:
     """A write that is refused: to a tensor that shows one element several times."""
     x = m.tensor(lambda t: any(s == 0 and n > 1 for s, n in zip(t.stride(), t.shape)))
-    return x and m.one(f"{x}.add_(1)", f"{x}.mul_({x}.clone())", f"{x} *= 2", f"{x}.neg_()")
+    return x and m.one(f"{x}.add_(1)", f"{x}.mul_({x}.clone())", f"{x} *= 2")
 
 
 @step(5)
@@ -83,7 +83,7 @@ def assigned(m: Maker) -> str | None:
     value = m.number(m[x])
     source = m.tensor(lambda t: t.ndim == 0) if m.chance(0.3) else None
     if source is None and m.chance(0.25):
-        source = m.tensor(lambda t: t.ndim == 1 and shape and t.shape[0] in (1, shape[-1]))
+        source = m.tensor(lambda t: t.ndim == 1 and bool(shape) and t.shape[0] in (1, shape[-1]))
     whole = "float" not in str(m[x].dtype)
     if source is not None and m[source].requires_grad and (whole or operator != "="):
         source = None
@@ -126,7 +126,7 @@ def scattered(m: Maker) -> str | None:
     dim = m.dim(rank)
     extent = target.shape[dim] if rank and -rank <= dim < rank else 1
     chosen = [p % extent for p in places(m, extent, distinct=True)] if extent else []
-    outside = rank > 0 and m.chance(0.05 * m.errors)
+    outside = math.prod(target.shape) > 0 and rank > 0 and m.chance(0.05 * m.errors)
     if outside:
         chosen = [*chosen, extent]
         x += ".clone()"  # what was written before the error shows in PyTorch
@@ -193,6 +193,8 @@ def from_numpy_side(m: Maker) -> str | None:
         change = f"{m.one('=', '+=', '=')} {m.one(2, 3, 1)}"
         if m[a].dtype == bool:
             change = "= True"
+        if m.tensors(lambda t: not t.is_leaf):  # autograd does not see what NumPy writes
+            return f"{m.new('a')} = {a}[{row}]"
         return m.one(f"{a}[{row}] {change}", f"{a}[{row}] {change}", f"{m.new('a')} = {a}[{row}]")
     x = m.tensor(lambda t: not str(t.dtype).endswith("bfloat16"))
     if x is None:

@@ -12,10 +12,12 @@ from tests.differential.programs import Program
 Check = Callable[[tuple[str, ...]], Difference | None]
 
 
-def difference_between(steps: tuple[str, ...], reference: Any, module: Any) -> Difference | None:
+def difference_between(
+    steps: tuple[str, ...], reference: Any, module: Any, messages: bool = True
+) -> Difference | None:
     """The first difference between two modules that both run the statements now."""
     wanted = Machine(reference, reference=True).run(steps)
-    return first_difference(wanted, Machine(module).run(steps))
+    return first_difference(wanted, Machine(module).run(steps), messages)
 
 
 def minimize(program: Program, check: Check) -> tuple[Program, Difference]:

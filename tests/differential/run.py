@@ -38,6 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--show", type=int, help="print one program")
     parser.add_argument("--shrink", action="store_true", help="shorten what differs")
     parser.add_argument("--interpret", action="store_true", help="lazyt: with the interpreter")
+    parser.add_argument("--messages", action="store_true", help="compare what errors speak of")
     parser.add_argument("--most", type=int, default=20, help="differences to print in full")
     return parser.parse_args()
 
@@ -68,11 +69,12 @@ def compare(options: argparse.Namespace, module: Any) -> int:
     reference = importlib.import_module(options.against) if options.against else None
 
     def check(steps: tuple[str, ...]) -> Difference | None:
-        return difference_between(steps, reference, module)
+        return difference_between(steps, reference, module, options.messages)
 
     for program in programs(options):
         count += 1
-        found = first_difference(program.facts, Machine(module).run(program.steps))
+        shown = Machine(module).run(program.steps)
+        found = first_difference(program.facts, shown, options.messages)
         if found is None:
             continue
         if options.shrink and reference is not None:
