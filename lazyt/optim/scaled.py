@@ -145,6 +145,6 @@ class Adagrad(Optimizer):
         count, state = self.count(parameter), self.state[parameter]
 
         def falling() -> float:
-            return float(group["lr"]) / (1 + (state["step"] - 1) * group["lr_decay"])
+            return float(group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"]))
 
         return self.number(falling, parameter, (id(group), count))
