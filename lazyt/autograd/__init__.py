@@ -151,7 +151,7 @@ def grad(
     run = Backward(pairs, [tensor.node for tensor in wanted], create_graph)
     by_leaf = run.leaf_gradients()
     found: list[Tensor | None] = []
-    for tensor in wanted:
+    for place, tensor in enumerate(wanted):
         fn = tensor._fn
         node = by_leaf.get(fn) if isinstance(fn, AccumulateGrad) else run.received.get(tensor.node)
         if node is not None and _leads_to(results, fn):
@@ -162,7 +162,8 @@ def grad(
             found.append(None)
         else:
             raise GradientError(
-                "One of the differentiated Tensors appears to not have been used in the graph. "
+                f"The differentiated Tensor at index {place} appears to not have been used in the "
+                "graph. "
                 "Set allow_unused=True if this is the desired behavior."
             )
     if not (create_graph if retain_graph is None else retain_graph):
