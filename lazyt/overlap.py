@@ -13,6 +13,7 @@ from lazyt.errors import LazytError
 from lazyt.memory_formats import is_dense
 from lazyt.storage import Storage
 from lazyt.tensor import Tensor
+from lazyt.views import OVERLAP
 
 _MESSAGE = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
@@ -42,6 +43,12 @@ def refuse_overlap(target: Tensor, operands: Iterable[Any], same: bool = False) 
             continue
         if _meet(target, operand, same):
             raise LazytError(_MESSAGE)
+
+
+def refuse_repeats(target: Tensor) -> None:
+    """Raise LazytError, in PyTorch's words, when the target shows an element several times."""
+    if any(n > 1 and not stride for n, stride in zip(target.shape, target.strides)):
+        raise LazytError(OVERLAP)
 
 
 def _meet(a: Tensor, b: Tensor, same: bool) -> bool:

@@ -262,9 +262,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         )
     old = [normalize_dim(d, rank) for d in froms]
     new = [normalize_dim(d, rank) for d in tos]
-    for dims, which in ((old, "source"), (new, "destination")):
+    for dims, given, which in ((old, froms, "source"), (new, tos, "destination")):
         if len(set(dims)) < len(dims):
-            raise ShapeError(f"movedim: repeated dim in `{which}` ({list(dims)})")
+            raise ShapeError(f"movedim: repeated dim in `{which}` ({list(given)})")
     rest = iter([d for d in range(rank) if d not in old])
     place = dict(zip(new, old))
     axes = tuple(place[d] if d in place else next(rest) for d in range(rank))

@@ -80,8 +80,24 @@ def _check_settings(groups: int, stride: Sizes, dilation: Sizes, *paddings: Size
         raise LazytError("negative padding is not supported")
     if any(s <= 0 for s in stride):
         raise LazytError("non-positive stride is not supported")
-    if any(d <= 0 for d in dilation):
-        raise LazytError("non-positive dilation is not supported")
+    if any(d < 0 for d in dilation):
+        raise LazytError("dilation should be greater than zero")
+
+
+def _check_gaps(dilation: Sizes) -> None:
+    if 0 in dilation:
+        shown = [1, *dilation] if len(dilation) == 1 else list(dilation)
+        raise LazytError(f"dilation should be greater than zero, but got {shown}")
+
+
+def _check_ranks(shape: Sizes, kernel: Sizes, space: str) -> None:
+    """Input and weight have as many dimensions; raises ShapeError in PyTorch's words."""
+    if len(shape) != len(kernel):
+        rank = len(kernel)
+        raise ShapeError(
+            f"Expected {rank}-dimensional input for {rank}-dimensional weight{space}"
+            f"{list(kernel)}, but got {len(shape)}-dimensional input of size {list(shape)} instead"
+        )
 
 
 def _check_sizes(
@@ -91,9 +107,10 @@ def _check_sizes(
     kernel = tuple(weight.shape)
     if kernel[0] < groups or kernel[0] % groups:
         how = "at least" if kernel[0] < groups else "divisible by"
+        shown = list(kernel) if how == "at least" else [list(kernel)]
         raise ShapeError(
             f"Given groups={groups}, expected weight to be {how} {groups} at dimension 0, "
-            f"but got weight of size [{list(kernel)}] instead"
+            f"but got weight of size {shown} instead"
         )
     channels = shape[-len(kernel) + 1]
     outputs = kernel[1] * groups if transposed else kernel[0]
@@ -180,21 +197,28 @@ def _conv(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
     dilation: Any, groups: int,
 ) -> Tensor:  # fmt: skip
-    shape = tuple(input.shape)
+    shape, kernel = tuple(input.shape), tuple(weight.shape)
     _check_input(shape, rank, f"conv{rank}d")
+    single = len(shape) == rank + 1
+    shape = (1, *shape) if single else shape
+    if padding == "same" and len(kernel) > 2:
+        _check_ranks(shape, kernel, "")
+    if len(kernel) < 3 and not (isinstance(padding, str) and padding not in ("same", "valid")):
+        raise ShapeError("weight should have at least three dimensions")
     # PyTorch counts the dimensions of the settings by the weight's.
     steps, gaps = (
-        _values(v, len(weight.shape) - 2, n)
+        _values(v, max(len(kernel) - 2, 1), n)
         for v, n in ((stride, "stride"), (dilation, "dilation"))
     )
-    low, high = _padding(padding, tuple(weight.shape[2:]), steps, gaps)
+    low, high = _padding(padding, kernel[2:], steps, gaps)
     _check_settings(groups, steps, gaps, low, high)
+    _check_ranks(shape, kernel, " ")
     _check_sizes(shape, weight, bias, groups, False)
+    _check_gaps(gaps)
     _check_types(input, weight, bias)
     x = input.node
-    single = len(shape) == rank + 1
     if single:
-        x = ops.reshape(x, (1, *x.shape))
+        x = ops.reshape(x, shape)
     node = _with_bias(_convolve(x, weight.node, steps, low, high, gaps, groups), bias, rank)
     if single:
         node = ops.reshape(node, node.shape[1:])
@@ -235,18 +259,23 @@ def _transposed(rank: int, name: str) -> Callable[..., Tensor]:
     ) -> Tensor:  # fmt: skip
         shape = tuple(input.shape)
         _check_input(shape, rank, name)
+        single = len(shape) == rank + 1
+        shape = (1, *shape) if single else shape
+        if len(weight.shape) < 3:
+            raise ShapeError("weight should have at least three dimensions")
         steps, gaps = _values(stride, rank, "stride"), _values(dilation, rank, "dilation")
         edge = _values(padding, rank, "padding")
         extra = _values(output_padding, rank, "output_padding")
         _check_settings(groups, steps, gaps, edge, extra)
         _check_extra(extra, steps, gaps)
+        _check_ranks(shape, tuple(weight.shape), " ")
         _check_sizes(shape, weight, bias, groups, True)
+        _check_gaps(gaps)
         _check_types(input, weight, bias)
         kernel = tuple(weight.shape[2:])
         x = input.node
-        single = len(shape) == rank + 1
         if single:
-            x = ops.reshape(x, (1, *shape))
+            x = ops.reshape(x, shape)
         zeros = (0, 0, *(0,) * rank)
         x = ops.pad(x, zeros, zeros, (0, 0, *(s - 1 for s in steps)), 0.0)
         w = _turned_kernel(weight.node, groups, rank)

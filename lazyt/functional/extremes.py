@@ -13,7 +13,13 @@ from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError
 from lazyt.functional import return_types
 from lazyt.functional.arithmetic import maximum, minimum
-from lazyt.functional.operands import normalize_dim, normalize_dims, numpy_names
+from lazyt.functional.operands import (
+    normalize_dim,
+    normalize_dims,
+    numpy_names,
+    wrong_arguments,
+)
+from lazyt.functional.outputs import check_output
 from lazyt.functional.picking import gather_node
 from lazyt.functional.reductions import kept_shape, reduce_node, refuse_dims
 from lazyt.functional.results import give
@@ -118,22 +124,26 @@ def _extreme_along(
     return results
 
 
+_FORMS = (
+    "Tensor input, *, Tensor out = None",
+    "Tensor input, Tensor other, *, Tensor out = None",
+    "Tensor input, int dim, bool keepdim = False, *, tuple of Tensors out = None",
+)
+
+
 def _max_or_min(
     input: Tensor, dim: Any, keepdim: bool, name: str, pack: type[return_types.Named], out: Any
 ) -> Any:
+    if not isinstance(input, Tensor):
+        raise wrong_arguments(name, (input,) if dim is None else (input, dim), _FORMS)
     if dim is None:
         _require_elements(name, tuple(input.shape), None)
         node = reduce_node(name, input.node, tuple(range(len(input.shape))), False)
         return give(node, f"{name.capitalize()}Backward1", (input,), out)
     if isinstance(dim, Tensor):
         return (maximum if name == "max" else minimum)(input, dim, out=out)
-    if isinstance(dim, (tuple, list)):
-        raise DTypeError(
-            f"{name}() received an invalid combination of arguments - got (Tensor, "
-            f"{type(dim).__name__}{', bool' if keepdim else ''}), but expected one of:\n"
-            " * (Tensor input)\n * (Tensor input, Tensor other)\n"
-            " * (Tensor input, int dim, bool keepdim = False)"
-        )
+    if not hasattr(dim, "__index__"):
+        raise wrong_arguments(name, (input, dim, keepdim)[: 3 if keepdim else 2], _FORMS)
     return pack(_extreme_along(input, dim, keepdim, name, out))
 
 
@@ -175,6 +185,9 @@ def aminmax(
         place = normalize_dim(dim, len(shape))
         raise BoundsError(f"aminmax: Expected reduction dim {place} to have non-zero size.")
     low, high = (None, None) if out is None else out
+    for target in out or ():
+        if target.dtype is not input.dtype:
+            check_output("aminmax", input.dtype, target.dtype)
     dims = () if dim is None else dim
     return return_types.aminmax(
         (amin(input, dims, keepdim, out=low), amax(input, dims, keepdim, out=high))

@@ -127,8 +127,11 @@ default_generator = Generator()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the random numbers again from ``seed``; returns the default generator."""
-    return default_generator.manual_seed(seed)
+    """Start the random numbers again from ``int(seed)``; returns the default generator.
+
+    Raises ValueError for a text that is no number, ShapeError for a seed beyond 64 bits.
+    """
+    return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:

@@ -58,32 +58,50 @@ def plan_windows(
     function: str, shape: Sizes, rank: int, kernel_size: Any, stride: Any, padding: Any = 0,
     dilation: Any = 1, ceil_mode: bool = False,
 ) -> Windows:  # fmt: skip
-    """The windows of a pooling function; raises LazytError and ShapeError for bad settings."""
+    """The windows of a pooling function; raises LazytError and ShapeError for bad settings.
+
+    ``max_pool1d`` without indices has checks of its own, and is called ``max_pool1d_plain``.
+    """
+    if function == "max_pool1d_plain":
+        function = "max_pool1d"
+        _check_line_shape(shape)
+        alone = True
+    else:
+        alone = False
     kernel = _setting(kernel_size, rank, function, "kernel_size")
     steps = kernel
     if stride is not None and stride != () and stride != []:
         steps = _setting(stride, rank, function, "stride")
     edge = _setting(padding, rank, function, "padding")
     gaps = _setting(dilation, rank, function, "dilation")
-    if rank == 1 and function == "max_pool1d":
+    if alone:
         _check_line(shape, kernel[0], steps[0], edge[0], gaps[0])
     if len(shape) not in (rank + 1, rank + 2):
         _refuse_rank(shape, rank, function)
     sizes = tuple(
         _count(*values, ceil_mode) for values in zip(shape[-rank:], kernel, steps, edge, gaps)
     )
+    if rank == 1:  # PyTorch takes it as a row of an image
+        row = (1, *kernel), (1, *steps), (1, *gaps)
+        _check_positive(2, *row)
+        wide = (*shape[:-1], 1, *shape[-1:])
+        _check_places(wide, row[0], (0, *edge), (1, *sizes), 2, function)
+        return Windows(kernel, steps, edge, gaps, sizes)
     _check_positive(rank, kernel, steps, gaps)
     _check_places(shape, kernel, edge, sizes, rank, function)
     return Windows(kernel, steps, edge, gaps, sizes)
 
 
-def _check_line(shape: Sizes, k: int, s: int, p: int, d: int) -> None:
-    """What max_pool1d checks, in its own words."""
-    if len(shape) not in (2, 3):
+def _check_line_shape(shape: Sizes) -> None:
+    if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise ShapeError(
             "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for "
             f"input, but got:{list(shape)}"
         )
+
+
+def _check_line(shape: Sizes, k: int, s: int, p: int, d: int) -> None:
+    """What max_pool1d without indices checks, in its own words."""
     for name, value in (("kernel_size", k), ("stride", s), ("dilation", d)):
         if value <= 0:
             raise LazytError(f"max_pool1d() {name} must be greater than zero, but got {value}")
@@ -134,14 +152,23 @@ def _check_positive(rank: int, kernel: Sizes, stride: Sizes, dilation: Sizes) ->
         ("kernel size", "k", kernel), ("stride", "d", stride), ("dilation", "dilation", dilation),
     ):  # fmt: skip
         if any(v <= 0 for v in values):
-            text = " ".join(f"{letter}{side}: {v}" for side, v in zip(_LETTERS[rank], values))
+            sides = "THW" if rank == 3 and letter == "d" else _LETTERS[rank]
+            text = " ".join(f"{letter}{side}: {v}" for side, v in zip(sides, values))
             raise LazytError(f"{title} should be greater than zero, but got {text}")
 
 
 def _check_places(
     shape: Sizes, kernel: Sizes, edge: Sizes, sizes: Sizes, rank: int, function: str
 ) -> None:
-    if 0 in shape[len(shape) - rank - 1 :]:
+    inner = shape[len(shape) - rank - 1 :]
+    if 0 in inner and rank == 3:
+        name = function + ("_with_indices_out_cpu_template" if function[0] == "m" else "")
+        raise ShapeError(
+            f"{name}(): Expected input's non-batch dimensions to "
+            f"have positive length, but input has a shape of {list(shape)} and non-batch dimension "
+            f"{inner.index(0)} has length zero!"
+        )
+    if 0 in inner:
         raise ShapeError(
             f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch "
             f"size for input, but got:{list(shape)}"
@@ -241,8 +268,8 @@ def _max_pool(
 ) -> Any:  # fmt: skip
     node = input.node
     plan = plan_windows(
-        f"max_pool{rank}d", tuple(input.shape), rank, kernel_size, stride, padding, dilation,
-        ceil_mode,
+        f"max_pool{rank}d" + ("_plain" if rank == 1 and not return_indices else ""),
+        tuple(input.shape), rank, kernel_size, stride, padding, dilation, ceil_mode,
     )  # fmt: skip
     if node.dtype is bool_ or (rank == 1 and node.dtype.kind != "f" and not return_indices):
         refuse(f"max_pool{rank}d" + ("_impl" if rank == 1 else ""), node.dtype)

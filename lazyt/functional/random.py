@@ -16,7 +16,7 @@ from lazyt.device import check_device
 from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.creation import fresh
 from lazyt.functional.generators import Generator, default_generator
-from lazyt.functional.operands import as_shape, require_tensor
+from lazyt.functional.operands import as_shape, require_tensor, wrong_arguments
 from lazyt.functional.promotion import as_dtype, get_default_dtype, iinfo, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import (
@@ -211,14 +211,23 @@ def _like(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
 rand_like, randn_like = _like(rand, "rand_like"), _like(randn, "randn_like")
 
 
-def _whole(low: Any, high: Any) -> tuple[int, int]:
-    try:
-        return operator.index(low), operator.index(high)
-    except TypeError:
-        raise DTypeError(
-            "randint() received an invalid combination of arguments - got "
-            f"({type(low).__name__}, {type(high).__name__})"
-        ) from None
+def _check_whole(given: list[Any]) -> None:
+    """Raise DTypeError unless the bounds, all but the last of ``given``, are whole numbers."""
+    names = ("high",) if len(given) == 2 else ("low", "high")
+    for place, (name, value) in enumerate(zip(names, given), 1):
+        if not hasattr(value, "__index__"):
+            raise DTypeError(
+                f"randint(): argument '{name}' (position {place}) must be int, not "
+                f"{type(value).__name__}"
+            )
+
+
+_INTEGER_FORMS = (
+    "int high, tuple of ints size, *, torch.Generator generator = None, Tensor out = None, "
+    "torch.dtype dtype = None, torch.device device = None, bool requires_grad = False",
+    "int low, int high, tuple of ints size, *, torch.Generator generator = None, Tensor out = "
+    "None, torch.dtype dtype = None, torch.device device = None, bool requires_grad = False",
+)
 
 
 def randint(
@@ -229,16 +238,15 @@ def randint(
     Keywords: generator, out, dtype, layout, device, requires_grad, pin_memory. Raises LazytError
     for an empty range and for bounds that the dtype does not hold.
     """
+    given = [v for v in (low, high, size) if v is not None]
     if size is None:
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
     if not isinstance(size, (tuple, list)):
-        raise DTypeError(
-            "randint() received an invalid combination of arguments - got a size of type "
-            f"{type(size).__name__}, which must be a tuple of ints"
-        )
-    first, last = _whole(low, high)
+        raise wrong_arguments("randint", given, _INTEGER_FORMS)
+    _check_whole(given)
+    first, last = operator.index(low), operator.index(high)
     out = kwargs.get("out")
     wanted = as_dtype(dtype) if dtype is not None else int64 if out is None else out.dtype
     check_bounds(first, last, wanted)
@@ -270,6 +278,10 @@ def randperm(n: int, *, dtype: Any = None, out: Tensor | None = None, **kwargs: 
     Keywords: generator, out, layout, device, requires_grad, pin_memory. Raises LazytError where
     ``n`` is too large for an integer dtype.
     """
+    if not hasattr(n, "__index__"):
+        raise DTypeError(
+            f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}"
+        )
     wanted = as_dtype(dtype) if dtype is not None else int64 if out is None else out.dtype
     if wanted.kind != "f" and wanted is not bool_ and n > iinfo(wanted).max:
         raise LazytError(f"value cannot be converted to type {wanted.name}_t without overflow")

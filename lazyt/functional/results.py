@@ -14,12 +14,16 @@ from lazyt.functional.outputs import check_output, warn_resized
 from lazyt.grad_mode import mode
 from lazyt.ir.graph import Node, Shape
 from lazyt.memory_formats import arrange_like, lay_out
-from lazyt.overlap import refuse_overlap
+from lazyt.overlap import refuse_overlap, refuse_repeats
 from lazyt.tensor import Tensor
 from lazyt.views import Reshape, Slice, Step
 
 if TYPE_CHECKING:
     from lazyt.functional.index_plan import IndexPlan
+
+
+# What reads its operands in any order, so that PyTorch refuses to write into their memory.
+_APART = ("Cat", "Gather", "IndexSelect", "Kthvalue", "MaskedSelect", "Stack", "Take", "Topk")
 
 
 def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = None) -> Tensor:
@@ -42,8 +46,11 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
         check_output(name, node.dtype, out.dtype)
     if node.op.name in ("map", "scan"):
         refuse_overlap(out, parents)
+    elif name in _APART:
+        refuse_overlap(out, parents, same=True)
     if out.shape != result.shape:
         check_writable(out)
+        refuse_repeats(out)
         if 0 not in out.shape:
             warn_resized(name, tuple(out.shape), tuple(result.shape))
         resized = wrap(_zeros_like_result(node, out))

@@ -1,7 +1,7 @@
 """Draws from distributions: given by tensors, and written into tensors.
 
-Probabilities, rates and deviations that are tensors are not looked at: where PyTorch refuses their
-values, results here are NaN or meaningless.
+Probabilities, rates and deviations that are tensors are checked as far as their values are known:
+see ``probabilities``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.device import check_device
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.creation import fresh
 from lazyt.functional.generators import Generator
 from lazyt.functional.operands import (
@@ -22,6 +22,14 @@ from lazyt.functional.operands import (
     expand_to,
     mapped,
     require_tensor,
+    wrong_arguments,
+)
+from lazyt.functional.outputs import check_output
+from lazyt.functional.probabilities import (
+    check_deviations,
+    check_probabilities,
+    check_rates,
+    check_weights,
 )
 from lazyt.functional.promotion import as_dtype, c_name, get_default_dtype, torch_name
 from lazyt.functional.random import (
@@ -51,6 +59,7 @@ def _chances(shape: Shape, p: Any, generator: Generator | None) -> Node:
     """A bool node, true with probability ``p``, a number or a tensor that broadcasts."""
     if isinstance(p, Tensor):
         check_floating(p.dtype, "bernoulli_tensor_cpu_p_")
+        check_probabilities(p.node)
         wide = float64 if p.dtype is float64 else float32
         limit = ops.cast(_plain(p), wide)
     else:
@@ -77,6 +86,16 @@ def _scaled(drawn: Expr, mean: Expr, std: Expr) -> Expr:
     return call("add", call("mul", drawn, std), mean)
 
 
+_NORMAL_FORMS = (
+    "Tensor mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
+    "Tensor mean, float std = 1, *, torch.Generator generator = None, Tensor out = None",
+    "float mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
+    "float mean, float std, tuple of ints size, *, torch.Generator generator = None, Tensor out = "
+    "None, torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, bool "
+    "pin_memory = False, bool requires_grad = False",
+)
+
+
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
     dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
@@ -90,15 +109,18 @@ def normal(
     tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
     if not isinstance(std, Tensor) and std < 0:
         raise LazytError(f"normal expects std >= 0.0, but found std {std:g}")
+    if size is not None and tensors:
+        raise wrong_arguments("normal", (mean, std, size), _NORMAL_FORMS)
     if size is not None:
         shape, wanted = as_shape((size,), "normal"), dtype or get_default_dtype()
     elif tensors:
         shape, wanted = broadcast_all([tuple(t.shape) for t in tensors]), tensors[0].dtype
     else:
-        names = ", ".join(type(v).__name__ for v in (mean, std))
-        raise DTypeError(f"normal() received an invalid combination of arguments - got ({names})")
+        raise wrong_arguments("normal", (mean, std), _NORMAL_FORMS)
     kind = as_dtype(wanted)
     check_floating(kind, "normal_kernel_cpu")
+    if isinstance(std, Tensor):
+        check_deviations(std.node)
     drawn = normal_node(shape, kind.compute, generator)
     scales = (
         v.node if isinstance(v, Tensor) else constant_of(float(v), kind.compute)
@@ -122,6 +144,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """
     node = require_tensor(input, "poisson").node
     check_floating(node.dtype, "poisson_cpu")
+    check_rates(node)
     drawn = uniform_node(node.shape, float64, generator)
     return give(mapped(_POISSON, (node, drawn), float64, node.dtype), "Poisson", (input,))
 
@@ -181,8 +204,11 @@ def multinomial(
     """int64 places drawn with the probabilities of each row, which need not add up to 1.
 
     Raises LazytError for an input of another rank than 1 or 2, for whole numbers, and for more
-    samples than places without replacement. Values are not checked.
+    samples than places without replacement. Probabilities that are known are checked; those that
+    are still to be computed stay pending.
     """
+    if out is not None and out.dtype is not int64:
+        check_output("multinomial", int64, out.dtype)
     node = _plain(require_tensor(input, "multinomial"))
     if len(node.shape) not in (1, 2):
         raise LazytError("prob_dist must be 1 or 2 dim")
@@ -195,6 +221,9 @@ def multinomial(
         raise LazytError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > node.shape[-1]:
         raise LazytError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if node.shape[-1] > 1 << 24:
+        raise LazytError("number of categories cannot exceed 2^24")
+    check_weights(node, replacement and num_samples > 1)
     rows = ops.reshape(node, (1, node.size)) if len(node.shape) == 1 else node
     draw = _replaced if replacement and num_samples > 1 else _distinct
     found = draw(rows, num_samples, generator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.operands import normalize_dim
 from lazyt.functional.results import give
 from lazyt.functional.splitting import split, unbind
@@ -141,6 +141,11 @@ def narrow_copy(
     """A copy of ``length`` elements from ``start`` along ``dim``. Raises as ``narrow`` does."""
     if not input.shape:
         raise LazytError("narrow() cannot be applied to a 0-dim tensor.")
+    if dim >= input.ndim:
+        raise ShapeError(
+            "Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false. "
+            f"The tensor has {input.ndim} dimensions, and dim is {dim}."
+        )
     axis = normalize_dim(dim, input.ndim)
     if length < 0:
         raise LazytError(

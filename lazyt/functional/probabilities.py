@@ -1,0 +1,62 @@
+"""Checks of the parameters of distributions that are tensors.
+
+PyTorch looks at every element. Here only values that are known are looked at: those that are still
+to be computed stay pending, and the result of wrong ones is NaN or meaningless.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lazyt.errors import LazytError
+from lazyt.ir.graph import Node
+from lazyt.watching import capturing
+
+
+def _known(node: Node) -> Any | None:
+    """The values of ``node`` in float64 where they are known; None in a captured function."""
+    if node.data is None or capturing() is not None:
+        return None
+    return node.data.as_numpy(node.dtype, node.shape).astype("float64")
+
+
+def check_weights(node: Node, replacement: bool) -> None:
+    """Raise LazytError for known weights of ``multinomial`` that are none, or all 0 in a row."""
+    values = _known(node)
+    if values is None or not values.size:
+        return
+    negative, odd = not (values >= 0).all(), bool((values == math.inf).any())
+    text = "invalid multinomial distribution "
+    if replacement and negative:
+        raise LazytError(text + "(encountering probability entry < 0)")
+    if replacement and odd:
+        raise LazytError(text + "(encountering probability entry = infinity or NaN)")
+    if negative or odd:
+        raise LazytError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not (values.sum(-1) > 0).all():
+        raise LazytError(text + "(sum of probabilities <= 0)")
+
+
+def check_probabilities(node: Node) -> None:
+    """Raise LazytError for known probabilities outside of [0, 1]."""
+    values = _known(node)
+    if values is not None and not ((values >= 0) & (values <= 1)).all():
+        raise LazytError(
+            "Expected p_in >= 0 && p_in <= 1 to be true, but got false. Probabilities lie in "
+            "[0, 1]."
+        )
+
+
+def check_rates(node: Node) -> None:
+    """Raise LazytError for known rates of ``poisson`` below 0."""
+    values = _known(node)
+    if values is not None and not (values >= 0).all():
+        raise LazytError("invalid Poisson rate, expected rate to be non-negative")
+
+
+def check_deviations(node: Node) -> None:
+    """Raise LazytError for known standard deviations below 0."""
+    values = _known(node)
+    if values is not None and not (values >= 0).all():
+        raise LazytError("normal expects all elements of std >= 0.0")
