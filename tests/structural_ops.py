@@ -284,3 +284,18 @@ def update(maker: GraphMaker, value: Value) -> Value:
     a, b = value.span, written.span
     span = Span(min(a.low, b.low), max(a.high, b.high), max(a.error, b.error))
     return Value(ops.update(value.node, written.node, starts, steps), span)
+
+
+@rule
+def sort(maker: GraphMaker, value: Value) -> Value | None:
+    """Rows in order, or the positions that put them in order."""
+    shape = value.node.shape
+    if not shape or shape[-1] == 0:
+        return None
+    kind = maker.choose.pick(("values", "order"))
+    descending = bool(maker.choose.number(0, 1))
+    if kind == "values":  # neighbours may change places within the error, values may not
+        return Value(ops.sort(kind, value.node, descending), value.span)
+    if value.span.error:
+        return None
+    return Value(ops.sort(kind, value.node, descending), Span(0, shape[-1] - 1, 0))

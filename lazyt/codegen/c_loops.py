@@ -21,18 +21,8 @@ from lazyt.codegen.c_family import (
 )
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import (
-    BLOCK,
-    LANES,
-    Keep,
-    Let,
-    Phase,
-    Reduce,
-    Scan,
-    Stage,
-    Statement,
-    Store,
-    reduction_levels,
-)
+    BLOCK, LANES, Keep, Let, Phase, Reduce, Scan, Stage, Statement, Store, reduction_levels,
+)  # fmt: skip
 
 #: Grid points of a tile when its stages loop; 8 KiB of accumulators for float32.
 TILE = 64
@@ -51,10 +41,12 @@ class PhasePrinter:
 
     Attributes:
         integer: C type of axis variables.
+        array: declares arrays on the stack.
         first, run: where a tile begins on the last grid axis (None for 0), and its points.
     """
 
     integer = "lz_i64"
+    array = staticmethod(ct.declare_aligned)
 
     def __init__(self, phase: Phase, expressions: Expressions, number: int) -> None:
         self.phase = phase
@@ -158,9 +150,9 @@ class PhasePrinter:
     def _array(self, kind: str, name: str, *extents: int) -> ct.Node:
         """Storage for a per-point value of the tile."""
         if self.vector:
-            return ct.declare_array(kind, name, (*extents, self.tile))
+            return self.array(kind, name, (*extents, self.tile))
         if extents:
-            return ct.declare_array(kind, name, extents)
+            return self.array(kind, name, extents)
         return ct.declare(kind, name)
 
     def _cell(self, name: str, *indices: ct.Node) -> ct.Node:
@@ -302,7 +294,7 @@ class PhasePrinter:
 
     def _lanes(self, kind: str, name: str) -> ct.Node:
         extents = (LANES, self.tile) if self.vector else (LANES,)
-        return ct.declare_array(kind, name, extents)
+        return self.array(kind, name, extents)
 
     def _elements(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
         """Level 0: every element of one block goes to its lane."""

@@ -103,7 +103,8 @@ def _for_blocks(
 
 def _tile(out: CText, spec: ContractSpec, form: RowForm, width: int) -> None:
     """Sum and store one tile."""
-    out.add(f"{spec.ctype} g_acc[{form.rows * form.cols}];")
+    # Said outright: gcc 12 may count on an alignment that it does not give the array.
+    out.add(f"_Alignas(64) {spec.ctype} g_acc[{form.rows * form.cols}];")
     with out.loop("g_i", 0, f"(g_row1 - g_row0) * {form.cols}"):
         out.add("g_acc[g_i] = 0;")
     main = spec.k // form.k_step * form.k_step

@@ -1,7 +1,7 @@
 """The CUDA target: kernels as CUDA C, from the same kernel IR and C trees as the C target.
 
-Every phase becomes one ``__global__`` function, or several for a routine, because only the end of a
-launch makes the whole grid wait. Kernels call small ``lz_*`` helpers and nothing else of CUDA:
+Every phase becomes one ``__global__`` function, or several for a routine, because only the end of
+a launch makes the whole grid wait. Kernels call small ``lz_*`` helpers and nothing else of CUDA:
 ``prelude/cuda.h`` spells them for NVRTC, ``prelude/emulator.h`` for a C++ compiler, so that the same
 text runs on a GPU and, slowly and with checks, on a CPU.
 """

@@ -56,6 +56,8 @@ class ThreadPhase(PhasePrinter):
     shared_bytes = 0
     collective = False
 
+    array = staticmethod(ct.declare_array)  # registers have no address
+
     def __init__(self, phase: Phase, expressions: Expressions, most_blocks: int) -> None:
         super().__init__(phase, expressions, 0)
         self.vector = False

@@ -7,8 +7,8 @@ void lz_kernel(char *b0_, char *b1_, int threads)
     const lz_i64 i0 = t0;
     lz_i64 r0;
     {
-      lz_f32 r0_a0[32];
-      lz_i64 r0_i0[32];
+      _Alignas(64) lz_f32 r0_a0[32];
+      _Alignas(64) lz_i64 r0_i0[32];
       for (lz_i64 l = 0; l < 32; l++)
       {
         r0_a0[l] = -LZ_INF_F32;

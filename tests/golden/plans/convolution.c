@@ -19,7 +19,7 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *ws, int threads) {
         for (lz_i64 g_col0 = 0; g_col0 < 8; g_col0 += 8) {
             const lz_i64 g_row1 = g_row0 + 16 < 220 ? g_row0 + 16 : 220;
             const lz_i64 g_col1 = g_col0 + 8 < 8 ? g_col0 + 8 : 8;
-            lz_f32 g_acc[128];
+            _Alignas(64) lz_f32 g_acc[128];
             for (lz_i64 g_i = 0; g_i < (g_row1 - g_row0) * 8; g_i++) {
                 g_acc[g_i] = 0;
             }

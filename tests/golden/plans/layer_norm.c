@@ -10,7 +10,7 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *b3_, int threads)
     const lz_i64 i0 = t0;
     lz_f32 r0;
     {
-      lz_f32 r0_a0[32];
+      _Alignas(64) lz_f32 r0_a0[32];
       for (lz_i64 l = 0; l < 32; l++)
       {
         r0_a0[l] = 0.0f;
@@ -52,7 +52,7 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *b3_, int threads)
     const lz_f32 v1 = r0 * 0.0033333334140479565f;
     lz_f32 r1;
     {
-      lz_f32 r1_a0[32];
+      _Alignas(64) lz_f32 r1_a0[32];
       for (lz_i64 l = 0; l < 32; l++)
       {
         r1_a0[l] = 0.0f;

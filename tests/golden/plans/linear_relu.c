@@ -18,7 +18,7 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *b3_, char *ws, int threads
         for (lz_i64 g_col0 = 0; g_col0 < 32; g_col0 += 32) {
             const lz_i64 g_row1 = g_row0 + 16 < 48 ? g_row0 + 16 : 48;
             const lz_i64 g_col1 = g_col0 + 32 < 32 ? g_col0 + 32 : 32;
-            lz_f32 g_acc[512];
+            _Alignas(64) lz_f32 g_acc[512];
             for (lz_i64 g_i = 0; g_i < (g_row1 - g_row0) * 32; g_i++) {
                 g_acc[g_i] = 0;
             }

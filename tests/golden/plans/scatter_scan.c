@@ -37,7 +37,7 @@ void lz_kernel(char *b0_, char *b1_, int threads)
   const lz_f32 * restrict x0 = (const lz_f32 *) b0_;
   lz_f32 * restrict y1 = (lz_f32 *) b1_;
   {
-    lz_f32 running[64];
+    _Alignas(64) lz_f32 running[64];
     #pragma omp simd
     for (lz_i64 u = 0; u < 4; u++)
     {

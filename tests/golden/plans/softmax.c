@@ -8,7 +8,7 @@ void lz_kernel(char *b0_, char *b1_, int threads)
     const lz_i64 i0 = t0;
     lz_f32 r0;
     {
-      lz_f32 r0_a0[32];
+      _Alignas(64) lz_f32 r0_a0[32];
       for (lz_i64 l = 0; l < 32; l++)
       {
         r0_a0[l] = -LZ_INF_F32;
@@ -47,10 +47,10 @@ void lz_kernel(char *b0_, char *b1_, int threads)
 
       r0 = r0_a0[0];
     }
-    lz_f32 kv2[1000];
+    _Alignas(64) lz_f32 kv2[1000];
     lz_f32 r1;
     {
-      lz_f32 r1_a0[32];
+      _Alignas(64) lz_f32 r1_a0[32];
       for (lz_i64 l = 0; l < 32; l++)
       {
         r1_a0[l] = 0.0f;

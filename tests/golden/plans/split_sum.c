@@ -10,9 +10,9 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
     const lz_i64 run = ((100 - low) < 64) ? (100 - low) : (64);
     const lz_i64 row = t0 / 2;
     const lz_i64 q = row;
-    lz_f32 r0[64];
+    _Alignas(64) lz_f32 r0[64];
     {
-      lz_f32 r0_a0[32][64];
+      _Alignas(64) lz_f32 r0_a0[32][64];
       for (lz_i64 l = 0; l < 32; l++)
       {
         #pragma omp simd
@@ -76,9 +76,9 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
   {
     const lz_i64 low = t1 * 64;
     const lz_i64 run = ((100 - low) < 64) ? (100 - low) : (64);
-    lz_f32 r0[64];
+    _Alignas(64) lz_f32 r0[64];
     {
-      lz_f32 r0_a0[32][64];
+      _Alignas(64) lz_f32 r0_a0[32][64];
       for (lz_i64 l = 0; l < 3; l++)
       {
         #pragma omp simd

@@ -1,0 +1,27 @@
+"""Programs that C compilers got wrong: each failed once with gcc 12, by a crash or a bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 12, 40])
+def test_rounding_to_float32_and_back_is_kept(count: int) -> None:
+    """Vectors of straight-line code lost the rounding in the middle."""
+    x = lt.tensor(np.linspace(0.1, 0.7, count) ** 2)
+    y = x.float().double()
+    got = (y * 3 - y.max()).numpy()
+    rounded = x.numpy().astype(np.float32).astype(np.float64)
+    np.testing.assert_array_equal(got, rounded * 3 - rounded.max())
+
+
+def test_clearing_a_small_array_on_the_stack() -> None:
+    """Stores that need an aligned address went to one that is not."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 255, (1, 2, 17, 5)).astype(np.uint8)
+    b = rng.integers(0, 255, (2, 5)).astype(np.uint8)
+    got = lt.einsum("abcd,be->edca", lt.from_numpy(a), lt.from_numpy(b))
+    np.testing.assert_array_equal(got.numpy(), np.einsum("abcd,be->edca", a, b))
