@@ -12,12 +12,17 @@ pip := $(python) -m pip --disable-pip-version-check install --quiet
 test_env := LAZYT_CACHE_DIR="$(CURDIR)/build/test-cache" LAZYT_THREADS=1 OMP_NUM_THREADS=1 \
 	OPENBLAS_NUM_THREADS=1
 
-.PHONY: help demo test check bench docs clean
+# What the tests looked at, to be compared with what they see when nothing fuses.
+values := build/values
+on_tensors := $(addprefix tests/,data differential end_to_end functional nn optim tensor transforms)
+
+.PHONY: help demo test bits check bench docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a network on handwritten digits, draw the result (ARGS='--epochs 3')"
 	@echo "make test    run the tests (WORKERS=2 processes, ARGS='-k softmax')"
+	@echo "make bits    after make test: run again without fusion, compare every value looked at"
 	@echo "make check   lint, check the format, check the types"
 	@echo "make bench   time lazyt, beside whichever peers are installed (ARGS='--only chain')"
 	@echo "make docs    write docs/api.md from the docstrings, tables from the settings"
@@ -39,7 +44,12 @@ demo: $(VENV)/examples.stamp
 	$(python) examples/digits.py $(ARGS)
 
 test: $(VENV)/dev.stamp
-	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal $(ARGS)
+	rm -rf $(values)
+	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --record-values $(values) $(ARGS)
+
+bits: $(VENV)/dev.stamp
+	LAZYT_EAGER=1 $(test_env) $(python) -m pytest -q -n $(WORKERS) --dist worksteal \
+		--compare-values $(values) $(on_tensors) $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(python) -m ruff check .
