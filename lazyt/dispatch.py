@@ -326,6 +326,10 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if dunder and isinstance(args[0], (list, tuple, str, dict, type(None))):
             return NotImplemented
+        if not isinstance(self, Tensor):
+            raise DTypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
+            )
         check_writable(self)
         if self._view is not None:
             self._view.refuse_repeats()

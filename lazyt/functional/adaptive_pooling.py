@@ -11,7 +11,7 @@ from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.convolution import Sizes
-from lazyt.functional.operands import constant_of, mapped
+from lazyt.functional.operands import constant_of, mapped, require_tensor
 from lazyt.functional.pooling import along, largest, lowest
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
@@ -144,6 +144,7 @@ def _average(rank: int, input: Tensor, output_size: Any) -> Tensor:
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means over so many bins of the last dimension. Raises ShapeError."""
+    require_tensor(input, "adaptive_avg_pool1d")
     return _average(1, input, output_size)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.errors import LazytError, ShapeError
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
@@ -44,6 +45,7 @@ def pad(
     that do not fit, PaddingError (a NotImplementedError) for modes and dimensions that do not
     exist, LazytError for a ``value`` without its mode.
     """
+    require_tensor(input, "pad")
     if len(pad) % 2:
         raise ShapeError("Padding length must be divisible by 2")
     if len(pad) > 2 * len(input.shape):

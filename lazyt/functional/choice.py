@@ -259,6 +259,7 @@ def allclose(
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all values are equal; looks at the values."""
+    require_tensor(input, "equal")
     if tuple(input.shape) != tuple(other.shape):
         return False
     dtype = promote_operands([(t.dtype, 1) for t in (input, other)], [])

@@ -11,7 +11,7 @@ from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced
 from lazyt.functional.normalizers import log_softmax_node
-from lazyt.functional.operands import constant_of
+from lazyt.functional.operands import constant_of, require_tensor
 from lazyt.functional.picking import Range, gather_node, value_range, within
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
@@ -129,6 +129,7 @@ def nll_loss(
 
     Raises ShapeError for sizes that do not fit, BoundsError for a class out of range.
     """
+    require_tensor(input, "nll_loss")
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
     logs = ops.cast(input.node, input.dtype.compute)
     node = _picked_loss(logs, target, weight, reduction, ignore_index)
@@ -145,6 +146,7 @@ def cross_entropy(
 
     Raises ShapeError for sizes that do not fit, BoundsError for a class out of range.
     """
+    require_tensor(input, "cross_entropy")
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
     _check_soft_target(input, target, ignore_index, label_smoothing)
     require_floating("log_softmax_lastdim_kernel_impl", input.dtype)

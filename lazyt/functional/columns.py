@@ -9,6 +9,7 @@ from lazyt import ops
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.borders import padded
 from lazyt.functional.convolution import Sizes, spread, windows
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
 from lazyt.ir.graph import Node
@@ -76,6 +77,7 @@ def unfold(
 
     Raises ShapeError for windows that do not fit and LazytError for settings.
     """
+    require_tensor(input, "unfold")
     kernel, gaps = _pair(kernel_size, "kernel_size"), _pair(dilation, "dilation")
     edge, steps = _pair(padding, "padding"), _pair(stride, "stride")
     _check(kernel, gaps, steps, edge)
@@ -163,6 +165,7 @@ def _check_pixels(input: Tensor, name: str, setting: str, factor: int) -> None:
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """[*, C * r * r, H, W] as [*, C, H * r, W * r] (Shi et al. 2016). Raises ShapeError."""
+    require_tensor(input, "pixel_shuffle")
     r = upscale_factor
     _check_pixels(input, "pixel_shuffle", "upscale_factor", r)
     *lead, channels, height, width = input.shape
@@ -180,6 +183,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """[*, C, H * r, W * r] as [*, C * r * r, H, W]. Raises ShapeError."""
+    require_tensor(input, "pixel_unshuffle")
     r = downscale_factor
     _check_pixels(input, "pixel_unshuffle", "downscale_factor", r)
     *lead, channels, height, width = input.shape
@@ -201,6 +205,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
     Raises ShapeError.
     """
+    require_tensor(input, "channel_shuffle")
     shape = tuple(input.shape)
     if len(shape) < 3:
         raise ShapeError(
@@ -223,4 +228,5 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """``channel_shuffle``."""
+    require_tensor(input, "native_channel_shuffle")
     return channel_shuffle(input, groups)

@@ -9,7 +9,7 @@ from typing import Any
 from lazyt.device import check_device, device
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import cast_to
-from lazyt.functional.operands import existing_dim
+from lazyt.functional.operands import existing_dim, require_tensor
 from lazyt.functional.promotion import as_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir import dtypes
@@ -148,6 +148,7 @@ def dim(self: Tensor) -> Any:
 
 def numel(input: Tensor) -> Any:
     """Number of elements."""
+    require_tensor(input, "numel")
     return input.shape.numel()
 
 

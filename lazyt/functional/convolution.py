@@ -13,7 +13,7 @@ from lazyt.cast_mode import in_low_precision
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.borders import padded
-from lazyt.functional.operands import mapped
+from lazyt.functional.operands import mapped, require_tensor
 from lazyt.functional.results import give
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
@@ -231,6 +231,7 @@ def conv1d(
     dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """Cross-correlation of (N, C, L) with (O, C / groups, K). Raises ShapeError."""
+    require_tensor(input, "conv1d")
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -240,6 +241,7 @@ def conv2d(
     dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """Cross-correlation of (N, C, H, W) with (O, C / groups, KH, KW). Raises ShapeError."""
+    require_tensor(input, "conv2d")
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -249,6 +251,7 @@ def conv3d(
     dilation: Any = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """Cross-correlation of (N, C, D, H, W) with (O, C / groups, ...). Raises ShapeError."""
+    require_tensor(input, "conv3d")
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -257,6 +260,7 @@ def _transposed(rank: int, name: str) -> Callable[..., Tensor]:
         input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
         padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
     ) -> Tensor:  # fmt: skip
+        require_tensor(input, name)
         shape = tuple(input.shape)
         _check_input(shape, rank, name)
         single = len(shape) == rank + 1

@@ -6,6 +6,7 @@ import warnings
 
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.matrices import diag
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.products import mm
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import known_values
@@ -50,6 +51,7 @@ def cov(
 
     Weights are looked at, since negative ones raise LazytError. Raises ShapeError and DTypeError.
     """
+    require_tensor(input, "cov")
     if len(input.shape) > 2:
         raise ShapeError(
             "cov(): expected input to have two or fewer dimensions but got an input with "
@@ -103,6 +105,7 @@ def corrcoef(input: Tensor) -> Tensor:
 
     Raises ShapeError for more than two dimensions.
     """
+    require_tensor(input, "corrcoef")
     if len(input.shape) > 2:
         raise ShapeError(
             "corrcoef(): expected input to have two or fewer dimensions but got an input with "

@@ -22,6 +22,7 @@ from lazyt.functional.matrix_checks import (
     give_columns,
     require_success,
 )
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.tuple_outputs import takes_outputs
 from lazyt.ir.graph import Node
@@ -54,6 +55,7 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
 
     Raises LinAlgError for matrices that are not positive definite.
     """
+    require_tensor(input, "cholesky")
     return _cholesky(input, upper, out, "cholesky")
 
 
@@ -70,6 +72,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = 
     Only the lower (upper) triangle is read. Raises LinAlgError for matrices that are not positive
     definite.
     """
+    require_tensor(input, "linalg_cholesky")
     return _cholesky(input, upper, out, "linalg.cholesky")
 
 
@@ -80,6 +83,7 @@ def cholesky_ex(
 ) -> return_types.linalg_cholesky_ex:
     """``cholesky`` with ``info`` in the place of errors: the order of the first leading minor
     that is not positive, 0 for success. Raises LinAlgError only with ``check_errors``."""
+    require_tensor(input, "cholesky_ex")
     factor, info = _cholesky_parts(input, upper, "linalg.cholesky")
     if check_errors:
         require_success(info, "linalg.cholesky_ex", _not_positive)
@@ -110,6 +114,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     ``mode``: ``reduced`` (Q has min(m, n) columns), ``complete`` (Q is square), or ``r`` (Q is
     empty). Raises LazytError for other modes.
     """
+    require_tensor(A, "linalg_qr", "A")
     if mode not in ("reduced", "complete", "r"):
         raise LazytError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), "
@@ -122,6 +127,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 @in_full_precision
 def qr(input: Tensor, some: bool = True) -> return_types.qr:
     """``torch.qr``: ``Q`` and ``R``, reduced when ``some`` and complete otherwise."""
+    require_tensor(input, "qr")
     return return_types.qr(_qr_parts(input, "reduced" if some else "complete"))
 
 
@@ -129,6 +135,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
 @in_full_precision
 def geqrf(input: Tensor) -> return_types.geqrf:
     """QR as LAPACK keeps it: ``R`` above the Householder vectors, and their factors ``tau``."""
+    require_tensor(input, "geqrf")
     check_matrix(input, "torch.geqrf", "input")
     check_kernel(input, "geqrf_cpu")
     vectors, tau = ops.library("geqrf", input.node)
@@ -180,6 +187,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     terms that would divide by zero (PyTorch's are infinite or NaN). Raises LinAlgError without
     convergence.
     """
+    require_tensor(input, "eigh")
     values, vectors = _eigen_parts(input, UPLO, "")
     return return_types.linalg_eigh(
         (give(values, "LinalgEigh", (input,)), give_columns(vectors, "LinalgEigh", (input,)))
@@ -189,6 +197,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
 @in_full_precision
 def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """Rising eigenvalues of symmetric matrices. Raises LinAlgError without convergence."""
+    require_tensor(input, "eigvalsh")
     return give(_eigen_parts(input, UPLO, "values")[0], "LinalgEigh", (input,), out)
 
 
@@ -224,6 +233,7 @@ def linalg_svd(
     LinAlgError for elements that are not finite, and LazytError for a ``driver``, which is for
     CUDA.
     """
+    require_tensor(A, "linalg_svd", "A")
     _check_driver(driver)
     parts = singular_parts(A, "full" if full_matrices else "reduced")
     return return_types.linalg_svd(_svd_results(A, parts))
@@ -241,6 +251,7 @@ def _svd_results(A: Tensor, parts: Sequence[Node]) -> tuple[Tensor, Tensor, Tens
 @in_full_precision
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """Falling singular values. Raises as ``svd``."""
+    require_tensor(A, "svdvals", "A")
     _check_driver(driver)
     return give(singular_parts(A, "values")[0], "LinalgSvd", (A,), out)
 
@@ -252,6 +263,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
 
     Without ``compute_uv`` U and V are zeros. Raises as ``linalg.svd``.
     """
+    require_tensor(input, "svd")
     if len(input.shape) < 2:
         raise ShapeError(
             f"linalg.svd: input should have at least 2 dimensions, but has {len(input.shape)} "

@@ -6,7 +6,7 @@ from lazyt import ops
 from lazyt.cast_mode import in_full_precision
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.norms import norm_node
-from lazyt.functional.operands import broadcast_pair, expand_to
+from lazyt.functional.operands import broadcast_pair, expand_to, require_tensor
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse
@@ -52,6 +52,7 @@ def cdist(
     no memory. The gradient is 0 where a distance is 0. Raises ShapeError, DTypeError, and
     ValueError for modes that do not exist.
     """
+    require_tensor(x1, "cdist", "x1")
     if compute_mode is not None and compute_mode not in _MODES:
         raise _ModeError(f"{compute_mode} is not a valid value for compute_mode")
     for item, name in ((x1, "X1"), (x2, "X2")):
@@ -89,6 +90,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
 
     Shape (N, M) gives N * (N - 1) / 2 distances. Raises ShapeError, DTypeError and LazytError.
     """
+    require_tensor(input, "pdist")
     if len(input.shape) != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {len(input.shape)}D")
     if input.dtype.kind != "f":
@@ -98,9 +100,6 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     if input.dtype.is_half:
         refuse("pdist", input.dtype)
     count = input.shape[0]
-    total = count * (count - 1) // 2
-    if not total:
-        return give(ops.broadcast_to(ops.constant(0, input.dtype), (0,)), "PdistForward", (input,))
     first, second = _pairs(count)
     node = input.node
     gaps = ops.apply("sub", ops.gather(node, first, 0), ops.gather(node, second, 0))

@@ -15,7 +15,7 @@ from lazyt.functional.activations import written
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.mixed_types import mixed
-from lazyt.functional.operands import constant_of, mapped
+from lazyt.functional.operands import constant_of, mapped, require_tensor
 from lazyt.functional.random import drop_mask
 from lazyt.functional.results import give
 from lazyt.ir.scalar import Expr, call
@@ -40,6 +40,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Raises ProbabilityError (a ValueError) for a probability outside of [0, 1].
     """
+    require_tensor(input, "dropout")
     return _dropped(input, p, training, inplace, tuple(input.shape))
 
 
@@ -174,6 +175,7 @@ def alpha_dropout(
 ) -> Tensor:
     """Elements set to the limit of SELU with probability ``p``, then all moved and scaled so that
     mean 0 and variance 1 stay (Klambauer et al. 2017). Raises ProbabilityError."""
+    require_tensor(input, "alpha_dropout")
     return _alpha_dropped(input, p, training, inplace, tuple(input.shape))
 
 

@@ -18,6 +18,7 @@ from lazyt.functional.matrix_checks import (
     require_success,
     share_batch,
 )
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.solvers import substituted
 from lazyt.functional.tuple_outputs import takes_outputs
@@ -62,6 +63,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
 
     Raises LinAlgError when U is singular.
     """
+    require_tensor(A, "lu_factor", "A")
     parts = _factors(A, pivot, "torch.lu_factor")
     require_success(parts[-1], "torch.linalg.lu_factor", _zero_pivot)
     return return_types.linalg_lu_factor(_packed(A, parts))
@@ -75,6 +77,7 @@ def lu_factor_ex(
 
     Stays lazy; raises LinAlgError only with ``check_errors``.
     """
+    require_tensor(A, "lu_factor_ex", "A")
     parts = _factors(A, pivot, "torch.lu_factor")
     if check_errors:
         require_success(parts[-1], "torch.linalg.lu_factor_ex", _zero_pivot)
@@ -85,6 +88,7 @@ def lu_factor_ex(
 @takes_outputs
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """``torch.lu``: packed factors and pivots, with ``get_infos`` also ``info``; stays lazy."""
+    require_tensor(A, "lu", "A")
     parts = _factors(A, pivot, "torch.lu_factor")
     packed = _packed(A, parts)
     return (*packed, give(as_info(parts[-1]), "", ())) if get_infos else packed
@@ -93,6 +97,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, 
 @takes_outputs
 def linalg_lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     """``P``, ``L`` and ``U`` with ``A = P @ L @ U``; P is a permutation matrix."""
+    require_tensor(A, "linalg_lu", "A")
     packed, _, order, _ = _factors(A, pivot, "linalg.lu")
     low, high = _triangles(packed)
     exchange = give(turned(_exchange(order)), "", ())
@@ -135,6 +140,7 @@ def lu_unpack(
 
     Raises LazytError for pivots of another dtype than int32.
     """
+    require_tensor(LU_data, "lu_unpack", "LU_data")
     node = LU_data.node
     nothing = give(ops.broadcast_to(ops.constant(0, node.dtype), (0,)), "", ())
     exchange = low = high = nothing

@@ -10,7 +10,7 @@ from lazyt.dispatch import type_title
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.norms import norm_node
-from lazyt.functional.operands import constant_of
+from lazyt.functional.operands import constant_of, require_tensor
 from lazyt.functional.picking import value_range, within
 from lazyt.functional.pooling import largest
 from lazyt.functional.results import give, known_values, overwrite
@@ -117,6 +117,7 @@ def embedding(
     Raises BoundsError (an IndexError) for a number out of range, DTypeError, and LazytError for
     ``sparse``: gradients are dense.
     """
+    require_tensor(input, "embedding")
     if sparse:
         raise LazytError(_SPARSE)
     if weight.ndim != 2:
@@ -348,6 +349,7 @@ def _scattered(found: Node, present: Node | None, offsets: Tensor, bags: int, mo
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Class numbers as rows with a single 1. Raises LazytError for numbers out of range."""
+    require_tensor(tensor, "one_hot", "tensor")
     if tensor.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
     node = tensor.node

@@ -172,6 +172,7 @@ def full_like(
     requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor like ``input`` in size, dtype and order of memory, of one value."""
+    require_tensor(input, "full_like")
     return _full(
         tuple(input.shape), fill_value, "full_like", dtype=dtype or input.dtype, device=device,
         requires_grad=requires_grad, layout=layout, strides=input.strides,

@@ -11,7 +11,7 @@ from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.mixed_types import mixed
-from lazyt.functional.operands import constant_of
+from lazyt.functional.operands import constant_of, require_tensor
 from lazyt.functional.products import batched_product
 from lazyt.functional.resampling import cubic_far, cubic_near
 from lazyt.functional.results import give
@@ -348,6 +348,7 @@ def grid_sample(
 
     Raises GridError (a ValueError), ShapeError and DTypeError.
     """
+    require_tensor(input, "grid_sample")
     _check(input, grid, mode, padding_mode)
     if align_corners is None:
         warnings.warn(_CORNERS, UserWarning, stacklevel=2)

@@ -8,7 +8,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.joining import cat
-from lazyt.functional.operands import as_number, normalize_dim, normalize_dims
+from lazyt.functional.operands import as_number, normalize_dim, normalize_dims, require_tensor
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import bool_
@@ -56,6 +56,7 @@ def trapezoid(
     Whole numbers give the default float type. Raises BoundsError, ShapeError, and DTypeError for
     bool.
     """
+    require_tensor(y, "trapezoid", "y")
     axis = _check_samples(y, x, dim, "trapezoid")
     if y.shape[axis] == 0:
         shape = tuple(n for i, n in enumerate(y.shape) if i != axis)
@@ -72,6 +73,7 @@ def trapezoid(
 
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """``trapezoid``."""
+    require_tensor(y, "trapz", "y")
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
@@ -79,6 +81,7 @@ def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1
 ) -> Tensor:
     """The integral along ``dim`` up to each sample but the first; arguments as ``trapezoid``."""
+    require_tensor(y, "cumulative_trapezoid", "y")
     axis = _check_samples(y, x, dim, "cumulative_trapezoid")
     left, right = _neighbours(y, axis)
     result: Tensor
@@ -105,6 +108,7 @@ def gradient(
     Second order inside (Fornberg, "Generation of finite difference formulas on arbitrarily spaced
     grids", 1988). Raises LazytError, ShapeError and BoundsError.
     """
+    require_tensor(input, "gradient")
     rank = len(input.shape)
     axes = [*range(rank)] if dim is None else _axes(dim, rank)
     steps = _spacings(spacing, axes, rank, dim is not None)

@@ -10,6 +10,7 @@ from lazyt.functional.operands import (
     broadcast_all,
     normalize_dim,
     operand_dtype,
+    require_tensor,
 )
 from lazyt.functional.results import give
 from lazyt.tensor import Tensor
@@ -108,7 +109,7 @@ def stack(
 
 
 def _at_least(tensor: Tensor, rank: int) -> Tensor:
-    found = tensor
+    found = require_tensor(tensor, f"atleast_{rank}d", "tensors")
     while len(found.shape) < rank:
         found = found.unsqueeze(0) if len(found.shape) != 2 else found.unsqueeze(2)
     return found

@@ -10,7 +10,7 @@ from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.borders import padded
 from lazyt.functional.convolution import windows
-from lazyt.functional.operands import Build, constant_of, mapped, normalize_dim
+from lazyt.functional.operands import Build, constant_of, mapped, normalize_dim, require_tensor
 from lazyt.functional.reductions import mean_node
 from lazyt.functional.results import give, overwrite
 from lazyt.ir.graph import Node
@@ -97,6 +97,7 @@ def layer_norm(
     bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Mean 0 and variance 1 over the last dimensions (Ba et al. 2016). Raises ShapeError."""
+    require_tensor(input, "layer_norm")
     named = {"weight": weight, "bias": bias}
     axes = _check_normalized(input, normalized_shape, named, ", ")
     _, gap, variance = _moments(ops.cast(input.node, input.dtype.compute), axes)
@@ -110,6 +111,7 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:  # fmt: skip
     """Division by the root of the mean square (Zhang & Sennrich 2019). Raises ShapeError."""
+    require_tensor(input, "rms_norm")
     axes = _check_normalized(input, normalized_shape, {"weight": weight}, "")
     node = ops.cast(input.node, input.dtype.compute)
     square = mean_node(mapped(_MUL, (node, node), node.dtype, None), axes, True)

@@ -8,6 +8,7 @@ from typing import Any
 from lazyt.cast_mode import in_full_precision
 from lazyt.functional.choice import where
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced_tensor
+from lazyt.functional.operands import require_tensor
 from lazyt.tensor import Tensor
 
 
@@ -63,6 +64,7 @@ def poisson_nll_loss(
     With ``full``, Stirling's approximation of ``log(target!)`` is added where ``target > 1``.
     Raises ShapeError for shapes that do not broadcast, ReductionError.
     """
+    require_tensor(input, "poisson_nll_loss")
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
     if log_input:
         loss = input.exp() - target * input

@@ -7,17 +7,19 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.arithmetic import sub
 from lazyt.functional.loss_reduction import (
     ReductionError,
     chosen_reduction,
     reduced,
+    reduced_tensor,
     warn_of_sizes,
 )
-from lazyt.functional.operands import broadcast_pair, constant_of, mapped
-from lazyt.functional.promotion import promote_pair
+from lazyt.functional.operands import broadcast_pair, constant_of, mapped, require_tensor
+from lazyt.functional.promotion import promote_pair, promote_types
 from lazyt.functional.results import give
-from lazyt.functional.unsupported import refuse
+from lazyt.functional.unsupported import refuse, refuse_cast
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
@@ -94,6 +96,8 @@ def l1_loss(
     """The mean of absolute differences, by ``weight`` if there is one. Raises ShapeError."""
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
     warn_of_sizes(input, target, 4)
+    if weight is None:
+        return reduced_tensor(sub(input, target).abs(), reduction)
     return _pairwise(_absolute, "Mean", input, target, reduction, weight=weight)
 
 
@@ -179,18 +183,33 @@ def binary_cross_entropy_with_logits(
         raise ShapeError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
-    dtype = input.dtype
+    _check_logits(input, target)
+    dtype = target.dtype
     positive = constant_of(1.0, dtype.compute) if pos_weight is None else pos_weight.node
-    node = mapped(_with_logits, (input.node, target.node, positive), dtype, None)
+    wide = promote_types(input.dtype, dtype)
+    node = mapped(_with_logits, (input.node, target.node, positive), wide, None)
     if weight is not None:
         node = ops.apply("mul", node, ops.cast(weight.node, node.dtype))
     parents = (input, target)
     return give(reduced(node, reduction, dtype), "BinaryCrossEntropyWithLogits", parents)
 
 
+def _check_logits(input: Tensor, target: Tensor) -> None:
+    """Raise DTypeError in PyTorch's words: the loss is computed in the target's dtype."""
+    if input.dtype.kind != "f":
+        refuse("log_sigmoid_cpu", input.dtype)
+    if target.dtype.kind == "b":
+        raise DTypeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    if target.dtype.kind != "f":
+        refuse_cast(input.dtype, target.dtype)
+
+
 def _divergence(x: Expr, y: Expr) -> Expr:
     zero = const(0, y.dtype)
-    safe = call("where", call("gt", y, zero), y, const(1, y.dtype))
+    safe = call("where", call("eq", y, zero), const(1, y.dtype), y)
     own = call("mul", y, call("log", safe))
     return call("sub", own, call("mul", y, x))
 
@@ -215,6 +234,7 @@ def kl_div(
 
     ``reduction`` may also be ``"batchmean"``: the sum over the size of the first dimension.
     """
+    require_tensor(input, "kl_div")
     replaced = size_average is not None or reduce is not None
     if reduction == "mean" and not replaced:
         warnings.warn(_TWO_MEANS, UserWarning, stacklevel=3)
@@ -228,6 +248,8 @@ def kl_div(
 
 @in_full_precision
 def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) -> Tensor:
-    """``kl_div`` without its warning. Raises ShapeError."""
+    """``kl_div`` without its warning. Raises ShapeError, and DTypeError for whole numbers."""
+    if input.dtype.kind != "f" or target.dtype.kind != "f":
+        raise DTypeError("kl_div: Integral inputs not supported.")
     build = _log_divergence if log_target else _divergence
     return _pairwise(build, "KlDiv", input, target, reduction)

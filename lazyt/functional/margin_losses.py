@@ -10,14 +10,16 @@ from lazyt.cast_mode import in_full_precision
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.activations import logsigmoid
-from lazyt.functional.arithmetic import minimum, mul, sub
+from lazyt.functional.arithmetic import minimum, mul, neg, sub
 from lazyt.functional.choice import choose, clamp_min, where
 from lazyt.functional.creation import fresh
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced_tensor
-from lazyt.functional.operands import constant_of
+from lazyt.functional.operands import constant_of, require_tensor
 from lazyt.functional.picking import gather, gather_node, value_range
+from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.results import give
 from lazyt.functional.similarity import pairwise_distance
+from lazyt.functional.unsupported import refuse_cast
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
@@ -33,7 +35,7 @@ def hinge_embedding_loss(
     Raises ShapeError for shapes that do not broadcast, ReductionError.
     """
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
-    short: Tensor = clamp_min(margin - input, 0)
+    short = clamp_min(sub(input.new_full((), margin), input), 0)
     zero = input.new_zeros(())
     loss = where(target != 1, short, zero) + where(target != -1, input, zero)
     return reduced_tensor(loss, reduction)
@@ -62,9 +64,16 @@ def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """``log(1 + exp(-target * input))`` without overflow, for targets of 1 and -1."""
+    """``log(1 + exp(-target * input))``, for targets of 1 and -1, in the input's dtype.
+
+    Exponents that overflow give infinity, as in PyTorch. Raises DTypeError for whole numbers.
+    """
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
-    return reduced_tensor(-logsigmoid(mul(input, target)), reduction)
+    exponent = mul(neg(input), target)
+    if input.dtype.kind != "f":
+        given = target.dtype if target.dtype.kind == "f" else get_default_dtype()
+        refuse_cast(given, input.dtype)
+    return reduced_tensor(exponent.to(input.dtype).exp().log1p(), reduction)
 
 
 @in_full_precision
@@ -134,6 +143,7 @@ def multi_margin_loss(
     Scores are [N, C] or [C], classes [N] or a number. Raises ReductionError (a ValueError) for
     another ``p`` than 1 and 2, ShapeError, and LazytError for a class out of range.
     """
+    require_tensor(input, "multi_margin_loss")
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
     if p not in (1, 2):
         raise ReductionError("only p == 1 and p == 2 supported")
@@ -178,6 +188,7 @@ def multilabel_margin_loss(
     Scores are [N, C] or [C]; so are the targets, each row a list of classes that ends at the first
     negative number. Raises ShapeError and ReductionError, LazytError for a class out of range.
     """
+    require_tensor(input, "multilabel_margin_loss")
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
     _check_scores(input)
     if input.shape != target.shape:

@@ -10,7 +10,7 @@ from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
-from lazyt.functional.operands import broadcast_pair, expand_to, mapped
+from lazyt.functional.operands import broadcast_pair, expand_to, mapped, require_tensor
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
@@ -69,6 +69,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
     Looks at the values, because the size of the result depends on them.
     """
+    require_tensor(input, "nonzero")
     mask = ops.cast(input.node, bool_)
     if as_tuple:
         mask = mask if mask.shape else ops.reshape(mask, (1,))
@@ -116,12 +117,14 @@ def nonzero_static(
 
 def argwhere(input: Tensor) -> Tensor:
     """``nonzero`` as a (count, rank) tensor."""
+    require_tensor(input, "argwhere")
     found: Tensor = nonzero(input)
     return found
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where ``mask`` holds, as a vector; both broadcast. Looks at the mask."""
+    require_tensor(input, "masked_select")
     if mask.dtype is not bool_:
         raise DTypeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_pair(tuple(input.shape), tuple(mask.shape))
@@ -163,11 +166,12 @@ def _size(shape: tuple[int, ...]) -> int:
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each whole number occurs, or the sum of its weights; looks at the values."""
+    require_tensor(input, "bincount")
     from lazyt.functional.picking import value_range
     from lazyt.functional.promotion import get_default_dtype
 
     if input.dtype.kind not in "ui":
-        raise NoKernelError(f'"bincount_cpu" not implemented for \'{type_title(input.dtype)}\'')
+        raise NoKernelError(f"\"bincount_cpu\" not implemented for '{type_title(input.dtype)}'")
     if minlength < 0:
         raise LazytError("minlength should be >= 0")
     node = ops.cast(input.node, int64)

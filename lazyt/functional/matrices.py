@@ -11,7 +11,7 @@ from lazyt.device import check_device
 from lazyt.dispatch import type_title
 from lazyt.errors import LazytError, NoKernelError, ShapeError
 from lazyt.functional.choice import choose
-from lazyt.functional.operands import constant_of, normalize_dim
+from lazyt.functional.operands import constant_of, normalize_dim, require_tensor
 from lazyt.functional.promotion import as_dtype
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse
@@ -40,11 +40,13 @@ def _triangle(input: Tensor, diagonal: int, kind: str, title: str, out: Tensor |
 
 def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of matrices, zero above. Raises ShapeError for vectors."""
+    require_tensor(input, "tril")
     return _triangle(input, diagonal, "le", "Tril", out)
 
 
 def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of matrices, zero below. Raises ShapeError for vectors."""
+    require_tensor(input, "triu")
     return _triangle(input, diagonal, "ge", "Triu", out)
 
 
@@ -113,6 +115,7 @@ def _shifted(rows: Node, offset: int) -> Node:
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices with the last dimension of ``input`` on a diagonal."""
+    require_tensor(input, "diag_embed")
     node = _embedded(input.node, offset)
     rank = len(node.shape)
     first, second = normalize_dim(dim1, rank), normalize_dim(dim2, rank)
@@ -128,6 +131,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A matrix with the vector on its diagonal, or the diagonal of a matrix as a copy."""
+    require_tensor(input, "diag")
     if len(input.shape) == 1:
         return give(_embedded(input.node, diagonal), "Diag", (input,), out)
     if len(input.shape) != 2:
@@ -140,12 +144,14 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with all elements on its diagonal."""
+    require_tensor(input, "diagflat")
     return diag(input.reshape(-1), offset)
 
 
 @in_full_precision
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix' diagonal. Raises ShapeError for other ranks."""
+    require_tensor(input, "trace")
     if len(input.shape) != 2:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {len(input.shape)}")
     if input.dtype is bool_:
@@ -156,6 +162,7 @@ def trace(input: Tensor) -> Tensor:
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of ``r`` elements of a vector, one a row."""
+    require_tensor(input, "combinations")
     import itertools
 
     from lazyt.functional.creation import tensor

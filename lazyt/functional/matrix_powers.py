@@ -10,6 +10,7 @@ from lazyt import ops
 from lazyt.cast_mode import in_low_precision
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.matrix_checks import check_floating, check_square
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.products import matmul, mm
 from lazyt.functional.promotion import c_name
 from lazyt.functional.results import give
@@ -54,6 +55,7 @@ def matrix_exp(input: Tensor) -> Tensor:
 
     Raises ShapeError and DTypeError in PyTorch's words.
     """
+    require_tensor(input, "matrix_exp")
     check_square(input, "linalg.matrix_exp")
     check_floating(input, "linalg.matrix_exp")
     return give(ops.library("exp", input.node)[0], "LinalgMatrixExp", (input,))

@@ -20,6 +20,7 @@ from lazyt.functional import (
     losses,
     margin_losses,
 )
+from lazyt.functional.operands import require_tensor
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -73,6 +74,7 @@ def layer_norm(
     bias: Tensor | None = None, eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Tensor:  # fmt: skip
     """``nn.functional.layer_norm``; ``cudnn_enable`` has no effect."""
+    require_tensor(input, "layer_norm")
     return layers.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -81,6 +83,7 @@ def group_norm(
     eps: float = 1e-5, cudnn_enabled: bool = True,
 ) -> Tensor:  # fmt: skip
     """``nn.functional.group_norm``; ``cudnn_enabled`` has no effect."""
+    require_tensor(input, "group_norm")
     return layers.group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -122,6 +125,7 @@ def embedding(
     sparse: bool = False,
 ) -> Tensor:  # fmt: skip
     """Rows of ``weight`` by number; a ``padding_idx`` of -1 means none. Raises BoundsError."""
+    require_tensor(weight, "embedding", "weight")
     padding = None if padding_idx == -1 else padding_idx
     return embeddings.embedding(indices, weight, padding, None, 2.0, scale_grad_by_freq, sparse)
 
@@ -152,6 +156,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     """Maxima over so many bins of the last dimension, and their places. Raises ShapeError."""
+    require_tensor(input, "adaptive_max_pool1d")
     found: tuple[Tensor, Tensor] = adaptive_pooling.adaptive_max_pool1d(input, output_size, True)
     return found
 
@@ -164,6 +169,7 @@ def kl_div(
     input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
     """``nn.functional.kl_div``. Raises ShapeError."""
+    require_tensor(input, "kl_div")
     name = _name_of(reduction)
     return losses.divergence(input, target, name, log_target)
 
@@ -173,6 +179,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None, reduction: int = 0,
 ) -> Tensor:  # fmt: skip
     """``nn.functional.binary_cross_entropy_with_logits``. Raises ShapeError."""
+    require_tensor(input, "binary_cross_entropy_with_logits")
     return losses.binary_cross_entropy_with_logits(
         input, target, weight, reduction=_name_of(reduction), pos_weight=pos_weight
     )

@@ -13,7 +13,13 @@ from lazyt.cast_mode import in_full_precision
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.decompositions import singular_parts
 from lazyt.functional.matrix_checks import check_floating, check_matrix, require_square
-from lazyt.functional.operands import mapped, normalize_dim, normalize_dims, numpy_names
+from lazyt.functional.operands import (
+    mapped,
+    normalize_dim,
+    normalize_dims,
+    numpy_names,
+    require_tensor,
+)
 from lazyt.functional.promotion import as_dtype, torch_name
 from lazyt.functional.reductions import kept_shape, reduce_node
 from lazyt.functional.results import give
@@ -175,6 +181,7 @@ def matrix_norm(
     smallest of them), 1 and -1 (of the columns' sums of ``abs``), ``inf`` and ``-inf`` (of the
     rows'). Raises LazytError for others, DTypeError and ShapeError as ``vector_norm``.
     """
+    require_tensor(input, "matrix_norm")
     check_matrix(input, "linalg.matrix_norm")
     wanted = _result_dtype(input, dtype, "linalg.matrix_norm")
     _check_order(ord)
@@ -277,6 +284,7 @@ def nuclear_norm(
 
     Raises ShapeError without ``dim`` for other ranks than 2.
     """
+    require_tensor(input, "nuclear_norm")
     if isinstance(dim, bool):  # nuclear_norm(input, keepdim)
         dim, keepdim = None, dim
     if dim is None and len(input.shape) != 2:
@@ -289,6 +297,7 @@ def nuclear_norm(
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm over all dimensions but ``dim``, which are kept; over all for -1."""
+    require_tensor(v, "norm_except_dim", "v")
     if dim == -1:
         return norm(v, pow)
     rank = len(v.shape)
@@ -345,6 +354,7 @@ def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     ``p``: None or 2 and -2 (by singular values), or another order of ``matrix_norm``, then for
     square matrices. Raises LazytError for others.
     """
+    require_tensor(input, "cond")
     check_matrix(input, "linalg.cond", "")
     if p is None or p in (2, -2):
         values = give(singular_parts(input, "values")[0], "LinalgSvd", (input,))

@@ -15,7 +15,14 @@ from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.nesting import refuse_number
-from lazyt.functional.operands import broadcast_pair, constant_of, expand_to, mapped, normalize_dim
+from lazyt.functional.operands import (
+    broadcast_pair,
+    constant_of,
+    expand_to,
+    mapped,
+    normalize_dim,
+    require_tensor,
+)
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give, known_values
 from lazyt.ir.dtypes import bool_, int32, int64
@@ -193,6 +200,7 @@ def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """``gather`` with broadcasting, of the flattened tensor without ``dim``."""
+    require_tensor(input, "take_along_dim")
     if dim is None:
         flat = ops.reshape(input.node, (input.node.size,))
         index = ops.reshape(indices.node, (indices.node.size,))
@@ -245,6 +253,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Raises DTypeError unless the index is int64, BoundsError for one out of range.
     """
+    require_tensor(input, "take")
     if index.dtype is not int64:
         raise DTypeError(
             f"take(): Expected a long tensor for index, but got {torch_name(index.dtype)}"

@@ -12,7 +12,7 @@ from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.borders import padded
 from lazyt.functional.choice import choose
 from lazyt.functional.convolution import Sizes, spread, windows
-from lazyt.functional.operands import constant_of, mapped
+from lazyt.functional.operands import constant_of, mapped, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse
 from lazyt.ir.dtypes import bool_, float64, int64
@@ -266,7 +266,7 @@ def _max_pool(
     rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
-    node = input.node
+    node = require_tensor(input, f"max_pool{rank}d").node
     plan = plan_windows(
         f"max_pool{rank}d" + ("_plain" if rank == 1 and not return_indices else ""),
         tuple(input.shape), rank, kernel_size, stride, padding, dilation, ceil_mode,
@@ -322,7 +322,7 @@ def _avg_pool(
     rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor: int | None,
 ) -> Tensor:  # fmt: skip
-    node, dtype = input.node, input.dtype
+    node, dtype = require_tensor(input, f"avg_pool{rank}d").node, input.dtype
     if divisor == 0:
         raise LazytError("divisor must be not zero")
     plan = plan_windows(

@@ -18,6 +18,7 @@ from lazyt.functional.operands import (
     mapped,
     normalize_dim,
     normalize_dims,
+    require_tensor,
 )
 from lazyt.functional.promotion import c_name, torch_name
 from lazyt.functional.results import give
@@ -61,6 +62,7 @@ def _mismatch(a: Shape, b: Shape) -> ShapeError:
 
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors. Raises ShapeError for other ranks or sizes."""
+    require_tensor(input, "dot")
     if len(input.shape) != 1 or len(tensor.shape) != 1:
         raise ShapeError(
             f"1D tensors expected, but got {len(input.shape)}D and {len(tensor.shape)}D tensors"
@@ -86,6 +88,7 @@ vdot = dot
 
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A matrix times a vector. Raises ShapeError for other ranks or sizes."""
+    require_tensor(input, "mv")
     if len(input.shape) != 2 or len(vec.shape) != 1:
         raise ShapeError(
             f"vector + matrix @ vector expected, got {1}, {len(input.shape)}, {len(vec.shape)}"
@@ -118,6 +121,7 @@ def check_vector_types(input: Tensor, mat: Tensor, vec: Tensor) -> None:
 @in_low_precision
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices. Raises ShapeError for other ranks or sizes."""
+    require_tensor(input, "mm")
     if len(input.shape) != 2:
         raise ShapeError("self must be a matrix")
     if len(mat2.shape) != 2:
@@ -136,6 +140,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 @in_low_precision
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products of the matrices of two batches. Raises ShapeError for other ranks or sizes."""
+    require_tensor(input, "bmm")
     for name, item in (("batch1", input), ("batch2", mat2)):
         if len(item.shape) != 3:
             raise ShapeError(f"{name} must be a 3D tensor")
@@ -259,6 +264,7 @@ def _lead_labels(node: Node, own: Shape, lead: Shape) -> tuple[tuple[int, ...], 
 
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of the elements of two vectors. Raises ShapeError for other ranks."""
+    require_tensor(input, "outer")
     for name, item in (("self", input), ("vec2", vec2)):
         if len(item.shape) != 1:
             raise ShapeError(f"outer: Expected 1-D argument {name}, but got {len(item.shape)}-D")
@@ -270,6 +276,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 @in_low_precision
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products summed over the last dimensions of both. Raises ShapeError and DTypeError."""
+    require_tensor(input, "inner")
     if not input.shape or not other.shape:
         return give((input * other).node, "Mul", (input, other), out)
     if input.shape[-1] != other.shape[-1]:
@@ -344,6 +351,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None)
 @in_low_precision
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, the transposition only a label. Raises ShapeError."""
+    require_tensor(input, "linear")
     _same_dtype(input, weight)
     a, w = tuple(input.shape), tuple(weight.shape)
     if a[-1:] != w[-1:]:

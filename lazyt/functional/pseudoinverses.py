@@ -20,6 +20,7 @@ from lazyt.functional.matrix_checks import (
     require_success,
     share_batch,
 )
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give, known_values
 from lazyt.functional.solvers import vector_on_right
@@ -68,6 +69,7 @@ def pinv(
     The gradient is that for constant rank. Raises LinAlgError where singular values cannot be
     computed.
     """
+    require_tensor(input, "pinv")
     if input.dtype.kind != "f" or input.dtype.is_half or len(input.shape) < 2:
         raise DTypeError(
             f"linalg.pinv({type_title(input.dtype)}{{{list(input.shape)}}}): expected a "
@@ -85,6 +87,7 @@ def pinv(
 @in_full_precision
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """``linalg.pinv`` with ``rtol=rcond``."""
+    require_tensor(input, "pinverse")
     return pinv(input, rtol=rcond)
 
 
@@ -98,6 +101,7 @@ def linalg_matrix_rank(
     ``max(atol, rtol * largest)``, by default ``eps * max(m, n) * largest``. ``tol`` is an older
     name of ``atol`` that leaves no relative part. int64.
     """
+    require_tensor(input, "linalg_matrix_rank")
     check_matrix(input, "torch.linalg.matrix_rank", "input")
     if input.dtype not in _EPSILONS:
         raise DTypeError("This function doesn't handle types other than float and double")
@@ -140,6 +144,7 @@ def lstsq(
     singular values here. Singular values up to ``rcond * largest`` count as 0. Raises LazytError
     for other drivers and LinAlgError for ``gels`` without full rank.
     """
+    require_tensor(input, "lstsq")
     check_matrix(input, "torch.linalg.lstsq", "input")
     if input.dtype not in _EPSILONS:
         raise DTypeError("This function doesn't handle types other than float and double")

@@ -261,6 +261,7 @@ def randint_like(
     input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, **kwargs: Any
 ) -> Tensor:
     """``randint`` of the size and dtype of ``input``. Raises as ``randint`` does."""
+    require_tensor(input, "randint_like")
     low, high = (0, low) if high is None else (low, high)
     order = kwargs.pop("memory_format", None)
     made = randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, **kwargs)

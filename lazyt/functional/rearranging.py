@@ -14,6 +14,7 @@ from lazyt.functional.operands import (
     expand_to,
     normalize_dim,
     normalize_dims,
+    require_tensor,
 )
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import int32, int64
@@ -52,6 +53,7 @@ def tiled_node(node: Node, counts: Sequence[int]) -> Node:
 
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """As ``repeat``, with missing counts as 1."""
+    require_tensor(input, "tile")
     counts = as_shape(dims, "tile")
     counts = (1,) * (len(input.shape) - len(counts)) + counts
     return repeat(input, counts)
@@ -65,6 +67,7 @@ def repeat_interleave(
     With one argument, the positions that a vector of counts repeats. Raises ShapeError for another
     number of counts than elements, LazytError for negative ones.
     """
+    require_tensor(input, "repeat_interleave")
     if repeats is None:
         if input.ndim != 1:
             raise LazytError("repeat_interleave only accept 1D vector as repeat")
@@ -113,6 +116,7 @@ def _repeated_positions(counts: Tensor) -> Tensor:
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along dimensions; what falls off an end comes back at the other."""
+    require_tensor(input, "roll")
     moves = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
     if not moves:
         raise LazytError("`shifts` required")
@@ -146,6 +150,7 @@ def _rolled(node: Node, shift: int, axis: int) -> Node:
 
 def flip(input: Tensor, *dims: Any) -> Tensor:
     """A copy with the order of elements reversed along ``dims``."""
+    require_tensor(input, "flip")
     axes = as_shape(dims, "flip")
     axes = normalize_dims(axes, len(input.shape)) if axes else ()
     return give(ops.flip(input.node, axes) if axes else input.node, "Flip", (input,))
@@ -153,6 +158,7 @@ def flip(input: Tensor, *dims: Any) -> Tensor:
 
 def fliplr(input: Tensor) -> Tensor:
     """Columns in reverse order. Raises LazytError for fewer than two dimensions."""
+    require_tensor(input, "fliplr")
     if input.ndim < 2:
         raise LazytError("Input must be >= 2-d.")
     return flip(input, 1)
@@ -160,6 +166,7 @@ def fliplr(input: Tensor) -> Tensor:
 
 def flipud(input: Tensor) -> Tensor:
     """Rows in reverse order. Raises LazytError for no dimensions."""
+    require_tensor(input, "flipud")
     if input.ndim < 1:
         raise LazytError("Input must be >= 1-d.")
     return flip(input, 0)
@@ -167,6 +174,7 @@ def flipud(input: Tensor) -> Tensor:
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """A copy turned by ``k`` quarter turns in the plane of two dimensions."""
+    require_tensor(input, "rot90")
     if len(dims) != 2:
         raise LazytError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:

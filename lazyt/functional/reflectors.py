@@ -17,6 +17,7 @@ from lazyt.functional.matrix_checks import (
     check_same_dtype,
     give_columns,
 )
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.solvers import substituted
 from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import (
@@ -77,6 +78,7 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
     ``input`` of shape (..., m, n) with m >= n holds them below the diagonal, ``tau`` (..., k) with
     k <= n their factors. Raises ShapeError and DTypeError.
     """
+    require_tensor(input, "householder_product")
     _check(input, tau, "torch.linalg.householder_product")
     check_kernel(input, "orgqr_cpu")
     vectors, factor = _vectors_and_factor(input.node, tau.node)
@@ -89,6 +91,7 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
 @in_full_precision
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``linalg.householder_product``."""
+    require_tensor(input, "orgqr")
     return householder_product(input, input2, out=out)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError
 from lazyt.functional.arithmetic import div
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.promotion import promote_pair
 from lazyt.tensor import Tensor
 
@@ -17,6 +18,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     Lengths below ``eps`` count as ``eps``. Raises DTypeError for whole numbers, ShapeError,
     BoundsError.
     """
+    require_tensor(x1, "cosine_similarity", "x1")
     dtype = promote_pair(x1.dtype, x1.ndim, x2.dtype, x2.ndim)
     if dtype.kind != "f":
         raise DTypeError(

@@ -7,7 +7,7 @@ from typing import Any
 
 from lazyt.functional import normalizers
 from lazyt.functional.normalizers import softmax_node
-from lazyt.functional.operands import constant_of, mapped, normalize_dim
+from lazyt.functional.operands import constant_of, mapped, normalize_dim, require_tensor
 from lazyt.functional.random import uniform_node
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
@@ -71,6 +71,7 @@ def gumbel_softmax(
     Every call draws one number per element from one key of the default generator's stream.
     Raises UnsupportedTypeError for whole numbers, BoundsError.
     """
+    require_tensor(logits, "gumbel_softmax", "logits")
     if eps != 1e-10:
         text = "`eps` parameter is deprecated and has no effect."
         warnings.warn(text, UserWarning, stacklevel=2)

@@ -26,6 +26,7 @@ from lazyt.functional.matrix_checks import (
     require_success,
     share_batch,
 )
+from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.tuple_outputs import takes_outputs
 from lazyt.ir.graph import Node
@@ -57,6 +58,7 @@ def _inverse_parts(A: Tensor) -> list[Node]:
 @in_full_precision
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices. Raises LinAlgError for singular ones."""
+    require_tensor(A, "inv", "A")
     inverted, info = _inverse_parts(A)
     require_success(info, "linalg.inv", _no_inverse)
     return give_columns(inverted, "LinalgInvEx", (A,), out)
@@ -65,6 +67,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 @in_full_precision
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``linalg.inv``. Raises LinAlgError for singular matrices."""
+    require_tensor(input, "inverse")
     return inv(input, out=out)
 
 
@@ -76,6 +79,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
     Stays lazy; where there is no inverse its elements are NaN. Raises LinAlgError only with
     ``check_errors``.
     """
+    require_tensor(A, "inv_ex", "A")
     inverted, info = _inverse_parts(A)
     if check_errors:
         require_success(info, "linalg.inv_ex", _no_inverse)
@@ -89,6 +93,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 
 def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``linalg.det``: the determinants of square matrices; 1 for empty ones."""
+    require_tensor(input, "det")
     check_square(input, "linalg.det")
     check_floating(input, "linalg.det")
     check_kernel(input, "lu_cpu")
@@ -97,6 +102,7 @@ def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinants of square matrices; 1 for empty ones."""
+    require_tensor(A, "linalg_det", "A")
     return det(A, out=out)
 
 
@@ -110,17 +116,20 @@ def _signs_and_logs(input: Tensor, function: str) -> tuple[Tensor, Tensor]:
 @takes_outputs
 def slogdet(input: Tensor) -> return_types.slogdet:
     """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
+    require_tensor(input, "slogdet")
     return return_types.slogdet(_signs_and_logs(input, "linalg.slogdet"))
 
 
 @takes_outputs
 def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
+    require_tensor(A, "linalg_slogdet", "A")
     return return_types.linalg_slogdet(_signs_and_logs(A, "linalg.slogdet"))
 
 
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of determinants: NaN for negative ones, -inf for 0."""
+    require_tensor(input, "logdet")
     sign, size = _signs_and_logs(input, "logdet")
     result: Tensor = sign.detach().log() + size
     return result
@@ -173,6 +182,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     ``B`` holds matrices, or vectors: one, or as many as ``A`` has matrices. Raises LinAlgError for
     singular ``A``.
     """
+    require_tensor(A, "solve", "A")
     x, info = _solution(A, B, left)
     require_success(info, "torch.linalg.solve", _is_singular)
     return _solved(x, A, B, left, out)
@@ -187,6 +197,7 @@ def solve_ex(
 
     Raises LinAlgError only with ``check_errors``.
     """
+    require_tensor(A, "solve_ex", "A")
     x, info = _solution(A, B, left)
     if check_errors:
         require_success(info, "torch.linalg.solve_ex", _is_singular)
@@ -234,6 +245,7 @@ def triangular_solve(
 
     ``transpose`` solves ``A.mT @ X = input``.
     """
+    require_tensor(input, "triangular_solve")
     for name, item in (("b", input), ("A", A)):
         if len(item.shape) < 2:
             raise ShapeError(
@@ -260,6 +272,7 @@ def cholesky_solve(
     input: Tensor, input2: Tensor, upper: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """``X`` with ``A @ X = input``, from the Cholesky factor of ``A``."""
+    require_tensor(input, "cholesky_solve")
     for name, item in (("b", input), ("u", input2)):
         if len(item.shape) < 2:
             raise ShapeError(
@@ -284,6 +297,7 @@ def cholesky_solve(
 @in_full_precision
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``A`` from its Cholesky factor."""
+    require_tensor(input, "cholesky_inverse")
     check_square(input, "cholesky_inverse")
     check_kernel(input, "cholesky_inverse_out_cpu")
     lower = transpose(input.node) if upper else input.node
@@ -298,6 +312,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
 @in_full_precision
 def tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse for ``tensordot`` over ``ind`` dimensions. Raises ShapeError and LinAlgError."""
+    require_tensor(input, "tensorinv")
     if ind <= 0:
         raise LazytError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     shape = tuple(input.shape)
@@ -317,6 +332,7 @@ def tensorsolve(
     input: Tensor, other: Tensor, dims: Any = None, *, out: Tensor | None = None
 ) -> Tensor:
     """``X`` with ``tensordot(input, X, X.ndim) = other``. Raises ShapeError and LinAlgError."""
+    require_tensor(input, "tensorsolve")
     if dims is not None:
         input = input.movedim(
             tuple(dims), tuple(range(len(input.shape) - len(dims), len(input.shape)))
@@ -337,6 +353,7 @@ def eig(A: Tensor) -> Any:
 
     Raises LazytError; ``eigh`` is there for symmetric matrices.
     """
+    require_tensor(A, "eig", "A")
     check_square(A, "linalg.eig")
     raise LazytError(
         "linalg.eig: eigenvalues of general matrices are complex numbers, which lazyt's tensors do "
@@ -346,6 +363,7 @@ def eig(A: Tensor) -> Any:
 
 def eigvals(A: Tensor) -> Any:
     """Not supported, as ``eig``; raises LazytError."""
+    require_tensor(A, "eigvals", "A")
     check_square(A, "linalg.eigvals")
     raise LazytError(
         "linalg.eigvals: eigenvalues of general matrices are complex numbers, which lazyt's "

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from lazyt.errors import BoundsError, LazytError
-from lazyt.functional.operands import normalize_dim, wrong_arguments
+from lazyt.functional.operands import normalize_dim, require_tensor, wrong_arguments
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
 
@@ -90,6 +90,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of parts of given sizes along ``dim``. Raises LazytError for another total."""
+    require_tensor(input, "split_with_sizes")
     return _marked(_given_sizes(input, split_sizes, dim), "SplitWithSizes")
 
 
@@ -105,6 +106,7 @@ def _chunked(input: Tensor, chunks: int, dim: int) -> list[Tensor]:
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` views of nearly equal parts along ``dim``."""
+    require_tensor(input, "chunk")
     return _marked(_chunked(input, chunks, dim), "Split")
 
 
@@ -116,6 +118,7 @@ def tensor_split(
 
     Raises LazytError for no sections.
     """
+    require_tensor(input, "tensor_split")
     given = next(v for v in (indices_or_sections, sections, indices) if v is not None)
     if isinstance(given, Tensor):
         if given.dtype.name != "int64":
@@ -168,6 +171,7 @@ def hsplit(
     input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
 ) -> tuple[Tensor, ...]:
     """``tensor_split`` along the columns into equal parts. Raises LazytError for others."""
+    require_tensor(input, "hsplit")
     given = next((v for v in (indices_or_sections, sections, indices) if v is not None), None)
     return _evenly(input, given, 0 if len(input.shape) == 1 else 1, 1, "hsplit")
 
@@ -176,6 +180,7 @@ def vsplit(
     input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
 ) -> tuple[Tensor, ...]:
     """``tensor_split`` along the rows into equal parts. Raises LazytError for others."""
+    require_tensor(input, "vsplit")
     given = next((v for v in (indices_or_sections, sections, indices) if v is not None), None)
     return _evenly(input, given, 0, 2, "vsplit")
 
@@ -184,12 +189,14 @@ def dsplit(
     input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
 ) -> tuple[Tensor, ...]:
     """``tensor_split`` along the third dimension into equal parts. Raises LazytError for others."""
+    require_tensor(input, "dsplit")
     given = next((v for v in (indices_or_sections, sections, indices) if v is not None), None)
     return _evenly(input, given, 2, 3, "dsplit")
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of all slices along ``dim``, without that dimension."""
+    require_tensor(input, "unbind")
     axis = normalize_dim(dim, len(input.shape))
     if not input.shape:
         raise BoundsError("Dimension specified as 0 but tensor has no dimensions")
@@ -212,14 +219,17 @@ def _unknown(parts: list[Tensor]) -> tuple[Tensor, ...]:
 
 def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """``split`` whose parts may be written to in place."""
+    require_tensor(tensor, "unsafe_split", "tensor")
     return _unknown(_split(tensor, split_size, dim))
 
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """``split`` into given sizes whose parts may be written to in place."""
+    require_tensor(input, "unsafe_split_with_sizes")
     return _unknown(_given_sizes(input, split_sizes, dim))
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """``chunk`` whose parts may be written to in place."""
+    require_tensor(input, "unsafe_chunk")
     return _unknown(_chunked(input, chunks, dim))

@@ -6,7 +6,7 @@ from lazyt import ops
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.matrix_checks import check_floating, check_same_dtype
-from lazyt.functional.operands import normalize_dim
+from lazyt.functional.operands import normalize_dim, require_tensor
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse
@@ -23,6 +23,7 @@ def linalg_cross(
 
     Raises ShapeError for other sizes or ranks that differ, DTypeError for two dtypes and for bool.
     """
+    require_tensor(input, "linalg_cross")
     if len(input.shape) != len(other.shape):
         raise ShapeError("linalg.cross: inputs must have the same number of dimensions.")
     axis = normalize_dim(dim, len(input.shape))
@@ -48,6 +49,7 @@ def cross(
     input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """``linalg.cross``; without ``dim`` along the first dimension of three elements."""
+    require_tensor(input, "cross")
     if dim is None:
         places = [axis for axis, extent in enumerate(input.shape) if extent == 3]
         if not places:
@@ -61,6 +63,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
 
     Raises DTypeError for integers and two dtypes, ShapeError for shapes that do not broadcast.
     """
+    require_tensor(x, "vecdot", "x")
     check_floating(x, "linalg.vecdot")
     check_same_dtype(x, y, "linalg.vecdot", ("x", "y"))
     product: Tensor = x * y
@@ -73,6 +76,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     The shorter shape is led by ones.
     """
+    require_tensor(input, "kron")
     rank = max(len(input.shape), len(other.shape))
     a, b = ((1,) * (rank - len(t.shape)) + tuple(t.shape) for t in (input, other))
     left = input.reshape([n for extent in a for n in (extent, 1)])
@@ -87,6 +91,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
     Raises ShapeError for other ranks and LazytError for a negative ``N``.
     """
+    require_tensor(x, "vander", "x")
     if len(x.shape) != 1:
         raise ShapeError("x must be a one-dimensional tensor.")
     count = x.shape[0] if N is None else N
@@ -101,6 +106,7 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
     Raises LazytError for ``N`` below 2 and DTypeError for bool and 16-bit floats.
     """
+    require_tensor(x, "linalg_vander", "x")
     if x.dtype is bool_ or x.dtype.is_half:
         raise DTypeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt.errors import LazytError, ShapeError
-from lazyt.functional.operands import normalize_dim
+from lazyt.functional.operands import normalize_dim, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.splitting import split, unbind
 from lazyt.ir.dtypes import DType
@@ -50,11 +50,13 @@ def _copies(parts: tuple[Tensor, ...], name: str, input: Tensor, out: Any) -> An
 
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of ``input``."""
+    require_tensor(input, "alias_copy")
     return _copied(input, "Alias", input, out)
 
 
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of ``input`` without gradient history."""
+    require_tensor(input, "detach_copy")
     return give(input.detach().node, "detach_copy", (), out)
 
 
@@ -70,6 +72,7 @@ def diagonal_copy(
     input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Tensor | None = None
 ) -> Tensor:
     """A copy of what ``diagonal`` shows. Raises as that does."""
+    require_tensor(input, "diagonal_copy")
     return _copied(diagonal(input, offset, dim1, dim2), "Diagonal", input, out)
 
 
@@ -98,16 +101,19 @@ def slice_copy(
 
     Raises LazytError for a step that is not positive and BoundsError for a bad dimension.
     """
+    require_tensor(input, "slice_copy")
     return _copied(slice_along(input, dim, start, end, step), "Slice", input, out)
 
 
 def squeeze_copy(input: Tensor, dim: Any = None, *, out: Tensor | None = None) -> Tensor:
     """A copy without dimensions of extent one: all, or those of ``dim`` that are."""
+    require_tensor(input, "squeeze_copy")
     return _copied(squeeze(input, dim), "Squeeze", input, out)
 
 
 def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of a matrix transposed. Raises ShapeError for more than two dimensions."""
+    require_tensor(input, "t_copy")
     return _copied(t(input), "T", input, out)
 
 
@@ -125,6 +131,7 @@ def unfold_copy(
 
 def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """A copy with a dimension of extent one at ``dim``."""
+    require_tensor(input, "unsqueeze_copy")
     return _copied(unsqueeze(input, dim), "Unsqueeze", input, out)
 
 
@@ -156,14 +163,17 @@ def narrow_copy(
 
 def unbind_copy(input: Tensor, dim: int = 0, *, out: Any = None) -> Any:
     """Copies of all slices along ``dim``; written into the tensors ``out`` where given."""
+    require_tensor(input, "unbind_copy")
     return _copies(unbind(input, dim), "Unbind", input, out)
 
 
 def split_copy(input: Tensor, split_size: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Copies of parts of one size along ``dim``; written into the tensors ``out`` where given."""
+    require_tensor(input, "split_copy")
     return _copies(split(input, split_size, dim), "Split", input, out)
 
 
 def split_with_sizes_copy(input: Tensor, split_sizes: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Copies of parts of given sizes along ``dim``. Raises LazytError for another total."""
+    require_tensor(input, "split_with_sizes_copy")
     return _copies(split(input, list(split_sizes), dim), "SplitWithSizes", input, out)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.errors import ShapeError
-from lazyt.functional.operands import as_shape
+from lazyt.functional.operands import as_shape, require_tensor
 from lazyt.functional.results import give
 from lazyt.ir.graph import Shape
 from lazyt.tensor import Tensor
@@ -56,6 +56,7 @@ def slice_scatter(
 
     Raises ShapeError unless ``src`` has their shape.
     """
+    require_tensor(input, "slice_scatter")
     part = _part(input, slice_along, dim, start, end, step)
     _check_size(src, part.shape)
     return _replaced(input, part, src, "SliceScatter")
@@ -68,6 +69,7 @@ def diagonal_scatter(
 
     Raises ShapeError unless ``src`` has the diagonal's shape.
     """
+    require_tensor(input, "diagonal_scatter")
     part = _part(input, diagonal, offset, dim1, dim2)
     _check_size(src, part.shape)
     return _replaced(input, part, src, "DiagonalScatter")

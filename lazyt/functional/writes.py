@@ -8,7 +8,13 @@ from lazyt import ops
 from lazyt.dispatch import check_writable
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.nesting import refuse_number
-from lazyt.functional.operands import as_number, broadcast_pair, constant_of, expand_to
+from lazyt.functional.operands import (
+    as_number,
+    broadcast_pair,
+    constant_of,
+    expand_to,
+    require_tensor,
+)
 from lazyt.functional.results import overwrite
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
@@ -60,6 +66,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def fill(input: Tensor, value: Any) -> Tensor:
     """A copy of ``input``'s size and dtype with one value everywhere. Raises as ``fill_`` does."""
+    require_tensor(input, "fill")
     return fill_(input.detach().clone() if not isinstance(value, Tensor) else input.clone(), value)
 
 
