@@ -21,8 +21,18 @@ from lazyt.codegen.c_family import (
 )
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import (
-    BLOCK, LANES, Keep, Let, Phase, Reduce, Scan, Stage, Statement, Store, reduction_levels,
-)  # fmt: skip
+    BLOCK,
+    LANES,
+    Keep,
+    Let,
+    Phase,
+    Reduce,
+    Scan,
+    Stage,
+    Statement,
+    Store,
+    reduction_levels,
+)
 
 #: Grid points of a tile when its stages loop; 8 KiB of accumulators for float32.
 TILE = 64
@@ -40,13 +50,11 @@ class PhasePrinter:
     """Writes one phase as C statements.
 
     Attributes:
-        integer: C type of axis variables.
-        array: declares arrays on the stack.
+        integer, array: C type of axis variables; what declares arrays on the stack.
         first, run: where a tile begins on the last grid axis (None for 0), and its points.
     """
 
-    integer = "lz_i64"
-    array = staticmethod(ct.declare_aligned)
+    integer, array = "lz_i64", staticmethod(ct.declare_aligned)
 
     def __init__(self, phase: Phase, expressions: Expressions, number: int) -> None:
         self.phase = phase

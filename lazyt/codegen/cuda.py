@@ -2,8 +2,8 @@
 
 Every phase becomes one ``__global__`` function, or several for a routine, because only the end of
 a launch makes the whole grid wait. Kernels call small ``lz_*`` helpers and nothing else of CUDA:
-``prelude/cuda.h`` spells them for NVRTC, ``prelude/emulator.h`` for a C++ compiler, so that the same
-text runs on a GPU and, slowly and with checks, on a CPU.
+``prelude/cuda.h`` spells them for NVRTC, ``prelude/emulator.h`` for a C++ compiler, so that the
+same text runs on a GPU and, slowly and with checks, on a CPU.
 """
 
 from __future__ import annotations
