@@ -79,7 +79,7 @@ class Recorder:
                 f"that cannot be watched ({source_text(user_position())})"
             )
 
-    def wrote(self, storage: Storage) -> None:
+    def wrote(self, storage: Storage, value: Node) -> None:
         """``storage`` is about to be written to."""
         self.read(storage)
 
@@ -87,7 +87,7 @@ class Recorder:
         """``storage`` is new; it stays alive so that its identity stays its own."""
         self.born[id(storage)] = storage
 
-    def looked(self, reason: str, where: str) -> None:
+    def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """The program looks at a value."""
         self.refuse(f"it looks at a value on the way ({where}: {reason})")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-_LAYERS = ("nn", "optim", "amp", "utils")
+_LAYERS = ("nn", "optim", "amp", "utils", "func")
 #: What lazyt itself runs on.
 _OTHERS = frozenset({"numpy", "pycparser", "networkx"})
 #: Modules whose functions give other results, or do something, every time.

@@ -72,7 +72,7 @@ def realize_now(nodes: Sequence[Node], reason: str) -> None:
     """
     watcher = capturing()
     if watcher is not None:
-        watcher.looked(reason, source_text(user_position()))
+        watcher.looked(reason, source_text(user_position()), nodes)
     wanted = [node for node in nodes if node.data is None]
     if not wanted:
         return

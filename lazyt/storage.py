@@ -194,7 +194,7 @@ class Storage:
             fn: the grad_fn of ``value``, None when it has no gradient.
         """
         if hook.watcher is not None:
-            hook.watcher.wrote(self)
+            hook.watcher.wrote(self, value)
         exposed = self.exposure()
         if not mode.enabled:
             self._accept(raw(value))

@@ -7,7 +7,7 @@ captures, that costs one comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lazyt.ir.graph import Node
@@ -24,14 +24,14 @@ class Watcher(Protocol):
     def read(self, storage: Storage) -> None:
         """``storage`` is about to be read."""
 
-    def wrote(self, storage: Storage) -> None:
-        """``storage`` is about to be written to."""
+    def wrote(self, storage: Storage, value: Node) -> None:
+        """``storage`` is about to be given ``value``."""
 
     def created(self, storage: Storage) -> None:
         """``storage`` is new."""
 
-    def looked(self, reason: str, where: str) -> None:
-        """The program looks at a value that the function computed."""
+    def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
+        """The program looks at the values of ``nodes``."""
 
     def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
         """The smallest and the largest value of an index were found within bounds."""

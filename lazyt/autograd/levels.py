@@ -1,0 +1,241 @@
+"""Levels: functions run on symbolic leaves, whose graph a transform then changes.
+
+A function transform (``lazyt.func``) enters a level, runs the function on leaves of its own, leaves
+the level, and takes the results' graph to where the leaves are replaced: by the values they
+stand for (derivatives), or by values with one more axis (``vmap``). Levels nest; each removes its
+own leaves, so that what comes out is an ordinary graph for the level around it.
+
+While a level is on, its watcher hears of new storages, writes and looks at values: what the
+transform could not do right is refused at the line that does it, in PyTorch's words.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lazyt import pending
+from lazyt.capture import _lock as watching_lock
+from lazyt.errors import GradientError, LazytError
+from lazyt.ir.graph import Node
+from lazyt.watching import hook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from lazyt.storage import Storage
+
+_CAPTURED = (
+    "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call "
+    "in-place operation (aten::{name}) that would mutate a captured Tensor. This is not supported; "
+    "please rewrite the function being transformed to explicitly accept the mutated Tensor(s) as "
+    "inputs."
+)
+_UNBATCHED = (
+    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor "
+    "`other` in extra_args that has more elements than `self`. This happened due to `other` being "
+    "vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place "
+    "operators instead of inplace arithmetic. If said operator is being called inside the PyTorch "
+    "framework, please file a bug report instead."
+)
+_ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling "
+    ".item() on a Tensor, please try to rewrite what you're doing with other operations. If error "
+    "is occurring somewhere inside PyTorch internals, please file a bug report."
+)
+_CONTROL = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. "
+    "We don't support that yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
+)
+_DYNAMIC = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap "
+    "over aten::{name}. Please file an issue at https://github.com/pytorch/pytorch/issues if you "
+    "need this feature."
+)
+_MASK = (
+    "vmap: We do not support batching operators that can support dynamic shape. Attempting to "
+    "batch over indexing with a boolean mask."
+)
+_NO_MEMORY = "Cannot access data pointer of Tensor that doesn't have storage"
+RANDOM = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+    "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+)
+
+
+class Level:
+    """One transform that is running a function.
+
+    Attributes:
+        born: storages made since, by identity.
+        symbols: leaves without a value that stand for one of many examples, with all of them.
+        randomness: what random functions do: "error", "same" or "different".
+        size: the number of examples; 0 for derivatives.
+    """
+
+    def __init__(self, size: int = 0, randomness: str = "same") -> None:
+        self.size = size
+        self.randomness = randomness
+        self.born: dict[int, Storage] = {}
+        self.symbols: dict[Node, Node] = {}
+
+    def depends(self, nodes: Iterable[Node]) -> bool:
+        """Whether one of ``nodes`` is computed from a symbol."""
+        if not self.symbols:
+            return False
+        seen: set[Node] = set()
+        stack = list(nodes)
+        while stack:
+            node = stack.pop()
+            if node in self.symbols:
+                return True
+            if node not in seen and node.data is None:
+                seen.add(node)
+                stack.extend(node.inputs)
+        return False
+
+
+class _Stack(threading.local):
+    """The levels of one thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.levels: list[Level] = []
+
+
+stack = _Stack()
+
+
+class _Watcher:
+    """Hears what happens while levels are on, and tells the capture around them, if one is."""
+
+    def __init__(self, outer: Any) -> None:
+        self.outer = outer
+        self.thread = threading.get_ident()
+
+    @property
+    def mine(self) -> bool:
+        """Whether this thread is the one with the levels."""
+        return threading.get_ident() == self.thread
+
+    def read(self, storage: Storage) -> None:
+        """``storage`` is about to be read."""
+        if self.outer is not None:
+            self.outer.read(storage)
+
+    def wrote(self, storage: Storage, value: Node) -> None:
+        """``storage`` is about to be given ``value``. Raises GradientError where that would leave
+        a level."""
+        if self.outer is not None:
+            self.outer.wrote(storage, value)
+        if not self.mine:
+            return
+        for level in reversed(stack.levels):
+            if id(storage) in level.born:
+                return
+            if level.size == 0:
+                raise GradientError(_CAPTURED.format(name=_writer()))
+            if level.depends((value,)):
+                raise GradientError(_UNBATCHED)
+
+    def created(self, storage: Storage) -> None:
+        """``storage`` is new."""
+        if self.mine and stack.levels:
+            stack.levels[-1].born[id(storage)] = storage
+        if self.outer is not None:
+            self.outer.created(storage)
+
+    def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
+        """The program looks at values. Raises LazytError where they are those of all examples."""
+        if self.mine and any(level.depends(nodes) for level in stack.levels):
+            raise LazytError(_look_error(reason))
+        if self.outer is not None:
+            self.outer.looked(reason, where, nodes)
+
+    def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        """An index was found in range."""
+        if self.outer is not None:
+            self.outer.checked(node, bounds)
+
+    def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
+        """A leaf that Python fills."""
+        found: Node = make() if self.outer is None else self.outer.filled(make, key)
+        return found
+
+    def each_call(self, function: Callable[[], Any]) -> Any:
+        """Something that Python does on every call."""
+        return function() if self.outer is None else self.outer.each_call(function)
+
+
+def _writer() -> str:
+    """The in-place function that is running."""
+    frame = sys._getframe(1)
+    name = "copy_"
+    while frame.f_back is not None and "lazyt" in frame.f_globals.get("__name__", ""):
+        code = frame.f_code.co_name
+        if code == "write" and "name" in frame.f_locals:
+            name = str(frame.f_locals["name"])
+        elif code.endswith("_") and not code.startswith("_"):
+            name = code
+        frame = frame.f_back
+    if name.startswith("__i"):
+        name = name[3:-2] + "_"
+    overload = ".Tensor" if name in ("add_", "sub_", "mul_", "div_") else ""
+    return name + overload
+
+
+def _look_error(reason: str) -> str:
+    frame = sys._getframe(2)
+    names = []
+    while frame.f_back is not None and "lazyt" in frame.f_globals.get("__name__", ""):
+        names.append((frame.f_globals["__name__"].rpartition(".")[2], frame.f_code.co_name))
+        frame = frame.f_back
+    modules = {module for module, _ in names}
+    title = {"unique": "_unique2", "argwhere": "nonzero"}.get(names[-1][1], names[-1][1])
+    if "masks" in modules and title.startswith("__"):
+        return _MASK
+    if modules & {"masks", "distinct", "index_plan"}:
+        return _DYNAMIC.format(name=title)
+    if reason.startswith("its truth"):
+        return _CONTROL
+    return _ITEM if reason.startswith("item") else _NO_MEMORY
+
+
+@contextmanager
+def entered(level: Level) -> Iterator[Level]:
+    """Run with ``level`` as the innermost one."""
+    first = not stack.levels
+    if first:
+        watching_lock.acquire()
+    outer, nodes = hook.watcher, pending.budget.nodes
+    if first:
+        hook.watcher, pending.budget.nodes = _Watcher(outer), -1  # every new storage is reported
+    stack.levels.append(level)
+    try:
+        yield level
+    finally:
+        stack.levels.pop()
+        if stack.levels:
+            stack.levels[-1].born.update(level.born)
+        if first:
+            hook.watcher = outer
+            pending.budget.nodes = nodes - len(level.born) if outer is None else nodes
+            watching_lock.release()
+        level.born = {}
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Run as if the innermost level had not been entered."""
+    level = stack.levels.pop()
+    try:
+        yield
+    finally:
+        stack.levels.append(level)
+
+
+def active() -> bool:
+    """Whether this thread runs inside of a function transform."""
+    return bool(stack.levels)
