@@ -10,7 +10,7 @@ from lazyt.cast_mode import in_full_precision
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.activations import logsigmoid
-from lazyt.functional.arithmetic import minimum, mul, neg, sub
+from lazyt.functional.arithmetic import minimum, mul, sub
 from lazyt.functional.choice import choose, clamp_min, where
 from lazyt.functional.creation import fresh
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced_tensor
@@ -19,6 +19,7 @@ from lazyt.functional.picking import gather, gather_node, value_range
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.results import give
 from lazyt.functional.similarity import pairwise_distance
+from lazyt.functional.unary import neg
 from lazyt.functional.unsupported import refuse_cast
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node

@@ -153,12 +153,15 @@ _BFLOAT16 = _half_neighbour(7, -133, 3.3895313892515355e38)
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The neighbour of ``input`` towards ``other`` among the numbers of the dtype.
 
-    Raises DTypeError for whole numbers.
+    The gradient is ``input``'s, where the two differ. Raises DTypeError for whole numbers.
     """
     x, y, dtype = _operands(input, other, "nextafter", "f")
-    x, y = (ops.detach(n) if n.needs_grad else n for n in (x, y))
-    build = (_FLOAT16 if dtype is float16 else _BFLOAT16) if dtype.is_half else _NEXT
-    return give(mapped(build, (x, y), dtype, dtype), "nextafter", (), out)
+    if dtype.is_half:
+        build = _FLOAT16 if dtype is float16 else _BFLOAT16
+        y = ops.detach(y) if y.needs_grad else y
+    else:
+        build = _NEXT
+    return give(mapped(build, (x, y), dtype, dtype), "Nextafter", (input, other), out)
 
 
 _MANTISSA, _EXPONENT = scalar_build("mantissa"), scalar_build("exponent")

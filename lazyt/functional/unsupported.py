@@ -18,6 +18,14 @@ def refuse(kernel: str, dtype: DType) -> NoReturn:
     raise UnsupportedTypeError(f"\"{kernel}\" not implemented for '{type_title(dtype)}'")
 
 
+def refuse_cast(given: DType, wanted: DType) -> NoReturn:
+    """Raise DTypeError: a function that writes into its input's dtype computes another kind."""
+    raise DTypeError(
+        f"result type {type_title(given)} can't be cast to the desired output type "
+        f"{type_title(wanted)}"
+    )
+
+
 def require_floating(kernel: str, dtype: DType) -> None:
     """Raise UnsupportedTypeError unless ``dtype`` is of floating point."""
     if dtype.kind != "f":

@@ -140,6 +140,12 @@ def _zeta_slope(c: Call, number: int) -> Expr | None:
     return call("neg", call("mul", s, next_one)) if number else None
 
 
+def _step_slope(c: Call, number: int) -> Expr | None:
+    """1 by the first argument where there is a step, as in PyTorch."""
+    x, y = c.args
+    return call("where", call("eq", x, y), _number(0, x), _number(1, x)) if number == 0 else None
+
+
 def _several(
     name: str, arity: int, evaluate: Any, derivative: Any, kinds: str, cost: float, why: str
 ) -> None:
@@ -153,7 +159,7 @@ _several("igamma", 2, incomplete.igamma, _igamma_slope, "f", 300, "")
 _several("igammac", 2, incomplete.igammac, _igammac_slope, "f", 300, "")
 _several("zeta", 2, incomplete.zeta, _zeta_slope, "f", 300, "")
 _several("gcd", 2, np.gcd, None, "ui", 60, "gives integers, which carry no gradient")
-_several("nextafter", 2, np.nextafter, None, "f", 3, "steps from float to float, without gradient")
+_several("nextafter", 2, np.nextafter, _step_slope, "f", 3, "")
 _several("poisson", 2, incomplete.poisson, _flat, "f", 300, "")
 _several("binomial", 3, incomplete.binomial, _flat, "f", 300, "")
 _several("exponent", 1, lambda x: np.frexp(x)[1].astype(x.dtype), _flat, "f", 3, "")
