@@ -137,8 +137,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
             raise DTypeError(
                 "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
             )
-        whole = source is None or not source.shape
-        refuse_overlap(view, [i for a, i in plan.picks if plan.layout[a] >= 0], not whole)
+        refuse_overlap(view, [i for a, i in plan.picks if plan.layout[a] >= 0], not lone)
         result = _put(view.node, plan, new)
     name = "IndexPut" if plan.picks else "CopySlices"
     parents = (input, *(() if source is None else (source,)), *(item for _, item in plan.picks))

@@ -93,6 +93,7 @@ def _alike(wanted: str, found: str) -> bool:
 
 
 def _lenient(description: str | None) -> str | None:
+    description = description and " ".join(description.split())
     return description and re.sub(r"(\w*Backward\w*|NotImplemented|CopySlices)", "fn", description)
 
 

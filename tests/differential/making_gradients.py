@@ -96,7 +96,7 @@ def kept(m: Maker) -> str | None:
 def silent(m: Maker) -> str | None:
     """Writes that autograd does not see."""
     x = m.tensor()
-    if x is None or not is_float(m, x):
+    if x is None or not is_float(m, x) or repeats(m[x]):
         return None
     change = m.one("add_(1)", "mul_(2)", "zero_()", "clamp_(min=0)", "copy_(torch.tensor(1.5))")
     return f"{x}.{m.one('data', 'detach()', 'data')}.{change}"
