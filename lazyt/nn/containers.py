@@ -129,7 +129,7 @@ class ModuleList(_Numbered):
         return ModuleList([*self, *other])
 
     def __repr__(self) -> str:
-        return list_text(self._name(), list(self))
+        return list_text(self._get_name(), list(self))
 
 
 class ModuleDict(Module):

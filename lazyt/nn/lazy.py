@@ -42,7 +42,7 @@ class LazyModuleMixin(Module):
         self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
             raise LazytError(
-                f"module {self._name()} has not been fully initialized by initialize_parameters"
+                f"module {self._get_name()} has not been fully initialized by initialize_parameters"
             )
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
         return self(*args, **kwargs)

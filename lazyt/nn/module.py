@@ -381,7 +381,7 @@ class Module:
         """What stands between the parentheses when the module is printed."""
         return ""
 
-    def _name(self) -> str:
+    def _get_name(self) -> str:
         """What the module is called when it is printed."""
         return type(self).__name__
 

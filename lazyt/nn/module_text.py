@@ -18,7 +18,7 @@ def module_text(self: Module) -> str:
     own = self.extra_repr()
     lines = own.split("\n") if own else []
     below = [f"({name}): {indented(repr(child))}" for name, child in self._modules.items()]
-    return f"{self._name()}({_body(lines, below)})"
+    return f"{self._get_name()}({_body(lines, below)})"
 
 
 def _body(lines: list[str], below: list[str]) -> str:

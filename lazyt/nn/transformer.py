@@ -1,0 +1,382 @@
+"""The transformer (Vaswani et al. 2017): attention layers, encoder, decoder, both together."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import lazyt
+from lazyt.errors import LazytError, ShapeError
+from lazyt.nn import functional as F
+from lazyt.nn import init
+from lazyt.nn.activation import GELU, ReLU
+from lazyt.nn.attention import MultiheadAttention
+from lazyt.nn.containers import ModuleList
+from lazyt.nn.dropout import Dropout
+from lazyt.nn.linear import Linear
+from lazyt.nn.module import Module
+from lazyt.nn.normalization import LayerNorm
+from lazyt.tensor import Tensor
+
+Activation = str | Callable[[Tensor], Tensor]
+
+
+def _activation(given: Activation) -> Callable[[Tensor], Tensor]:
+    if not isinstance(given, str):
+        return given
+    known: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+    if given not in known:
+        raise LazytError(f"activation should be relu/gelu, not {given}")
+    return known[given]
+
+
+def _addend(mask: Tensor | None, name: str, dtype: Any) -> Tensor | None:
+    """A mask as what is added to scores. Raises AssertionError for whole numbers."""
+    if mask is None or mask.dtype.kind == "f":
+        return mask
+    if mask.dtype is not lazyt.bool:
+        raise AssertionError(f"only bool and floating types of {name} are supported")
+    found: Tensor = lazyt.zeros_like(mask, dtype=dtype).masked_fill_(mask, -math.inf)
+    return found
+
+
+def _warn_of_types(padding: Tensor | None, mask: Tensor | None, name: str) -> None:
+    if padding is not None and mask is not None and padding.dtype is not mask.dtype:
+        warnings.warn(
+            f"Support for mismatched src_key_padding_mask and {name} is deprecated. Use same type "
+            "for both instead.",
+            stacklevel=4,
+        )
+
+
+class _Layer(Module):
+    """What encoder and decoder layers share: attention to oneself and the feedforward part.
+
+    Attributes:
+        self_attn, linear1, dropout, linear2: PyTorch's names, and so in state dicts.
+    """
+
+    def _add_first(
+        self, size: int, heads: int, inner: int, dropout: float, bias: bool, batch_first: bool,
+        decoder: bool, made: dict[str, Any],
+    ) -> None:  # fmt: skip
+        settings = {"dropout": dropout, "bias": bias, "batch_first": batch_first} | made
+        self.self_attn = MultiheadAttention(size, heads, **settings)
+        if decoder:
+            self.multihead_attn = MultiheadAttention(size, heads, **settings)
+        self.linear1 = Linear(size, inner, bias=bias, **made)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(inner, size, bias=bias, **made)
+
+    def _attended(
+        self, attention: Any, x: Tensor, memory: Tensor, masks: tuple[Tensor | None, Tensor | None],
+        causal: bool,
+    ) -> Tensor:  # fmt: skip
+        """Attention from ``x`` to ``memory`` without weights; ``masks`` hide places and padding."""
+        hidden, padding = masks
+        out: Tensor = attention(
+            x, memory, memory, attn_mask=hidden, key_padding_mask=padding, need_weights=False,
+            is_causal=causal,
+        )[0]  # fmt: skip
+        return out
+
+    def _fed_forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return out
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"activation": F.relu} | state)
+
+
+class TransformerEncoderLayer(_Layer):
+    """Attention of a sequence to itself, then a feedforward network; each added to its input.
+
+    Args:
+        dim_feedforward: width of the feedforward network.
+        activation: "relu", "gelu" or a callable.
+        norm_first: normalise what goes into the parts instead of the sums.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        made = {"device": device, "dtype": dtype}
+        self._add_first(d_model, nhead, dim_feedforward, dropout, bias, batch_first, False, made)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
+        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        self.activation = _activation(activation)
+        self.activation_relu_or_gelu = _known_activation(self.activation)
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """[L, N, d_model] ([N, L, d_model] with ``batch_first``) to the same shape.
+
+        Args:
+            src_mask: [L, L] or [N * nhead, L, L], true or -inf where attention is forbidden.
+            src_key_padding_mask: [N, L], true or -inf for elements that nobody attends to.
+            is_causal: a hint that ``src_mask`` is causal.
+
+        Raises AssertionError and ShapeError for shapes that do not fit.
+        """
+        _warn_of_types(src_key_padding_mask, src_mask, "src_mask")
+        padding = _addend(src_key_padding_mask, "src_key_padding_mask", src.dtype)
+        masks = _addend(src_mask, "src_mask", src.dtype), padding
+        if self.norm_first:
+            x = self.norm1(src)
+            src = src + self.dropout1(self._attended(self.self_attn, x, x, masks, is_causal))
+            return src + self.dropout2(self._fed_forward(self.norm2(src)))  # type: ignore[no-any-return]
+        attended = self._attended(self.self_attn, src, src, masks, is_causal)
+        src = self.norm1(src + self.dropout1(attended))
+        return self.norm2(src + self.dropout2(self._fed_forward(src)))  # type: ignore[no-any-return]
+
+
+def _known_activation(activation: Any) -> int:
+    """1 for relu, 2 for gelu, 0 for others."""
+    if activation is F.relu or isinstance(activation, ReLU):
+        return 1
+    return 2 if activation is F.gelu or isinstance(activation, GELU) else 0
+
+
+class TransformerDecoderLayer(_Layer):
+    """Attention of a sequence to itself, then to ``memory``, then a feedforward network.
+
+    Arguments are those of TransformerEncoderLayer.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        made = {"device": device, "dtype": dtype}
+        self._add_first(d_model, nhead, dim_feedforward, dropout, bias, batch_first, True, made)
+        self.norm_first = norm_first
+        for number in (1, 2, 3):
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
+            setattr(self, f"norm{number}", norm)
+        for number in (1, 2, 3):
+            setattr(self, f"dropout{number}", Dropout(dropout))
+        self.activation = _activation(activation)
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """[L, N, d_model] and ``memory`` [S, N, d_model] to [L, N, d_model].
+
+        With ``batch_first`` N comes first. Masks are those of TransformerEncoderLayer, over L and
+        L for ``tgt``, over L and S for ``memory``. Raises AssertionError and ShapeError.
+        """
+        own, other = (tgt_mask, tgt_key_padding_mask), (memory_mask, memory_key_padding_mask)
+        if self.norm_first:
+            x = self.norm1(tgt)
+            x = self._attended(self.self_attn, x, x, own, tgt_is_causal)
+            tgt = tgt + self.dropout1(x)
+            x = self.norm2(tgt)
+            x = self._attended(self.multihead_attn, x, memory, other, memory_is_causal)
+            tgt = tgt + self.dropout2(x)
+            return tgt + self.dropout3(self._fed_forward(self.norm3(tgt)))  # type: ignore[no-any-return]
+        x = self._attended(self.self_attn, tgt, tgt, own, tgt_is_causal)
+        tgt = self.norm1(tgt + self.dropout1(x))
+        x = self._attended(self.multihead_attn, tgt, memory, other, memory_is_causal)
+        tgt = self.norm2(tgt + self.dropout2(x))
+        return self.norm3(tgt + self.dropout3(self._fed_forward(tgt)))  # type: ignore[no-any-return]
+
+
+def _copies(module: Module, count: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(module) for _ in range(count)])
+
+
+class TransformerEncoder(Module):
+    """Copies of one encoder layer above each other, then perhaps a normalisation.
+
+    ``enable_nested_tensor`` and ``mask_check`` are PyTorch's: they choose how, not what it
+    computes.
+    """
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers = _copies(encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.use_nested_tensor = False
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        """``src`` through all layers; arguments are those of TransformerEncoderLayer."""
+        _warn_of_types(src_key_padding_mask, mask, "mask")
+        padding = _addend(src_key_padding_mask, "src_key_padding_mask", src.dtype)
+        mask = _addend(mask, "mask", src.dtype)
+        for layer in self.layers:
+            src = layer(
+                src, src_mask=mask, is_causal=is_causal is True, src_key_padding_mask=padding
+            )
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """Copies of one decoder layer above each other, then perhaps a normalisation."""
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = _copies(decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """``tgt`` through all layers; arguments are those of TransformerDecoderLayer."""
+        for layer in self.layers:
+            tgt = layer(
+                tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=tgt_is_causal is True, memory_is_causal=memory_is_causal,
+            )  # fmt: skip
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """Encoder and decoder. Weights of more than one dimension start by ``xavier_uniform_``.
+
+    Args:
+        custom_encoder, custom_decoder: instead of those of the usual layers.
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        made = {"device": device, "dtype": dtype}
+        settings = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps)
+        ways = {"batch_first": batch_first, "norm_first": norm_first, "bias": bias} | made
+        if custom_encoder is None:
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
+            first = TransformerEncoderLayer(*settings, **ways)
+            custom_encoder = TransformerEncoder(first, num_encoder_layers, norm)
+        self.encoder = custom_encoder
+        if custom_decoder is None:
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
+            layer = TransformerDecoderLayer(*settings, **ways)
+            custom_decoder = TransformerDecoder(layer, num_decoder_layers, norm)
+        self.decoder = custom_decoder
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.xavier_uniform_(parameter)
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """[S, N, d_model] and ``tgt`` [L, N, d_model] to [L, N, d_model].
+
+        With ``batch_first`` N comes first; without a batch there is no N. Masks are those of the
+        layers. Raises ShapeError for other sizes.
+        """
+        place = 0 if self.batch_first else 1
+        if src.ndim == 3 and src.shape[place] != tgt.shape[place]:
+            raise ShapeError("the batch number of src and tgt must be equal")
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise ShapeError("the feature number of src and tgt must be equal to d_model")
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
+        )
+        return self.decoder(  # type: ignore[no-any-return]
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )  # fmt: skip
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+        """[sz, sz] with -inf above the diagonal and zeros elsewhere: no looking ahead."""
+        full = lazyt.full((sz, sz), -math.inf, dtype=dtype, device=device)
+        return lazyt.triu(full, 1)
