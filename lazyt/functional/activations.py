@@ -209,9 +209,15 @@ def _clipped(x: Expr, low: Expr, high: Expr) -> Expr:
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """x kept within [min_val, max_val]. Raises ArgumentError when there is nothing between."""
+    """x kept within [min_val, max_val]. Raises ArgumentError when there is nothing between, and
+    DTypeError for bools, and for unsigned numbers with a negative limit."""
     if min_val > max_val:
         raise ArgumentError("min_val cannot be greater than max_val")
+    kind = require_tensor(input, "hardtanh").dtype.kind
+    if kind == "b":
+        raise DTypeError("Bool inputs not supported for hardtanh")
+    if kind == "u" and min(min_val, max_val) < 0:
+        raise DTypeError("cannot do hardtanh on an unsigned type with negative limits")
     result = _apply(_clipped, "hardtanh", "Hardtanh", input, min_val, max_val, whole=True)
     return written(input, result, inplace)
 

@@ -12,6 +12,7 @@ from lazyt.functional.convolution import Sizes, spread, windows
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
+from lazyt.ir.dtypes import bool_, float32
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 from lazyt.transforms.vjp import vjp
@@ -81,7 +82,8 @@ def unfold(
     kernel, gaps = _pair(kernel_size, "kernel_size"), _pair(dilation, "dilation")
     edge, steps = _pair(padding, "padding"), _pair(stride, "stride")
     _check(kernel, gaps, steps, edge)
-    require_floating("im2col_out_cpu", input.dtype)
+    if input.dtype is not bool_:
+        require_floating("im2col_out_cpu", input.dtype)
     names = "with possibly 0 batch size and other non-zero dimensions for input"
     node = _batch(input, 3, names)
     spatial = node.shape[2:]
@@ -112,7 +114,10 @@ def fold(
     _check(kernel, gaps, steps, edge)
     names = "for input with possibly 0 batch size and non-zero dimensions for input"
     node = _batch(input, 2, names)
-    require_floating("col2im_out_cpu", input.dtype)
+    if input.dtype is bool_:  # sums of bools say whether there is a true one
+        node = ops.cast(node, float32)
+    else:
+        require_floating("col2im_out_cpu", input.dtype)
     _check_columns(node.shape, size, kernel, gaps, edge, steps)
     channels = node.shape[1] // math.prod(kernel)
     image = ops.broadcast_to(ops.constant(0, node.dtype), (node.shape[0], channels, *size))
@@ -120,7 +125,7 @@ def fold(
     assert result is not None
     if input.ndim == 2:
         result = ops.reshape(result, result.shape[1:])
-    return give(result, "Col2Im", (input,))
+    return give(ops.cast(result, input.dtype), "Col2Im", (input,))
 
 
 def _check_columns(

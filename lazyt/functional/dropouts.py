@@ -16,8 +16,11 @@ from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.mixed_types import mixed
 from lazyt.functional.operands import constant_of, mapped, require_tensor
+from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.random import drop_mask
 from lazyt.functional.results import give
+from lazyt.functional.unsupported import refuse_cast
+from lazyt.ir.dtypes import int64
 from lazyt.ir.scalar import Expr, call
 from lazyt.tensor import Tensor
 
@@ -53,6 +56,8 @@ def _dropped(input: Tensor, p: float, training: bool, inplace: bool, shape: Shap
     if p == 1:
         kept = mapped(_MUL, (node, zero), dtype, dtype)
         return written(input, give(kept, "Mul", (input,)), inplace)
+    if dtype.kind != "f" and node.size:
+        refuse_cast(get_default_dtype(), dtype)
     scaled = mapped(_MUL, (node, constant_of(1 / (1 - p), dtype.compute)), dtype, dtype)
     result = choose(drop_mask(shape, 1 - p), scaled, zero, dtype)
     return written(input, give(result, "Dropout", (input,)), inplace)
@@ -162,6 +167,8 @@ def _alpha_dropped(input: Tensor, p: float, training: bool, inplace: bool, shape
     node, dtype = input.node, input.dtype
     if p == 1:
         return _dropped(input, p, training, inplace, shape)
+    if dtype.kind != "f" and node.size:  # PyTorch multiplies bools as int64
+        refuse_cast(get_default_dtype(), int64 if dtype.kind == "b" else dtype)
     scale = 1 / math.sqrt((_LIMIT * _LIMIT * p + 1) * (1 - p))
     numbers = (scale, -_LIMIT * scale, _LIMIT * scale * p)
     constants = (constant_of(v, dtype.compute) for v in numbers)

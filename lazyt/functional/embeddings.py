@@ -15,7 +15,7 @@ from lazyt.functional.picking import value_range, within
 from lazyt.functional.pooling import largest
 from lazyt.functional.results import give, known_values, overwrite
 from lazyt.grad_mode import no_grad
-from lazyt.ir.dtypes import bool_, int32, int64
+from lazyt.ir.dtypes import bool_, int32, int64, package_name
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
 
@@ -167,6 +167,17 @@ def _check_bag(input: Tensor, weight: Tensor, offsets: Tensor | None, given: Ten
         )
 
 
+def _check_table(weight: Tensor) -> None:
+    if weight.dtype.kind != "f":
+        title = type_title(weight.dtype)
+        found = "CPUBoolType" if title == "Bool" else f"{package_name()}.{title}Tensor"
+        raise DTypeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: "
+            f"Half, BFloat16, Float, Double; but got {found} instead (while checking arguments for "
+            "embedding_bag)"
+        )
+
+
 def _starts(offsets: Tensor, count: int, include_last: bool) -> list[int]:
     """Where the bags start and, last, where they end; looks at the offsets."""
     if offsets.dtype not in (int64, int32):
@@ -234,6 +245,7 @@ def embedding_bag(
     if max_norm is not None:
         _renormalize(weight, places, max_norm, norm_type)
     _check_mode(mode, scale_grad_by_freq, sparse, per_sample_weights is not None)
+    _check_table(weight)
     padding = _padding_row(padding_idx, rows)
     scale = None if per_sample_weights is None else per_sample_weights.node
     parents = (weight, per_sample_weights)

@@ -11,8 +11,11 @@ from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.borders import padded
 from lazyt.functional.convolution import windows
 from lazyt.functional.operands import Build, constant_of, mapped, normalize_dim, require_tensor
+from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.reductions import mean_node
 from lazyt.functional.results import give, overwrite
+from lazyt.functional.unsupported import refuse, require_floating
+from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call
 from lazyt.tensor import Size, Tensor
@@ -100,6 +103,7 @@ def layer_norm(
     require_tensor(input, "layer_norm")
     named = {"weight": weight, "bias": bias}
     axes = _check_normalized(input, normalized_shape, named, ", ")
+    _check_floating(input, weight, "LayerNormKernelImpl")
     _, gap, variance = _moments(ops.cast(input.node, input.dtype.compute), axes)
     parts = [None if t is None else t.node for t in (weight, bias)]
     node = _finish(gap, variance, eps, parts[0], parts[1], input)
@@ -119,6 +123,14 @@ def rms_norm(
     floor = tiny.get(input.dtype.name, 2.0**-23) if eps is None else eps
     scale = None if weight is None else weight.node
     return give(_finish(node, square, floor, scale, None, input), "RmsNorm", (input, weight))
+
+
+def _check_floating(input: Tensor, weight: Tensor | None, kernel: str) -> None:
+    """Raise DTypeError for whole numbers; PyTorch compares with the weight's dtype first."""
+    if input.dtype.kind != "f":
+        if weight is not None and weight.dtype.kind == "f":
+            raise DTypeError("mixed dtype (CPU): all inputs must share same datatype.")
+        refuse(kernel, input.dtype)
 
 
 class StatisticsError(LazytError, ValueError):
@@ -144,15 +156,21 @@ def batch_norm(
     """
     shape = tuple(input.shape)
     axes = (0, *range(2, len(shape)))
-    normalize_dim(1, len(shape))
-    if training:
+    if training and shape:
         _check_count(math.prod(shape[a] for a in axes), shape)
     if not training:
         for name, part in (("running_mean", running_mean), ("running_var", running_var)):
             if part is None:
                 raise LazytError(f"{name} must be defined in evaluation mode")
     named = {"running_mean": running_mean, "running_var": running_var}
+    if len(shape) == 1 and any(part is not None for part in named.values()):
+        # PyTorch finds no channels here, and returns what is empty.
+        _check_channels(0, {**named, "weight": weight, "bias": bias})
+    if shape == (0,):
+        return give(input.node, "NativeBatchNorm", (input, weight, bias))
+    normalize_dim(1, len(shape))
     _check_channels(shape[1], {**named, "weight": weight, "bias": bias})
+    require_floating("batch_norm", input.dtype)
     channel = (shape[1], *(1,) * (len(shape) - 2))
     node = ops.cast(input.node, input.dtype.compute)
     parts = [None if t is None else ops.reshape(t.node, channel) for t in (weight, bias)]
@@ -206,6 +224,7 @@ def group_norm(
         )
     _check_groups(shape, num_groups, {"weight": weight, "bias": bias})
     _check_group_size(shape, num_groups)
+    _check_floating(input, weight, "GroupNormKernelImpl")
     grouped = (shape[0], num_groups, shape[1] // num_groups, *shape[2:])
     node = ops.reshape(ops.cast(input.node, input.dtype.compute), grouped)
     _, gap, variance = _moments(node, tuple(range(2, len(grouped))))
@@ -266,6 +285,7 @@ def instance_norm(
         )
     named = {"running_mean": running_mean, "running_var": running_var}
     _check_channels(shape[1], {**named, "weight": weight, "bias": bias})
+    require_floating("batch_norm", input.dtype)
     channel = (shape[1], *(1,) * (len(shape) - 2))
     node = ops.cast(input.node, input.dtype.compute)
     centre, gap, variance = _moments(node, tuple(range(2, len(shape))))
@@ -291,15 +311,23 @@ def local_response_norm(
         raise StatisticsError(
             f"Expected 3D or higher dimensionality {' ' * 25}input (got {input.ndim} dimensions)"
         )
-    node = ops.cast(input.node, input.dtype.compute)
+    kind = input.dtype
+    if kind is not int64:  # PyTorch's means of squares are pooled, which int64 can be as well
+        require_floating("avg_pool2d" if input.ndim == 3 else "avg_pool3d_out_frame", kind)
+    node = ops.cast(input.node, kind.compute)
     squares = ops.apply("mul", node, node)
     shape, rest = node.shape, (0,) * (input.ndim - 2)
     low, high = (size // 2, *rest), ((size - 1) // 2, *rest)
     ones = (1,) * len(low)
     seen = windows(padded(squares, low, high), (size, *ones[1:]), ones, ones)
-    total = ops.reduce_("sum", ops.reshape(seen, (*shape, size)), (len(shape),))
-    constants = (constant_of(v, node.dtype) for v in (alpha / size, k, beta))
-    result = mapped(_damped, (node, total, *constants), node.dtype, input.dtype)
+    mean = ops.reduce_("sum", ops.reshape(seen, (*shape, size)), (len(shape),))
+    share, result_kind = alpha / size, kind
+    if kind is int64:
+        mean = ops.apply("floordiv", mean, constant_of(size, int64))
+        share, result_kind = alpha, get_default_dtype()
+        node, mean = ops.cast(node, result_kind.compute), ops.cast(mean, result_kind.compute)
+    constants = (constant_of(v, node.dtype) for v in (share, k, beta))
+    result = mapped(_damped, (node, mean, *constants), node.dtype, result_kind)
     return give(result, "Div", (input,))
 
 

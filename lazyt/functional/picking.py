@@ -58,6 +58,8 @@ def value_range(node: Node, *safe: Range) -> tuple[int, int]:
     if source.op.name == "iota":
         return 0, source.shape[0] - 1
     watcher = capturing()
+    if watcher is not None:
+        node = watcher.whole(node)
     found = _ranges.get(node)
     if found is None:
         if watcher is not None:
@@ -199,7 +201,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None)
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """``gather`` with broadcasting, of the flattened tensor without ``dim``."""
+    """``gather`` with broadcasting, of the flattened tensor without ``dim``.
+
+    Along a ``dim`` indices count modulo its size, as in PyTorch, so none is out of range.
+    """
     require_tensor(input, "take_along_dim")
     if dim is None:
         flat = ops.reshape(input.node, (input.node.size,))
@@ -213,7 +218,14 @@ def take_along_dim(
     places = (*common[:axis], indices.shape[axis], *common[axis + 1 :])
     source = give(expand_to(input.node, shape), "Expand", (input,))
     picks = give(expand_to(indices.node, places), "Expand", (indices,))
-    return gather(source, axis, picks, out=out)
+    size = shape[axis]
+    if not size:
+        return gather(source, axis, picks, out=out)
+    if picks.dtype is not int64:
+        plain_index(picks, size, axis, "gather")
+    turned = ops.apply("remainder", picks.node, constant_of(size, int64))
+    node = gather_node(source.node, turned, axis) if shape else source.node
+    return give(node, "Gather", (source, picks), out)
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:

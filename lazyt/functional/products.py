@@ -337,8 +337,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None)
     first, second = a, b
     for i, j in zip(left, right):
         if a.shape[i] != b.shape[j]:
-            first = first if a.shape[i] == 1 else first.sum(i, keepdim=True)
-            second = second if b.shape[j] == 1 else second.sum(j, keepdim=True)
+            first = first if a.shape[i] == 1 else first.sum(i, keepdim=True, dtype=a.dtype)
+            second = second if b.shape[j] == 1 else second.sum(j, keepdim=True, dtype=b.dtype)
     rank = len(a.shape)
     names = {j: i for i, j in zip(left, right)}
     right_labels = tuple(names.get(j, rank + j) for j in range(len(b.shape)))

@@ -59,7 +59,8 @@ def _log_ndtr(x: Expr) -> Expr:
     half, low = _number(0.5, x), call("lt", x, _number(-1, x))
     scaled = call("erfcx", call("neg", call("where", low, z, _number(-1, x))))
     below = call("sub", call("log", call("mul", half, scaled)), call("mul", z, z))
-    above = call("log1p", call("neg", call("mul", half, call("erfc", z))))
+    high = call("where", low, _number(0, x), z)  # where it is not used it must not overflow
+    above = call("log1p", call("neg", call("mul", half, call("erfc", high))))
     return call("where", low, below, above)
 
 

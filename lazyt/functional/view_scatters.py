@@ -103,7 +103,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     if not fits:
         raise ShapeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
     if wanted == shape:
-        return input
+        whole: Tensor = input if shape else input.sum()
+        return whole
     axes = [i for i, n in enumerate((1,) * lead + wanted) if n != shape[i] or i < lead]
     total: Tensor = input.sum(axes, keepdim=True)
     return total.reshape(wanted) if lead else total
