@@ -18,7 +18,7 @@ from lazyt.autograd.engine import (
 from lazyt.autograd.function import Function as Function
 from lazyt.autograd.handles import zero_like
 from lazyt.dispatch import method
-from lazyt.errors import GradientError, ShapeError
+from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.grad_mode import enable_grad as enable_grad
 from lazyt.grad_mode import inference_mode as inference_mode
 from lazyt.grad_mode import no_grad as no_grad
@@ -26,6 +26,7 @@ from lazyt.grad_mode import set_grad_enabled as set_grad_enabled
 from lazyt.ir.graph import Node
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Tensor
+from lazyt.watching import hook
 
 Tensors = Tensor | Sequence[Tensor]
 
@@ -39,6 +40,8 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 def _roots(outputs: Sequence[Tensor], given: Sequence[Tensor | None]) -> list[tuple[Node, Node]]:
     """Outputs with their cotangents; raises GradientError, ShapeError as PyTorch does."""
     pairs = []
+    if given and len(given) != len(outputs):
+        raise GradientError(f"got {len(outputs)} tensors and {len(given)} gradients")
     for index, output in enumerate(outputs):
         if output._fn is None:
             raise GradientError(
@@ -52,6 +55,10 @@ def _roots(outputs: Sequence[Tensor], given: Sequence[Tensor | None]) -> list[tu
             one = ops.constant(1, node.dtype)
             pairs.append((node, ops.reshape(one, node.shape) if node.shape else one))
             continue
+        if not isinstance(cotangent, Tensor):
+            raise DTypeError(
+                f"gradients can be either Tensors or None, but got {type(cotangent).__name__}"
+            )
         if cotangent.shape != output.shape:
             raise ShapeError(
                 f"Mismatch in shape: grad_output[{index}] has a shape of {cotangent.shape} and "
@@ -98,6 +105,8 @@ def backward(
             needs was overwritten in place.
         ShapeError: a weight of another shape.
     """
+    if hook.watcher is not None:
+        _refuse_in_transform()
     outputs, only = _tuple(tensors), _tuple(inputs)
     if inputs is not None and not only:
         raise GradientError("'inputs' argument to backward cannot be empty.")
@@ -119,6 +128,17 @@ def backward(
             tensor.__dict__["_grad"] = gradient_tensor(total)
     if not (create_graph if retain_graph is None else retain_graph):
         free_tape(order)
+
+
+def _refuse_in_transform() -> None:
+    from lazyt.autograd.levels import active
+
+    if active():
+        raise GradientError(
+            "backward() called inside a functorch transform. This is not supported, please use "
+            "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
+            "transforms."
+        )
 
 
 def grad(
@@ -143,6 +163,8 @@ def grad(
     if not only_inputs or is_grads_batched:
         raise GradientError("only_inputs=False and is_grads_batched=True are not supported")
     results, wanted = _tuple(outputs), _tuple(inputs)
+    if not wanted:
+        raise GradientError("`inputs` argument to `grad()` cannot be empty.")
     pairs = _roots(results, _tuple(grad_outputs))
     if any(tensor._fn is None for tensor in wanted):
         raise GradientError("One of the differentiated Tensors does not require grad")

@@ -13,6 +13,7 @@ from lazyt import ops, pending
 from lazyt.dispatch import assign, wrap
 from lazyt.errors import GradientError
 from lazyt.grad_mode import mode, set_grad_enabled
+from lazyt.ir.dtypes import package_name
 from lazyt.ir.graph import Node
 from lazyt.memory_formats import lay_out, strides_like
 from lazyt.storage import Storage, raw
@@ -88,9 +89,9 @@ def _overwritten(storage: Storage, version: int, fn: GradFn) -> str:
     node = storage.node
     return (
         "one of the variables needed for gradient computation has been modified by an inplace "
-        f"operation: [{type_title(node.dtype)}Tensor {list(node.shape)}], which is used by "
-        f"{fn.name()}, is at version {storage.version_now()}; expected version {version} instead. "
-        "Copy the tensor with clone() before writing to it."
+        f"operation: [{package_name()}.{type_title(node.dtype)}Tensor {list(node.shape)}], which "
+        f"is used by {fn.name()}, is at version {storage.version_now()}; expected version "
+        f"{version} instead. Copy the tensor with clone() before writing to it."
     )
 
 
@@ -213,10 +214,7 @@ def run_hooks(fn: GradFn, grad: Node) -> Node:
         replaced = hook(gradient_tensor(grad))
         if replaced is not None:
             if not isinstance(replaced, Tensor):
-                raise TypeError(
-                    f"hook '{getattr(hook, '__name__', hook)}' has returned an object of type "
-                    f"{type(replaced).__name__}; a hook returns a Tensor or None"
-                )
+                raise TypeError(f"expected Variable, but hook returned '{type(replaced).__name__}'")
             if replaced.shape != grad.shape:
                 raise GradientError(
                     f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value"

@@ -16,6 +16,7 @@ from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad, GradFn, boundaries, boundary
 from lazyt.tensor import Tensor
 from lazyt.views import View
+from lazyt.watching import hook
 
 _hook_keys = itertools.count()
 
@@ -47,6 +48,8 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
     Raises GradientError for what is no leaf, and DTypeError for whole numbers.
     """
     fn = tensor._fn
+    if wanted and hook.watcher is not None:
+        _refuse_in_transform()
     if fn is not None and not isinstance(fn, AccumulateGrad):
         if wanted:
             return
@@ -66,6 +69,19 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
     if tensor.dtype.kind != "f":
         raise DTypeError("only Tensors of floating point and complex dtype can require gradients")
     make_leaf(tensor, AccumulateGrad(tensor))
+
+
+def _refuse_in_transform() -> None:
+    from lazyt.autograd.levels import active
+
+    if active():
+        raise GradientError(
+            "You are attempting to call Tensor.requires_grad_() (or perhaps using "
+            "torch.autograd.functional.* APIs) inside of a function being transformed by a "
+            "functorch transform. This is unsupported, please attempt to use the functorch "
+            "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside "
+            "of a function being transformed instead."
+        )
 
 
 def make_leaf(tensor: Tensor, leaf: AccumulateGrad) -> None:
@@ -120,15 +136,23 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
     if value is not None:
         if not isinstance(value, Tensor):
             raise DTypeError(
-                f"assigned grad expected to be a Tensor or None but got {type(value).__name__}"
+                "assigned grad expected to be a Tensor or None but got grad of type "
+                f"{type(value).__name__}"
             )
         if value.dtype is not self.dtype:
+            from lazyt.functional.promotion import c_name
+
             raise DTypeError(
-                "assigned grad has data of a different type: "
-                f"{type_title(value.dtype)} for a tensor of {type_title(self.dtype)}"
+                f"attempting to assign a gradient with dtype '{c_name(value.dtype)}' to a tensor "
+                f"with grad_dtype '{type_title(self.dtype)}'. The gradient must match the tensor's "
+                "dtype."
             )
         if value.shape != self.shape:
-            raise LazytError("assigned grad has data of a different size")
+            raise LazytError(
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of "
+                f"size '{list(self.shape)}'. Please ensure that the gradient and the tensor are "
+                "the same size"
+            )
     fn = self._fn
     if isinstance(fn, AccumulateGrad):
         fn.grad = value
@@ -186,6 +210,8 @@ def _get_data(self: Tensor) -> Tensor:
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise DTypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     fn = self._fn
     view = value._view
     if view is None or (view.root and not view.steps):

@@ -141,7 +141,15 @@ class ModuleDict(Module):
             self.update(modules)
 
     def update(self, modules: Mapping[str, Module] | Iterable[Any]) -> None:
-        """Add modules of a mapping or of pairs; same names are replaced."""
+        """Add modules of a mapping or of pairs; same names are replaced. Raises TypeError."""
+        if not isinstance(modules, Mapping):
+            modules = list(modules)
+            for number, pair in enumerate(modules):
+                if not isinstance(pair, Iterable):
+                    raise TypeError(
+                        f"ModuleDict update sequence element #{number} should be Iterable; is"
+                        f"{type(pair).__name__}"
+                    )
         for name, module in dict(modules).items():
             self[name] = module
 

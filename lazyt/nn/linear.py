@@ -129,10 +129,15 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Dimension ``dim`` as several of ``unflattened_size``."""
+    """Dimension ``dim`` as several of ``unflattened_size``. Raises TypeError for no tuple."""
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
+        if not isinstance(unflattened_size, (tuple, list)):
+            raise TypeError(
+                "unflattened_size must be a tuple of ints, but found type "
+                f"{type(unflattened_size).__name__}"
+            )
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:

@@ -260,6 +260,10 @@ class SequentialLR(LRScheduler):
         milestones: Sequence[int],
         last_epoch: int = -1,
     ) -> None:
+        if not schedulers:
+            raise ScheduleError(
+                "SequentialLR expects at least one scheduler, but got no scheduler."
+            )
         if len(milestones) != len(schedulers) - 1:
             raise ScheduleError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than "

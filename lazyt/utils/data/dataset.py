@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import lazyt
-from lazyt.errors import LazytError
+from lazyt.errors import BoundsError, LazytError
 from lazyt.tensor import Tensor
 
 T = TypeVar("T", covariant=True)
@@ -18,6 +18,10 @@ T = TypeVar("T", covariant=True)
 
 class DatasetError(LazytError, ValueError):
     """Tensors or sizes that do not make a dataset."""
+
+
+class DatasetMismatch(LazytError, AssertionError):
+    """Datasets that do not go together, where PyTorch has assertions."""
 
 
 class Dataset(Generic[T]):
@@ -44,12 +48,12 @@ class IterableDataset(Dataset[T]):
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Rows of tensors: sample i is ``(a[i], b[i], ...)``.
 
-    Raises DatasetError for different first dimensions.
+    Raises DatasetMismatch for different first dimensions.
     """
 
     def __init__(self, *tensors: Tensor) -> None:
-        if any(len(tensor) != len(tensors[0]) for tensor in tensors):
-            raise DatasetError("Size mismatch between tensors")
+        if any(tensor.shape[0] != tensors[0].shape[0] for tensor in tensors):
+            raise DatasetMismatch("Size mismatch between tensors")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
@@ -67,15 +71,15 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 class ConcatDataset(Dataset[Any]):
     """Datasets one behind the other.
 
-    Raises DatasetError for none, and for an IterableDataset.
+    Raises DatasetMismatch for none, and for an IterableDataset.
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise DatasetError("datasets should not be an empty iterable")
+            raise DatasetMismatch("datasets should not be an empty iterable")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
-            raise DatasetError("ConcatDataset does not support IterableDataset")
+            raise DatasetMismatch("ConcatDataset does not support IterableDataset")
         self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
 
     def __len__(self) -> int:
@@ -83,8 +87,10 @@ class ConcatDataset(Dataset[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         place = index + len(self) if index < 0 else index
-        if not 0 <= place < len(self):
+        if place < 0:
             raise DatasetError("absolute value of index should not exceed dataset length")
+        if place >= len(self):
+            raise BoundsError("list index out of range")
         number = bisect.bisect_right(self.cumulative_sizes, place)
         before = self.cumulative_sizes[number - 1] if number else 0
         return self.datasets[number][place - before]
@@ -129,8 +135,9 @@ def random_split(
     count = len(dataset)
     sizes = [int(n) for n in lengths]
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 and sizes != [count]:
-        if any(not 0 <= part <= 1 for part in lengths):
-            raise DatasetError("Fractions must be between 0 and 1")
+        for number, part in enumerate(lengths):
+            if not 0 <= part <= 1:
+                raise DatasetError(f"Fraction at index {number} is not between 0 and 1")
         sizes = [math.floor(count * part) for part in lengths]
         for extra in range(count - sum(sizes)):
             sizes[extra % len(sizes)] += 1

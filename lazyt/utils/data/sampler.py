@@ -17,6 +17,10 @@ class SamplerError(LazytError, ValueError):
     """A setting of a sampler that makes no sense."""
 
 
+class SamplerTypeError(LazytError, TypeError):
+    """A setting of a sampler of another type."""
+
+
 class Sampler(Generic[T]):
     """Base of samplers: subclasses define ``__iter__`` and, where it is known, ``__len__``."""
 
@@ -44,7 +48,7 @@ class RandomSampler(Sampler[int]):
         num_samples: how many, as many as there are by default.
         generator: where randomness comes from.
 
-    Raises SamplerError for a count below 1.
+    Raises SamplerError for a count below 1, SamplerTypeError for another ``replacement``.
     """
 
     def __init__(
@@ -54,12 +58,17 @@ class RandomSampler(Sampler[int]):
         num_samples: int | None = None,
         generator: lazyt.Generator | None = None,
     ) -> None:
-        if num_samples is not None and num_samples <= 0:
-            raise SamplerError(
-                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+        if not isinstance(replacement, bool):
+            raise SamplerTypeError(
+                f"replacement should be a boolean value, but got replacement={replacement}"
             )
         self.data_source, self.replacement = data_source, replacement
         self._num_samples, self.generator = num_samples, generator
+        if self.num_samples <= 0:
+            raise SamplerError(
+                "num_samples should be a positive integer value, but got "
+                f"num_samples={self.num_samples}"
+            )
 
     @property
     def num_samples(self) -> int:
@@ -113,7 +122,20 @@ class WeightedRandomSampler(Sampler[int]):
             raise SamplerError(
                 f"num_samples should be a positive integer value, but got num_samples={num_samples}"
             )
+        if not isinstance(replacement, bool):
+            raise SamplerError(
+                f"replacement should be a boolean value, but got replacement={replacement}"
+            )
+        shape = lazyt.as_tensor(weights).shape
+        if len(shape) != 1:
+            raise SamplerError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(shape)}"
+            )
         self.weights = [float(w) for w in weights]
+        if not replacement and num_samples > len(self.weights):
+            raise SamplerError(
+                "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+            )
         if not replacement and num_samples > sum(w > 0 for w in self.weights):
             raise SamplerError("cannot sample more than the positive weights without replacement")
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
@@ -141,13 +163,17 @@ class BatchSampler(Sampler[list[int]]):
     Args:
         drop_last: leave out a last list that is not full.
 
-    Raises SamplerError for a batch size below 1.
+    Raises SamplerError for a batch size below 1 and for another ``drop_last`` than a bool.
     """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
             raise SamplerError(
                 f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+            )
+        if not isinstance(drop_last, bool):
+            raise SamplerError(
+                f"drop_last should be a boolean value, but got drop_last={drop_last}"
             )
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
