@@ -132,17 +132,23 @@ if _TYPE_CHECKING:
     from lazyt import array_api as array_api
     from lazyt import backends as backends
     from lazyt import cuda as cuda
+    from lazyt import func as func
     from lazyt import linalg as linalg
     from lazyt import nn as nn
     from lazyt import optim as optim
+    from lazyt import profiler as profiler
     from lazyt import random as random
     from lazyt import special as special
     from lazyt import utils as utils
+    from lazyt.autograd.vectorizing import vmap as vmap
     from lazyt.staging import compile as compile
     from lazyt.staging import jit as jit
 
 _PACKAGES = frozenset(
-    {"amp", "array_api", "backends", "cuda", "linalg", "nn", "optim", "random", "special", "utils"}
+    {
+        "amp", "array_api", "backends", "cuda", "func", "linalg", "nn", "optim", "profiler", "random",
+        "special", "utils",
+    }
 )
 
 
@@ -150,6 +156,8 @@ def __getattr__(name: str) -> object:
     # Packages on top of tensors are imported when first used: `import lazyt` stays cheap.
     if name in _PACKAGES:
         return _import_module(f"lazyt.{name}")
+    if name == "vmap":
+        return _import_module("lazyt.autograd.vectorizing").vmap
     if name in ("compile", "jit"):
         return getattr(_import_module("lazyt.staging"), name)
     raise AttributeError(f"module 'lazyt' has no attribute {name!r}")

@@ -105,6 +105,14 @@ class Recorder:
                 self.keys[key] = found
         return found
 
+    def random_key(self, make: Callable[[], Node]) -> Node:
+        """A leaf that every call makes anew."""
+        return self.filled(make, None)
+
+    def whole(self, node: Node) -> Node:
+        """The node: it has the values that it has."""
+        return node
+
     def each_call(self, function: Callable[[], T]) -> T:
         """Something that Python does on every call."""
         value = self._apart(function)

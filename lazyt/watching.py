@@ -39,6 +39,12 @@ class Watcher(Protocol):
     def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
         """A leaf that every call makes anew; calls with an equal ``key`` share it."""
 
+    def random_key(self, make: Callable[[], Node]) -> Node:
+        """The key of a random function: a leaf that every call makes anew."""
+
+    def whole(self, node: Node) -> Node:
+        """All values that a node has, where it stands for one of many examples."""
+
     def each_call(self, function: Callable[[], T]) -> T:
         """Something that Python does on every call."""
 
@@ -70,6 +76,12 @@ def filled(make: Callable[[], Node], key: Hashable = None) -> Node:
     is replayed. Leaves of one capture with an equal ``key`` are one."""
     watcher = capturing()
     return make() if watcher is None else watcher.filled(make, key)
+
+
+def random_key(make: Callable[[], Node]) -> Node:
+    """The key of a random function."""
+    watcher = capturing()
+    return make() if watcher is None else watcher.random_key(make)
 
 
 def each_call(function: Callable[[], T]) -> T:

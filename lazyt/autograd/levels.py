@@ -164,6 +164,23 @@ class _Watcher:
         found: Node = make() if self.outer is None else self.outer.filled(make, key)
         return found
 
+    def random_key(self, make: Callable[[], Node]) -> Node:
+        """The key of a random function: one for all examples, or one for each."""
+        from lazyt.autograd.vectorizing import random_key
+
+        key: Node = make() if self.outer is None else self.outer.random_key(make)
+        return random_key(key)
+
+    def whole(self, node: Node) -> Node:
+        """The node for all examples of all levels."""
+        from lazyt.autograd.carrying import batched
+
+        for level in reversed(stack.levels):
+            if level.symbols:
+                (found,) = batched([node], dict(level.symbols), level)
+                node = node if found is None else found
+        return node if self.outer is None else self.outer.whole(node)
+
     def each_call(self, function: Callable[[], Any]) -> Any:
         """Something that Python does on every call."""
         return function() if self.outer is None else self.outer.each_call(function)
@@ -194,9 +211,9 @@ def _look_error(reason: str) -> str:
         frame = frame.f_back
     modules = {module for module, _ in names}
     title = {"unique": "_unique2", "argwhere": "nonzero"}.get(names[-1][1], names[-1][1])
-    if "masks" in modules and title.startswith("__"):
+    if "masks" in modules and modules & {"indexing", "index_plan"}:
         return _MASK
-    if modules & {"masks", "distinct", "index_plan"}:
+    if modules & {"masks", "distinct"}:
         return _DYNAMIC.format(name=title)
     if reason.startswith("its truth"):
         return _CONTROL

@@ -1,154 +1,44 @@
-"""Where time goes: kernels with a clock around each, compilation, and Python.
+"""Where time goes: kernels with a clock around each, plans, compilation, and Python.
 
 While a profile is on, plans run with an entry that notes when each kernel begins; that entry is
 compiled once more (and cached like any other). What one kernel fuses cannot be told apart: a row
-of the table is a kernel, named after the values it writes.
+of the table is a kernel, named after the values it writes, with the source lines it came from.
+As values are computed late, a kernel belongs to the range in which somebody looked at a value,
+not to the one whose lines it came from.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import ContextDecorator
+from threading import get_ident
 from typing import Any
 
+from lazyt.autograd.profiler_rows import EventList, FunctionEvent, FunctionEventAvg, shapes_in
+from lazyt.autograd.profiler_trace import Samples, stack_lines, trace_json, write_text
+from lazyt.errors import LazytError
 from lazyt.runtime import events
+from lazyt.runtime.memory import pool
+from lazyt.runtime.roofline import Roofline, measure
 
-_open_ranges: list[list[Interval]] = []
-
-
-@dataclass
-class Interval:
-    """Something that took time.
-
-    Attributes:
-        name: what; with ``shapes``, the same with the shapes of its values.
-        begin, end: ``time.monotonic()`` seconds.
-        memory: bytes that it wrote.
-        inner: seconds of what else happened inside of it.
-    """
-
-    name: str
-    begin: float
-    end: float
-    memory: int = 0
-    flops: float = 0.0
-    shapes: str = ""
-    inner: float = 0.0
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
 
 
-@dataclass
-class FunctionEventAvg:
-    """All intervals of one name. Times are microseconds, memory is bytes.
+class _Recording:
+    """What is noted while a profile is on."""
 
-    Attributes:
-        key: the name.
-        count: how many there were.
-    """
+    def __init__(self) -> None:
+        self.timings: list[events.Timing] = []
+        self.ranges: list[FunctionEvent] = []
+        self.samples: list[tuple[float, int, int]] = []
 
-    key: str
-    count: int = 0
-    cpu_time_total: float = 0.0
-    self_cpu_time_total: float = 0.0
-    cpu_memory_usage: int = 0
-    flops: float = 0.0
-    cuda_time_total: float = field(default=0.0, repr=False)
-    self_cuda_time_total: float = field(default=0.0, repr=False)
-    cuda_memory_usage: int = field(default=0, repr=False)
-    self_cuda_memory_usage: int = field(default=0, repr=False)
-
-    @property
-    def cpu_time(self) -> float:
-        """Mean time of one, in microseconds."""
-        return self.cpu_time_total / self.count if self.count else 0.0
-
-    @property
-    def self_cpu_memory_usage(self) -> int:
-        """Bytes written: nothing is written on behalf of others."""
-        return self.cpu_memory_usage
-
-    def add(self, interval: Interval) -> None:
-        """Count one more."""
-        total = 1e6 * (interval.end - interval.begin)
-        self.count += 1
-        self.cpu_time_total += total
-        self.self_cpu_time_total += max(0.0, total - 1e6 * interval.inner)
-        self.cpu_memory_usage += interval.memory
-        self.flops += interval.flops
+    def sample(self) -> None:
+        """Note how much memory is in use."""
+        self.samples.append((time.monotonic(), pool.in_use, 0))
 
 
-class EventList(list[FunctionEventAvg]):
-    """Rows of a profile, which ``table`` prints."""
-
-    def __init__(self, rows: Sequence[FunctionEventAvg], memory: bool, flops: bool) -> None:
-        super().__init__(rows)
-        self._memory, self._flops = memory, flops
-
-    @property
-    def self_cpu_time_total(self) -> float:
-        """Microseconds of all rows together."""
-        return sum(row.self_cpu_time_total for row in self)
-
-    def table(
-        self, sort_by: str | None = None, row_limit: int = 100, max_name_column_width: int = 55
-    ) -> str:
-        """The rows as text.
-
-        Args:
-            sort_by: an attribute of FunctionEventAvg, the greatest first.
-            row_limit: how many rows at most.
-            max_name_column_width: longer names are cut.
-
-        Raises AttributeError for an unknown ``sort_by``.
-        """
-        rows = list(self)
-        if sort_by is not None:
-            rows.sort(key=lambda row: getattr(row, sort_by), reverse=True)
-        head = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
-        head += ["CPU Mem", "Self CPU Mem"] if self._memory else []
-        head += ["Total FLOPs"] if self._flops else []
-        lines = [[*head, "# of Calls"]]
-        lines += [self._cells(row, max_name_column_width) for row in rows[:row_limit]]
-        widths = [max(len(line[c]) for line in lines) for c in range(len(lines[0]))]
-        rule = "  ".join("-" * width for width in widths)
-        printed = [_aligned(line, widths) for line in lines]
-        total = f"Self CPU time total: {_time(self.self_cpu_time_total)}"
-        return "\n".join([rule, printed[0], rule, *printed[1:], rule, total, ""])
-
-    def _cells(self, row: FunctionEventAvg, width: int) -> list[str]:
-        name = row.key if len(row.key) <= width else row.key[: width - 3] + "..."
-        whole = self.self_cpu_time_total or 1.0
-        cells = [name, f"{100 * row.self_cpu_time_total / whole:.2f}%"]
-        cells += [_time(row.self_cpu_time_total), f"{100 * row.cpu_time_total / whole:.2f}%"]
-        cells += [_time(row.cpu_time_total), _time(row.cpu_time)]
-        if self._memory:
-            cells += [_bytes(row.cpu_memory_usage), _bytes(row.self_cpu_memory_usage)]
-        if self._flops:
-            cells.append(f"{row.flops:.0f}")
-        return [*cells, str(row.count)]
-
-    def __str__(self) -> str:
-        return self.table()
-
-
-def _aligned(cells: list[str], widths: list[int]) -> str:
-    return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-
-
-def _time(microseconds: float) -> str:
-    if microseconds >= 1e6:
-        return f"{microseconds / 1e6:.3f}s"
-    if microseconds >= 1e3:
-        return f"{microseconds / 1e3:.3f}ms"
-    return f"{microseconds:.3f}us"
-
-
-def _bytes(count: int) -> str:
-    for size, unit in ((1 << 30, "Gb"), (1 << 20, "Mb"), (1 << 10, "Kb")):
-        if count >= size:
-            return f"{count / size:.2f} {unit}"
-    return f"{count} b"
+_recordings: list[_Recording] = []
 
 
 class profile:
@@ -156,9 +46,11 @@ class profile:
 
     Args:
         enabled: False records nothing.
-        record_shapes: for ``key_averages(group_by_input_shape=True)``.
-        with_flops: show how many arithmetic operations the kernels did.
-        profile_memory: show how many bytes they wrote.
+        record_shapes: keep the shapes of values, for ``key_averages(group_by_input_shape=True)``.
+        with_flops: show how many arithmetic operations the kernels did, how many bytes they moved,
+            and how near that is to what this machine can do (measured once, then remembered).
+        profile_memory: show how many bytes they wrote, and note how much memory is in use.
+        with_stack: show the last source line that each kernel came from.
 
     The other settings of PyTorch's are taken and change nothing. Pending values that are computed
     inside count, wherever they were made.
@@ -177,114 +69,195 @@ class profile:
         with_modules: bool = False,
         use_kineto: bool = False,
         use_cpu: bool = True,
+        experimental_config: Any = None,
     ) -> None:
         self.enabled = enabled
-        self.profile_memory, self.with_flops = profile_memory, with_flops
-        self._timings: list[events.Timing] = []
-        self._intervals: list[Interval] = []
+        self.record_shapes, self.with_flops = record_shapes, with_flops
+        self.profile_memory, self.with_stack = profile_memory, with_stack
+        self._recording = _Recording()
         self._begin = 0.0
+        self._begun = False
+        self._events: list[FunctionEvent] | None = None
 
     def __enter__(self) -> profile:
         if self.enabled:
-            self._timings, self._intervals = [], []
-            events.watching.append(self._timings)
-            _open_ranges.append(self._intervals)
+            if self._begun:
+                raise RuntimeError("Profiler context manager is not reentrant")
+            self._recording, self._events, self._begun = _Recording(), None, True
+            events.watching.append(self._recording.timings)
+            _recordings.append(self._recording)
+            self._recording.sample()
             self._begin = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self.enabled:
             return
+        self._begun = False
         end = time.monotonic()
-        _remove(events.watching, self._timings)
-        _remove(_open_ranges, self._intervals)
-        self._intervals.append(Interval("python", self._begin, end))
-        self._intervals += [_kernel(timing) for timing in self._timings]
-        self._intervals += _compilations(self._begin, end)
-        _nest(self._intervals)
+        noted = self._recording
+        noted.sample()
+        # By identity: another recording may be equal to this one.
+        events.watching[:] = [item for item in events.watching if item is not noted.timings]
+        _recordings[:] = [item for item in _recordings if item is not noted]
+        bounds = measure() if self.with_flops and noted.timings else None
+        whole = FunctionEvent("python", self._begin, end, "python", thread=get_ident())
+        found = [whole, *noted.ranges]
+        found += [_event(timing, bounds) for timing in noted.timings]
+        found += _compilations(self._begin, end)
+        _nest(found)
+        self._events = found
+
+    def _finished(self) -> list[FunctionEvent]:
+        if self._events is None:
+            if self.enabled:
+                raise RuntimeError("Profiler didn't finish running")
+            return []
+        return self._events
+
+    def events(self) -> list[FunctionEvent]:
+        """Everything that was noted, in order of time."""
+        return list(self._finished())
+
+    @property
+    def function_events(self) -> list[FunctionEvent]:
+        """``events()``."""
+        return self.events()
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
     ) -> EventList:
-        """One row per name, in order of first occurrence; with shapes, per name and shapes."""
-        rows: dict[str, FunctionEventAvg] = {}
-        for interval in self._intervals:
-            name = interval.shapes or interval.name if group_by_input_shape else interval.name
-            rows.setdefault(name, FunctionEventAvg(name)).add(interval)
-        return EventList(list(rows.values()), self.profile_memory, self.with_flops)
+        """One row per name, in order of first occurrence.
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
+        Args:
+            group_by_input_shape: one row per name and shapes of the values written.
+            group_by_stack_n: one row per name and so many source lines, counted from the last.
+
+        Raises RuntimeError inside of the ``with`` block.
+        """
+        rows: dict[Any, FunctionEventAvg] = {}
+        for event in self._finished():
+            lines = event.stack[-group_by_stack_n:] if group_by_stack_n else []
+            key = (event.key, event.computes if group_by_input_shape else "", *lines)
+            row = rows.get(key)
+            if row is None:
+                row = rows[key] = FunctionEventAvg(event.key)
+                if group_by_input_shape and self.record_shapes:
+                    row.input_shapes = event.input_shapes
+            row.add(event)
+        return EventList(rows.values(), self.profile_memory, self.with_flops, self.with_stack)
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **layout: Any) -> str:
         """``key_averages().table(...)``."""
-        return self.key_averages().table(sort_by, row_limit)
+        return self.key_averages().table(sort_by, row_limit, **layout)
 
     def total_average(self) -> FunctionEventAvg:
         """All rows as one."""
-        whole = FunctionEventAvg("Total")
-        for interval in self._intervals:
-            whole.add(interval)
-        return whole
+        return self.key_averages().total_average()
 
     @property
     def self_cpu_time_total(self) -> float:
         """Microseconds of the whole block."""
         return self.key_averages().self_cpu_time_total
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write a file for ``chrome://tracing`` or Perfetto."""
-        trace = [
-            {
-                "name": interval.name, "ph": "X", "pid": 0, "tid": 0,
-                "ts": 1e6 * (interval.begin - self._begin),
-                "dur": 1e6 * (interval.end - interval.begin),
-            }
-            for interval in self._intervals
-        ]  # fmt: skip
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"traceEvents": trace}, file)
+    def memory_samples(self) -> Samples:
+        """Moments (``time.monotonic()`` seconds) with the bytes of all tensors and of the values
+        that lived between kernels of a plan; without ``profile_memory`` none."""
+        if not self.profile_memory:
+            return []
+        found = list(self._recording.samples)
+        for event in self._finished():
+            if event.kind == "kernel":
+                found.append((event.begin, event.in_use, event.scratch))
+            elif event.kind == "plan":
+                found.append((event.end, event.in_use, 0))
+        return sorted(found, key=lambda sample: sample[0])
+
+    @property
+    def origin(self) -> float:
+        """``time.monotonic()`` of the start."""
+        return self._begin
+
+    def export_chrome_trace(self, path: str, facts: Mapping[str, Any] | None = None) -> None:
+        """Write a file for Perfetto (https://ui.perfetto.dev) or ``chrome://tracing``, compressed
+        where the name ends in ``.gz``; ``facts`` are further entries of it. Raises RuntimeError
+        inside of the ``with`` block, OSError where the file cannot be written."""
+        found = self._finished()
+        own = {
+            "with_flops": self.with_flops, "record_shapes": self.record_shapes,
+            "profile_memory": self.profile_memory, "with_stack": self.with_stack,
+            "traceName": path,
+        }  # fmt: skip
+        facts = {**own, **(facts or {})}
+        write_text(path, trace_json(found, self.memory_samples(), self._begin, facts))
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write microseconds by source line, for flame graphs. Raises LazytError without
+        ``with_stack`` and ValueError for another metric."""
+        if not self.with_stack:
+            raise LazytError("export_stacks() requires with_stack=True")
+        if metric != "self_cpu_time_total":
+            raise ValueError(f"metric should be one of: ['self_cpu_time_total'], got {metric!r}")
+        write_text(path, stack_lines(self._finished()))
 
     def __str__(self) -> str:
-        return self.table() if self._intervals else "<unfinished profile>"
+        return self.table() if self._events else "<unfinished torch.autograd.profile>"
+
+    __repr__ = __str__
 
 
-class record_function:
-    """Names what happens inside of a ``with`` block in the profiles that are on."""
+class record_function(ContextDecorator):
+    """Names what happens inside of a ``with`` block, or of a decorated function, in the profiles
+    that are on."""
 
     def __init__(self, name: str, args: str | None = None) -> None:
-        self.name = name
-        self._begin = 0.0
+        self.name, self.args = name, args
+        self._begin: list[float] = []
 
     def __enter__(self) -> record_function:
-        self._begin = time.monotonic()
+        self._begin.append(time.monotonic())
         return self
 
     def __exit__(self, *_: object) -> None:
-        end = time.monotonic()
-        for intervals in _open_ranges:
-            intervals.append(Interval(self.name, self._begin, end))
-
-
-def _remove(lists: list[Any], mine: list[Any]) -> None:
-    """Take out this very list: another may be equal to it."""
-    lists[:] = [item for item in lists if item is not mine]
+        begin, end = self._begin.pop(), time.monotonic()
+        for recording in _recordings:
+            event = FunctionEvent(self.name, begin, end, thread=get_ident())
+            recording.ranges.append(event)
+            recording.sample()
 
 
 # The names that PyTorch's users look for.
 _TITLES = {"contract": "mm", "map": "elementwise"}
 
 
-def _kernel(timing: events.Timing) -> Interval:
+def _event(timing: events.Timing, bounds: Roofline | None) -> FunctionEvent:
     note: Any = timing.note
+    thread = timing.thread or get_ident()
+    if note["kind"] == "plan":
+        kernels = f"lazyt::plan of {note['kernels']} kernels"
+        event = FunctionEvent(kernels, timing.begin, timing.end, "plan", thread=thread)
+        event.in_use = timing.in_use
+        return event
     computes: list[str] = note["computes"]
     titles = [_title(text) for text in computes]
     if note["kind"] == "contract":  # what is fused behind a product gives its values their names
         titles.insert(0, "mm")
-    return Interval(
+    moved, flops = int(note["bytes_read"]) + int(note["bytes_written"]), float(note["flops"])
+    return FunctionEvent(
         "lazyt::" + "+".join(dict.fromkeys(titles)),
         timing.begin,
         timing.end,
+        "library" if note["kind"] == "library" else "kernel",
         int(note["bytes_written"]),
-        float(note["flops"]),
+        int(note["bytes_read"]),
+        flops,
+        bounds.least_seconds(moved, flops) if bounds is not None else 0.0,
         "; ".join(computes),
+        shapes_in(computes),
+        list(note["sources"]),
+        thread,
+        timing.in_use,
+        timing.scratch,
     )
 
 
@@ -294,7 +267,7 @@ def _title(text: str) -> str:
     return _TITLES.get(words[-1], words[-1])
 
 
-def _compilations(begin: float, end: float) -> list[Interval]:
+def _compilations(begin: float, end: float) -> list[FunctionEvent]:
     """What was compiled between two moments."""
     found = []
     shift = time.monotonic() - time.time()
@@ -302,17 +275,24 @@ def _compilations(begin: float, end: float) -> list[Interval]:
         stop = event.seconds + shift
         start = stop - float(str(event.details.get("seconds", 0.0)))
         if begin <= start and stop <= end:
-            found.append(Interval("compile", start, stop))
+            lines = [event.where] if event.where else []
+            made = FunctionEvent("compile", start, stop, "compile", thread=get_ident())
+            made.stack = lines
+            found.append(made)
     return found
 
 
-def _nest(intervals: list[Interval]) -> None:
-    """Order by time; take from every interval what the next inner ones took."""
-    intervals.sort(key=lambda item: (item.begin, -item.end))
-    around: list[Interval] = []
-    for interval in intervals:
-        while around and around[-1].end <= interval.begin:
-            around.pop()
-        if around:
-            around[-1].inner += interval.end - interval.begin
-        around.append(interval)
+def _nest(found: list[FunctionEvent]) -> None:
+    """Order by time; link every event with the next inner ones of its thread, which it waited
+    for."""
+    found.sort(key=lambda event: (event.begin, -event.end))
+    around: dict[int, list[FunctionEvent]] = {}
+    for event in found:
+        outer = around.setdefault(event.thread, [])
+        while outer and outer[-1].end <= event.begin:
+            outer.pop()
+        if outer:
+            event.cpu_parent = outer[-1]
+            event.cpu_parent.cpu_children.append(event)
+            event.cpu_parent.inner += event.end - event.begin
+        outer.append(event)

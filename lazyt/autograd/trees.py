@@ -48,6 +48,10 @@ class Tree:
         inner = (",\n" + "  ").join(_indented(repr(part)) for part in self.parts)
         return f"TreeSpec({title}, {context}, [{inner}])"
 
+    def pretty(self) -> str:
+        """The shape as it would be written, with stars for leaves."""
+        return repr(self.build(iter([_Star()] * self.count)))
+
     def build(self, leaves: Iterator[Any]) -> Any:
         """The value of this shape with the next leaves."""
         if self.kind is None:
@@ -57,6 +61,13 @@ class Tree:
             pairs = zip(self.keys, items)
             return dict(pairs) if self.kind is defaultdict else self.kind(pairs)
         return self.kind(items) if _plain(self.kind) else self.kind(*items)
+
+
+class _Star:
+    """A leaf in a shape that is shown."""
+
+    def __repr__(self) -> str:
+        return "*"
 
 
 def _indented(text: str) -> str:

@@ -20,7 +20,7 @@ from lazyt.functional.nesting import stored
 from lazyt.ir.dtypes import package_name, uint8, uint32
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
-from lazyt.watching import each_call, filled
+from lazyt.watching import each_call, filled, random_key
 
 __all__ = [
     "Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed",
@@ -114,7 +114,7 @@ class Generator:
 
     def next_key(self) -> Node:
         """The key of the next call: a leaf of two words, so that plans do not depend on it."""
-        return filled(self._make_key)
+        return random_key(self._make_key)
 
     def _make_key(self) -> Node:
         self._calls += 1

@@ -16,6 +16,7 @@ from lazyt.errors import BoundsError, DTypeError
 from lazyt.ir.dtypes import bool_, int32, int64, uint8
 from lazyt.ir.graph import Shape
 from lazyt.tensor import Tensor
+from lazyt.watching import capturing
 
 
 class IndexPlan:
@@ -116,13 +117,20 @@ def _normalize(index: Any) -> list[Any]:
     for i, item in enumerate(items):
         if item is None or item is Ellipsis or isinstance(item, slice) or _is_number(item):
             continue
-        if _is_index_number(item):
-            items[i] = int(item.item())
-        else:
-            items[i] = _pick(item)
-            if _is_index_number(items[i]):  # anything with __index__
-                items[i] = int(items[i].item())
+        if not _is_index_number(item):
+            item = _pick(item)
+        if _is_index_number(item) and not _is_of_many(item):  # also anything with __index__
+            item = int(item.item())
+        items[i] = item
     return items
+
+
+def _is_of_many(item: Any) -> bool:
+    """Whether an index is one of many examples, under ``vmap``, so that it is no number."""
+    watcher = capturing()
+    return (
+        watcher is not None and isinstance(item, Tensor) and watcher.whole(item.node) != item.node
+    )
 
 
 def plan_index(shape: Shape, index: Any) -> IndexPlan:

@@ -1,0 +1,319 @@
+"""What a profile consists of: intervals of time, sums of those of one name, and their table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Widths of the columns of PyTorch's tables.
+_WIDTH, _MOST_SOURCE, _MOST_SHAPES = 12, 75, 80
+_FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
+
+
+@dataclass(eq=False)
+class FunctionEvent:
+    """Something that took time: a kernel, a plan, a range that was named, a compilation.
+
+    Attributes:
+        name: what.
+        begin, end: ``time.monotonic()`` seconds.
+        kind: ``kernel``, ``plan``, ``range``, ``compile``, ``library`` or ``python``, the whole.
+        cpu_memory_usage: bytes of the values that it wrote.
+        bytes_read: bytes that it read, every value once.
+        flops: arithmetic operations, functions counted at their cost.
+        least_seconds: what it would take at least on this machine, 0 where that is not known.
+        computes: the values that it writes, as ``op dtype[shape]``.
+        input_shapes: their shapes.
+        stack: the user's ``file:line`` of the operations in it.
+        thread: who ran it.
+        in_use, scratch: bytes of all tensors, and of values between the kernels of a plan.
+        inner: seconds of what else happened inside of it.
+    """
+
+    name: str
+    begin: float
+    end: float
+    kind: str = "range"
+    cpu_memory_usage: int = 0
+    bytes_read: int = 0
+    flops: float = 0.0
+    least_seconds: float = 0.0
+    computes: str = ""
+    input_shapes: list[list[int]] = field(default_factory=list)
+    stack: list[str] = field(default_factory=list)
+    thread: int = 0
+    in_use: int = 0
+    scratch: int = 0
+    inner: float = 0.0
+    cpu_parent: FunctionEvent | None = field(default=None, repr=False)
+    cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
+
+    @property
+    def key(self) -> str:
+        """The name under which it is counted."""
+        return "ProfilerStep*" if self.name.startswith("ProfilerStep#") else self.name
+
+    @property
+    def cpu_time_total(self) -> float:
+        """Microseconds, all that happened inside included."""
+        return 1e6 * (self.end - self.begin)
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds without what else happened inside."""
+        return max(0.0, self.cpu_time_total - 1e6 * self.inner)
+
+
+@dataclass
+class FunctionEventAvg:
+    """All intervals of one name. Times are microseconds, memory is bytes.
+
+    Attributes:
+        key: the name.
+        count: how many there were.
+        flops, bytes_moved: arithmetic operations, and bytes read and written, of all of them.
+        input_shapes: shapes of the values that they wrote, where those are told apart.
+        stack: the user's ``file:line`` of the operations in them.
+    """
+
+    key: str
+    count: int = 0
+    cpu_time_total: float = 0.0
+    self_cpu_time_total: float = 0.0
+    cpu_memory_usage: int = 0
+    bytes_moved: int = 0
+    flops: float = 0.0
+    least_time: float = 0.0
+    input_shapes: list[list[int]] | None = None
+    stack: list[str] = field(default_factory=list)
+    device_time_total: float = field(default=0.0, repr=False)
+    self_device_time_total: float = field(default=0.0, repr=False)
+    device_memory_usage: int = field(default=0, repr=False)
+    self_device_memory_usage: int = field(default=0, repr=False)
+
+    @property
+    def cpu_time(self) -> float:
+        """Mean time of one, in microseconds."""
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+    @property
+    def device_time(self) -> float:
+        """Mean time of one on a GPU: nothing runs there yet."""
+        return 0.0
+
+    @property
+    def self_cpu_memory_usage(self) -> int:
+        """Bytes written: nothing is written on behalf of others."""
+        return self.cpu_memory_usage
+
+    @property
+    def roofline(self) -> float:
+        """The least time that this machine would need, as a share of the time taken. More than 1
+        where the data came from a cache; 0 where it was not measured."""
+        return self.least_time / self.cpu_time_total if self.cpu_time_total else 0.0
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second."""
+        return 1e6 * self.bytes_moved / self.cpu_time_total if self.cpu_time_total else 0.0
+
+    def add(self, event: FunctionEvent) -> None:
+        """Count one more."""
+        self.count += 1
+        self.cpu_time_total += event.cpu_time_total
+        self.self_cpu_time_total += event.self_cpu_time_total
+        self.cpu_memory_usage += event.cpu_memory_usage
+        self.bytes_moved += event.bytes_read + event.cpu_memory_usage
+        self.flops += event.flops
+        self.least_time += 1e6 * event.least_seconds
+        self.stack = list(dict.fromkeys([*self.stack, *event.stack]))
+
+
+class EventList(list[FunctionEventAvg]):
+    """Rows of a profile, which ``table`` prints.
+
+    Args:
+        rows: the rows.
+        memory, flops, stack: which columns to show besides the times.
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[FunctionEventAvg] = (),
+        memory: bool = False,
+        flops: bool = False,
+        stack: bool = False,
+    ) -> None:
+        super().__init__(rows)
+        self._memory, self._flops, self._stack = memory, flops, stack
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds of all rows together."""
+        return sum(row.self_cpu_time_total for row in self)
+
+    def total_average(self) -> FunctionEventAvg:
+        """All rows as one."""
+        whole = FunctionEventAvg("Total")
+        for row in self:
+            whole.count += row.count
+            whole.cpu_time_total += row.cpu_time_total
+            whole.self_cpu_time_total += row.self_cpu_time_total
+            whole.cpu_memory_usage += row.cpu_memory_usage
+            whole.bytes_moved += row.bytes_moved
+            whole.flops += row.flops
+        return whole
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int | None = _MOST_SOURCE,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = _MOST_SHAPES,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+    ) -> str:
+        """The rows as text, laid out as PyTorch does. With flops there are two columns more: the
+        bytes moved and the share of the roofline.
+
+        Args:
+            sort_by: an attribute of FunctionEventAvg, the greatest first.
+            row_limit: how many rows at most; -1 for all.
+            max_src_column_width, max_name_column_width, max_shapes_column_width: longer texts are
+                cut; None for never.
+            header: a line above the table.
+            top_level_events_only: leave out what happened inside of others; rows do not tell, so
+                it only adds PyTorch's line.
+            time_unit: ``s``, ``ms`` or ``us``; by default each number has the one that suits it.
+
+        Returns "" where there are no rows. Raises AttributeError for an unknown ``sort_by``.
+        """
+        rows: list[FunctionEventAvg] = list(self)
+        if not rows:
+            return ""
+        if sort_by is not None:
+            name = sort_by.replace("cuda", "device").replace("xpu", "device")
+            rows.sort(key=lambda row: getattr(row, name), reverse=True)
+        columns = _columns(self, rows, time_unit)
+        names = _cut([row.key for row in rows], max_name_column_width, max_name_column_width)
+        table = [("Name", names, _wide([row.key for row in rows], max_name_column_width), ">")]
+        table += [(title, cells, _WIDTH, ">") for title, cells in columns]
+        if any(row.input_shapes for row in rows):
+            shapes = [str(row.input_shapes or []) for row in rows]
+            most = max_shapes_column_width
+            table.append(("Input Shapes", _cut(shapes, most, most), _wide(shapes, most), ">"))
+        if self._stack and any(row.stack for row in rows):
+            lines = [entry for row in rows for entry in row.stack]
+            width = _wide(lines, max_src_column_width)
+            places = [_end(row.stack[-1], width) if row.stack else "" for row in rows]
+            table.append(("Source Location", places, width, "<"))
+        table += [(t, cells, _WIDTH, ">") for t, cells in self._work_columns(rows)]
+        shown = len(rows) if row_limit < 0 else min(row_limit, len(rows))
+        lines = _laid_out(table, shown)
+        above = [*([header] if header is not None else [])]
+        above += ["This report only display top-level ops statistics"] * top_level_events_only
+        bar = "=" * (len(lines[0]) - 2)
+        titles = [line for text in above for line in (bar, text)]
+        total = f"Self CPU time total: {_time(self.self_cpu_time_total, time_unit)}"
+        return "\n".join([*titles, *lines, total, ""])
+
+    def _work_columns(self, rows: Sequence[FunctionEventAvg]) -> list[tuple[str, list[str]]]:
+        amounts = [row.flops for row in rows if row.flops > 0]
+        if not self._flops or not amounts:
+            return []
+        power = max(0, min(int(math.log10(max(min(amounts), 1.0)) / 3), len(_FLOPS) - 1))
+        flops = [f"{row.flops / 1000**power:.3f}" if row.flops > 0 else "--" for row in rows]
+        moved = [_bytes(row.bytes_moved) if row.bytes_moved else "--" for row in rows]
+        share = [f"{row.roofline:.1%}" if row.least_time else "--" for row in rows]
+        return [(f"Total {_FLOPS[power]}", flops), ("Bytes moved", moved), ("Roofline", share)]
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(self.table())}</pre>"
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def memory_shown(self) -> bool:
+        """Whether the table has columns for memory."""
+        return self._memory
+
+
+def _columns(
+    events: EventList, rows: Sequence[FunctionEventAvg], unit: str | None
+) -> list[tuple[str, list[str]]]:
+    """The columns of times, memory and counts, as titles with cells."""
+    whole = events.self_cpu_time_total
+    found = [
+        ("Self CPU %", [_share(row.self_cpu_time_total, whole) for row in rows]),
+        ("Self CPU", [_time(row.self_cpu_time_total, unit) for row in rows]),
+        ("CPU total %", [_share(row.cpu_time_total, whole) for row in rows]),
+        ("CPU total", [_time(row.cpu_time_total, unit) for row in rows]),
+        ("CPU time avg", [_time(row.cpu_time, unit) for row in rows]),
+    ]
+    if events.memory_shown():
+        found.append(("CPU Mem", [_bytes(row.cpu_memory_usage) for row in rows]))
+        found.append(("Self CPU Mem", [_bytes(row.self_cpu_memory_usage) for row in rows]))
+    found.append(("# of Calls", [str(row.count) for row in rows]))
+    return found
+
+
+def _laid_out(table: Sequence[tuple[str, list[str], int, str]], shown: int) -> list[str]:
+    rule = "".join("-" * width + "  " for _, _, width, _ in table)
+    lines = [[title for title, *_ in table]]
+    lines += [[cells[n] for _, cells, *_ in table] for n in range(shown)]
+    sides = [(width, side) for *_, width, side in table]
+    texts = [
+        "".join(f"{cell:{side}{width}}  " for cell, (width, side) in zip(line, sides, strict=True))
+        for line in lines
+    ]
+    return [rule, texts[0], rule, *texts[1:], rule]
+
+
+def _wide(texts: Sequence[str], most: int | None) -> int:
+    width = max(len(text) for text in texts) + 4
+    return width if most is None else min(width, most)
+
+
+def _cut(texts: Sequence[str], most: int | None, keep: int | None) -> list[str]:
+    if most is None or keep is None:
+        return list(texts)
+    return [text[: keep - 3] + "..." if len(text) >= most - 3 else text for text in texts]
+
+
+def _end(text: str, width: int) -> str:
+    """The end of a path: what is left out stands before it."""
+    return text if len(text) <= width else "..." + text[len(text) - width + 3 :]
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.2f}%" if whole else "NaN"
+
+
+def _time(microseconds: float, unit: str | None = None) -> str:
+    if unit == "s" or (unit is None and microseconds >= 1e6):
+        return f"{microseconds / 1e6:.3f}s"
+    if unit == "ms" or (unit is None and microseconds >= 1e3):
+        return f"{microseconds / 1e3:.3f}ms"
+    return f"{microseconds:.3f}us"
+
+
+def _bytes(count: int) -> str:
+    for size, unit in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if abs(count) >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count} B"
+
+
+def shapes_in(computes: Sequence[str]) -> list[list[int]]:
+    """``map float32[2, 3]`` -> ``[2, 3]``, of each text."""
+    found: list[list[int]] = []
+    for text in computes:
+        inside: Any = text.rpartition("[")[2].rstrip("]")
+        found.append([int(n) for n in inside.split(",") if n.strip()])
+    return found

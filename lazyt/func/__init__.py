@@ -1,0 +1,25 @@
+"""Function transforms, by PyTorch's names (``torch.func``): they compose in any order.
+
+A transform runs the function on symbols and changes the graph of what it returns; there is no tape.
+"""
+
+from __future__ import annotations
+
+from lazyt.autograd.vectorizing import vmap as vmap
+from lazyt.func.derivatives import grad as grad
+from lazyt.func.derivatives import grad_and_value as grad_and_value
+from lazyt.func.derivatives import jvp as jvp
+from lazyt.func.derivatives import linearize as linearize
+from lazyt.func.derivatives import value_and_grad as value_and_grad
+from lazyt.func.derivatives import vjp as vjp
+from lazyt.func.jacobians import hessian as hessian
+from lazyt.func.jacobians import jacfwd as jacfwd
+from lazyt.func.jacobians import jacrev as jacrev
+from lazyt.func.models import functional_call as functional_call
+from lazyt.func.models import functionalize as functionalize
+from lazyt.func.models import stack_module_state as stack_module_state
+
+__all__ = [
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev",
+    "jvp", "linearize", "stack_module_state", "value_and_grad", "vjp", "vmap",
+]  # fmt: skip
