@@ -1,9 +1,17 @@
-"""Optimizers, by PyTorch's names."""
+"""Optimizers, by PyTorch's names, and Lion."""
 
 from lazyt.optim import lr_scheduler as lr_scheduler
 from lazyt.optim.adam import Adam, AdamW
+from lazyt.optim.adam_variants import Adamax, NAdam, RAdam, SparseAdam
+from lazyt.optim.averaging import ASGD
+from lazyt.optim.lbfgs import LBFGS
+from lazyt.optim.matrices import Adafactor, Muon
 from lazyt.optim.optimizer import Optimizer
-from lazyt.optim.scaled import Adagrad, RMSprop
+from lazyt.optim.scaled import Adadelta, Adagrad, RMSprop
 from lazyt.optim.sgd import SGD
+from lazyt.optim.signs import Lion, Rprop
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion",
+    "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler",
+]  # fmt: skip

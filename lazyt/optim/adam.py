@@ -6,7 +6,14 @@ import math
 from typing import Any
 
 from lazyt.functional.updates import accumulate_square_, adam_
-from lazyt.optim.optimizer import Group, Optimizer, check_setting, unused_settings
+from lazyt.optim.optimizer import Group, Optimizer
+from lazyt.optim.settings import (
+    SettingError,
+    check_betas,
+    check_rate,
+    check_setting,
+    unused_settings,
+)
 from lazyt.tensor import Tensor
 
 
@@ -30,8 +37,8 @@ class Adam(Optimizer):
     def __init__(
         self,
         params: Any,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
@@ -43,11 +50,11 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check_setting(lr >= 0, "learning rate", lr)
+        check_rate(lr, foreach=foreach, capturable=capturable)
         check_setting(eps >= 0, "epsilon value", eps)
-        for index, beta in enumerate(betas):
-            check_setting(0 <= beta < 1, f"beta parameter at index {index}", beta)
+        check_betas(betas)
         check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        betas = _numbers_of(betas, foreach, capturable)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize, "capturable": capturable,
@@ -61,18 +68,11 @@ class Adam(Optimizer):
             self._update_one(group, parameter)
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
-        grad = parameter.grad
-        assert grad is not None
-        decay = group["weight_decay"]
+        decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
         keep_mean, keep_square = group["betas"]
         count, state = self.count(parameter), self.state[parameter]
-        if group["maximize"]:
-            grad = -grad
-        keep = None
-        if decay and group["decoupled_weight_decay"]:
-            keep = self.number(lambda: 1 - group["lr"] * decay, parameter, ("keep", id(group)))
-        elif decay:
-            grad = grad.add(parameter, alpha=decay)
+        grad = self.gradient(group, parameter, decayed=not decoupled)
+        keep = self.kept(group, parameter, decay) if decay and decoupled else None
         mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
         mean.lerp_(grad, 1 - keep_mean)
         accumulate_square_(square, grad, keep_square, 1 - keep_square)
@@ -84,12 +84,29 @@ class Adam(Optimizer):
         def root() -> float:
             return math.sqrt(1 - keep_square ** state["step"])
 
-        def size() -> float:
-            return float(group["lr"] / (1 - keep_mean ** state["step"]))
+        def share() -> float:
+            return 1 / float(1 - keep_mean ** state["step"])
 
-        step = self.number(size, parameter, ("size", id(group), count))
+        step = self.rate(group, parameter, share, count)
         spread = self.number(root, parameter, ("root", id(group), count))
         adam_(parameter, mean, square, step, spread, group["eps"], keep)
+
+
+def _numbers_of(betas: Any, foreach: bool | None, capturable: bool) -> tuple[float, float]:
+    """Shares that may be given as tensors, as numbers."""
+    kinds = {type(beta) for beta in betas}
+    if not (kinds == {float} or all(issubclass(kind, Tensor) for kind in kinds)):
+        raise SettingError("betas must be either both floats or both Tensors")
+    for index, beta in enumerate(betas):
+        if isinstance(beta, Tensor):
+            if foreach and not capturable:
+                raise SettingError(
+                    f"betas[{index}] as a Tensor is not supported for capturable=False and "
+                    "foreach=True"
+                )
+            if beta.numel() != 1:
+                raise SettingError(f"Tensor betas[{index}] must be 1-element")
+    return float(betas[0]), float(betas[1])
 
 
 class AdamW(Adam):
@@ -101,8 +118,8 @@ class AdamW(Adam):
     def __init__(
         self,
         params: Any,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,

@@ -9,7 +9,7 @@ learning rate, enter as leaves, so that they do not change the plan.
 
 from __future__ import annotations
 
-import copy
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
@@ -17,26 +17,18 @@ from typing import Any
 import numpy as np
 
 import lazyt
-from lazyt.errors import LazytError
 from lazyt.functional.updates import python_number
 from lazyt.guards import SIZE
+from lazyt.optim.settings import SettingError, required
+from lazyt.optim.step_hooks import Hooked
+from lazyt.optim.stored_state import pack, unpack
 from lazyt.tensor import Tensor
 from lazyt.watching import each_call
 
 Group = dict[str, Any]
 
 
-class SettingError(LazytError, ValueError):
-    """A setting of an optimizer outside of what is allowed."""
-
-
-def check_setting(allowed: bool, title: str, value: Any) -> None:
-    """Raise SettingError (a ValueError) in PyTorch's words unless ``allowed``."""
-    if not allowed:
-        raise SettingError(f"Invalid {title}: {value}")
-
-
-class Optimizer:
+class Optimizer(Hooked):
     """Base of all optimizers.
 
     Args:
@@ -53,8 +45,11 @@ class Optimizer:
 
     #: State that captured functions do not compare: see ``_watched_state``.
     _unwatched = frozenset({"_numbers", "_step_count", "param_groups", "state"})
+    #: State that Python counts with. PyTorch has tensors there, and so have state dicts.
+    _scalars = frozenset({"step"})
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        super().__init__()
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or "
@@ -63,6 +58,7 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
+        self._numbers: dict[tuple[float, Any], Tensor] = {}
         groups = list(params)
         if not groups:
             raise SettingError("optimizer got an empty parameter list")
@@ -70,38 +66,77 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
-        self._numbers: dict[tuple[float, Any], Tensor] = {}
-        self._step_count = 0
         self._compute_pending()
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters, with settings of their own. Raises as the constructor."""
-        group = dict(param_group)
-        given = group["params"]
+        """Add parameters, with settings of their own.
+
+        Args:
+            param_group: ``"params"`` and settings; becomes the group, filled up with defaults.
+
+        Raises as the constructor.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        given = param_group["params"]
         if isinstance(given, set):
             raise TypeError(
                 "optimizer parameters need to be organized in ordered collections, but the "
                 "ordering of tensors in sets will change between runs. Please use a list instead."
             )
         given = [given] if isinstance(given, Tensor) else list(given)
-        if given and isinstance(given[0], tuple):
-            group["param_names"] = [name for name, _ in given]
-            given = [parameter for _, parameter in given]
-        known = {p for other in self.param_groups for p in other["params"]}
+        names = [item[0] for item in given if isinstance(item, tuple)]
+        given = [item[1] if isinstance(item, tuple) else item for item in given]
+        param_group["params"] = given
+        if names:
+            if len(names) != len(given):
+                raise SettingError(
+                    "all optimizer params should be with/without names. Some param names are "
+                    "missing"
+                )
+            param_group["param_names"] = names
+        self._check_parameters(given)
+        for name, value in self.defaults.items():
+            if value is required and name not in param_group:
+                raise SettingError(
+                    "parameter group didn't specify a value of required optimization parameter "
+                    f"{name}"
+                )
+            param_group.setdefault(name, value)
+        self._check_group(param_group)
+        self.param_groups.append(param_group)
+
+    @staticmethod
+    def _check_parameters(given: list[Any]) -> None:
         for parameter in given:
             if not isinstance(parameter, Tensor):
+                kind = type(parameter)
+                module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
                 raise TypeError(
-                    f"optimizer can only optimize Tensors, but one of the params is "
-                    f"{type(parameter).__name__}"
+                    "optimizer can only optimize Tensors, but one of the params is "
+                    f"{module}{kind.__qualname__}"
                 )
-            if not parameter.is_leaf:
+            if not (parameter.is_leaf or parameter.retains_grad):
                 raise SettingError("can't optimize a non-leaf Tensor")
-        if len(set(given)) != len(given) or known & set(given):
+
+    def _check_group(self, group: Group) -> None:
+        """Raise SettingError for a group that does not go with those before."""
+        given = group["params"]
+        if len(set(given)) != len(given):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this "
+                "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
+                "information",
+                stacklevel=4,
+            )
+        named = "param_names" in group
+        if any(named != ("param_names" in other) for other in self.param_groups):
+            raise SettingError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{'with names' if named else 'without names'} to the optimizer"
+            )
+        if {p for other in self.param_groups for p in other["params"]} & set(given):
             raise SettingError("some parameters appear in more than one parameter group")
-        group["params"] = given
-        for name, value in self.defaults.items():
-            group.setdefault(name, value)
-        self.param_groups.append(group)
 
     # ------------------------------------------------------------------ stepping
 
@@ -117,15 +152,11 @@ class Optimizer:
         if closure is not None:
             with lazyt.enable_grad():
                 loss = closure()
-        each_call(self._count_step)
         self._compute_pending()
         with lazyt.no_grad():
             for group in self.param_groups:
                 self._update(group, [p for p in group["params"] if p.grad is not None])
         return loss
-
-    def _count_step(self) -> None:
-        self._step_count += 1
 
     def _compute_pending(self) -> None:
         parameters = [p for group in self.param_groups for p in group["params"]]
@@ -145,7 +176,10 @@ class Optimizer:
                 if set_to_none:
                     parameter.grad = None
                 elif grad is not None:
-                    grad.detach_()
+                    if grad.grad_fn is not None:
+                        grad.detach_()
+                    else:
+                        grad.requires_grad_(False)
                     grad.zero_()
         self._compute_pending()
 
@@ -157,7 +191,7 @@ class Optimizer:
         A leaf rather than a constant: the plan does not depend on its value. Calls of one step
         with an equal ``key`` give the same number.
         """
-        dtype = lazyt.float64 if like.dtype is lazyt.float64 else lazyt.float32
+        dtype = _wide(like)
         return python_number(lambda: self._leaf(compute(), dtype), (id(self), dtype, key))
 
     def _leaf(self, value: float, dtype: Any) -> Tensor:
@@ -168,9 +202,45 @@ class Optimizer:
             found = self._numbers[value, dtype] = lazyt.tensor(value, dtype=dtype)
         return found
 
-    def rate(self, group: Group, like: Tensor) -> Tensor:
-        """The learning rate of a group, as ``number``."""
-        return self.number(lambda: float(group["lr"]), like, id(group))
+    def rate(
+        self, group: Group, like: Tensor, factor: Callable[[], float] | None = None,
+        key: Hashable = None,
+    ) -> Tensor:  # fmt: skip
+        """The learning rate of a group, times what ``factor`` gives at each step, as ``number``.
+
+        Args:
+            key: what the factor depends on besides the group.
+
+        A rate that is a tensor is read when the step is computed.
+        """
+        if isinstance(group["lr"], Tensor):
+            lr: Tensor = group["lr"].detach().reshape(()).to(_wide(like))
+            if factor is None:
+                return lr
+            scaled: Tensor = lr * self.number(factor, like, ("share", id(group), key))
+            return scaled
+        if factor is None:
+            return self.number(lambda: float(group["lr"]), like, id(group))
+        return self.number(lambda: float(group["lr"]) * factor(), like, ("rate", id(group), key))
+
+    def kept(self, group: Group, like: Tensor, decay: float) -> Tensor:
+        """``1 - lr * decay``, what is left of a parameter that shrinks at every step."""
+        if isinstance(group["lr"], Tensor):
+            return 1 - self.rate(group, like) * decay
+        return self.number(lambda: 1 - float(group["lr"]) * decay, like, ("keep", id(group), decay))
+
+    def gradient(self, group: Group, parameter: Tensor, decayed: bool = True) -> Tensor:
+        """The gradient, turned for ``maximize`` and, if ``decayed``, with weight decay."""
+        grad = parameter.grad
+        assert grad is not None
+        if group["maximize"]:
+            grad = -grad
+        decay = group.get("weight_decay", 0)
+        if decayed and isinstance(decay, Tensor):
+            grad = grad + decay.to(grad.dtype) * parameter
+        elif decayed and decay:
+            grad = grad.add(parameter, alpha=decay)
+        return grad
 
     def count(self, parameter: Tensor) -> float:
         """Counts a step of a parameter, now and at every replay; returns how many there were."""
@@ -186,26 +256,31 @@ class Optimizer:
         """What a captured step depends on, but not the numbers that change from step to step."""
         yield self.param_groups, SIZE, "param_groups"
         yield self.state, SIZE, "state"
+        for hooks, name in self._hooks_to_watch():
+            yield hooks, SIZE, name
+            yield from ((hooks, key, name) for key in hooks)
         for number, group in enumerate(self.param_groups):
             for key in group:
-                if key not in ("lr", "initial_lr"):
+                if key not in ("lr", "initial_lr") or isinstance(group[key], Tensor):
                     yield group, key, f"param_groups[{number}][{key!r}]"
             for place, parameter in enumerate(group["params"]):
                 state = self.state.get(parameter)
                 if state is not None:
                     yield state, SIZE, f"state[{place}]"
                     for key in state:
-                        if key != "step":
+                        if key not in self._scalars:
                             yield state, key, f"state[{place}][{key!r}]"
 
-    def slot(self, parameter: Tensor, name: str) -> Tensor:
-        """The state called ``name`` of a parameter, zeros at first."""
+    def slot(self, parameter: Tensor, name: str, start: float = 0.0, shape: Any = None) -> Tensor:
+        """The state called ``name`` of a parameter: at first ``start`` everywhere, in the
+        parameter's shape unless another is given."""
         state = self.state[parameter]
         found = state.get(name)
         if found is None:
             # Values in memory, not a pending fill: the first step is like all others.
             dtype = parameter.dtype
-            values = np.zeros(tuple(parameter.shape), getattr(np, dtype.name, np.float32))
+            sizes = tuple(parameter.shape if shape is None else shape)
+            values = np.full(sizes, start, getattr(np, dtype.name, np.float32))
             found = lazyt.tensor(values).to(dtype)
             lazyt.realize(found)
             state[name] = found
@@ -218,43 +293,36 @@ class Optimizer:
 
         Tensors are the optimizer's own; copy them before the next step if they are to stay.
         """
-        numbers: dict[Tensor, int] = {}
-        groups = []
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                numbers.setdefault(parameter, len(numbers))
-            packed = {name: value for name, value in group.items() if name != "params"}
-            packed["params"] = [numbers[p] for p in group["params"]]
-            groups.append(packed)
-        state = {numbers[p]: values for p, values in self.state.items() if p in numbers}
-        return {"state": state, "param_groups": groups}
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self)
+        packed = pack(self.state, self.param_groups, self._scalars)
+        for hook in self._state_dict_post_hooks.values():
+            changed = hook(self, packed)
+            packed = packed if changed is None else changed
+        return packed
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take state and settings from a ``state_dict`` of an optimizer of the same kind.
 
         Raises SettingError (a ValueError) for groups of other sizes.
         """
-        saved = copy.deepcopy(state_dict)
-        groups = saved["param_groups"]
-        if len(groups) != len(self.param_groups):
-            raise SettingError("loaded state dict has a different number of parameter groups")
-        parameters: dict[int, Tensor] = {}
-        for own, given in zip(self.param_groups, groups, strict=True):
-            if len(own["params"]) != len(given["params"]):
-                raise SettingError(
-                    "loaded state dict contains a parameter group that doesn't match the size of "
-                    "optimizer's group"
-                )
-            parameters.update(zip(given["params"], own["params"], strict=True))
-        for own, given in zip(self.param_groups, groups, strict=True):
-            own.update({name: value for name, value in given.items() if name != "params"})
+        saved = dict(state_dict)
+        for hook in self._load_state_dict_pre_hooks.values():
+            changed = hook(self, saved)
+            saved = saved if changed is None else changed
+        state = unpack(saved, self.param_groups, self._scalars)
         self.state.clear()
-        for number, values in saved["state"].items():
-            parameter = parameters[int(number)]
-            self.state[parameter] = {n: _fitted(n, v, parameter) for n, v in values.items()}
+        self.state.update(state)
+        for hook in self._load_state_dict_post_hooks.values():
+            hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_numbers": {}}
+        own = {k: v for k, v in self.__dict__.items() if k not in vars(Hooked())}
+        return {**own, "_numbers": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Hooked.__init__(self)
+        self.__dict__.update(state)
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -266,20 +334,6 @@ class Optimizer:
         return text + ")"
 
 
-def _fitted(name: str, value: Any, parameter: Tensor) -> Any:
-    """A loaded state: values in the parameter's dtype, the count of steps as a number."""
-    if name == "step":
-        return float(value)
-    if not isinstance(value, Tensor) or parameter.dtype.kind != "f":
-        return value
-    return value.to(parameter.dtype)
-
-
-def unused_settings(**given: Any) -> dict[str, Any]:
-    """Settings that only say how PyTorch should compute, kept so that state dicts look alike.
-
-    Raises SettingError for ``differentiable``, which would change what is computed.
-    """
-    if given.get("differentiable"):
-        raise SettingError("differentiable=True is not supported")
-    return given
+def _wide(like: Tensor) -> Any:
+    """The dtype that updates of a parameter compute in."""
+    return lazyt.float64 if like.dtype is lazyt.float64 else lazyt.float32

@@ -1,4 +1,4 @@
-"""Optimizers that divide by running or total squares: RMSprop and Adagrad."""
+"""Optimizers that divide by running or total squares: RMSprop, Adagrad and Adadelta."""
 
 from __future__ import annotations
 
@@ -6,19 +6,9 @@ from typing import Any
 
 import lazyt
 from lazyt.functional.updates import accumulate_, accumulate_square_, descend_
-from lazyt.optim.optimizer import Group, Optimizer, check_setting, unused_settings
+from lazyt.optim.optimizer import Group, Optimizer
+from lazyt.optim.settings import check_rate, check_setting, unused_settings
 from lazyt.tensor import Tensor
-
-
-def _decayed(group: Group, parameter: Tensor) -> Tensor:
-    """The gradient, turned for ``maximize`` and with weight decay."""
-    grad = parameter.grad
-    assert grad is not None
-    if group["maximize"]:
-        grad = -grad
-    if group["weight_decay"]:
-        grad = grad.add(parameter, alpha=group["weight_decay"])
-    return grad
 
 
 class RMSprop(Optimizer):
@@ -40,7 +30,7 @@ class RMSprop(Optimizer):
     def __init__(
         self,
         params: Any,
-        lr: float = 1e-2,
+        lr: float | Tensor = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -51,7 +41,7 @@ class RMSprop(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_setting(lr >= 0, "learning rate", lr)
+        check_rate(lr)
         check_setting(eps >= 0, "epsilon value", eps)
         check_setting(momentum >= 0, "momentum value", momentum)
         check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
@@ -66,7 +56,8 @@ class RMSprop(Optimizer):
     def _update(self, group: Group, parameters: list[Tensor]) -> None:
         keep = group["alpha"]
         for parameter in parameters:
-            grad = _decayed(group, parameter)
+            self.count(parameter)
+            grad = self.gradient(group, parameter)
             square = self.slot(parameter, "square_avg")
             accumulate_square_(square, grad, keep, 1 - keep)
             spread = square
@@ -100,7 +91,7 @@ class Adagrad(Optimizer):
     def __init__(
         self,
         params: Any,
-        lr: float = 1e-2,
+        lr: float | Tensor = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
@@ -111,7 +102,7 @@ class Adagrad(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_setting(lr >= 0, "learning rate", lr)
+        check_rate(lr)
         check_setting(lr_decay >= 0, "lr_decay value", lr_decay)
         check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
         start = initial_accumulator_value
@@ -133,7 +124,7 @@ class Adagrad(Optimizer):
 
     def _update(self, group: Group, parameters: list[Tensor]) -> None:
         for parameter in parameters:
-            grad = _decayed(group, parameter)
+            grad = self.gradient(group, parameter)
             rate = self._rate(group, parameter)
             total = self.state[parameter]["sum"]
             accumulate_square_(total, grad, 1, 1)
@@ -144,7 +135,59 @@ class Adagrad(Optimizer):
         """The learning rate, which falls with the parameter's own steps."""
         count, state = self.count(parameter), self.state[parameter]
 
-        def falling() -> float:
-            return float(group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"]))
+        def share() -> float:
+            return 1 / float(1 + (state["step"] - 1) * group["lr_decay"])
 
-        return self.number(falling, parameter, (id(group), count))
+        return self.rate(group, parameter, share, count)
+
+
+class Adadelta(Optimizer):
+    """Steps in the ratio of two running means, of squared steps and gradients (Zeiler 2012).
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: what steps are multiplied with.
+        rho: how much of the two means is kept from step to step.
+        eps: added to both before their roots.
+        weight_decay: this share of each parameter is added to its gradient.
+        maximize: go up instead of down.
+
+    ``foreach`` and ``capturable`` change nothing: updates are fused anyway.
+    Raises SettingError (a ValueError) for settings out of range.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_setting(0 <= rho <= 1, "rho value", rho)
+        check_setting(eps >= 0, "epsilon value", eps)
+        check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        defaults = {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable,
+            **unused_settings(foreach=foreach, differentiable=differentiable),
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+        keep, eps = group["rho"], group["eps"]
+        for parameter in parameters:
+            self.count(parameter)
+            grad = self.gradient(group, parameter)
+            square = self.slot(parameter, "square_avg")
+            accumulate_square_(square, grad, keep, 1 - keep)
+            steps = self.slot(parameter, "acc_delta")
+            step = (steps + eps).sqrt() / (square + eps).sqrt() * grad
+            accumulate_square_(steps, step, keep, 1 - keep)
+            descend_(parameter, step, self.rate(group, parameter))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt.functional.updates import accumulate_, descend_
-from lazyt.optim.optimizer import Group, Optimizer, SettingError, check_setting, unused_settings
+from lazyt.optim.optimizer import Group, Optimizer
+from lazyt.optim.settings import SettingError, check_rate, check_setting, unused_settings
 from lazyt.tensor import Tensor
 
 
@@ -28,7 +29,7 @@ class SGD(Optimizer):
     def __init__(
         self,
         params: Any,
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
         weight_decay: float = 0,
@@ -39,7 +40,7 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_setting(lr >= 0, "learning rate", lr)
+        check_rate(lr)
         check_setting(momentum >= 0, "momentum value", momentum)
         check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
@@ -58,12 +59,7 @@ class SGD(Optimizer):
 
     def _direction(self, group: Group, parameter: Tensor) -> Any:
         """What the learning rate is multiplied with."""
-        grad = parameter.grad
-        assert grad is not None
-        if group["maximize"]:
-            grad = -grad
-        if group["weight_decay"]:
-            grad = grad.add(parameter, alpha=group["weight_decay"])
+        grad = self.gradient(group, parameter)
         momentum = group["momentum"]
         if not momentum:
             return grad

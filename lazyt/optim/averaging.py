@@ -1,0 +1,82 @@
+"""ASGD: gradient descent that also keeps the mean of the parameters on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lazyt
+from lazyt.functional.updates import descend_
+from lazyt.optim.optimizer import Group, Optimizer
+from lazyt.optim.settings import check_rate, check_setting, unused_settings
+from lazyt.tensor import Tensor
+from lazyt.watching import each_call
+
+
+class ASGD(Optimizer):
+    """Averaged stochastic gradient descent (Polyak & Juditsky 1992). The mean is in the state, as
+    ``"ax"``.
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: the learning rate at the start.
+        lambd: how fast rates, and parameters, decay.
+        alpha: the power at which rates fall.
+        t0: the step from which on the mean is taken; until then it is the last value.
+        weight_decay: this share of each parameter is added to its gradient.
+        maximize: go up instead of down.
+
+    ``foreach`` and ``capturable`` change nothing: updates are fused anyway. A learning rate that is
+    a tensor is looked at in every step, which a captured function cannot replay.
+    Raises SettingError (a ValueError) for settings out of range.
+    """
+
+    _scalars = frozenset({"step", "eta", "mu"})
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        defaults = {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
+            "maximize": maximize, "capturable": capturable,
+            **unused_settings(foreach=foreach, differentiable=differentiable),
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+        for parameter in parameters:
+            self._update_one(group, parameter)
+
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        state, lambd = self.state[parameter], group["lambd"]
+        if "eta" not in state:
+            state.update(step=0.0, eta=float(group["lr"]), mu=1.0)
+        grad = self.gradient(group, parameter)
+        key = (id(group), state["step"], state["eta"], state["mu"])
+        rate = self.number(lambda: float(state["eta"]), parameter, ("eta", key))
+        keep = self.number(lambda: float(1 - lambd * state["eta"]), parameter, ("keep", key))
+        share = self.number(lambda: float(state["mu"]), parameter, ("mu", key))
+        parameter.mul_(keep)
+        descend_(parameter, grad, rate)
+        mean = self.slot(parameter, "ax")
+        moved = mean + (parameter - mean) * share.to(mean.dtype)
+        mean.copy_(lazyt.where(share == 1, parameter, moved))  # 1 takes the value to the bit
+
+        def advance() -> None:
+            step = state["step"] = state["step"] + 1
+            lr = float(group["lr"])
+            state["eta"] = lr / (1 + lambd * lr * step) ** group["alpha"]
+            state["mu"] = 1 / max(1.0, step - group["t0"])
+
+        each_call(advance)

@@ -1,0 +1,91 @@
+"""An optimizer's state on its way into a file and back, in the form that PyTorch gives it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import lazyt
+from lazyt.errors import LazytError
+from lazyt.tensor import Tensor
+
+
+class StateError(LazytError, ValueError):
+    """A state dict that belongs to another optimizer."""
+
+
+def pack(
+    state: Mapping[Any, dict[str, Any]], groups: Sequence[dict[str, Any]], scalars: frozenset[str]
+) -> dict[str, Any]:
+    """``{"state": ..., "param_groups": ...}`` with parameters by number.
+
+    Args:
+        state: by parameter. What belongs to no parameter stays as it is.
+        scalars: names of numbers that PyTorch keeps as float32 tensors.
+    """
+    numbers: dict[Tensor, int] = {}
+    packed_groups = []
+    for group in groups:
+        for parameter in group["params"]:
+            numbers.setdefault(parameter, len(numbers))
+        packed = {name: value for name, value in group.items() if name != "params"}
+        packed["params"] = [numbers[p] for p in group["params"]]
+        packed_groups.append(packed)
+    packed_state: dict[Any, Any] = {}
+    for owner, values in state.items():
+        if isinstance(owner, Tensor):
+            if owner not in numbers:
+                continue
+            values = {n: _as_tensor(v) if n in scalars else v for n, v in values.items()}
+            packed_state[numbers[owner]] = values
+        else:
+            packed_state[owner] = values
+    return {"state": packed_state, "param_groups": packed_groups}
+
+
+def _as_tensor(value: Any) -> Any:
+    return value if isinstance(value, Tensor) else lazyt.tensor(float(value), dtype=lazyt.float32)
+
+
+def unpack(
+    saved: dict[str, Any], groups: Sequence[dict[str, Any]], scalars: frozenset[str]
+) -> dict[Any, dict[str, Any]]:
+    """State by parameter; settings go into ``groups``. Nothing is shared with ``saved``.
+
+    Raises StateError (a ValueError) for groups of other sizes; nothing is changed then.
+    """
+    given = copy.deepcopy(saved["param_groups"])
+    if len(groups) != len(given):
+        raise StateError("loaded state dict has a different number of parameter groups")
+    owners: dict[Any, Tensor] = {}
+    for own, other in zip(groups, given, strict=True):
+        if len(own["params"]) != len(other["params"]):
+            raise StateError(
+                "loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
+            )
+        owners.update(zip(other["params"], own["params"], strict=True))
+    state: dict[Any, dict[str, Any]] = {}
+    for number, values in copy.deepcopy(saved["state"]).items():
+        owner = owners.get(number)
+        if owner is None:
+            state[number] = values
+        else:
+            state[owner] = {
+                n: float(v) if n in scalars else _fitted(v, owner) for n, v in values.items()
+            }
+    for own, other in zip(groups, given, strict=True):
+        own.update({name: value for name, value in other.items() if name != "params"})
+    return state
+
+
+def _fitted(value: Any, owner: Tensor) -> Any:
+    """Loaded state with tensors in the dtype of the parameter, where that is floating point."""
+    if isinstance(value, Tensor):
+        return value.to(owner.dtype) if owner.dtype.kind == "f" else value
+    if isinstance(value, dict):
+        return {name: _fitted(item, owner) for name, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return type(value)(_fitted(item, owner) for item in value)  # type: ignore[call-arg]
+    return value
