@@ -1,14 +1,18 @@
-"""Hooks of modules: functions called before and after ``forward``, and with its gradients."""
+"""Hooks of modules: functions called before and after ``forward``, and with its gradients.
+
+Every module may have some, and there are global ones that are called for all modules.
+"""
 
 from __future__ import annotations
 
-import functools
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import lazyt
 from lazyt.autograd.function import Function
 from lazyt.autograd.handles import RemovableHandle
+from lazyt.errors import LazytError
 from lazyt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -17,23 +21,46 @@ if TYPE_CHECKING:
 Hook = Callable[..., Any]
 
 
+class HookError(LazytError):
+    """A hook that returned what cannot be used, or kinds of hooks that exclude each other."""
+
+
 class HookTable:
-    """The hooks of one module, by kind; each by the key of its handle."""
+    """The hooks of one module, or the global ones, by kind; each by the key of its handle.
+
+    Attributes:
+        with_kwargs: keys of hooks that take keyword arguments as well.
+        always: keys of forward hooks that are called even after an exception.
+        full: whether the backward hooks are full ones; None while there is none.
+    """
 
     def __init__(self) -> None:
         self.before: dict[int, Hook] = {}
         self.after: dict[int, Hook] = {}
         self.backward_before: dict[int, Hook] = {}
         self.backward: dict[int, Hook] = {}
+        self.with_kwargs: set[int] = set()
+        self.always: set[int] = set()
+        self.full: bool | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after or self.backward_before or self.backward)
 
 
-def _table(module: Module) -> HookTable:
+#: Called for every module, before its own hooks.
+EVERYWHERE = HookTable()
+
+
+def table_of(module: Module) -> HookTable:
+    """The module's own hooks."""
     if module._hooks is None:
-        module._hooks = HookTable()
+        module.__dict__["_hooks"] = HookTable()
+    assert module._hooks is not None
     return module._hooks
 
 
-def _register(hooks: dict[int, Hook], hook: Hook, prepend: bool) -> RemovableHandle:
+def register(hooks: dict[int, Hook], hook: Hook, prepend: bool = False) -> RemovableHandle:
+    """Add a hook behind the others, or before them."""
     handle = RemovableHandle(hooks, hook)
     if prepend:
         others = [key for key in hooks if key != handle.id]
@@ -42,18 +69,27 @@ def _register(hooks: dict[int, Hook], hook: Hook, prepend: bool) -> RemovableHan
     return handle
 
 
-# Module-level functions under ``partial`` rather than closures: modules with hooks can be pickled.
+def _register_forward(
+    table: HookTable, hooks: dict[int, Hook], hook: Hook, prepend: bool, with_kwargs: bool,
+    always_call: bool = False,
+) -> RemovableHandle:  # fmt: skip
+    handle = register(hooks, hook, prepend)
+    if with_kwargs:
+        table.with_kwargs.add(handle.id)
+    if always_call:
+        table.always.add(handle.id)
+    return handle
 
 
-def _before_without_keywords(hook: Hook, module: Module, args: Any, kwargs: Any) -> Any:
-    found = hook(module, args)
-    if found is None:
-        return None
-    return found if isinstance(found, tuple) else (found,), kwargs
-
-
-def _after_without_keywords(hook: Hook, module: Module, args: Any, kwargs: Any, out: Any) -> Any:
-    return hook(module, args, out)
+def _register_backward(table: HookTable, hook: Hook, prepend: bool, full: bool) -> RemovableHandle:
+    if table.full is (not full):
+        place = "as a global Module hook" if table is EVERYWHERE else "on a single Module"
+        raise HookError(
+            f"Cannot use both regular backward hooks and full backward hooks {place}. Please use "
+            "only one of them."
+        )
+    table.full = full
+    return register(table.backward, hook, prepend)
 
 
 def register_forward_pre_hook(
@@ -66,12 +102,17 @@ def register_forward_pre_hook(
         prepend: call it before the hooks that are there already.
         with_kwargs: call ``hook(module, args, kwargs)``, which returns None or both.
     """
-    called = hook if with_kwargs else functools.partial(_before_without_keywords, hook)
-    return _register(_table(self).before, called, prepend)
+    table = table_of(self)
+    return _register_forward(table, table.before, hook, prepend, with_kwargs)
 
 
 def register_forward_hook(
-    self: Module, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    self: Module,
+    hook: Hook,
+    *,
+    prepend: bool = False,
+    with_kwargs: bool = False,
+    always_call: bool = False,
 ) -> RemovableHandle:
     """Call ``hook(module, args, output)`` after every ``forward``; what it returns, if not None,
     replaces the output.
@@ -79,9 +120,10 @@ def register_forward_hook(
     Args:
         prepend: call it before the hooks that are there already.
         with_kwargs: call ``hook(module, args, kwargs, output)``.
+        always_call: call it even where an exception is raised before.
     """
-    called = hook if with_kwargs else functools.partial(_after_without_keywords, hook)
-    return _register(_table(self).after, called, prepend)
+    table = table_of(self)
+    return _register_forward(table, table.after, hook, prepend, with_kwargs, always_call)
 
 
 def register_full_backward_pre_hook(
@@ -89,85 +131,223 @@ def register_full_backward_pre_hook(
 ) -> RemovableHandle:
     """Call ``hook(module, grad_output)`` when the gradients of the outputs are known; what it
     returns, if not None, replaces them."""
-    return _register(_table(self).backward_before, hook, prepend)
+    return register(table_of(self).backward_before, hook, prepend)
 
 
 def register_full_backward_hook(self: Module, hook: Hook, prepend: bool = False) -> RemovableHandle:
     """Call ``hook(module, grad_input, grad_output)``, two tuples, when the gradients of the inputs
-    are known; what it returns, if not None, replaces ``grad_input``."""
-    return _register(_table(self).backward, hook, prepend)
+    are known; what it returns, if not None, replaces ``grad_input``.
+
+    Raises HookError beside hooks of ``register_backward_hook``.
+    """
+    return _register_backward(table_of(self), hook, prepend, True)
+
+
+def register_backward_hook(self: Module, hook: Hook) -> RemovableHandle:
+    """PyTorch's older form of ``register_full_backward_hook``; called in the same way.
+
+    Raises HookError beside full backward hooks.
+    """
+    return _register_backward(table_of(self), hook, False, False)
+
+
+def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(module, args)`` before the ``forward`` of every module."""
+    return register(EVERYWHERE.before, hook)
+
+
+def register_module_forward_hook(
+    hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call ``hook(module, args, output)`` after the ``forward`` of every module."""
+    return _register_forward(EVERYWHERE, EVERYWHERE.after, hook, False, with_kwargs, always_call)
+
+
+def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(module, grad_output)`` for the gradients of every module's outputs."""
+    return register(EVERYWHERE.backward_before, hook)
+
+
+def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
+    """Call ``hook(module, grad_input, grad_output)`` for the gradients of every module.
+
+    Raises HookError beside hooks of ``register_module_backward_hook``.
+    """
+    return _register_backward(EVERYWHERE, hook, False, True)
+
+
+def register_module_backward_hook(hook: Hook) -> RemovableHandle:
+    """PyTorch's older form of ``register_module_full_backward_hook``."""
+    return _register_backward(EVERYWHERE, hook, False, False)
 
 
 # ---------------------------------------------------------------------- calling
 
 
-def call_with_hooks(
-    module: Module, table: HookTable, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """``forward`` between its hooks."""
-    for hook in list(table.before.values()):
-        found = hook(module, args, kwargs)
+class Call:
+    """One call of a module that has hooks.
+
+    Attributes:
+        args, kwargs, result: as the hooks left them.
+    """
+
+    def __init__(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.module, self.args, self.kwargs = module, args, kwargs
+        self.result: Any = None
+        self.tables = [EVERYWHERE] if module._hooks is None else [EVERYWHERE, module._hooks]
+        self._done: set[int] = set()
+
+    def run(self) -> Any:
+        """``forward`` between its hooks."""
+        try:
+            return self._run()
+        except Exception:
+            self._call_always()
+            raise
+
+    def _run(self) -> Any:
+        for table in self.tables:
+            for key, hook in list(table.before.items()):
+                self._call_before(hook, key in table.with_kwargs)
+        crossing = None
+        if any(table.backward or table.backward_before for table in self.tables):
+            crossing = _Crossing(self.module, self.tables)
+            self.args = crossing.enter(self.args)
+        self.result = self.module.forward(*self.args, **self.kwargs)
+        for table in self.tables:
+            for key, hook in list(table.after.items()):
+                self._done.add(key)
+                self._call_after(hook, key in table.with_kwargs)
+        return self.result if crossing is None else crossing.leave(self.result)
+
+    def _call_before(self, hook: Hook, with_kwargs: bool) -> None:
+        if not with_kwargs:
+            found = hook(self.module, self.args)
+            if found is not None:
+                self.args = found if isinstance(found, tuple) else (found,)
+            return
+        found = hook(self.module, self.args, self.kwargs)
+        if found is None:
+            return
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise HookError(
+                "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
+                f"{found}."
+            )
+        self.args, self.kwargs = found
+
+    def _call_after(self, hook: Hook, with_kwargs: bool) -> None:
+        if with_kwargs:
+            found = hook(self.module, self.args, self.kwargs, self.result)
+        else:
+            found = hook(self.module, self.args, self.result)
         if found is not None:
-            args, kwargs = found
-    crossing = None
-    if table.backward or table.backward_before:
-        crossing = _Crossing(module, table)
-        args = crossing.enter(args)
-    out = module.forward(*args, **kwargs)
-    for hook in list(table.after.values()):
-        found = hook(module, args, kwargs, out)
-        if found is not None:
-            out = found
-    return out if crossing is None else crossing.leave(out)
+            self.result = found
+
+    def _call_always(self) -> None:
+        """After an exception: the hooks that are called even then, and were not yet."""
+        for table in self.tables:
+            name = "global module" if table is EVERYWHERE else "module"
+            for key, hook in list(table.after.items()):
+                if key not in table.always or key in self._done:
+                    continue
+                try:
+                    self._call_after(hook, key in table.with_kwargs)
+                except Exception as error:
+                    warnings.warn(
+                        f"{name} forward hook with ``always_call=True`` raised an exception that "
+                        f"was silenced as another error was raised in forward: {error}",
+                        stacklevel=4,
+                    )
+
+
+Grads = tuple[Tensor | None, ...]
 
 
 class _Crossing:
     """The gradients of one call on their way through the module, from the outputs to the inputs."""
 
-    def __init__(self, module: Module, table: HookTable) -> None:
+    def __init__(self, module: Module, tables: list[HookTable]) -> None:
         self.module = module
-        self.table = table
-        self.at_outputs: tuple[Tensor | None, ...] = ()
-        self.inputs = False
+        self.hooks = [hook for table in tables for hook in table.backward.values()]
+        self.hooks_before = [h for table in tables for h in table.backward_before.values()]
+        self.at_outputs: Grads | None = None
+        self.input_places: list[int] | None = None
+        self.output_places: list[int] = []
+        self.input_count = self.output_count = 0
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments behind a function whose gradient tells the hooks."""
         found, places = _tensors(args)
-        self.inputs = lazyt.is_grad_enabled() and any(t.requires_grad for t in found)
-        if not self.inputs:
+        self.input_count = len(args)
+        if not lazyt.is_grad_enabled() or not any(t.requires_grad for t in found):
             return args
+        self.input_places = places
         passed = _Gate.apply(self.arrived_at_inputs, *found)
         return _replaced(args, places, passed)
 
     def leave(self, out: Any) -> Any:
         """The output behind a function whose gradient tells the hooks."""
+        if not isinstance(out, (Tensor, tuple)):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of "
+                f"Tensors but received {type(out)}",
+                stacklevel=4,
+            )
         values = out if isinstance(out, tuple) else (out,)
         found, places = _tensors(values)
+        self.output_count, self.output_places = len(values), places
         if not lazyt.is_grad_enabled() or not any(t.requires_grad for t in found):
             return out
         passed = _Gate.apply(self.arrived_at_outputs, *found)
         values = _replaced(values, places, passed)
         return values if isinstance(out, tuple) else values[0]
 
-    def arrived_at_outputs(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    def arrived_at_outputs(self, found: Grads) -> Grads:
         """The gradients of the outputs, after the hooks that come first."""
-        for hook in list(self.table.backward_before.values()):
-            found = hook(self.module, grads)
-            if found is not None:
-                grads = found if isinstance(found, tuple) else (found,)
+        grads: Grads = _replaced((None,) * self.output_count, self.output_places, found)
+        for hook in self.hooks_before:
+            grads = _answer(hook(self.module, grads), grads, "pre hook", "grad_output")
         self.at_outputs = grads
-        if not self.inputs:  # nothing will arrive at the inputs
-            for hook in list(self.table.backward.values()):
-                hook(self.module, (None,), grads)
-        return grads
+        if self.input_places is None:
+            self._tell_without_inputs()
+        return tuple(grads[place] for place in self.output_places)
 
-    def arrived_at_inputs(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    def _tell_without_inputs(self) -> None:
+        """Call the hooks, for nothing will arrive at the inputs."""
+        for hook in self.hooks:
+            found = hook(self.module, (None,) * self.input_count, self.at_outputs)
+            if found is not None and not (
+                isinstance(found, tuple) and all(part is None for part in found)
+            ):
+                raise HookError(
+                    "Backward hook for Modules where no input requires gradient should always "
+                    "return None or None for all gradients."
+                )
+
+    def arrived_at_inputs(self, found: Grads) -> Grads:
         """The gradients of the inputs, after the hooks."""
-        for hook in list(self.table.backward.values()):
-            found = hook(self.module, grads, self.at_outputs)
-            if found is not None:
-                grads = found if isinstance(found, tuple) else (found,)
-        return grads
+        if self.at_outputs is None:  # gradients that did not come through the outputs
+            return found
+        assert self.input_places is not None
+        grads: Grads = _replaced((None,) * self.input_count, self.input_places, found)
+        for hook in self.hooks:
+            grads = _answer(hook(self.module, grads, self.at_outputs), grads, "hook", "grad_input")
+        self.at_outputs = None
+        return tuple(grads[place] for place in self.input_places)
+
+
+def _answer(found: Any, before: Grads, kind: str, name: str) -> Grads:
+    """What a hook returned, or what was there before. Raises HookError."""
+    if found is None:
+        return before
+    answer = (found,) if isinstance(found, Tensor) else tuple(found)
+    if len(answer) != len(before):
+        raise HookError(
+            f"Backward {kind} returned an invalid number of {name}, got {len(answer)}, but "
+            f"expected {len(before)}"
+        )
+    return answer
 
 
 class _Gate(Function):
