@@ -2,6 +2,7 @@
 
 from lazyt.nn import functional as functional
 from lazyt.nn import init as init
+from lazyt.nn import modules as modules
 from lazyt.nn import utils as utils
 from lazyt.nn.activation import (
     CELU,
@@ -240,5 +241,6 @@ __all__ = [
     "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
     "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Unflatten", "Unfold",
     "UninitializedBuffer", "UninitializedParameter", "Upsample", "UpsamplingBilinear2d",
-    "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "functional", "init", "utils",
+    "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "functional", "init",
+    "modules", "utils",
 ]  # fmt: skip

@@ -101,7 +101,7 @@ class ConvertibleModule(ModuleTree):
                 changed = wanted.dtype if changes and tensor.dtype.kind in "fc" else tensor.dtype
                 tensor = tensor.to(wanted.device, changed)
             if memory_format is not None and tensor.ndim in (4, 5):
-                tensor = tensor.contiguous(memory_format=memory_format)
+                tensor = tensor.to(memory_format=memory_format)
             return tensor
 
         return self._apply(convert)

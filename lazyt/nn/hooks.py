@@ -315,6 +315,13 @@ class _Crossing:
 
     def _tell_without_inputs(self) -> None:
         """Call the hooks, for nothing will arrive at the inputs."""
+        warnings.warn(
+            "Full backward hook is firing when gradients are computed with respect to module "
+            "outputs since no inputs require gradients. See "
+            "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
+            "#torch.nn.Module.register_full_backward_hook for more details.",
+            stacklevel=5,
+        )
         for hook in self.hooks:
             found = hook(self.module, (None,) * self.input_count, self.at_outputs)
             if found is not None and not (

@@ -31,6 +31,7 @@ def _add_affine(
 
 
 class _BatchNorm(Module):
+    _version = 2
     ranks: ClassVar[tuple[int, ...]]
 
     def __init__(
@@ -49,12 +50,13 @@ class _BatchNorm(Module):
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         _add_affine(self, (num_features,), affine, affine and bias, device, dtype)
-        for name in ("running_mean", "running_var", "num_batches_tracked"):
-            self.register_buffer(name, None)
-        if track_running_stats:
-            self.running_mean = lazyt.zeros(num_features, dtype=dtype, device=device)
-            self.running_var = lazyt.ones(num_features, dtype=dtype, device=device)
-            self.num_batches_tracked = lazyt.tensor(0, dtype=lazyt.int64, device=device)
+        made = {"dtype": dtype, "device": device}
+        tracks = track_running_stats
+        mean = lazyt.zeros(num_features, **made) if tracks else None
+        self.register_buffer("running_mean", mean)
+        self.register_buffer("running_var", lazyt.ones(num_features, **made) if tracks else None)
+        count = lazyt.tensor(0, dtype=lazyt.int64, device=device) if tracks else None
+        self.register_buffer("num_batches_tracked", count)
 
     def reset_running_stats(self) -> None:
         """Start the running statistics again: mean 0, variance 1."""
@@ -75,6 +77,14 @@ class _BatchNorm(Module):
         if input.ndim not in self.ranks:
             wanted = " or ".join(f"{rank}D" for rank in self.ranks)
             raise DimensionError(f"expected {wanted} input (got {input.ndim}D input)")
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        """Files of PyTorch before 0.4.1 do not count batches."""
+        if (local_metadata.get("version") or 1) < 2 and self.track_running_stats:
+            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def forward(self, input: Tensor) -> Tensor:
         """[N, num_features, *] to the same. In training the statistics are the batch's, and the
@@ -149,6 +159,25 @@ class _InstanceNorm(_BatchNorm):
             self.momentum or 0.0, self.eps,
         )  # fmt: skip
         return result.squeeze(0) if single else result
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        names = [name for name in ("running_mean", "running_var") if prefix + name in state_dict]
+        if local_metadata.get("version") is None and not self.track_running_stats and names:
+            kind = type(self).__name__
+            found = " and ".join(f'"{prefix}{name}"' for name in names)
+            rest[-1].append(
+                f"Unexpected running stats buffer(s) {found} for {kind} with "
+                "track_running_stats=False. If state_dict is a checkpoint saved before 0.4.0, "
+                f"this may be expected because {kind} does not track running stats by default "
+                "since 0.4.0. Please remove these keys from state_dict. If the running stats are "
+                f"actually needed, instead set track_running_stats=True in {kind} to enable them. "
+                f"See the documentation of {kind} for details."
+            )
+            for name in names:
+                state_dict.pop(prefix + name)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def _check_features(self, input: Tensor, dim: int) -> None:
         size = input.shape[dim]

@@ -16,12 +16,11 @@ from lazyt.nn.parameter import Parameter, is_uninitialized
 from lazyt.nn.tree import ModuleTree
 from lazyt.tensor import Tensor
 
-
 Hook = Callable[..., Any]
 _EXTRA = "_extra_state"
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpected_keys"))):
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpected_keys"))):
     """What ``load_state_dict`` returns: names that were not given, and names of nothing."""
 
     __slots__ = ()
@@ -32,26 +31,6 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpect
         return super().__repr__()
 
     __str__ = __repr__
-
-
-class StateDict(OrderedDict[str, Any]):
-    """What ``state_dict`` fills: names to tensors.
-
-    Attributes:
-        _metadata: the version of each module's format, by the module's name.
-    """
-
-    _metadata: OrderedDict[str, dict[str, Any]]
-
-    def __reduce__(self) -> Any:
-        return _rebuilt, (list(self.items()), getattr(self, "_metadata", None))
-
-
-def _rebuilt(items: list[tuple[str, Any]], metadata: Any) -> StateDict:
-    made = StateDict(items)
-    if metadata is not None:
-        made._metadata = metadata
-    return made
 
 
 class StateHooks:
@@ -149,7 +128,7 @@ class StatefulModule(ModuleTree):
             destination = given.get("destination") if destination is None else destination
             prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
         if destination is None:
-            destination = StateDict()
+            destination = OrderedDict()
             destination._metadata = OrderedDict()
         metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
@@ -228,7 +207,7 @@ class StatefulModule(ModuleTree):
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Take parameters and buffers from a ``state_dict``.
 
         Args:
@@ -242,10 +221,10 @@ class StatefulModule(ModuleTree):
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        keys = IncompatibleKeys([], [])
+        keys = _IncompatibleKeys([], [])
         errors: list[str] = []
         metadata = getattr(state_dict, "_metadata", None)
-        given = StateDict(state_dict)  # hooks may change it
+        given: Any = OrderedDict(state_dict)  # hooks may change it
         if metadata is not None:
             given._metadata = metadata
         _load_tree(self, given, "", (metadata, assign), keys, errors)
@@ -264,7 +243,7 @@ class StatefulModule(ModuleTree):
 
 def _load_tree(
     module: StatefulModule, given: Mapping[str, Any], prefix: str, how: tuple[Any, bool],
-    keys: IncompatibleKeys, errors: list[str],
+    keys: _IncompatibleKeys, errors: list[str],
 ) -> None:  # fmt: skip
     """Load a module and all below it."""
     metadata, assign = how
@@ -298,7 +277,7 @@ def _load(module: Any, name: str, key: str, pair: tuple[Tensor, Any], assign: bo
             f"object from checkpoint but received {type(given)}"
         )
     if is_uninitialized(own):
-        own.materialize(given.shape)  # type: ignore[attr-defined]
+        own.materialize(given.shape)
     if own.ndim == 0 and given.shape == (1,):
         given = given[0]
     if given.shape != own.shape:
