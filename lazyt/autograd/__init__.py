@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from lazyt import ops
@@ -160,8 +161,11 @@ def grad(
 
     Raises GradientError and ShapeError as ``backward``, and GradientError for unused inputs.
     """
-    if not only_inputs or is_grads_batched:
-        raise GradientError("only_inputs=False and is_grads_batched=True are not supported")
+    if is_grads_batched:
+        return _grad_of_many(
+            outputs, inputs, grad_outputs, retain_graph, create_graph,
+            allow_unused=allow_unused, materialize_grads=materialize_grads,
+        )  # fmt: skip
     results, wanted = _tuple(outputs), _tuple(inputs)
     if not wanted:
         raise GradientError("`inputs` argument to `grad()` cannot be empty.")
@@ -193,6 +197,28 @@ def grad(
     return tuple(found)
 
 
+def _grad_of_many(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Any,
+    retain_graph: bool | None,
+    create_graph: bool,
+    **options: Any,
+) -> tuple[Tensor | None, ...]:
+    """``grad`` for every row of ``grad_outputs``, which have one more axis in front."""
+    from lazyt.autograd.vectorizing import vmap
+
+    found: list[int] = []
+
+    def one(*weights: Tensor) -> Any:
+        grads = grad(outputs, inputs, weights, retain_graph, create_graph, **options)
+        found[:] = [number for number, item in enumerate(grads) if item is not None]
+        return tuple(grads[number] for number in found)
+
+    many = iter(vmap(one, randomness="same")(*_tuple(grad_outputs)))
+    return tuple(next(many) if n in found else None for n in range(len(_tuple(inputs))))
+
+
 @method("backward")
 def _tensor_backward(
     self: Tensor,
@@ -206,9 +232,16 @@ def _tensor_backward(
     backward((self,), weights, retain_graph, create_graph, inputs)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "profiler":  # imported when first used: `import lazyt` stays cheap
-        from importlib import import_module
+_MODULES = frozenset({"forward_ad", "functional", "graph", "profiler"})
+_ELSEWHERE = {
+    "GradcheckError": "checking", "gradcheck": "checking", "gradgradcheck": "checking",
+    "detect_anomaly": "anomalies", "set_detect_anomaly": "anomalies",
+}  # fmt: skip
 
-        return import_module("lazyt.autograd.profiler")
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:  # imported when first used: `import lazyt` stays cheap
+        return import_module(f"lazyt.autograd.{name}")
+    if name in _ELSEWHERE:
+        return getattr(import_module(f"lazyt.autograd.{_ELSEWHERE[name]}"), name)
     raise AttributeError(f"module 'lazyt.autograd' has no attribute {name!r}")

@@ -208,7 +208,7 @@ class EventList(list[FunctionEventAvg]):
             table.append(("Input Shapes", _cut(shapes, most, most), _wide(shapes, most), ">"))
         if self._stack and any(row.stack for row in rows):
             lines = [entry for row in rows for entry in row.stack]
-            width = _wide(lines, max_src_column_width)
+            width = max(_wide(lines, max_src_column_width), len("Source Location"))
             places = [_end(row.stack[-1], width) if row.stack else "" for row in rows]
             table.append(("Source Location", places, width, "<"))
         table += [(t, cells, _WIDTH, ">") for t, cells in self._work_columns(rows)]
