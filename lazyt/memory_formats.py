@@ -12,7 +12,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError
-from lazyt.ir.dtypes import package_name
+from lazyt.ir.dtypes import bfloat16, float32, package_name
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
 from lazyt.views import Permute, View, contiguous_strides, is_contiguous
@@ -134,18 +134,91 @@ def lay_out(tensor: Tensor, strides: Shape) -> Tensor:
 
 # Functions whose last step is element-wise though PyTorch's have code, and results, of their own.
 _ROW_MAJOR = frozenset({
-    "Softmax", "LogSoftmax", "MaskedFill", "Tril", "Triu", "NativeLayerNorm", "NativeGroupNorm",
+    "Softmax", "LogSoftmax", "MaskedFill", "Tril", "Triu", "NativeLayerNorm",
     "Mean", "Var", "Std", "Norm", "Logsumexp", "Cummax", "Cummin", "Addmm", "Addmv", "Baddbmm",
-    "Cdist", "LinalgLu", "LuUnpack", "Renorm",
+    "Cdist", "LinalgLu", "LuUnpack", "Renorm", "RmsNorm", "Mvlgamma", "Logcumsumexp", "View",
+    "AvgPool3D", "MaxPool1D",
 })  # fmt: skip
 # Functions with other code that keep the order of their first operand.
 _PRESERVING = frozenset({
     "Flip", "Put", "Clone", "ToCopy", "IndexPut", "IndexFill", "SelectScatter", "SliceScatter",
-    "DiagonalScatter", "AsStridedScatter", "Fill", "Sort",
+    "DiagonalScatter", "AsStridedScatter", "Fill", "Sort", "PreluKernel",
 })  # fmt: skip
+# Functions whose results have their channels last where the first operand has them last.
+_CHANNELED = frozenset({
+    "AvgPool2D", "MaxPool2DWithIndices", "MaxPool3DWithIndices", "AdaptiveAvgPool2D",
+    "AdaptiveMaxPool2D", "MaxUnpool2D", "ConstantPadNd", "ReflectPad2D", "ReflectPad3D",
+    "ReplicatePad2D", "ReplicatePad3D", "PixelShuffle", "PixelUnshuffle", "ChannelShuffle",
+    "NativeBatchNorm", "NativeGroupNorm", "Roll", "UpsampleNearest2D", "UpsampleNearest3D",
+    "UpsampleBilinear2D", "UpsampleBicubic2D", "UpsampleLanczos2D", "UpsampleTrilinear3D",
+})  # fmt: skip
+# Functions of lines that PyTorch computes as images of one row.
+_OF_ROWS = frozenset(
+    {"AvgPool1D", "MaxPool1DWithIndices", "AdaptiveAvgPool1D", "AdaptiveMaxPool1D"}
+)
 
 # Of whole numbers these are copies.
 _ROUNDING = frozenset({"Ceil", "Floor", "Round", "Trunc"})
+
+
+def suggests_channels_last(shape: Shape, strides: Shape) -> bool:
+    """Whether PyTorch takes a tensor of four or five dimensions to have its channels last."""
+    if len(shape) not in (4, 5):
+        return False
+    least = 0
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[axis] == 0 or strides[axis] < least or (axis == 1 and strides[1] == 0):
+            return False
+        if axis == 0 and least == strides[1]:  # both orders fit
+            return False
+        least = strides[axis] * max(shape[axis], 1)
+    return True
+
+
+def _as_batch(shape: Shape, strides: Shape, rank: int) -> tuple[Shape, Shape]:
+    """Shape and strides of [N, C, *spatial], of one sample or of rows that have no height."""
+    if len(shape) == rank + 1:
+        shape, strides = (1, *shape), (shape[0] * strides[0], *strides)
+    if rank == 1:
+        shape = (*shape[:2], 1, shape[2])
+        strides = (*strides[:2], strides[2] * shape[3], strides[2])
+    return shape, strides
+
+
+# Functions of several tensors: any of a convolution's first two has its channels last, or all.
+_CHANNELS_OF_SEVERAL = {"Convolution": any, "Cat": all, "AdaptiveAvgPool3D": all}
+
+
+def _channel_strides(title: str, shape: Shape, parents: Sequence[Any]) -> Shape:
+    """The strides of the result of a function that looks for channels that lie last."""
+    given = [(tuple(p.shape), p.strides) for p in parents if isinstance(p, Tensor)]
+    first = given[0][0]
+    rank, chooses = len(first) - 2, _CHANNELS_OF_SEVERAL.get(title, all)
+    if title == "Convolution":
+        rank = len(given[1][0]) - 2
+        # Lines are made row-major first; three dimensions have kernels of both orders in two types.
+        given = [_as_batch(own, steps, rank) for own, steps in given[rank == 1 : 2]]
+        if rank == 3 and parents[0].dtype not in (float32, bfloat16):
+            return contiguous_strides(shape)
+    elif title in _OF_ROWS and len(first) == 3:
+        rank = 1
+        given = [_as_batch(*given[0], rank)]
+    elif title == "MaxPool3DWithIndices" and len(first) == 4:
+        own, steps = given[0]
+        found = follows((1, *own), (1, *steps), channels_last_3d)
+        return dense_strides(shape, (1, 2, 3, 0)) if found else contiguous_strides(shape)
+    elif title == "AdaptiveAvgPool3D" and set(shape[2:]) != {1}:
+        return contiguous_strides(shape)
+    elif title != "Cat":
+        given = given[:1]
+    if not chooses(suggests_channels_last(own, steps) for own, steps in given):
+        return contiguous_strides(shape)
+    wide, _ = _as_batch(shape, contiguous_strides(shape), rank)
+    sizes = tuple(max(n, 1) for n in wide)
+    strides = dense_strides(sizes, (0, *range(2, len(wide)), 1))
+    if rank == 1:
+        strides = (*strides[:2], strides[3])
+    return strides[len(strides) - len(shape) :]
 
 
 def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
@@ -157,6 +230,8 @@ def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
     if title in _PRESERVING or (title in _ROUNDING and result.dtype.kind != "f"):
         first = parents[0]
         return lay_out(result, strides_like(tuple(first.shape), first.strides))
+    if title in _CHANNELED or title in _OF_ROWS or title in _CHANNELS_OF_SEVERAL:
+        return lay_out(result, _channel_strides(title, tuple(result.shape), parents))
     if node.op.name != "map" or title in _ROW_MAJOR:
         return result
     given = [(tuple(p.shape), p.strides) for p in parents if isinstance(p, Tensor)]

@@ -18,6 +18,7 @@ from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.memory_formats import lay_out
 from lazyt.tensor import Tensor
 
 __all__ = ["adaptive_avg_pool1d"]
@@ -183,7 +184,8 @@ def _maximum(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
     result, best = largest(node)
     places = _bin_places(best, starts, longest, spatial)
     title = f"AdaptiveMaxPool{rank}D"
-    return give(result, title, (input,)), give(places, "indices", ())
+    values = give(result, title, (input,))
+    return values, lay_out(give(places, "indices", ()), values.strides)
 
 
 def _offset(best: Expr, tail: Expr, size: Expr, start: Expr) -> Expr:

@@ -11,9 +11,12 @@ from lazyt.functional.operands import (
     normalize_dim,
     operand_dtype,
     require_tensor,
+    wrong_arguments,
 )
 from lazyt.functional.results import give
+from lazyt.memory_formats import lay_out, suggests_channels_last
 from lazyt.tensor import Tensor
+from lazyt.views import strides_of_view
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
@@ -26,6 +29,11 @@ def _tensors(tensors: Any, function: str) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         raise DTypeError(
             f"{function}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"
+        )
+    if not hasattr(tensors, "__iter__"):
+        raise DTypeError(
+            f"{function}(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            f"{type(tensors).__name__}"
         )
     found = list(tensors)
     for i, item in enumerate(found):
@@ -102,10 +110,20 @@ def stack(
                 f"{list(first)} at entry 0 and {list(item.shape)} at entry {i}"
             )
     place = normalize_dim(dim, len(first) + 1)
+    if out is None and place < len(first) and all(map(_has_channels_last, items)):
+        joined = cat(items, place)
+        sizes = (*first[:place], len(items), *first[place:])
+        strides = strides_of_view(tuple(joined.shape), joined.strides, sizes)
+        if strides is not None:
+            return lay_out(give(ops.reshape(joined.node, sizes), "Stack", items), strides)
     dtype = operand_dtype(items)
     shape = (*first[:place], 1, *first[place:])
     nodes = tuple(ops.reshape(ops.cast(t.node, dtype), shape) for t in items)
     return give(nodes[0] if len(nodes) == 1 else ops.concat(nodes, place), "Stack", items, out)
+
+
+def _has_channels_last(item: Tensor) -> bool:
+    return item._view is not None and suggests_channels_last(tuple(item.shape), item.strides)
 
 
 def _at_least(tensor: Tensor, rank: int) -> Tensor:
@@ -134,6 +152,9 @@ def _each(tensors: Any, rank: int) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         return _at_least(tensors[0], rank)
     items = tensors[0] if len(tensors) == 1 else tensors
+    if not isinstance(items, (tuple, list)):
+        forms = ("Tensor input", "tuple of Tensors tensors")
+        raise wrong_arguments(f"atleast_{rank}d", tensors, forms)
     return tuple(_at_least(t, rank) for t in items)
 
 
@@ -222,7 +243,10 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All combinations of the elements of vectors, one a row."""
+    """All combinations of the elements of vectors, one a row. Raises LazytError for others."""
+    for tensor in tensors:
+        if len(require_tensor(tensor, "cartesian_prod", "tensors").shape) != 1:
+            raise LazytError(f"Expect a 1D vector, but got shape {list(tensor.shape)}")
     if len(tensors) == 1:
         return tensors[0]
     return stack([g.reshape(-1) for g in meshgrid(*tensors)], dim=1)
@@ -231,9 +255,12 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
     items = [_at_least(t, 2) for t in tensors]
-    for item in items:
+    for place, item in enumerate(items):
         if len(item.shape) > 2:
-            raise ShapeError("Input tensors must have 2 or fewer dimensions.")
+            raise ShapeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
+                f"{place} has {len(item.shape)} dimensions"
+            )
     dtype = operand_dtype(items)
     width = sum(t.shape[1] for t in items)
     rows, left = [], 0

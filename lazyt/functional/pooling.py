@@ -18,6 +18,7 @@ from lazyt.functional.unsupported import refuse
 from lazyt.ir.dtypes import bool_, float64, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.memory_formats import lay_out
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -274,10 +275,13 @@ def _max_pool(
     if node.dtype is bool_ or (rank == 1 and node.dtype.kind != "f" and not return_indices):
         refuse(f"max_pool{rank}d" + ("_impl" if rank == 1 else ""), node.dtype)
     result, best = largest(seen_through(node, plan, lowest(node)))
+    if rank == 1 and not return_indices and not result.needs_grad:
+        return give(result, "MaxPool1D", (input,))  # which is other code in PyTorch
     values = give(result, f"MaxPool{rank}DWithIndices", (input,))
     if not return_indices:
         return values
-    return values, give(_window_places(best, node.shape[-rank:], plan), "indices", ())
+    places = give(_window_places(best, node.shape[-rank:], plan), "indices", ())
+    return values, lay_out(places, values.strides)
 
 
 def _max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., tuple[Tensor, Tensor]]]:
