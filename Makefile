@@ -14,6 +14,7 @@ test_env := LAZYT_CACHE_DIR="$(CURDIR)/build/test-cache" LAZYT_THREADS=1 OMP_NUM
 
 # What the tests looked at, to be compared with what they see when nothing fuses.
 values := build/values
+same := --hypothesis-seed=0
 on_tensors := $(addprefix tests/,data differential end_to_end functional nn optim tensor transforms)
 
 .PHONY: help demo test bits check bench docs clean
@@ -45,11 +46,11 @@ demo: $(VENV)/examples.stamp
 
 test: $(VENV)/dev.stamp
 	rm -rf $(values)
-	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --record-values $(values) $(ARGS)
+	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --record-values $(values) $(same) $(ARGS)
 
 bits: $(VENV)/dev.stamp
 	LAZYT_EAGER=1 $(test_env) $(python) -m pytest -q -n $(WORKERS) --dist worksteal \
-		--compare-values $(values) $(on_tensors) $(ARGS)
+		--compare-values $(values) $(same) $(on_tensors) $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(python) -m ruff check .

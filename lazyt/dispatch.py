@@ -65,7 +65,7 @@ def _over_budget(storage: Storage) -> None:
     if hook.watcher is not None:  # it sets the budget so that it hears of every new storage
         hook.watcher.created(storage)
     elif config.eager:
-        pending.realize_nodes([storage.node])
+        pending.realize_result(storage.node)
     else:
         pending.check_budget(storage.node)
 

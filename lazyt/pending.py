@@ -49,6 +49,16 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
                 node.data = chain[-1].data
 
 
+def realize_result(node: Node) -> None:
+    """Compute what an operation gave, under ``config.eager``; not a constant repeated, which has
+    nothing to compute and stays one to whoever asks."""
+    value = node
+    while value.op.name in ("expand", "reshape"):
+        value = value.inputs[0]
+    if value.op.name != "const":
+        realize_nodes([node])
+
+
 def _realize_one_by_one(nodes: Sequence[Node]) -> None:
     """Compute every node of the graph with a plan of its own: nothing fuses, not even the parts
     of one function. Constants stay in the text of their users."""

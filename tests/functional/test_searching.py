@@ -49,6 +49,7 @@ def test_nan_leads_a_search_where_pytorch_goes() -> None:
     assert lt.searchsorted(sequence, values, right=True).tolist() == [5, 10, 4, 10, 10, 2]
 
 
+@pytest.mark.lazy
 def test_a_search_is_one_kernel() -> None:
     sequence = lt.from_numpy(np.arange(1000.0)) + 0
     sequence.realize()

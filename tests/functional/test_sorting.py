@@ -105,6 +105,7 @@ def test_nothing_and_numbers() -> None:
     assert lt.argsort(lt.tensor(1.0)).shape == ()
 
 
+@pytest.mark.lazy
 def test_results_that_nobody_uses_cost_nothing() -> None:
     x = lt.from_numpy(mixed("float32", 3, 100))
     values = lt.explain(x.sort().values).kernels

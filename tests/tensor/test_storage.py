@@ -124,6 +124,7 @@ def test_storage_handle() -> None:
     assert store.data_ptr() == x.data_ptr()
 
 
+@pytest.mark.varies
 def test_threads_build_graphs_side_by_side() -> None:
     x = lt.ones(8, requires_grad=True)
     results: dict[int, list[float]] = {}
