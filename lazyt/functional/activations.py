@@ -8,7 +8,7 @@ from collections.abc import Callable
 from lazyt import ops
 from lazyt.dispatch import type_title
 from lazyt.errors import ArgumentError, DTypeError, LazytError, ShapeError
-from lazyt.functional.operands import constant_of, mapped, normalize_dim, require_tensor
+from lazyt.functional.operands import as_number, constant_of, mapped, normalize_dim, require_tensor
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.random import uniform_node
 from lazyt.functional.results import give
@@ -271,7 +271,11 @@ def _threshold(x: Expr, limit: Expr, value: Expr) -> Expr:
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x above the threshold, ``value`` elsewhere."""
+    """x above the threshold, ``value`` elsewhere. Raises DTypeError for what is no number."""
+    for place, (name, number) in enumerate((("threshold", threshold), ("value", value)), 2):
+        if as_number(number) is None:
+            text = f"threshold(): argument '{name}' (position {place}) must be Number, not "
+            raise DTypeError(text + type(number).__name__)
     result = _apply(_threshold, "threshold", "Threshold", input, threshold, value, whole=True)
     return written(input, result, inplace)
 
@@ -312,6 +316,8 @@ def tanhshrink(input: Tensor) -> Tensor:
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along ``dim`` times the sigmoid of the second. Raises LazytError."""
     require_floating("glu_cpu", input.dtype)
+    if not input.shape:
+        raise LazytError("glu does not support scalars because halving size must be even")
     axis = normalize_dim(dim, len(input.shape))
     extent = input.shape[axis]
     if extent % 2:

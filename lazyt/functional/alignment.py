@@ -40,7 +40,7 @@ def _check(inputs: list[int], targets: list[int], steps: int, widest: int) -> No
         if not 0 <= length <= steps:
             raise LazytError(
                 f"Expected input_lengths to have value at most {steps}, but got value {length} "
-                f"(while checking arguments for ctc_loss_cpu)"
+                f"(while checking arguments for ctc_loss_allocate_outputs)"
                 if length > steps
                 else f"Expected input_lengths to be non-negative, but got {length} at {place}"
             )

@@ -7,11 +7,13 @@ from typing import Any
 from lazyt.errors import DTypeError, NoKernelError
 from lazyt.functional.operands import (
     Build,
+    as_number,
     broadcast_all,
     mapped,
     operand_dtype,
     operand_node,
     require_tensor,
+    wrong_arguments,
 )
 from lazyt.functional.promotion import c_name, torch_name
 from lazyt.functional.results import give
@@ -69,6 +71,12 @@ def _lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
     return call("where", call("lt", call("abs", weight), const(0.5, weight.dtype)), near, far)
 
 
+_LERP_FORMS = (
+    "Tensor input, Tensor end, Tensor weight, *, Tensor out = None",
+    "Tensor input, Tensor end, Number weight, *, Tensor out = None",
+)
+
+
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
     """``input + weight * (end - input)``. Raises DTypeError for operands of different dtypes
     and for whole numbers."""
@@ -77,6 +85,8 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
         raise DTypeError(
             f"expected dtype {c_name(x.dtype)} for `end` but got dtype {c_name(y.dtype)}"
         )
+    if not isinstance(weight, Tensor) and as_number(weight) is None:
+        raise wrong_arguments("lerp", (input, end, weight), _LERP_FORMS)
     dtype = operand_dtype([x, y, weight]) if isinstance(weight, Tensor) else x.dtype
     if dtype.kind != "f":
         kernel = "lerp_kernel_tensor" if isinstance(weight, Tensor) else "lerp_kernel_scalar"

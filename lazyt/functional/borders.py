@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lazyt import ops
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.ir.graph import Node
@@ -46,6 +46,10 @@ def pad(
     exist, LazytError for a ``value`` without its mode.
     """
     require_tensor(input, "pad")
+    if not isinstance(pad, (tuple, list)):
+        raise DTypeError(
+            f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}"
+        )
     if len(pad) % 2:
         raise ShapeError("Padding length must be divisible by 2")
     if len(pad) > 2 * len(input.shape):

@@ -19,6 +19,7 @@ from lazyt.functional.operands import (
     operand_dtype,
     operand_node,
     require_tensor,
+    wrong_arguments,
 )
 from lazyt.functional.promotion import c_name, get_default_dtype, promote_operands, torch_name
 from lazyt.functional.results import give
@@ -93,12 +94,20 @@ def where_method(self: Tensor, condition: Tensor, other: Any) -> Any:
     return where(condition, self, other)
 
 
+_CLAMP_FORMS = (
+    "Tensor input, Tensor min = None, Tensor max = None, *, Tensor out = None",
+    "Tensor input, Number min = None, Number max = None, *, Tensor out = None",
+)
+
+
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` kept within [min, max], numbers or tensors. Raises LazytError without either."""
     require_tensor(input, "clamp")
     if min is None and max is None:
         raise LazytError("torch.clamp: At least one of 'min' or 'max' must not be None")
     bounds = [b for b in (min, max) if b is not None]
+    if not all(isinstance(b, Tensor) or as_number(b) is not None for b in bounds):
+        raise wrong_arguments("clamp", (input, *bounds), _CLAMP_FORMS)
     dtype = operand_dtype([input, *bounds])
     broadcast_all([tuple(t.shape) for t in (input, *bounds) if isinstance(t, Tensor)])
     for bound in bounds:
@@ -208,6 +217,14 @@ def nan_to_num(
 ) -> Tensor:
     """``input`` with NaN as 0 and infinities as the largest numbers, or as given."""
     node = require_tensor(input, "nan_to_num").node
+    for place, (name, value) in enumerate(
+        (("nan", nan), ("posinf", posinf), ("neginf", neginf)), 2
+    ):
+        if value is not None and as_number(value) is None:
+            raise DTypeError(
+                f"nan_to_num(): argument '{name}' (position {place}) must be float, not "
+                f"{type(value).__name__}"
+            )
     dtype = node.dtype
     if dtype.kind != "f":
         return give(ops.cast(node, dtype), "NanToNum", (input,), out)
@@ -260,6 +277,7 @@ def allclose(
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all values are equal; looks at the values."""
     require_tensor(input, "equal")
+    require_tensor(other, "equal", "other", 2)
     if tuple(input.shape) != tuple(other.shape):
         return False
     dtype = promote_operands([(t.dtype, 1) for t in (input, other)], [])

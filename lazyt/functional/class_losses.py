@@ -37,6 +37,8 @@ def _check_classes(shape: tuple[int, ...], target: Tensor) -> int:
         )
     if len(shape) == 2 and len(wanted) > 1:
         raise ShapeError("0D or 1D target tensor expected, multi-target not supported")
+    if len(shape) == 4 and len(wanted) == 3 and (shape[0], *shape[2:]) != wanted:
+        raise ShapeError(f"size mismatch (got input: {list(shape)} , target: {list(wanted)}")
     if (shape[0], *shape[2:]) != wanted:
         raise ShapeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(wanted)}")
     _check_target_type(target)

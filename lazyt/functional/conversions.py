@@ -9,7 +9,7 @@ from typing import Any
 from lazyt.device import check_device, device
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import cast_to
-from lazyt.functional.operands import existing_dim, require_tensor
+from lazyt.functional.operands import existing_dim, require_tensor, wrong_arguments
 from lazyt.functional.promotion import as_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir import dtypes
@@ -41,6 +41,16 @@ byte = _converter("byte", dtypes.uint8)
 bool = _converter("bool", dtypes.bool_)
 
 
+_TO_FORMS = (
+    "torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = "
+    "False, *, torch.memory_format memory_format = None",
+    "torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format "
+    "memory_format = None",
+    "Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format "
+    "memory_format = None",
+)
+
+
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``.
 
@@ -62,6 +72,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             isinstance(item, builtins.int) and not isinstance(item, builtins.bool)
         ):
             place = item
+    if len(args) > 1 and all(isinstance(v, DType) for v in args[:2]):
+        raise wrong_arguments("to", args, _TO_FORMS)
     check_device(place)
     result = self if dtype is None else cast_to(self, dtype)
     if order not in (None, preserve_format) and not result.is_contiguous(memory_format=order):

@@ -14,6 +14,7 @@ from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.borders import padded
 from lazyt.functional.operands import mapped, require_tensor
+from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
@@ -132,9 +133,8 @@ def _check_sizes(
 
 def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if input.dtype is not weight.dtype:
-        raise DTypeError(
-            f"Input type ({input.type()}) and weight type ({weight.type()}) should be the same"
-        )
+        found, wanted = torch_name(weight.dtype), torch_name(input.dtype)
+        raise DTypeError(f"expected scalar type {wanted} but found {found}")
     if bias is not None and bias.dtype is not input.dtype:
         raise DTypeError(
             f"Input type ({input.type()}) and bias type ({bias.type()}) should be the same"

@@ -9,6 +9,7 @@ from lazyt.cast_mode import in_full_precision
 from lazyt.functional.choice import where
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced_tensor
 from lazyt.functional.operands import require_tensor
+from lazyt.functional.probabilities import check_variances
 from lazyt.tensor import Tensor
 
 
@@ -35,13 +36,13 @@ def gaussian_nll_loss(
 
     Variances below ``eps`` count as ``eps``, without changing their gradient; a variance is one
     number, or of the input's shape with a last dimension of 1 or none. Raises ReductionError (a
-    ValueError) for variances of another shape and for a negative number; the signs of a tensor
-    are not looked at.
+    ValueError) for variances of another shape and for negative ones that are known.
     """
     if reduction not in ("none", "mean", "sum"):
         raise ReductionError(f"{reduction} is not valid")
     if isinstance(var, Tensor):
         spread = _check_variance(input, var)
+        check_variances(var.node)
     elif var < 0:
         raise ReductionError("var has negative entry/entries")
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
+from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import sub
 from lazyt.functional.loss_reduction import (
@@ -17,6 +18,7 @@ from lazyt.functional.loss_reduction import (
     warn_of_sizes,
 )
 from lazyt.functional.operands import broadcast_pair, constant_of, mapped, require_tensor
+from lazyt.functional.probabilities import check_unit_interval
 from lazyt.functional.promotion import promote_pair, promote_types
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse, refuse_cast
@@ -150,7 +152,7 @@ def binary_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """The cross entropy of probabilities and truths. Raises ShapeError for two sizes.
 
-    That probabilities lie within [0, 1] is not checked, which would look at them.
+    Raises LazytError for known probabilities outside of [0, 1]; pending ones are not looked at.
     """
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
     if input.shape != target.shape:
@@ -158,6 +160,10 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
+    if target.dtype is not input.dtype and target.dtype.kind != "f":
+        found, wanted = type_title(target.dtype), type_title(input.dtype)
+        raise DTypeError(f"Found dtype {found} but expected {wanted}")
+    check_unit_interval(input.node)
     node = mapped(_binary_cross_entropy, (input.node, target.node), input.dtype, None)
     if weight is not None:
         node = ops.apply("mul", node, ops.cast(weight.node, node.dtype))
@@ -185,6 +191,8 @@ def binary_cross_entropy_with_logits(
         )
     _check_logits(input, target)
     dtype = target.dtype
+    if pos_weight is not None:
+        broadcast_pair(tuple(pos_weight.shape), tuple(input.shape))
     positive = constant_of(1.0, dtype.compute) if pos_weight is None else pos_weight.node
     wide = promote_types(input.dtype, dtype)
     node = mapped(_with_logits, (input.node, target.node, positive), wide, None)

@@ -161,8 +161,10 @@ def trace(input: Tensor) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of ``r`` elements of a vector, one a row."""
+    """All choices of ``r`` elements of a vector, one a row. Raises LazytError for no vector."""
     require_tensor(input, "combinations")
+    if len(input.shape) != 1:
+        raise LazytError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     import itertools
 
     from lazyt.functional.creation import tensor

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.dispatch import add_method
+from lazyt.errors import DTypeError
 from lazyt.functional import arithmetic as a
 from lazyt.functional import unary
 from lazyt.functional.creation import as_tensor
@@ -45,6 +46,20 @@ def _reflected(function: Function) -> Callable[[Tensor, Any], Any]:
     return operate
 
 
+def _matmul(self: Tensor, other: Any) -> Any:
+    if isinstance(other, np.ndarray):
+        other = as_tensor(other)
+    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+
+
+def _reflected_matmul(self: Tensor, other: Any) -> Any:
+    return matmul(as_tensor(other), self) if isinstance(other, np.ndarray) else NotImplemented
+
+
+def _delete(self: Tensor, index: Any) -> None:
+    raise DTypeError("Tensor does not support deleting items. Select the others by index instead.")
+
+
 _ARITHMETIC: dict[str, Function] = {
     "add": a.add,
     "sub": a.sub,
@@ -53,7 +68,6 @@ _ARITHMETIC: dict[str, Function] = {
     "floordiv": a.floor_divide,
     "mod": a.remainder,
     "pow": a.pow,
-    "matmul": matmul,
     "and": a.bitwise_and,
     "or": a.bitwise_or,
     "xor": a.bitwise_xor,
@@ -68,8 +82,11 @@ _COMPARISONS: dict[str, Function] = {
 def install() -> None:
     """Give Tensor its operators."""
     for name, function in _ARITHMETIC.items():
-        add_method(f"__{name}__", _forward(function), inplace=name != "matmul")
+        add_method(f"__{name}__", _forward(function), inplace=True)
         add_method(f"__r{name}__", _reflected(function))
+    add_method("__matmul__", _matmul)
+    add_method("__rmatmul__", _reflected_matmul)
+    add_method("__delitem__", _delete)
     for name, function in _COMPARISONS.items():
         add_method(f"__{name}__", _forward(function))
     add_method("__neg__", unary.neg)

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from lazyt.errors import LazytError
+from lazyt.functional.loss_reduction import ReductionError
 from lazyt.ir.graph import Node
 from lazyt.watching import capturing
 
@@ -46,6 +47,20 @@ def check_probabilities(node: Node) -> None:
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false. Probabilities lie in "
             "[0, 1]."
         )
+
+
+def check_unit_interval(node: Node) -> None:
+    """Raise LazytError for known inputs of a cross entropy outside of [0, 1]."""
+    values = _known(node)
+    if values is not None and not ((values >= 0) & (values <= 1)).all():
+        raise LazytError("all elements of input should be between 0 and 1")
+
+
+def check_variances(node: Node) -> None:
+    """Raise ReductionError (a ValueError) for known variances below 0."""
+    values = _known(node)
+    if values is not None and (values < 0).any():
+        raise ReductionError("var has negative entry/entries")
 
 
 def check_rates(node: Node) -> None:

@@ -25,14 +25,25 @@ __all__ = ["arange", "eye", "linspace", "logspace", "range"]
 _ADD, _MUL = scalar_build("add"), scalar_build("mul")
 
 
+_ARANGE_ENDS = (
+    "Number end", "Number start, Number end", "Number start, Number end, Number step = 1",
+)  # fmt: skip
+
+
 def arange(
-    start: Any = 0, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    start: Any = None, end: Any = None, step: Any = 1, *, out: Tensor | None = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Numbers from ``start`` up to, not including, ``end``. Raises LazytError for a bad step."""
     check_device(device)
+    if end is None and start is None:
+        forms = [f"{ends}{_OPTIONS}" for ends in _ARANGE_ENDS]
+        raise wrong_arguments("arange", (), forms)
     if end is None:
         start, end = 0, start
+    elif start is None:
+        start = 0
     start, end, step = (_number(v, "arange") for v in (start, end, step))
     wanted = _dtype_of(dtype, out, (start, end, step))
     if wanted is bool_:

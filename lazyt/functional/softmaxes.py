@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from lazyt.errors import LazytError
 from lazyt.functional import normalizers
 from lazyt.functional.normalizers import softmax_node
 from lazyt.functional.operands import constant_of, mapped, normalize_dim, require_tensor
+from lazyt.functional.promotion import torch_name
 from lazyt.functional.random import uniform_node
 from lazyt.functional.results import give
-from lazyt.functional.unsupported import require_floating
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
@@ -69,13 +70,17 @@ def gumbel_softmax(
 
     With ``hard`` it is a row with a single 1 along ``dim``, whose gradient is the soft sample's.
     Every call draws one number per element from one key of the default generator's stream.
-    Raises UnsupportedTypeError for whole numbers, BoundsError.
+    Raises LazytError for whole numbers, BoundsError.
     """
     require_tensor(logits, "gumbel_softmax", "logits")
     if eps != 1e-10:
         text = "`eps` parameter is deprecated and has no effect."
         warnings.warn(text, UserWarning, stacklevel=2)
-    require_floating("exponential", logits.dtype)
+    if logits.dtype.kind != "f":
+        raise LazytError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {torch_name(logits.dtype)}"
+        )
     axis = normalize_dim(dim, logits.ndim)
     dtype = logits.dtype
     draw = uniform_node(tuple(logits.shape), dtype.compute, None)

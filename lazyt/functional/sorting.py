@@ -175,6 +175,8 @@ def topk(
     node = require_tensor(input, "topk").node
     rank = len(node.shape)
     axis = normalize_dim(dim, rank)
+    if not hasattr(k, "__index__"):
+        raise DTypeError(f"topk(): argument 'k' (position 2) must be int, not {type(k).__name__}")
     if not 0 <= k <= (node.shape[axis] if rank else 1):
         raise LazytError("selected index k out of range")
     if node.dtype is bool_:

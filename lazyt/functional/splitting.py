@@ -9,6 +9,7 @@ from typing import Any
 
 from lazyt.errors import BoundsError, LazytError
 from lazyt.functional.operands import normalize_dim, require_tensor, wrong_arguments
+from lazyt.functional.promotion import torch_name
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
 
@@ -123,7 +124,7 @@ def tensor_split(
     if isinstance(given, Tensor):
         if given.dtype.name != "int64":
             raise LazytError("tensor_split expected tensor_indices_or_sections to have dtype of "
-                             f"long, but got {given.type()}")  # fmt: skip
+                             f"long, but got {torch_name(given.dtype)}")  # fmt: skip
         given = given.tolist()
     if not input.shape:
         raise LazytError("tensor_split expected at least a 1-dimensional tensor, but got a tensor "

@@ -77,6 +77,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     The shorter shape is led by ones.
     """
     require_tensor(input, "kron")
+    require_tensor(other, "kron", "other", 2)
     rank = max(len(input.shape), len(other.shape))
     a, b = ((1,) * (rank - len(t.shape)) + tuple(t.shape) for t in (input, other))
     left = input.reshape([n for extent in a for n in (extent, 1)])
