@@ -23,7 +23,7 @@ from lazyt.optim.settings import SettingError, required
 from lazyt.optim.step_hooks import Hooked
 from lazyt.optim.stored_state import pack, unpack
 from lazyt.tensor import Tensor
-from lazyt.watching import each_call
+from lazyt.watching import capturing, each_call
 
 Group = dict[str, Any]
 
@@ -196,6 +196,8 @@ class Optimizer(Hooked):
 
     def _leaf(self, value: float, dtype: Any) -> Tensor:
         found = self._numbers.get((value, dtype))
+        if capturing() is not None:  # numbers that are equal now need not be so at a replay
+            return lazyt.tensor(value, dtype=dtype)
         if found is None:
             if len(self._numbers) > 64:  # values of steps long past
                 self._numbers.clear()

@@ -1,0 +1,157 @@
+"""A captured step of every optimizer is the plain one, to the bit, over several steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lazyt
+from lazyt import Tensor, optim
+from lazyt.optim import lr_scheduler as schedules
+
+pytestmark = pytest.mark.lazy
+
+Make = Callable[[list[Tensor]], optim.Optimizer]
+STEPS = 8
+
+OPTIMIZERS: dict[str, Make] = {
+    "sgd": lambda p: optim.SGD(p, 0.1, momentum=0.9, dampening=0.2, weight_decay=0.1),
+    "adam": lambda p: optim.Adam(p, 0.1, weight_decay=0.1),
+    "adamw": lambda p: optim.AdamW(p, 0.1, amsgrad=True, maximize=True),
+    "rmsprop": lambda p: optim.RMSprop(p, 0.1, centered=True, momentum=0.5),
+    "adagrad": lambda p: optim.Adagrad(p, 0.1, lr_decay=0.1),
+    "adadelta": lambda p: optim.Adadelta(p, 0.5, weight_decay=0.1),
+    "adamax": lambda p: optim.Adamax(p, 0.1, weight_decay=0.1),
+    "nadam": lambda p: optim.NAdam(p, 0.1, weight_decay=0.1, decoupled_weight_decay=True),
+    # betas for which the division begins between two replays, at the fourth step
+    "radam": lambda p: optim.RAdam(p, 0.1, betas=(0.9, 0.95), weight_decay=0.1),
+    "rprop": lambda p: optim.Rprop(p, 0.1),
+    "asgd": lambda p: optim.ASGD(p, 0.1, lambd=0.1, t0=3.0),
+    "adafactor": lambda p: optim.Adafactor(p, 0.1, weight_decay=0.1),
+    "muon": lambda p: optim.Muon(p[:1], 0.1, ns_steps=1),
+    "lion": lambda p: optim.Lion(p, 0.1, weight_decay=0.1),
+}  # fmt: skip
+
+
+def train(names: list[str], use: bool, rate: Any = float) -> tuple[Any, dict[str, Any]]:
+    """Values and state after some steps of several optimizers in one function."""
+    start = [lazyt.tensor([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]]), lazyt.tensor([0.5, -0.5])]
+    optimizers, all_parameters = [], {}
+    plans: list[schedules.LRScheduler] = []
+    for name in names:
+        parameters = [value.clone().requires_grad_() for value in start]
+        optimizer = OPTIMIZERS[name](parameters)
+        for group in optimizer.param_groups:
+            group["lr"] = rate(group["lr"])
+        optimizers.append(optimizer)
+        if rate is float:
+            plans.append(schedules.CosineAnnealingLR(optimizer, 5))
+            plans.append(schedules.StepLR(optimizer, 3, 0.7))
+        all_parameters[name] = parameters
+
+    def step(scale: Tensor) -> Tensor:
+        total: Any = 0
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        for matrix, vector in all_parameters.values():
+            total = total + ((matrix * scale - 1) ** 2).sum() + (vector * scale).sum()
+        total.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        for plan in plans:
+            plan.step()
+        return total  # type: ignore[no-any-return]
+
+    run: Any = lazyt.jit(step) if use else step
+    losses = [run(lazyt.full((), 1.0 + 0.1 * n)).item() for n in range(STEPS)]
+    if use:
+        assert run.why() == ["captured"]
+    found = {}
+    for name, optimizer in zip(names, optimizers, strict=True):
+        state = {
+            number: {key: bits(value) for key, value in values.items()}
+            for number, values in optimizer.state_dict()["state"].items()
+        }
+        rates = [bits(group["lr"]) for group in optimizer.param_groups]
+        found[name] = ([bits(p) for p in all_parameters[name]], state, rates)
+    return losses, found
+
+
+def bits(value: Any) -> Any:
+    return value.detach().numpy().tobytes() if isinstance(value, Tensor) else value
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_captured_steps_are_plain_steps(part: int) -> None:
+    names = list(OPTIMIZERS)[part::4]
+    plain, captured = train(names, False), train(names, True)
+    assert plain[0] == captured[0]
+    for name in names:
+        assert plain[1][name] == captured[1][name], name
+
+
+def test_rates_that_are_tensors_are_read_at_every_replay() -> None:
+    names = ["sgd", "adam", "lion"]
+    plain, captured = (train(names, use, lazyt.tensor) for use in (False, True))
+    assert plain == captured
+
+
+def test_a_rate_that_is_a_tensor_may_change_between_replays() -> None:
+    weight = lazyt.ones(2, requires_grad=True)
+    rate = lazyt.tensor(0.5)
+    optimizer = optim.SGD([weight], lr=rate)
+
+    @lazyt.jit
+    def step() -> None:
+        optimizer.zero_grad()
+        weight.sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step()
+    assert weight.tolist() == [-0.5, -0.5]
+    rate.fill_(2.0)
+    step()
+    assert weight.tolist() == [-2.5, -2.5]
+    assert step.why() == ["captured"]
+
+
+def test_numbers_that_were_equal_when_captured_may_differ_later() -> None:
+    a, b = (lazyt.zeros(1).requires_grad_() for _ in range(2))
+    optimizer = optim.SGD([{"params": [a]}, {"params": [b]}], lr=1.0)
+    plan = schedules.LambdaLR(optimizer, [lambda n: 1.0 if n < 2 else 2.0, lambda n: 1.0])
+
+    @lazyt.jit
+    def step() -> None:
+        optimizer.zero_grad()
+        (a + b).sum().backward()
+        optimizer.step()
+        plan.step()
+
+    for _ in range(5):
+        step()
+    assert (a.item(), b.item()) == (-8.0, -5.0)
+    assert step.why() == ["captured"]
+
+
+def test_a_hook_that_is_added_is_called() -> None:
+    weight = lazyt.ones(2, requires_grad=True)
+    optimizer = optim.SGD([weight], lr=1.0)
+
+    @lazyt.jit
+    def step() -> None:
+        optimizer.zero_grad()
+        weight.sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step()
+    handle = optimizer.register_step_post_hook(lambda *_: weight.detach().zero_())
+    for _ in range(2):
+        step()
+        assert weight.tolist() == [0, 0]
+    handle.remove()
+    step()
+    assert weight.tolist() == [-1, -1]
