@@ -142,7 +142,7 @@ _ROW_MAJOR = frozenset({
 # Functions with other code that keep the order of their first operand.
 _PRESERVING = frozenset({
     "Flip", "Put", "Clone", "ToCopy", "IndexPut", "IndexFill", "SelectScatter", "SliceScatter",
-    "DiagonalScatter", "AsStridedScatter", "Fill", "Sort", "PreluKernel",
+    "DiagonalScatter", "AsStridedScatter", "Fill", "Sort", "PreluKernel", "Addr",
 })  # fmt: skip
 # Functions whose results have their channels last where the first operand has them last.
 _CHANNELED = frozenset({
@@ -229,6 +229,8 @@ def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
     title = name.partition("Backward")[0]
     if title in _PRESERVING or (title in _ROUNDING and result.dtype.kind != "f"):
         first = parents[0]
+        if first.shape != result.shape:
+            return result
         return lay_out(result, strides_like(tuple(first.shape), first.strides))
     if title in _CHANNELED or title in _OF_ROWS or title in _CHANNELS_OF_SEVERAL:
         return lay_out(result, _channel_strides(title, tuple(result.shape), parents))

@@ -115,7 +115,7 @@ def div(
     Whole numbers divide truly in the default dtype. Raises LazytError for another mode.
     """
     if rounding_mode == "floor":
-        return floor_divide(input, other, out=out)
+        return _divided_down(input, other, "Div", out)
     if rounding_mode is None:
         input, other = floating_number(input), floating_number(other)
     x, y, dtype = pair(input, other, "div")
@@ -166,11 +166,15 @@ def _refuse_zero(other: Any, dtype: DType) -> None:
 
 def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input / other`` rounded down. Raises LazytError for a whole number by literal 0."""
+    return _divided_down(input, other, "FloorDivide", out)
+
+
+def _divided_down(input: Any, other: Any, title: str, out: Tensor | None) -> Tensor:
     x, y, dtype = pair(input, other, "floor_divide")
     if dtype is bool_:
         raise NoKernelError("\"div_floor_cpu\" not implemented for 'Bool'")
     _refuse_zero(other, dtype)
-    return give(mapped(_FLOORDIV, (x, y), dtype, dtype), "FloorDivide", (input, other), out)
+    return give(mapped(_FLOORDIV, (x, y), dtype, dtype), title, (input, other), out)
 
 
 def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:

@@ -39,6 +39,13 @@ _MAXIMUM, _MINIMUM = scalar_build("maximum"), scalar_build("minimum")
 _expressions: dict[tuple[DType, DType, DType], Expr] = {}
 
 
+def without_slope(node: Node, operand: Node) -> Node:
+    """``node`` as a function of ``operand``, of the same shape, with a gradient of zeros."""
+    if not operand.needs_grad:
+        return node
+    return choose(ops.constant(True, bool_), node, operand, node.dtype)
+
+
 def choose(condition: Node, a: Node, b: Node, dtype: DType) -> Node:
     """``where`` on nodes: a bool condition and two values, cast to ``dtype``."""
     key = (a.dtype, b.dtype, dtype)

@@ -22,7 +22,12 @@ __all__ = ["get_device", "is_complex", "is_floating_point", "is_signed", "is_ten
 
 def _converter(name: str, dtype: DType) -> Callable[..., Tensor]:
     def function(self: Tensor, memory_format: Any = None) -> Tensor:
-        return cast_to(self, dtype)
+        result = cast_to(self, dtype)
+        if memory_format in (None, preserve_format):
+            return result
+        if result.is_contiguous(memory_format=memory_format):
+            return result
+        return copied(self, result.node, "ToCopy", memory_format)
 
     function.__doc__ = f"This tensor as {dtype.name}; itself when it is that already."
     function.__name__ = function.__qualname__ = name

@@ -23,6 +23,7 @@ from lazyt.functional.results import give
 from lazyt.functional.searching import insertion_places
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
+from lazyt.memory_formats import dense_strides, lay_out
 from lazyt.tensor import Tensor
 
 __all__ = ["isin", "unique", "unique_consecutive"]
@@ -112,10 +113,12 @@ class _Runs:
 
 def _give_runs(
     input: Tensor, values: Node, runs: _Runs, shape: tuple[int, ...], inverse: bool, counts: bool,
-    name: str,
+    name: str, axis: int = 0,
 ) -> Any:  # fmt: skip
     """The values alone, or a tuple with the inverse and the counts that were asked for."""
-    results = [give(values, name, (input,))]
+    found = give(values, name, (input,))
+    rest = (i for i in range(len(values.shape)) if i != axis)  # PyTorch moves the axis to the front
+    results = [lay_out(found, dense_strides(values.shape, (axis, *rest)))]
     if inverse:
         results.append(give(ops.reshape(runs.inverse(), shape), "unique", ()))
     if counts:
@@ -162,7 +165,7 @@ def unique(
         runs = _Runs(_starts(ordered), ops.sort("order", flat))
         values = ops.gather(flat, runs.sources(), 0)
         shape = node.shape
-        name = "Unique2"
+        name, axis = "Unique2", 0
     else:
         rows, axis = _row_table(node, dim)
         if rows.size == 0:
@@ -175,7 +178,7 @@ def unique(
         values = ops.gather(node, runs.sources(), axis)
         shape = (node.shape[axis],)
         name = "UniqueDim"
-    return _give_runs(input, values, runs, shape, return_inverse, return_counts, name)
+    return _give_runs(input, values, runs, shape, return_inverse, return_counts, name, axis)
 
 
 def _starts(row: Node) -> Node:
@@ -194,7 +197,7 @@ def unique_consecutive(
         runs = _Runs(_starts(flat), None)
         values = ops.gather(flat, runs.sources(), 0)
         shape = node.shape
-        name = "UniqueConsecutive"
+        name, axis = "UniqueConsecutive", 0
     else:
         rows, axis = _row_table(node, dim)
         starts = _row_starts(rows) if rows.size else expand_to(ops.constant(True, bool_), (0,))
@@ -202,7 +205,7 @@ def unique_consecutive(
         values = ops.gather(node, runs.sources(), axis)
         shape = (node.shape[axis],)
         name = "UniqueDimConsecutive"
-    return _give_runs(input, values, runs, shape, return_inverse, return_counts, name)
+    return _give_runs(input, values, runs, shape, return_inverse, return_counts, name, axis)
 
 
 def isin(

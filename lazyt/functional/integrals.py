@@ -11,7 +11,7 @@ from lazyt.functional.joining import cat
 from lazyt.functional.operands import as_number, normalize_dim, normalize_dims, require_tensor
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import bool_
+from lazyt.ir.dtypes import bool_, uint8
 from lazyt.tensor import Tensor
 
 __all__ = ["cumulative_trapezoid", "gradient", "trapezoid", "trapz"]
@@ -108,7 +108,8 @@ def gradient(
     Second order inside (Fornberg, "Generation of finite difference formulas on arbitrarily spaced
     grids", 1988). Raises LazytError, ShapeError and BoundsError.
     """
-    require_tensor(input, "gradient")
+    if require_tensor(input, "gradient").dtype is uint8:
+        raise DTypeError("torch.gradient does not support uint8 input.")
     rank = len(input.shape)
     axes = [*range(rank)] if dim is None else _axes(dim, rank)
     steps = _spacings(spacing, axes, rank, dim is not None)

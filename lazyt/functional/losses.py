@@ -198,7 +198,7 @@ def binary_cross_entropy_with_logits(
     node = mapped(_with_logits, (input.node, target.node, positive), wide, None)
     if weight is not None:
         node = ops.apply("mul", node, ops.cast(weight.node, node.dtype))
-    parents = (input, target)
+    parents = (target, input)  # in PyTorch's order of reading, which the result lies in memory by
     return give(reduced(node, reduction, dtype), "BinaryCrossEntropyWithLogits", parents)
 
 

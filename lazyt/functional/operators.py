@@ -74,6 +74,7 @@ _ARITHMETIC: dict[str, Function] = {
     "lshift": a.bitwise_left_shift,
     "rshift": a.bitwise_right_shift,
 }
+_COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
 _COMPARISONS: dict[str, Function] = {
     "eq": a.eq, "ne": a.ne, "lt": a.lt, "le": a.le, "gt": a.gt, "ge": a.ge,
 }  # fmt: skip
@@ -83,7 +84,9 @@ def install() -> None:
     """Give Tensor its operators."""
     for name, function in _ARITHMETIC.items():
         add_method(f"__{name}__", _forward(function), inplace=True)
-        add_method(f"__r{name}__", _reflected(function))
+        # Of two tensors that lie in memory in different orders the first decides about the result.
+        reflected = _forward if name in _COMMUTATIVE else _reflected
+        add_method(f"__r{name}__", reflected(function))
     add_method("__matmul__", _matmul)
     add_method("__rmatmul__", _reflected_matmul)
     add_method("__delitem__", _delete)

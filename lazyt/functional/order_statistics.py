@@ -24,6 +24,7 @@ from lazyt.functional.sorting import give_pair, rows_back, rows_of
 from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.memory_formats import dense_strides, lay_out
 from lazyt.tensor import Tensor
 
 __all__ = ["kthvalue", "median", "mode", "nanmedian", "nanquantile", "quantile"]
@@ -311,7 +312,10 @@ def _quantile(
     shape = kept if keepdim else kept[:axis] + kept[axis + 1 :] if dim is not None else ()
     result = ops.reshape(ahead, points.shape + shape)
     parents = (input, q) if isinstance(q, Tensor) else (input,)
-    return give(result, "Squeeze", parents, out)
+    given = give(result, "Squeeze", parents, out)
+    if out is not None or not points.shape:
+        return given
+    return lay_out(given, dense_strides(points.shape + shape, (*range(1, len(shape) + 1), 0)))
 
 
 def _at_ranks(rows: Node, place: Node, interpolation: str) -> Node:

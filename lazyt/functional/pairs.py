@@ -44,7 +44,7 @@ def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises NoKernelError for floating point and bools.
     """
     x, y, dtype = _operands(input, other, "gcd", "ui")
-    return give(mapped(_GCD, (x, y), dtype, dtype), "gcd", (), out)
+    return give(mapped(_GCD, (x, y), dtype, dtype), "gcd", (input, other), out)
 
 
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -53,7 +53,7 @@ def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises DTypeError for floating point and bools.
     """
     x, y, dtype = _operands(input, other, "lcm", "ui")
-    return give(mapped(_lcm, (x, y), dtype, dtype), "lcm", (), out)
+    return give(mapped(_lcm, (x, y), dtype, dtype), "lcm", (input, other), out)
 
 
 def _heaviside(x: Expr, at_zero: Expr) -> Expr:

@@ -223,7 +223,7 @@ def take_along_dim(
         return gather(source, axis, picks, out=out)
     if picks.dtype is not int64:
         plain_index(picks, size, axis, "gather")
-    turned = ops.apply("remainder", picks.node, constant_of(size, int64))
+    turned = ops.apply("mod", picks.node, constant_of(size, int64))
     node = gather_node(source.node, turned, axis) if shape else source.node
     return give(node, "Gather", (source, picks), out)
 

@@ -19,6 +19,7 @@ from lazyt.functional.operands import (
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import int32, int64
 from lazyt.ir.graph import Node
+from lazyt.memory_formats import lay_out, strides_like
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -193,4 +194,10 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         node = ops.flip(node, tuple(sorted((a, b))))
     elif turns == 3:
         node = ops.flip(ops.permute(node, tuple(order)), (b,))
-    return give(node, "Rot90", (input,))
+    result = give(node, "Rot90", (input,))
+    if not turns:
+        return result
+    strides = list(strides_like(tuple(input.shape), input.strides))
+    if turns != 2:
+        strides[a], strides[b] = strides[b], strides[a]
+    return lay_out(result, tuple(strides))

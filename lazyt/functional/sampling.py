@@ -12,6 +12,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.device import check_device
 from lazyt.errors import LazytError, ShapeError
+from lazyt.functional.choice import without_slope
 from lazyt.functional.creation import fresh
 from lazyt.functional.generators import Generator
 from lazyt.functional.operands import (
@@ -79,7 +80,10 @@ def bernoulli(
     """
     require_tensor(input, "bernoulli")
     hit = _chances(tuple(input.shape), input if p is None else p, generator)
-    return give(ops.cast(hit, input.dtype), "Bernoulli", (), out)
+    node = ops.cast(hit, input.dtype)
+    if p is None:
+        node = without_slope(node, input.node)
+    return give(node, "Bernoulli", (input,), out)
 
 
 def _scaled(drawn: Expr, mean: Expr, std: Expr) -> Expr:

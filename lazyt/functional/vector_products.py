@@ -10,8 +10,10 @@ from lazyt.functional.operands import normalize_dim, require_tensor
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse
-from lazyt.ir.dtypes import bool_
+from lazyt.ir.dtypes import bool_, int64
+from lazyt.memory_formats import lay_out
 from lazyt.tensor import Tensor
+from lazyt.views import strides_of_view
 
 __all__ = ["cross", "kron", "vander"]
 
@@ -83,8 +85,10 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     left = input.reshape([n for extent in a for n in (extent, 1)])
     right = other.reshape([n for extent in b for n in (1, extent)])
     product: Tensor = left * right
-    node = ops.reshape(product.node, tuple(m * n for m, n in zip(a, b)))
-    return give(node, "Kron", (input, other), out)
+    sizes = tuple(m * n for m, n in zip(a, b))
+    result = give(ops.reshape(product.node, sizes), "Kron", (input, other), out)
+    strides = strides_of_view(tuple(product.shape), product.strides, sizes)
+    return result if strides is None or out is not None else lay_out(result, strides)
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
@@ -116,16 +120,15 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     count = N if N is not None else (x.shape[-1] if x.shape else 1)
     if count <= 1:
         raise LazytError("N must be greater than 1.")
-    return _powers(x, count)
+    return _powers(x if x.shape else x.reshape(1), count)
 
 
 def _powers(x: Tensor, count: int) -> Tensor:
     """``x ** 0`` to ``x ** (count - 1)`` along a new last dimension, each from the one before."""
     node = x.node
     dtype = node.dtype
-    if dtype is bool_:
-        node = ops.cast(node, x.long().dtype)
-        dtype = node.dtype
+    if dtype.kind != "f":
+        node, dtype = ops.cast(node, int64), int64
     flat = (*node.shape, 1)
     one = ops.broadcast_to(ops.constant(1, dtype), flat)
     if count == 0:

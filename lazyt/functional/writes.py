@@ -7,6 +7,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.dispatch import check_writable
 from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.choice import without_slope
 from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import (
     as_number,
@@ -15,7 +16,7 @@ from lazyt.functional.operands import (
     expand_to,
     require_tensor,
 )
-from lazyt.functional.results import overwrite
+from lazyt.functional.results import give, overwrite
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 
@@ -66,8 +67,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 def fill(input: Tensor, value: Any) -> Tensor:
     """A copy of ``input``'s size and dtype with one value everywhere. Raises as ``fill_`` does."""
-    require_tensor(input, "fill")
-    return fill_(input.detach().clone() if not isinstance(value, Tensor) else input.clone(), value)
+    if isinstance(value, Tensor) or not require_tensor(input, "fill").requires_grad:
+        return fill_(input.clone(), value)
+    filled = fill_(input.detach().clone(), value)
+    return give(without_slope(filled.node, input.node), "Fill", (input,))
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
