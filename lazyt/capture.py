@@ -228,7 +228,7 @@ def note_state(
     for number, tensor in enumerate(arguments):
         guards.note_argument(number, tensor)
     for code, table in codes.items():
-        guards.note_globals(table, code.co_names)
+        guards.note_globals(table, code)
     guards.start([(function, "the function"), *rest])
     unknown = [c for c in codes if c.co_freevars and not _reached(c, guards.codes)]
     if unknown:

@@ -9,6 +9,7 @@ tensors by what they look like. Notes that differ after the capture are effects 
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
 import types
@@ -84,9 +85,9 @@ class Guards:
             value, path = self._waiting.popleft()
             self._visit(value, path)
 
-    def note_globals(self, table: dict[str, Any], names: Iterable[str]) -> None:
-        """Notes the globals that code with these ``names`` reads."""
-        for name in names:
+    def note_globals(self, table: dict[str, Any], code: types.CodeType) -> None:
+        """Notes the globals that ``code`` reads."""
+        for name in _global_names(code):
             if name in table:
                 self._entry(table, name, name)
 
@@ -167,8 +168,7 @@ class Guards:
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
             get, put = of_cell(cell)
             self._hold(get, put, get(()), name)
-        names = set(_all_names(function.__code__))
-        self.note_globals(function.__globals__, sorted(names))
+        self.note_globals(function.__globals__, function.__code__)
         values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         self._waiting.extend((value, f"a default of {path}") for value in values)
         wrapped = function.__dict__.get("__wrapped__")
@@ -293,6 +293,21 @@ class Guards:
         for place in self.tensors:
             place.tensor = None
         self._seen.clear()
+
+
+@functools.cache
+def _global_names(code: types.CodeType) -> tuple[str, ...]:
+    """Names that a code object, and those nested in it, read as globals: an attribute of the same
+    name is another thing."""
+    found: dict[str, None] = {}
+    stack = [code]
+    while stack:
+        item = stack.pop()
+        for step in dis.get_instructions(item):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                found[step.argval] = None
+        stack.extend(c for c in item.co_consts if isinstance(c, types.CodeType))
+    return tuple(found)
 
 
 def _all_names(code: types.CodeType) -> Iterable[str]:

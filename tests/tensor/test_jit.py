@@ -241,6 +241,16 @@ def test_tensors_from_outside_are_read_and_written() -> None:
     assert captured(lt.ones(3)).tolist() == [4, 4, 4] and view.tolist() == [2, 2]
 
 
+def test_a_global_named_as_an_attribute_is_another_thing() -> None:
+    space: dict[str, Any] = {"__name__": "__main__", "lt": lt, "sum": 1}
+    exec("def function(x):\n    return x.sum() + lt.ones(2).mean()", space)
+    captured = lt.jit(space["function"])
+    for n in range(5):
+        space["sum"] = space["mean"] = n
+        assert captured(lt.ones(3)).item() == 4
+    assert captured.why() == ["captured"]
+
+
 def test_a_tensor_that_is_kept_for_the_next_call() -> None:
     class Cell:
         hidden: Any = None
