@@ -87,8 +87,7 @@ def _check_settings(groups: int, stride: Sizes, dilation: Sizes, *paddings: Size
 
 def _check_gaps(dilation: Sizes) -> None:
     if 0 in dilation:
-        shown = [1, *dilation] if len(dilation) == 1 else list(dilation)
-        raise LazytError(f"dilation should be greater than zero, but got {shown}")
+        raise LazytError("non-positive dilation is not supported")
 
 
 def _check_ranks(shape: Sizes, kernel: Sizes, space: str) -> None:

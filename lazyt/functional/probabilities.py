@@ -11,6 +11,7 @@ from typing import Any
 
 from lazyt.errors import LazytError
 from lazyt.functional.loss_reduction import ReductionError
+from lazyt.ir.dtypes import bfloat16, decode_bfloat16
 from lazyt.ir.graph import Node
 from lazyt.watching import capturing
 
@@ -19,7 +20,10 @@ def _known(node: Node) -> Any | None:
     """The values of ``node`` in float64 where they are known; None in a captured function."""
     if node.data is None or capturing() is not None:
         return None
-    return node.data.as_numpy(node.dtype, node.shape).astype("float64")
+    values = node.data.as_numpy(node.dtype, node.shape)
+    if node.dtype is bfloat16:
+        values = decode_bfloat16(values)
+    return values.astype("float64")
 
 
 def check_weights(node: Node, replacement: bool) -> None:

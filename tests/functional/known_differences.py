@@ -64,7 +64,6 @@ GRADIENTS: Reasons = [
         r"torch\.logit\(x\)|Tensor\.logit_\(x\)",
         "outside of [0, 1] the value is NaN, and lazyt leaves the formula's slope",
     ),
-    (r".*\.nextafter_?\(x, y\)", "PyTorch passes the gradient on to the first operand"),
     (
         r"Tensor\.logical_(not|and|or|xor)_\(.*\)",
         "PyTorch passes the gradient on through a truth value; here it is zero",
