@@ -205,7 +205,8 @@ def check_bounds(kernel: Kernel) -> None:
     """Prove every load and store of a kernel inside its buffer.
 
     The kernel must pass ``verify_kernel``, which compares the sizes of what a CallPhase gets.
-    Raises VerifyError, with buffer, index and range beside the line, for accesses that are outside or cannot be proved inside.
+    Raises VerifyError, with buffer, index and range beside the line, for accesses that are outside
+    or cannot be proved inside.
     """
     checker = _Checker(kernel)
     for phase in kernel.phases:

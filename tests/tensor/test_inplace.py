@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import lazyt as lt
@@ -141,7 +143,8 @@ def test_version_counts_writes() -> None:
 
 
 def test_a_write_does_not_change_what_equal_expressions_give() -> None:
-    for make in (lt.arange, lt.zeros, lambda n: lt.arange(n) * 2):
+    makers: list[Any] = [lt.arange, lt.zeros, lambda n: lt.arange(n) * 2]
+    for make in makers:
         first = make(6)
         before = first.tolist()
         first[0] = 7

@@ -107,5 +107,5 @@ def test_why_compiled_names_what_differs() -> None:
 
     with lt.config.override(disk_cache=False):
         assert run(3, False)
-        assert run(5, False).endswith("on other inputs: input 0 is float32[5, 7], was float32[3, 7]")
+        assert run(5, False).endswith("inputs: input 0 is float32[5, 7], was float32[3, 7]")
         assert run(5, True).endswith(": 1 cosh more")
