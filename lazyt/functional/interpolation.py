@@ -21,6 +21,7 @@ from lazyt.functional.adaptive_pooling import (
 from lazyt.functional.resampling import FILTERS, Axis, blend, filtered, nearest, nearest_exact, pick
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
+from lazyt.ir.dtypes import uint8
 from lazyt.tensor import Tensor
 
 _SMOOTH = {"linear": 3, "bilinear": 4, "trilinear": 5}
@@ -154,8 +155,10 @@ def interpolate(
         for number, axis in reversed([*enumerate(axes, 2)]):
             node = pick(node, number, axis, nearest if mode == "nearest" else nearest_exact)
         return give(node, f"UpsampleNearest{len(spatial)}D", (input,))
-    require_floating(f"compute_indices_weights_{mode}", dtype)
-    node = ops.cast(input.node, dtype.compute)
+    node = input.node
+    if dtype is not uint8 or mode not in ("bilinear", *_PLANAR):
+        require_floating(f"compute_indices_weights_{mode}", dtype)
+        node = ops.cast(node, dtype.compute)
     for number, axis in reversed([*enumerate(axes, 2)]):
         if antialias:
             node = filtered(node, number, axis, *FILTERS[mode])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lazyt import ops
 from lazyt.functional.mixed_types import mixed
 from lazyt.functional.operands import Build, constant_of
-from lazyt.ir.dtypes import float32, int64
+from lazyt.ir.dtypes import float32, float64, int64, uint8
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 
@@ -127,9 +127,43 @@ def _cubic_weight(source: Expr, shift: Expr) -> Expr:
     return call("where", near, cubic_near(away, -0.75), cubic_far(away, -0.75))
 
 
+def _digits(largest: Expr) -> Expr:
+    """How many binary digits weights keep, so that the largest stays below 2**15."""
+    room = call("log2", call("div", _of(2**15 - 0.5, largest), largest))
+    whole = call("sub", call("ceil", room), _of(1, room))
+    return call("minimum", whole, _of(22, room))
+
+
+def _fixed(weight: Expr, scale: Expr) -> Expr:
+    """A weight as a whole number of parts, rounded half away from zero."""
+    half = call("copysign", _of(0.5, weight), weight)
+    return call("cast", call("add", call("mul", weight, scale), half), dtype=int64)
+
+
+def _rounded(total: Expr, scale: Expr) -> Expr:
+    """A sum of parts as a byte, half a unit rounded up."""
+    half = call("floordiv", scale, const(2, int64))
+    value = call("floordiv", call("add", total, half), scale)
+    value = call("minimum", call("maximum", value, const(0, int64)), const(255, int64))
+    return call("cast", value, dtype=uint8)
+
+
+def _weighted_bytes(found: Node, axis: int, weights: Node) -> Node:
+    """Sums of bytes by fixed-point weights, as PyTorch takes them: of one dimension at a time."""
+    largest = ops.reduce_("max", weights, (0, 1))
+    scale = ops.apply("exp2", mixed(_digits, (largest,)))
+    tail = (1,) * (len(found.shape) - axis - 2)
+    parts = mixed(_fixed, (weights, scale))
+    scaled = ops.apply("mul", ops.cast(found, int64), ops.reshape(parts, (*parts.shape, *tail)))
+    total = ops.reduce_("sum", scaled, (axis + 1,))
+    return mixed(_rounded, (total, ops.cast(scale, int64)), uint8)
+
+
 def _weighted(node: Node, axis: int, places: Node, weights: Node) -> Node:
     """The neighbours ``places`` [new, taps] of an axis, added up by ``weights``."""
     found = ops.gather(node, places, axis)
+    if node.dtype is uint8:
+        return _weighted_bytes(found, axis, weights)
     tail = (1,) * (len(node.shape) - axis - 1)
     scaled = ops.apply("mul", found, ops.reshape(weights, (*weights.shape, *tail)))
     return ops.reduce_("sum", scaled, (axis + 1,))
@@ -139,7 +173,7 @@ def blend(node: Node, axis: int, size: Axis, corners: bool, cubic: bool) -> Node
     """Two neighbours by their distance, or four by Keys' cubic kernel."""
     if size.old == size.new and size.scale == 1:
         return node
-    wide = node.dtype
+    wide = float64 if node.dtype is uint8 else node.dtype
     build = _corner_source if corners else _plain_source if cubic else _from_zero
     source = mixed(build, (ops.iota(size.new), constant_of(size.scale, wide)))
     source = ops.reshape(source, (size.new, 1))
@@ -212,7 +246,7 @@ def filtered(node: Node, axis: int, size: Axis, build: Build, reach: float) -> N
     """Every new element as the weighted mean of all old ones that it covers."""
     if size.old == size.new and size.scale == 1:
         return node
-    wide = node.dtype
+    wide = float64 if node.dtype is uint8 else node.dtype
     support = reach * max(size.scale, 1.0)
     taps = min(math.ceil(support) * 2 + 1, size.old)
     middle = mixed(_middle, (ops.iota(size.new), constant_of(size.scale, wide)))
