@@ -19,7 +19,7 @@ from lazyt.autograd.engine import (
 from lazyt.autograd.function import Function as Function
 from lazyt.autograd.handles import zero_like
 from lazyt.dispatch import method
-from lazyt.errors import DTypeError, GradientError, ShapeError
+from lazyt.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from lazyt.grad_mode import enable_grad as enable_grad
 from lazyt.grad_mode import inference_mode as inference_mode
 from lazyt.grad_mode import no_grad as no_grad
@@ -161,6 +161,11 @@ def grad(
 
     Raises GradientError and ShapeError as ``backward``, and GradientError for unused inputs.
     """
+    if materialize_grads and allow_unused is False:
+        raise ArgumentError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
+        )
     if is_grads_batched:
         return _grad_of_many(
             outputs, inputs, grad_outputs, retain_graph, create_graph,
@@ -197,6 +202,19 @@ def grad(
     return tuple(found)
 
 
+def _check_batches(outputs: Sequence[Tensor], weights: Sequence[Tensor]) -> None:
+    for place, (output, weight) in enumerate(zip(outputs, weights)):
+        if weight.shape[1:] != output.shape:
+            raise GradientError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output "
+                "as the batch dimension. The sizes of the remaining dimensions are expected to "
+                "match the shape of corresponding output, but a mismatch was detected: "
+                f"grad_output[{place}] has a shape of {weight.shape} and output[{place}] has a "
+                f"shape of {output.shape}. If you only want some tensors in `grad_output` to be "
+                "considered batched, consider using vmap."
+            )
+
+
 def _grad_of_many(
     outputs: Tensors,
     inputs: Tensors,
@@ -208,6 +226,7 @@ def _grad_of_many(
     """``grad`` for every row of ``grad_outputs``, which have one more axis in front."""
     from lazyt.autograd.vectorizing import vmap
 
+    _check_batches(_tuple(outputs), _tuple(grad_outputs))
     found: list[int] = []
 
     def one(*weights: Tensor) -> Any:

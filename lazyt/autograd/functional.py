@@ -349,7 +349,7 @@ def _rows(
     index: int, output: Tensor, own: Any, strict: bool, create_graph: bool, vectorize: bool
 ) -> tuple[Tensor, ...]:
     """One output's rows, by every input."""
-    from lazyt.func.jacobians import unit_vectors
+    from lazyt.autograd.jacobians import unit_vectors
 
     if not output.requires_grad or (strict and not vectorize):
         _check_rows(index, output, own, strict, create_graph)
@@ -390,7 +390,7 @@ def _check_rows(index: int, output: Tensor, own: Any, strict: bool, create_graph
 
 
 def _forward_jacobian(func: Function, given: Sequence[Tensor], several: bool) -> Any:
-    from lazyt.func.jacobians import jacfwd
+    from lazyt.autograd.jacobians import jacfwd
 
     numbers = tuple(range(len(given)))
     return jacfwd(func, numbers if several else 0)(*[item.detach() for item in given])
@@ -423,7 +423,7 @@ def hessian(
     def gradient(*own: Tensor) -> Any:
         forward = outer_jacobian_strategy == "forward-mode"
         if forward:
-            from lazyt.func.derivatives import grad
+            from lazyt.autograd.derivatives import grad
 
             numbers = tuple(range(len(own)))
             found: Any = grad(number, numbers if several else 0)(*own)
@@ -432,6 +432,4 @@ def hessian(
         _require(found if several else (found,), "jacobian", strict)
         return found
 
-    return jacobian(
-        gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy
-    )
+    return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)

@@ -54,9 +54,7 @@ def vmap(
             f"Got {randomness}"
         )
     if not (chunk_size is None or chunk_size > 0):
-        raise ShapeError(
-            f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})"
-        )
+        raise ShapeError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)
     def every(*args: Any, **kwargs: Any) -> Any:
@@ -185,9 +183,7 @@ def _call(
         for leaf, dim in zip(leaves, dims)
     ]
     with run.running():
-        given = [
-            leaf if dim is None else run.example(leaf) for leaf, dim in zip(moved, dims)
-        ]
+        given = [leaf if dim is None else run.example(leaf) for leaf, dim in zip(moved, dims)]
         out = func(*unflatten(given, tree), **kwargs)
         flat, out_tree = flatten(out)
         places = _places(out, out_tree, out_dims, func)

@@ -98,8 +98,7 @@ def _check_names(module: Any, tensors: dict[str, Any]) -> None:
         problems.append(f"Missing key(s): {', '.join(missing)}.")
     if problems:
         raise LazytError(
-            f"Error(s) in reparametrizing for {type(module).__name__}:\n\t"
-            + "\n\t".join(problems)
+            f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(problems)
         )
 
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lazyt import ones_like, zeros_like
+from lazyt.functional.filling import ones_like, zeros_like
 from lazyt.autograd.differentials import Differential
 from lazyt.autograd.trees import Tree, flatten, mapped, unflatten
 from lazyt.errors import GradientError
@@ -29,9 +29,7 @@ def picked(argnums: Any, count: int) -> tuple[int, ...]:
         if not isinstance(number, int):
             raise GradientError(f"argnum must be int, got: {type(number)}")
         if not -count <= number < count:
-            raise GradientError(
-                f"Got argnum={number}, but only {count} positional inputs"
-            )
+            raise GradientError(f"Got argnum={number}, but only {count} positional inputs")
     return tuple(number % count for number in numbers)
 
 
@@ -189,9 +187,7 @@ def vjp_by(
             tree = flatten(primals)[1]
         else:
             numbers = picked(argnums, len(primals))
-            own = [
-                arg if i in numbers else given(run, arg, None) for i, arg in enumerate(primals)
-            ]
+            own = [arg if i in numbers else given(run, arg, None) for i, arg in enumerate(primals)]
             for number in numbers:
                 own[number] = given(run, primals[number], False)
             chosen = tuple(primals[number] for number in numbers)
