@@ -9,7 +9,7 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.dispatch import array_node, assign, method, wrap
-from lazyt.errors import LazytError
+from lazyt.errors import DTypeError, LazytError
 from lazyt.ir.dtypes import DType, float32
 from lazyt.layouts import strided
 from lazyt.numpy_bridge import readable_values
@@ -135,6 +135,10 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 @method()
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """``apply_`` of a function of two arguments: this tensor's element and the other's."""
+    if not isinstance(tensor, Tensor):
+        raise DTypeError(
+            f"map_(): argument 'other' (position 1) must be Tensor, not {type(tensor).__name__}"
+        )
     return _looped(self, callable, (tensor,), "map_")
 
 

@@ -195,7 +195,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             )
         refuse_number(value, dtype)
         filler = constant_of(value, dtype)
-    broadcast_all([tuple(input.shape), tuple(mask.shape)])
+    broadcast_all([tuple(mask.shape), tuple(input.shape)])
     return give(choose(mask.node, filler, input.node, dtype), "MaskedFill", (input, mask, value))
 
 

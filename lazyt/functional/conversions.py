@@ -130,6 +130,7 @@ def is_pinned(self: Tensor) -> Any:
 
 def is_floating_point(input: Tensor) -> Any:
     """Whether the elements are floating point."""
+    require_tensor(input, "is_floating_point")
     return input.dtype.kind == "f"
 
 

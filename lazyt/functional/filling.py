@@ -30,12 +30,15 @@ def _filled(
     shape: Shape, value: Any, name: str, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
     memory_format: Any = None, out: Tensor | None = None, strides: Shape | None = None,
+    **unknown: Any,
 ) -> Tensor:  # fmt: skip
+    if unknown:
+        raise DTypeError(f"{name}() got an unexpected keyword argument '{next(iter(unknown))}'")
     check_device(device)
     if layout not in (None, strided):
         raise LazytError(f"{name}: tensors of layout {layout} are not supported")
     if any(n < 0 for n in shape):
-        if name in ("zeros", "ones"):
+        if name == "zeros":
             raise ShapeError(f"{name}: Dimension size must be non-negative.")
         bad = next(n for n in shape if n < 0)
         raise ShapeError(f"Trying to create tensor with negative dimension {bad}: {list(shape)}")

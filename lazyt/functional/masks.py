@@ -127,7 +127,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     require_tensor(input, "masked_select")
     if mask.dtype is not bool_:
         raise DTypeError("masked_select: expected BoolTensor for mask")
-    shape = broadcast_pair(tuple(input.shape), tuple(mask.shape))
+    shape = broadcast_pair(tuple(mask.shape), tuple(input.shape))
     node = expand_to(input.node, shape)
     places = true_positions(expand_to(mask.node, shape))
     picked = ops.gather(ops.reshape(node, (node.size,)), places, 0)

@@ -167,13 +167,21 @@ def scattered(base: Node, places: Node, updates: Node, axis: int, kind: str) -> 
     return ops.update(base, written, (0,) * rank, (1,) * rank)
 
 
-def _check_sizes(input: Tensor, index: Tensor, axis: int, name: str = "input") -> None:
+def _check_sizes(
+    input: Tensor, index: Tensor, axis: int, name: str = "input", src: Any = None
+) -> None:
     """Every size of the index but that along ``axis`` fits within the tensor's."""
     if not index.shape.numel():
         return
     if max(len(index.shape), 1) != max(len(input.shape), 1):
         raise ShapeError(f"Index tensor must have the same number of dimensions as {name} tensor")
     for i, (n, limit) in enumerate(zip(index.shape, input.shape)):
+        if i != axis and n > limit and isinstance(src, Tensor):
+            raise ShapeError(
+                f"Expected index {list(index.shape)} to be no larger than self "
+                f"{list(input.shape)} apart from dimension {axis} and to be no larger size than "
+                f"src {list(src.shape)}"
+            )
         if i != axis and n > limit:
             raise ShapeError(
                 f"Size does not match at dimension {i} expected index {list(index.shape)} to be "
@@ -288,7 +296,7 @@ def scatter_updates(input: Tensor, axis: int, index: Tensor, src: Any) -> tuple[
     Raises ShapeError, DTypeError and BoundsError as ``scatter`` does.
     """
     base = input.node
-    _check_sizes(input, index, axis, "self")
+    _check_sizes(input, index, axis, "self", src)
     several = isinstance(src, Tensor) and index.shape.numel()
     if several and max(len(index.shape), 1) != max(len(src.shape), 1):
         raise ShapeError("Index tensor must have the same number of dimensions as src tensor")

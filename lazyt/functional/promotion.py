@@ -22,6 +22,7 @@ from lazyt.ir.dtypes import (
     int16,
     int32,
     int64,
+    package_name,
     uint8,
     uint16,
     uint32,
@@ -188,6 +189,12 @@ _TABLE = {(a, b): _promoted(a, b) for a in ALL for b in ALL}
 
 def promote_types(type1: DType, type2: DType) -> DType:
     """The smallest dtype that both convert to; raises DTypeError for wide unsigned mixtures."""
+    for place, given in enumerate((type1, type2), 1):
+        if not isinstance(given, DType):
+            raise DTypeError(
+                f"promote_types(): argument 'type{place}' (position {place}) must be "
+                f"{package_name()}.dtype, not {type(given).__name__}"
+            )
     found = _TABLE[type1, type2]
     if found is None:
         raise DTypeError(

@@ -13,7 +13,7 @@ from lazyt.device import check_device
 from lazyt.errors import ArgumentError, DTypeError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.creation import fresh
-from lazyt.functional.operands import constant_of, expand_to, mapped, wrong_arguments
+from lazyt.functional.operands import as_number, constant_of, expand_to, mapped, wrong_arguments
 from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int64
@@ -91,8 +91,9 @@ def _whole(value: Any, function: str, argument: str, position: int) -> int:
 
 
 def _check_steps(function: str, start: Any, end: Any, steps: Any) -> None:
-    """Raise DTypeError unless ``steps`` is a whole number."""
-    if isinstance(steps, bool) or not hasattr(steps, "__index__"):
+    """Raise DTypeError unless the ends are numbers or tensors, and ``steps`` a whole number."""
+    numbers = all(isinstance(v, Tensor) or as_number(v) is not None for v in (start, end))
+    if isinstance(steps, bool) or not hasattr(steps, "__index__") or not numbers:
         base = "" if function == "linspace" else ", float base = 10.0"
         ends = ("Tensor start, Tensor", "Number start, Tensor", "Tensor start, Number",
                 "Number start, Number")  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from lazyt import ops, pending
 from lazyt.dispatch import assign, check_writable, view_of, wrap, write_result
-from lazyt.errors import GradientError
+from lazyt.errors import DTypeError, GradientError
 from lazyt.functional.outputs import check_output, warn_resized
 from lazyt.grad_mode import mode
 from lazyt.ir.graph import Node, Shape
@@ -37,6 +37,10 @@ def give(node: Node, name: str, parents: Sequence[Any], out: Tensor | None = Non
             if isinstance(parent, Tensor) and parent._view is not None:
                 return arrange_like(result, name, parents)
         return result
+    if not isinstance(out, Tensor):
+        raise DTypeError(
+            f"{_snake(name)}(): argument 'out' must be Tensor, not {type(out).__name__}"
+        )
     if mode.enabled and any(isinstance(t, Tensor) and t.requires_grad for t in (out, *parents)):
         raise GradientError(
             f"{_snake(name)}(): functions with out=... arguments don't support automatic "

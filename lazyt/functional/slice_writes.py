@@ -75,6 +75,11 @@ def _check_source(input: Tensor, source: Tensor, slices: Shape, axis: int, funct
     if (own and given == slices) or (not given and len(own) < 2 and slices == (1,)):
         return
     if own and len(given) == len(own) and given[axis] != slices[axis]:
+        if function == "index_copy":
+            raise BoundsError(
+                f"index_copy_(): Number of indices ({slices[axis]}) should be equal to "
+                f"source.size(dim) ({given[axis]})"
+            )
         raise ShapeError(
             f"{function}_(): Number of indices ({slices[axis]}) should be equal to "
             f"source.size(dim): ({given[axis]}), for dim: {axis}"
