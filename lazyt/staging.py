@@ -34,8 +34,9 @@ from lazyt.tensor import Tensor
 from lazyt.views import is_contiguous
 from lazyt.watching import hook
 
-#: Captures that one function keeps, and failures in a row after which it is left alone.
-_MOST, _PATIENCE = 64, 4
+#: Captures that one function keeps; failures, and captures without a replay, after which it is
+#: left alone.
+_MOST, _PATIENCE, _UNUSED = 64, 4, 12
 _LINE = 64  # bytes
 
 
@@ -154,6 +155,7 @@ class Captured:
         self._codes: dict[Any, dict[str, Any]] = {}
         self._captures: dict[Any, list[tuple[Replay, Any]]] = {}
         self._failures = 0
+        self._unused = 0  # captures since the last replay
         self._reasons: list[str] = []
         self._lock = RLock()
 
@@ -177,6 +179,7 @@ class Captured:
                 except Missed as missed:
                     reason = str(missed)
                     continue
+                self._unused = 0
                 return _Tree.build(result, iter(values.originals(parts)))
             if key in self._captures:
                 self._say(f"captured again: {reason}")
@@ -261,7 +264,14 @@ class Captured:
         if sum(map(len, self._captures.values())) > _MOST:
             self._captures.pop(next(iter(self._captures)))
         self._failures = 0
+        self._unused += 1
         self._say("captured")
+        if self._unused > _UNUSED:
+            self._failures = _PATIENCE - 1
+            self._fail(
+                f"the last {_UNUSED} captures were never replayed, because what the function "
+                "depends on differs at every call; give numbers that change as tensors"
+            )
 
     def _fail(self, reason: str) -> None:
         self._failures += 1

@@ -167,3 +167,12 @@ def test_one_tensor_given_twice_is_one() -> None:
         a.zero_()
         assert c.item() == 0
     assert captured.why() == ["captured"]
+
+
+def test_numbers_that_differ_at_every_call() -> None:
+    captured = lt.jit(lambda x, n: x * n)
+    x = lt.ones(2)
+    with pytest.warns(UserWarning, match="give numbers that change as tensors"):
+        for n in range(30):
+            assert captured(x, n / 4).tolist() == [n / 4] * 2
+    assert len(captured.why()) < 20
