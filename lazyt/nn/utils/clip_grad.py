@@ -1,0 +1,105 @@
+"""Bounding gradients before an optimizer's step."""
+
+from __future__ import annotations
+
+import math
+import types
+import warnings
+from collections.abc import Iterable
+
+import lazyt
+from lazyt.errors import LazytError
+from lazyt.tensor import Tensor
+
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
+
+Tensors = Tensor | Iterable[Tensor]
+
+
+def _grads(parameters: Tensors) -> list[Tensor]:
+    found = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [p.grad for p in found if p.grad is not None]
+
+
+def get_total_norm(
+    tensors: Tensors,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all tensors as if they were one vector; zero for none.
+
+    ``foreach`` is for PyTorch's programs: here it is one kernel in any case. Raises LazytError with
+    ``error_if_nonfinite`` for a norm that is not finite.
+    """
+    found = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    power = float(norm_type)
+    if not found:
+        return lazyt.tensor(0.0)
+    with lazyt.no_grad():
+        norms = [lazyt.linalg.vector_norm(t, power) for t in found]
+        total = lazyt.linalg.vector_norm(lazyt.stack(norms), power)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise LazytError(
+            f"The total norm of order {power} for gradients from `parameters` is non-finite, "
+            "so it cannot be clipped. To disable this error and scale the gradients by the "
+            "non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale all gradients by ``max_norm / total_norm`` where that is below 1."""
+    grads = _grads(parameters)
+    with lazyt.no_grad():
+        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for grad in grads:
+            grad.mul_(factor)
+
+
+def clip_grad_norm_(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients so that their joint norm is at most ``max_norm`` (Pascanu et al. 2013).
+
+    Returns the norm before; nothing is computed yet. Raises LazytError as ``get_total_norm``.
+    """
+    found = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if not found and isinstance(parameters, types.GeneratorType):
+        warnings.warn(
+            "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2
+        )
+    total = get_total_norm(_grads(found), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(found, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The older name of ``clip_grad_norm_``."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
+        "`torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Bring every element of the gradients into [-clip_value, clip_value]."""
+    bound = float(clip_value)
+    with lazyt.no_grad():
+        for grad in _grads(parameters):
+            grad.clamp_(-bound, bound)
