@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lazyt.device import CPU, device
+from lazyt.errors import GradientError
 from lazyt.ir.dtypes import DType, package_name
 from lazyt.ir.graph import Node
 from lazyt.storage import Storage
@@ -158,6 +159,8 @@ class Tensor:
     def requires_grad(self, value: bool) -> None:
         from lazyt.autograd.handles import require_grad
 
+        if not isinstance(value, bool):
+            raise GradientError("requires_grad must be a bool")
         require_grad(self, value if self.is_leaf else False)  # which is refused for results
 
     @property

@@ -8,7 +8,7 @@ from lazyt import ops
 from lazyt.autograd.handles import root_view
 from lazyt.dispatch import check_writable, method, type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
-from lazyt.functional.operands import as_shape
+from lazyt.functional.operands import as_shape, wrong_arguments
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 from lazyt.memory_formats import (
@@ -219,6 +219,10 @@ def set_(
             )
         self._storage, self._view = source._storage, source._view
     else:
+        if not isinstance(source, Tensor) and not hasattr(source, "over"):
+            forms = ("Storage source", "Tensor source", "Tensor source, int storage_offset, tuple "
+                     "of ints size, tuple of ints stride = None")  # fmt: skip
+            raise wrong_arguments("set_", (source,), forms)
         storage: Storage = source._storage if isinstance(source, Tensor) else source.over(self)
         storage = storage.whole(self.dtype)
         shape = (storage.node.size,) if size is None else as_shape((size,), "set_")

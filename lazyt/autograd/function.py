@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from lazyt.dispatch import wrap
+from lazyt import ops
+from lazyt.autograd.saving import Packed, pack
+from lazyt.dispatch import assign, check_writable, wrap
 from lazyt.errors import GradientError
-from lazyt.grad_mode import mode, no_grad
+from lazyt.grad_mode import enable_grad, mode, no_grad
 from lazyt.ir.graph import Node
 from lazyt.storage import raw
 from lazyt.tape import GradFn, boundary
 from lazyt.tensor import Tensor
+from lazyt.watching import hook
+
+_NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."  # noqa: E501  # fmt: skip
 
 
 class FunctionCtx:
@@ -23,44 +30,71 @@ class FunctionCtx:
 
     def __init__(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs
-        self.materialize = True
-        self.not_differentiable: tuple[Tensor, ...] = ()
-        self._saved: tuple[Tensor | None, ...] = ()
+        self.materialize_grads = True
+        self.non_differentiable: tuple[Tensor, ...] = ()
+        self.dirty_tensors: tuple[Tensor, ...] = ()
+        self._given: tuple[Tensor | None, ...] = ()
+        self._packed: list[Packed | None] = []
+        self._forward: tuple[Tensor | None, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for ``backward``, which finds them in ``saved_tensors``."""
-        self._saved = tensors
+        """Keep tensors for ``backward``, which finds them in ``saved_tensors``.
+
+        Raises TypeError for other values.
+        """
+        for index, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    "save_for_backward can only save variables, but argument "
+                    f"{index} is of type {type(tensor).__name__}"
+                )
+        self._given = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for ``jvp``, which finds them in ``saved_tensors``."""
+        self._forward = tensors
+
+    @property
+    def to_save(self) -> tuple[Tensor | None, ...]:
+        """What was given to ``save_for_backward``."""
+        return self._given
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What ``save_for_backward`` kept."""
-        return self._saved
+        """What ``save_for_backward`` (or ``save_for_forward``) kept."""
+        if self._packed:
+            return tuple(None if item is None else item.unpack() for item in self._packed)
+        return self._given or self._forward
 
     def mark_non_differentiable(self, *outputs: Tensor) -> None:
         """Say that these outputs have no gradient."""
-        self.not_differentiable = outputs
+        self.non_differentiable = outputs
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether ``backward`` gets zeros (True) or None for outputs that were not used."""
-        self.materialize = value
+        self.materialize_grads = value
 
     def mark_dirty(self, *inputs: Tensor) -> None:
-        """Refused: results must be new tensors. Raises GradientError."""
-        raise GradientError(
-            "a custom Function cannot change its inputs in place: compute a new tensor instead"
-        )
+        """Say that ``forward`` changes these arguments in place; it has to return them."""
+        self.dirty_tensors = inputs
 
 
 class FunctionBackward(GradFn):
     """The grad_fn of a custom function's outputs: runs its ``backward``."""
 
-    __slots__ = ("backward", "ctx", "inputs", "outputs")
+    __slots__ = ("backward", "ctx", "forward", "inputs", "outputs")
 
     backward: Callable[..., Any]
     ctx: FunctionCtx
+    forward: Callable[..., Any]
     inputs: tuple[tuple[Tensor, Node] | None, ...]
-    outputs: tuple[Node, ...]
+    outputs: tuple[Node | None, ...]
     rule = "a"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.ctx, name)
 
     def below(self) -> list[Node]:
         """The arguments that require gradients."""
@@ -76,8 +110,10 @@ class FunctionBackward(GradFn):
             cotangent = cotangents[index] if index < len(cotangents) else None
             if cotangent is not None:
                 grads.append(wrap(cotangent, name="Clone"))
+            elif node is not None and self.ctx.materialize_grads:
+                grads.append(wrap(ops.zeros_like(node)))
             else:
-                grads.append(_zeros(node) if self.ctx.materialize else None)
+                grads.append(None)
         returned = self.backward(self.ctx, *grads)
         values = returned if isinstance(returned, tuple) else (returned,)
         if len(values) < len(self.inputs) or any(v is not None for v in values[len(self.inputs) :]):
@@ -85,23 +121,54 @@ class FunctionBackward(GradFn):
                 f"function {self.name()} returned an incorrect number of gradients "
                 f"(expected {len(self.inputs)}, got {len(values)})"
             )
-        pairs = []
-        for index, (item, value) in enumerate(zip(self.inputs, values)):
-            if item is None or value is None:
-                continue
-            if value.shape != item[1].shape:
+        return [
+            (item[1], self._gradient(index, value, item[1]))
+            for index, (item, value) in enumerate(zip(self.inputs, values))
+            if item is not None and value is not None
+        ]
+
+    def _gradient(self, index: int, value: Any, node: Node) -> Node:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"expected Variable or None (got {type(value).__name__})")
+        if value.shape != node.shape:
+            found = _summed(value.node, node.shape)
+            if found is None:
                 raise GradientError(
                     f"Function {self.name()} returned an invalid gradient at index {index} - got "
-                    f"{list(value.shape)} but expected shape compatible with {list(item[1].shape)}"
+                    f"{list(value.shape)} but expected shape compatible with {list(node.shape)}"
                 )
-            pairs.append((item[1], value.node))
-        return pairs
+            return ops.cast(found, node.dtype)
+        return ops.cast(value.node, node.dtype)
+
+    def push(self, tangents: list[Node | None]) -> list[Node | None]:
+        """How the outputs move when the arguments do, by the function's ``jvp``."""
+        moves = iter(tangents)
+        given = [None if item is None else next(moves) for item in self.inputs]
+        tensors = [None if node is None else wrap(node, name="Clone") for node in given]
+        returned = self.forward(self.ctx, *tensors)
+        values = returned if isinstance(returned, tuple) else (returned,)
+        return [v.node if isinstance(v, Tensor) else None for v in values]
 
 
-def _zeros(node: Node) -> Tensor:
-    from lazyt.autograd.handles import zero_like
+def _summed(value: Node, shape: tuple[int, ...]) -> Node | None:
+    """``value`` summed down to ``shape``, of which it is a broadcast form; None where it is not."""
+    extra = len(value.shape) - len(shape)
+    if extra < 0:
+        return None
+    axes = list(range(extra))
+    for axis, (own, wanted) in enumerate(zip(value.shape[extra:], shape)):
+        if own != wanted:
+            if wanted != 1:
+                return None
+            axes.append(axis + extra)
+    return ops.reshape(ops.reduce_("sum", value, tuple(axes)), shape)
 
-    return zero_like(wrap(raw(node)))
+
+class VmapInfo(NamedTuple):
+    """What ``vmap`` staticmethods are told: the number of examples, and what randomness does."""
+
+    batch_size: int
+    randomness: str
 
 
 class Function:
@@ -110,7 +177,12 @@ class Function:
     Subclasses define static methods ``forward(ctx, *args)``, or ``forward(*args)`` together with
     ``setup_context(ctx, inputs, output)``, and ``backward(ctx, *grad_outputs)``, which returns one
     gradient or None per argument. Call as ``MyFunction.apply(*args)``.
+
+    ``jvp(ctx, *tangents)`` gives forward derivatives, ``vmap(info, in_dims, *args)`` the results
+    for all examples with their axes; without it ``vmap`` follows what ``forward`` does.
     """
+
+    generate_vmap_rule = False
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -127,30 +199,67 @@ class Function:
             "autograd.Function to use it with backward mode AD."
         )
 
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Compute how the outputs move; to be defined by the subclass."""
+        raise NotImplementedError(_NO_JVP)
+
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Save what ``backward`` needs, where ``forward`` takes no ctx."""
 
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """Compute the outputs for many examples; to be defined by the subclass."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or "
+            "set generate_vmap_rule=True."
+        )
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run ``forward``; the outputs' gradients come from ``backward``."""
+        """Run ``forward``; the outputs' gradients come from ``backward``.
+
+        Raises GradientError where ``forward`` changes arguments that it must not change.
+        """
         needs = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+        moving = tuple(isinstance(a, Tensor) and a.node.needs_grad for a in args)
         ctx = FunctionCtx(needs)
+        before = tuple((a, a.node) if moves else None for a, moves in zip(args, moving))
         with no_grad():
-            if cls.setup_context is not Function.setup_context:
-                output = cls.forward(*args, **kwargs)
-                cls.setup_context(ctx, args, output)
-            else:
-                output = cls.forward(ctx, *args, **kwargs)
-        if not mode.enabled or not any(needs):
+            output = _forward(cls, ctx, args, kwargs)
+        if not mode.enabled or not any(moving):
             return output
         outputs = output if isinstance(output, tuple) else (output,)
-        made = _attach(cls, ctx, args, outputs)
+        made = _attach(cls, ctx, args, before, outputs)
         return made if isinstance(output, tuple) else made[0]
 
 
+def _forward(
+    cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """``forward`` and ``setup_context``; the function's own ``vmap`` where that is what to call."""
+    if cls.setup_context is Function.setup_context:
+        return cls.forward(ctx, *args, **kwargs)
+    output = NotImplemented
+    if hook.watcher is not None and cls.vmap is not Function.vmap:
+        from lazyt.autograd.vectorizing import vmapped_function
+
+        output = vmapped_function(cls.vmap, VmapInfo, args)
+    if output is NotImplemented:
+        output = cls.forward(*args, **kwargs)
+    cls.setup_context(ctx, args, output)
+    return output
+
+
 def _attach(
-    cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], outputs: tuple[Any, ...]
+    cls: type[Function],
+    ctx: FunctionCtx,
+    args: tuple[Any, ...],
+    before: tuple[tuple[Tensor, Node] | None, ...],
+    outputs: tuple[Any, ...],
 ) -> tuple[Any, ...]:
     """The outputs as tensors whose gradient is the function's."""
     made_type = type(f"{cls.__name__}Backward", (FunctionBackward,), {"__slots__": ()})
@@ -159,23 +268,95 @@ def _attach(
     fn.saved = ()
     fn.freed = fn.dead = False
     fn._extra = None
-    fn.backward, fn.ctx = cls.backward, ctx
-    fn.inputs = tuple(
-        (a, a.node) if needed else None for a, needed in zip(args, ctx.needs_input_grad)
-    )
-    fn.outputs = tuple(raw(o.node) for o in outputs if isinstance(o, Tensor))
-    made = []
-    index = -1
-    for output in outputs:
-        if not isinstance(output, Tensor):
-            made.append(output)
-            continue
-        index += 1
-        if output.dtype.kind != "f" or any(output is o for o in ctx.not_differentiable):
-            made.append(output)
-            continue
-        result = wrap(raw(output.node))
-        result._storage.node = boundary(raw(output.node), fn, index)
-        result._storage.fn = fn
-        made.append(result)
+    given = cls.backward if cls.backward is not Function.backward else cls.vjp
+    fn.backward, fn.forward, fn.ctx = given, cls.jvp, ctx
+    fn.inputs = before
+    fn.outputs = tuple(raw(o.node) if isinstance(o, Tensor) else None for o in outputs)
+    made = [_output(fn, ctx, index, output) for index, output in enumerate(outputs)]
+    _save(fn, ctx, outputs, made)
     return tuple(made)
+
+
+def _output(fn: FunctionBackward, ctx: FunctionCtx, index: int, output: Any) -> Any:
+    """One output behind the function's boundary."""
+    if not isinstance(output, Tensor):
+        return output
+    if output.dtype.kind != "f" or any(output is o for o in ctx.non_differentiable):
+        return output
+    result = wrap(raw(output.node))
+    result._storage.node = boundary(raw(output.node), fn, index)
+    result._storage.fn = fn
+    if any(output is dirty for dirty in ctx.dirty_tensors):
+        with enable_grad():
+            check_writable(output)
+            return assign(output, result)
+    return result
+
+
+def _save(
+    fn: FunctionBackward, ctx: FunctionCtx, outputs: Sequence[Any], made: Sequence[Any]
+) -> None:
+    """Pack what ``save_for_backward`` was given; outputs get their history back when looked at."""
+    for tensor in ctx._given:
+        if tensor is None:
+            ctx._packed.append(None)
+            continue
+        place = next((i for i, o in enumerate(outputs) if o is tensor), -1)
+        if place >= 0 and isinstance(made[place], Tensor) and made[place] is not tensor:
+            # A strong reference would keep the graph alive for ever: it refers to this ctx.
+            ctx._packed.append(pack(tensor, weakref.ref(made[place].node)))
+        else:
+            ctx._packed.append(pack(tensor, None))
+        source = made[place] if place >= 0 else tensor
+        fn.saved = (*fn.saved, (source._storage, source._storage.version_now()))
+    ctx._given = ()
+
+
+class DelayedError(GradFn):
+    """The grad_fn of what cannot be differentiated: asking for its gradient raises."""
+
+    __slots__ = ("text", "under")
+
+    def __init__(self, text: str, under: list[Node]) -> None:
+        self.parents = ()
+        self.saved = ()
+        self.freed = self.dead = False
+        self._extra = None
+        self.text, self.under = text, under
+
+    def below(self) -> list[Node]:
+        """What a gradient would go to."""
+        return self.under
+
+    def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
+        """Raises GradientError."""
+        raise GradientError(self.text)
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of ``backward``: what it returns cannot be differentiated again, which raises."""
+
+    @functools.wraps(function)
+    def inside(ctx: Any, *args: Any) -> Any:
+        with no_grad():
+            outputs = function(ctx, *args)
+        needed = [a.node for a in args if isinstance(a, Tensor) and a.node.needs_grad]
+        needed += [t.node for t in ctx.saved_tensors if t is not None and t.node.needs_grad]
+        if not mode.enabled or not needed:
+            return outputs
+        text = "trying to differentiate twice a function that was marked with @once_differentiable"
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        found = []
+        for output in several:
+            if isinstance(output, Tensor):
+                fn = DelayedError(text, needed)
+                node = raw(output.node)
+                output = wrap(node)
+                output._storage.node, output._storage.fn = boundary(node, fn), fn
+            found.append(output)
+        return tuple(found) if isinstance(outputs, tuple) else found[0]
+
+    return inside
+
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]

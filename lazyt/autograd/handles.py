@@ -109,6 +109,8 @@ def root_view(view: View) -> View:
 @method()
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Set ``requires_grad``; returns the tensor. Raises as setting the attribute does."""
+    if requires_grad and self.dtype.kind != "f":
+        raise DTypeError("only Tensors of floating point dtype can require gradients")
     require_grad(self, requires_grad)
     return self
 

@@ -57,6 +57,8 @@ def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
         raise DTypeError("Boolean alpha only supported for Boolean results.")
     if dtype is bool_:
         alpha = bool(alpha)
+    if as_number(alpha) is None:
+        raise DTypeError(f"add(): argument 'alpha' must be Number, not {type(alpha).__name__}")
     if not isinstance(other, Tensor):
         return other * alpha if dtype is not bool_ else bool(other and alpha)
     return mul(other if other.dtype is dtype else other.to(dtype), alpha)

@@ -8,7 +8,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
-from lazyt.functional.nesting import refuse_number
+from lazyt.functional.nesting import refuse_number, refuse_value
 from lazyt.functional.operands import (
     Build,
     Operand,
@@ -56,6 +56,15 @@ def choose(condition: Node, a: Node, b: Node, dtype: DType) -> Node:
     return ops.elementwise(expr, (condition, a, b))
 
 
+_WHERE_FORMS = (
+    "Tensor condition",
+    "Tensor condition, Tensor input, Tensor other, *, Tensor out = None",
+    "Tensor condition, Number self, Tensor other",
+    "Tensor condition, Tensor input, Number other",
+    "Tensor condition, Number self, Number other",
+)
+
+
 def where(
     condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None
 ) -> Any:
@@ -64,6 +73,9 @@ def where(
     Raises DTypeError for a condition that is not bool, ShapeError for shapes that do not fit.
     """
     require_tensor(condition, "where", "condition")
+    if (input is None) != (other is None):
+        given = [v for v in (condition, input, other) if v is not None]
+        raise wrong_arguments("where", given, _WHERE_FORMS)
     if input is None and other is None:
         from lazyt.functional.masks import nonzero
 
@@ -186,6 +198,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
                 "masked_fill_ only supports a 0-dimensional value tensor, but got tensor "
                 f"with {len(value.shape)} dimension(s)."
             )
+        refuse_value(value, dtype)
         filler = value.node
     else:
         if dtype.kind in "ui" and isinstance(value, float) and not math.isfinite(value):
@@ -276,6 +289,8 @@ def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Whether ``isclose`` holds everywhere; looks at the values."""
+    require_tensor(input, "allclose")
+    require_tensor(other, "allclose", "other", 2)
     close = isclose(input, other, rtol, atol, equal_nan).node
     node = ops.reduce_("all", close, tuple(range(len(close.shape))))
     return bool(give(node, "all", ()).item())

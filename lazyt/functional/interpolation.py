@@ -75,7 +75,7 @@ def _axes(
             sides = ("D", "H", "W")[3 - rank :]
             texts = (", ".join(f"{s}: {n}" for s, n in zip(sides, sizes)) for sizes in (shape, new))
             raise ShapeError(
-                "Input and output sizes should be greater than 0, but got input ({}) and output "
+                "Input and output sizes should be greater than 0, but got input ({}) output "
                 "({})".format(*texts)
             )
         if corners:

@@ -31,7 +31,7 @@ def _pairwise(
     weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     x, y = input.node, target.node
-    broadcast_pair(x.shape, y.shape)
+    broadcast_pair(*((y.shape, x.shape) if title == "KlDiv" else (x.shape, y.shape)))
     dtype = promote_pair(x.dtype, len(x.shape), y.dtype, len(y.shape))
     constants = tuple(constant_of(s, dtype.compute) for s in settings)
     node = mapped(build, (x, y, *constants), dtype, None)

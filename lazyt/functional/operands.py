@@ -16,7 +16,7 @@ from lazyt.functional.promotion import (
     promote_pair,
     promote_scalar,
 )
-from lazyt.ir.dtypes import DType, float32
+from lazyt.ir.dtypes import DType, float32, package_name
 from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, arg, call
 from lazyt.tensor import Tensor
@@ -45,6 +45,11 @@ def require_tensor(value: Any, function: str, argument: str = "input", position:
     )
 
 
+def _kind(value: Any) -> str:
+    name = type(value).__name__
+    return f"{package_name()}.{name}" if isinstance(value, DType) else name
+
+
 def wrong_arguments(
     function: str, given: Sequence[Any], forms: Sequence[str], **named: Any
 ) -> DTypeError:
@@ -53,8 +58,7 @@ def wrong_arguments(
     ``given`` are the positional arguments and ``named`` those given by name; a form is the list
     of parameters as PyTorch prints it, such as ``"Tensor input, int dim"``.
     """
-    kinds = [type(v).__name__ for v in given]
-    kinds += [f"{name}={type(v).__name__}" for name, v in named.items()]
+    kinds = [_kind(v) for v in given] + [f"{name}={_kind(v)}" for name, v in named.items()]
     text = f"{function}() received an invalid combination of arguments - got ({', '.join(kinds)})"
     if len(forms) == 1:
         return DTypeError(f"{text}, but expected ({forms[0]})")

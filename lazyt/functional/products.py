@@ -352,7 +352,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, the transposition only a label. Raises ShapeError."""
     require_tensor(input, "linear")
+    require_tensor(weight, "linear", "weight", 2)
     _same_dtype(input, weight)
+    if weight.ndim > 2:
+        raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
     a, w = tuple(input.shape), tuple(weight.shape)
     if a[-1:] != w[-1:]:
         turned = w[::-1] if len(w) == 2 else (w[0], 1)
@@ -363,6 +366,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     node = ops.contract(input.node, weight.node, tuple(range(rank)), right, out)
     if bias is None:
         return give(node, "Mm" if rank == 2 else "UnsafeView", (input, weight))
+    if bias.ndim == 1 and rank == 2 and len(w) == 2 and bias.shape[0] not in (1, w[0]):
+        raise ShapeError(
+            f"The expanded size of the tensor ({w[0]}) must match the existing size "
+            f"({bias.shape[0]}) at non-singleton dimension 1.  Target sizes: {list(node.shape)}.  "
+            f"Tensor sizes: {list(bias.shape)}"
+        )
     broadcast_pair(node.shape, tuple(bias.shape))
     node = mapped(_ADD, (node, bias.node), node.dtype, node.dtype)
     return give(node, "Addmm" if rank == 2 else "View", (bias, input, weight))
