@@ -26,6 +26,31 @@ _uids = itertools.count(1)
 _new = object.__new__
 
 
+class Anomaly:
+    """Whether gradients are looked at as they are computed (``autograd.detect_anomaly``)."""
+
+    __slots__ = ("check_nan", "enabled")
+
+    def __init__(self) -> None:
+        self.enabled = False
+        self.check_nan = True
+
+
+anomaly = Anomaly()
+
+
+class Checks:
+    """Whether backward refuses saved tensors that were written to."""
+
+    __slots__ = ("versions",)
+
+    def __init__(self) -> None:
+        self.versions = True
+
+
+checks = Checks()
+
+
 class Extra:
     """What only few grad_fns have.
 

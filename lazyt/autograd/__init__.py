@@ -254,7 +254,7 @@ def _tensor_backward(
 _MODULES = frozenset({"forward_ad", "functional", "graph", "profiler"})
 _ELSEWHERE = {
     "GradcheckError": "checking", "gradcheck": "checking", "gradgradcheck": "checking",
-    "detect_anomaly": "anomalies", "set_detect_anomaly": "anomalies",
+    "once_differentiable": "function", "detect_anomaly": "anomalies", "set_detect_anomaly": "anomalies",
 }  # fmt: skip
 
 

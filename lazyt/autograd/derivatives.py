@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lazyt.functional.filling import ones_like, zeros_like
 from lazyt.autograd.differentials import Differential
 from lazyt.autograd.trees import Tree, flatten, mapped, unflatten
 from lazyt.errors import GradientError
+from lazyt.functional.filling import ones_like, zeros_like
 from lazyt.grad_mode import enable_grad
 from lazyt.tensor import Tensor
 

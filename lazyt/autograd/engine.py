@@ -17,7 +17,7 @@ from lazyt.ir.dtypes import package_name
 from lazyt.ir.graph import Node
 from lazyt.memory_formats import lay_out, strides_like
 from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad, GradFn, boundaries, leaves
+from lazyt.tape import AccumulateGrad, GradFn, anomaly, boundaries, checks, leaves
 from lazyt.tensor import Tensor
 
 Pair = tuple[Node, Node]
@@ -79,7 +79,7 @@ def check_tape(order: Sequence[GradFn]) -> None:
                 raise GradientError("derivative for aten::floor_divide is not implemented")
             raise NoGradientError(f"the derivative for '{_WITHOUT[name]}' is not implemented.")
         for storage, version in fn.saved:
-            if storage.version_now() != version:
+            if storage.version_now() != version and checks.versions:
                 raise GradientError(_overwritten(storage, version, fn))
 
 
@@ -154,7 +154,10 @@ class Backward:
         pairs = [(node, cotangent) for node, cotangent in pairs if node.needs_grad]
         if not pairs:
             return
-        grads = vjp([n for n, _ in pairs], [c for _, c in pairs], self.wanted)
+        watch = None
+        if anomaly.enabled:
+            from lazyt.autograd.anomalies import watch
+        grads = vjp([n for n, _ in pairs], [c for _, c in pairs], self.wanted, watch)
         for node, grad in zip(self.wanted, grads):
             if grad is not None:
                 grad = grad if self.create_graph else raw(grad)

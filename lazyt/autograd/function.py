@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from lazyt import ops
 from lazyt.autograd.saving import Packed, pack
-from lazyt.dispatch import assign, check_writable, wrap
-from lazyt.errors import GradientError
+from lazyt.dispatch import assign, wrap
+from lazyt.errors import DTypeError, GradientError
 from lazyt.grad_mode import enable_grad, mode, no_grad
 from lazyt.ir.graph import Node
 from lazyt.storage import raw
-from lazyt.tape import GradFn, boundary
+from lazyt.tape import AccumulateGrad, GradFn, boundary
 from lazyt.tensor import Tensor
 from lazyt.watching import hook
 
@@ -129,7 +129,7 @@ class FunctionBackward(GradFn):
 
     def _gradient(self, index: int, value: Any, node: Node) -> Node:
         if not isinstance(value, Tensor):
-            raise TypeError(f"expected Variable or None (got {type(value).__name__})")
+            raise DTypeError(f"expected Variable or None (got {type(value).__name__})")
         if value.shape != node.shape:
             found = _summed(value.node, node.shape)
             if found is None:
@@ -183,6 +183,13 @@ class Function:
     """
 
     generate_vmap_rule = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise GradientError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -287,8 +294,11 @@ def _output(fn: FunctionBackward, ctx: FunctionCtx, index: int, output: Any) -> 
     result._storage.node = boundary(raw(output.node), fn, index)
     result._storage.fn = fn
     if any(output is dirty for dirty in ctx.dirty_tensors):
+        if isinstance(output._fn, AccumulateGrad):
+            raise GradientError(
+                "a leaf Variable that requires grad has been used in an in-place operation."
+            )
         with enable_grad():
-            check_writable(output)
             return assign(output, result)
     return result
 
@@ -341,7 +351,6 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         with no_grad():
             outputs = function(ctx, *args)
         needed = [a.node for a in args if isinstance(a, Tensor) and a.node.needs_grad]
-        needed += [t.node for t in ctx.saved_tensors if t is not None and t.node.needs_grad]
         if not mode.enabled or not needed:
             return outputs
         text = "trying to differentiate twice a function that was marked with @once_differentiable"

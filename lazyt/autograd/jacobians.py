@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lazyt.functional.filling import zeros_like
-from lazyt.functional.joining import cat
-from lazyt.functional.ramps import eye
+from lazyt.autograd.derivatives import Argnums, check_outputs, linear, picked, vjp_by
 from lazyt.autograd.trees import flatten, unflatten
 from lazyt.autograd.vectorizing import vmap
 from lazyt.errors import GradientError
-from lazyt.autograd.derivatives import Argnums, check_outputs, linear, picked, vjp_by
+from lazyt.functional.filling import zeros_like
+from lazyt.functional.joining import cat
+from lazyt.functional.ramps import eye
 from lazyt.tensor import Tensor
 
 

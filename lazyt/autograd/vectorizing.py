@@ -284,6 +284,46 @@ class Vectorized:
                 assign(tensor, wrap(whole, name="Clone"))
 
 
+def vmapped_function(rule: Callable[..., Any], info: Any, args: tuple[Any, ...]) -> Any:
+    """A custom function by its own rule for many examples; its results for one example.
+
+    Args:
+        rule: takes ``info(size, randomness)``, the axis of every argument, and the arguments.
+
+    NotImplemented where the arguments are the same for all examples.
+    """
+    leaves, tree = flatten(args)
+    nodes = [leaf.node for leaf in leaves if isinstance(leaf, Tensor)]
+    places = [n for n, level in enumerate(stack.levels) if level.depends(nodes)]
+    if not places:
+        return NotImplemented
+    place = places[-1]
+    level, inner = stack.levels[place], stack.levels[place:]
+    many = iter(batched(nodes, dict(level.symbols), level))
+    del stack.levels[place:]
+    try:
+        dims: list[int | None] = []
+        given = []
+        for leaf in leaves:
+            whole = next(many) if isinstance(leaf, Tensor) else None
+            dims.append(None if whole is None else 0)
+            given.append(leaf if whole is None else wrap(whole, name="Clone"))
+        returned = rule(
+            info(level.size, level.randomness), unflatten(dims, tree), *unflatten(given, tree)
+        )
+        output, out_dims = returned
+        flat, out_tree = flatten(output)
+        axes = spread(out_dims, out_tree) or []
+        moved = [item if axis is None else item.movedim(axis, 0) for item, axis in zip(flat, axes)]
+    finally:
+        stack.levels.extend(inner)
+    found = [
+        item if axis is None else wrap(symbol(level, item.node), name="Clone")
+        for item, axis in zip(moved, axes)
+    ]
+    return unflatten(found, out_tree)
+
+
 def random_key(key: Node) -> Node:
     """What a random function inside of ``vmap`` uses for ``key``: one for all, or one of many.
 

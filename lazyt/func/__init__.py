@@ -5,7 +5,6 @@ A transform runs the function on symbols and changes the graph of what it return
 
 from __future__ import annotations
 
-from lazyt.autograd.vectorizing import vmap as vmap
 from lazyt.autograd.derivatives import grad as grad
 from lazyt.autograd.derivatives import grad_and_value as grad_and_value
 from lazyt.autograd.derivatives import jvp as jvp
@@ -15,6 +14,7 @@ from lazyt.autograd.derivatives import vjp as vjp
 from lazyt.autograd.jacobians import hessian as hessian
 from lazyt.autograd.jacobians import jacfwd as jacfwd
 from lazyt.autograd.jacobians import jacrev as jacrev
+from lazyt.autograd.vectorizing import vmap as vmap
 from lazyt.func.models import functional_call as functional_call
 from lazyt.func.models import functionalize as functionalize
 from lazyt.func.models import stack_module_state as stack_module_state

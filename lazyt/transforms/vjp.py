@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, ShapeError
@@ -31,7 +31,10 @@ def connected(outputs: Sequence[Node], wrt: Sequence[Node]) -> list[Node]:
 
 
 def vjp(
-    outputs: Sequence[Node], cotangents: Sequence[Node | None], wrt: Sequence[Node]
+    outputs: Sequence[Node],
+    cotangents: Sequence[Node | None],
+    wrt: Sequence[Node],
+    watch: Callable[[Node, Node, int, Node], None] | None = None,
 ) -> list[Node | None]:
     """What the cotangents of ``outputs`` mean for each node of ``wrt``, as new graph nodes.
 
@@ -39,6 +42,7 @@ def vjp(
         outputs: the differentiated values.
         cotangents: one per output, of its shape and type; None for zero.
         wrt: any nodes, leaves or not; several may lie on one path.
+        watch: told of every contribution: node, its cotangent, number of the input, contribution.
 
     The result has the node's shape and type; it is None where no differentiable path leads from the
     node to an output. Iterative; only nodes on such paths are visited, and contributions are summed
@@ -61,8 +65,10 @@ def vjp(
         if node not in targets:
             del sums[node]
         if any(item in active for item in node.inputs):
-            for item, part in zip(node.inputs, _pull(node, total), strict=True):
+            for index, (item, part) in enumerate(zip(node.inputs, _pull(node, total), strict=True)):
                 if part is not None and item in active:
+                    if watch is not None:
+                        watch(node, total, index, part)
                     _accumulate(sums, item, part)
     return [_result(node, sums, active) for node in wrt]
 
