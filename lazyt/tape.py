@@ -146,6 +146,10 @@ class AccumulateGrad(GradFn):
         """The leaf tensor, None when it no longer exists."""
         return self._tensor()
 
+    def name(self) -> str:
+        """Its name, as PyTorch spells it."""
+        return "torch::autograd::AccumulateGrad"
+
     def rebind(self, tensor: Tensor) -> None:
         """Make ``tensor`` the leaf."""
         self._tensor = weakref.ref(tensor)

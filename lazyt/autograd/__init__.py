@@ -254,7 +254,8 @@ def _tensor_backward(
 _MODULES = frozenset({"forward_ad", "functional", "graph", "profiler"})
 _ELSEWHERE = {
     "GradcheckError": "checking", "gradcheck": "checking", "gradgradcheck": "checking",
-    "once_differentiable": "function", "detect_anomaly": "anomalies", "set_detect_anomaly": "anomalies",
+    "detect_anomaly": "anomalies", "once_differentiable": "function",
+    "set_detect_anomaly": "anomalies",
 }  # fmt: skip
 
 

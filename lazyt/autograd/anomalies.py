@@ -48,8 +48,8 @@ _TITLES = {"contract": "Mm", "reduce": "Sum", "gather": "Index", "window": "AsSt
 
 def _title(node: Node) -> str:
     """The name of the function's grad_fn, as far as the graph tells."""
-    called = getattr(node.params, "name", None)
-    word = str(called) if called else _TITLES.get(node.op.name, node.op.name)
+    called = getattr(node.params, "fn", None)
+    word = str(called.name) if called is not None else _TITLES.get(node.op.name, node.op.name)
     return "".join(part[:1].upper() + part[1:] for part in word.split("_")) + "Backward0"
 
 

@@ -1,4 +1,4 @@
-"""The graph of grad_fns, as users walk it (``torch.autograd.graph``), and hooks on what is saved."""
+"""The graph of grad_fns (``torch.autograd.graph``), and hooks on what is saved."""
 
 from __future__ import annotations
 
