@@ -93,6 +93,7 @@ def view_of(
         if mode.enabled:
             view.fn = tape.record(name, (base,), None)
             view.made_for = base._storage.fn
+            view.made_at = base._storage.version_now()
         else:
             view.detached = True
     else:
@@ -317,10 +318,16 @@ _APART = frozenset({
 })  # fmt: skip
 
 
+# In-place functions that take the number out of their last operand before they write, with its
+# place among the others.
+_FILLING = {"index_fill_": 2, "masked_fill_": 1}
+
+
 def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
     """The function that writes ``function``'s result into its first argument."""
 
     apart, dunder = name in _APART, name.startswith("__")
+    end = _FILLING.get(name)
 
     @functools.wraps(function)
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -334,13 +341,14 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
         if self._view is not None:
             self._view.refuse_repeats()
         storage = self._storage
-        for operand in args:
+        for operand in args if end is None else args[:end]:
             if isinstance(operand, Tensor):
                 own = operand._storage
                 if own is storage or own.share is not None:
                     refuse_overlap(self, (operand,), apart)
         if kwargs:
-            refuse_overlap(self, kwargs.values(), apart)
+            others = [v for k, v in kwargs.items() if end is None or k != "value"]
+            refuse_overlap(self, others, apart)
         return write_result(self, function(self, *args, **kwargs))
 
     write.__name__ = write.__qualname__ = name

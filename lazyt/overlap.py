@@ -41,7 +41,7 @@ def refuse_overlap(target: Tensor, operands: Iterable[Any], same: bool = False) 
             continue
         if operand is target and not same:
             continue
-        if _meet(target, operand, same):
+        if operand is target or _meet(target, operand, same):
             raise LazytError(_MESSAGE)
 
 

@@ -185,12 +185,12 @@ class View:
         multiple: the function of several views that made it and its number among them; autograd
             forbids writes to such. Else None.
         version: the storage's when one of several was made.
-        fn: its grad_fn as of the storage's grad_fn ``made_for``.
+        fn: its grad_fn as of the storage's grad_fn ``made_for`` and its version ``made_at``.
     """
 
     __slots__ = (
-        "_base", "_node", "detached", "fn", "made_for", "multiple", "name", "offset", "root",
-        "shape", "source", "steps", "strides", "version",
+        "_base", "_node", "detached", "fn", "made_at", "made_for", "multiple", "name", "offset",
+        "root", "shape", "source", "steps", "strides", "version",
     )  # fmt: skip
 
     def __init__(
@@ -208,6 +208,7 @@ class View:
         self.source: Tensor | None = None
         self.fn: GradFn | None = None
         self.made_for: GradFn | None = None
+        self.made_at = 0
         self._base: Node | None = None
         self._node: Node | None = None
 
@@ -294,15 +295,15 @@ class View:
         return ops.reshape(flat, base.shape)
 
     def fn_now(self, storage: Storage) -> GradFn | None:
-        """The grad_fn, made anew after the storage's changed under the view."""
+        """The grad_fn, made anew after the storage was written to, by autograd or not."""
         owner = storage.fn
         if self.root:
             return owner
         if self.multiple is not None and owner is not None and not self.detached:
             self._refuse_if_stale(storage)
-        if owner is self.made_for:
+        if owner is self.made_for and (owner is None or self.made_at == storage.version_now()):
             return self.fn
-        self.made_for = owner
+        self.made_for, self.made_at = owner, storage.version_now()
         self.fn = None
         if owner is not None and not self.detached:
             self.fn = tape.record_view("AsStrided", owner)

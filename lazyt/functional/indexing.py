@@ -13,7 +13,7 @@ from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.index_plan import IndexPlan, plan_index
 from lazyt.functional.masks import true_positions
-from lazyt.functional.nesting import refuse_number
+from lazyt.functional.nesting import refuse_number, refuse_value
 from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
 from lazyt.functional.picking import checked_index, scatter_of
 from lazyt.functional.results import give, overwrite, view_of_plan
@@ -23,7 +23,7 @@ from lazyt.memory_formats import common_order, dense_strides, lay_out
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
-from lazyt.views import contiguous_strides, is_contiguous
+from lazyt.views import contiguous_strides
 
 __all__ = [
     "index_put",
@@ -68,7 +68,7 @@ def getitem(input: Tensor, index: Any) -> Tensor:
         return give(rows, "Index", parents)
     chosen = _select(node.shape, plan.picks)
     found = give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", parents)
-    plain = is_contiguous(tuple(view.shape), view.strides)
+    plain = tuple(view.strides) == contiguous_strides(tuple(view.shape))
     return found if plain else _in_order_of(view, chosen, found)
 
 
@@ -115,7 +115,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     if source is not None:
         new = source.node
         if _is_mask_of_one(plan, source):
-            new = ops.cast(ops.reshape(new, ()), view.dtype)
+            new = _filler(source, view.dtype)
     elif number is not None:
         refuse_number(number, view.dtype)
         new = constant_of(number, view.dtype)
@@ -150,6 +150,12 @@ def _is_mask_of_one(plan: IndexPlan, value: Tensor) -> bool:
         return False
     axis, item = plan.picks[0]
     return item.dtype in (bool_, uint8) and plan.layout[axis] >= 0
+
+
+def _filler(value: Tensor, dtype: DType) -> Node:
+    """The only element of ``value`` for filling; raises LazytError where it does not fit."""
+    refuse_value(value, dtype)
+    return ops.cast(ops.reshape(value.node, ()), dtype)
 
 
 def _check_put_dtype(wanted: DType, given: DType) -> None:
@@ -291,7 +297,7 @@ def _put(base: Node, plan: IndexPlan, value: Node, kind: str = "set") -> Node:
     result = (*lead, *chosen.places.shape, *tail)
     updates = _broadcast_value(value, result)
     _check_put_dtype(base.dtype, value.dtype)
-    if not updates.size:
+    if not updates.size and not value.needs_grad:
         return base
     written = scatter_of(merged, chosen.places, updates, chosen.axis, kind)
     moved = ops.reshape(written, tuple(base.shape[d] for d in chosen.order))
@@ -334,8 +340,9 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     """A copy of ``input`` with ``values`` at ``indices``, added up when ``accumulate``."""
     plan = plan_index(tuple(input.shape), tuple(indices))
     kind = "add" if accumulate else "set"
+    fills = not accumulate and _is_mask_of_one(plan, values)
     return give(
-        _put(input.node, plan, values.node, kind),
+        _put(input.node, plan, _filler(values, input.dtype) if fills else values.node, kind),
         "IndexPut",
         (input, values, *(item for _, item in plan.picks)),
     )
@@ -344,7 +351,10 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """``index_put`` in place."""
     check_writable(input)
-    result = index_put(input, indices, values, accumulate)
     items = [item for item in indices if isinstance(item, Tensor)]
+    plan = plan_index(tuple(input.shape), tuple(indices))
+    if accumulate or not _is_mask_of_one(plan, values):
+        refuse_overlap(input, (values, *items), True)
+    result = index_put(input, indices, values, accumulate)
     overwrite(input, result.node, "IndexPut", (input, values, *items))
     return input

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from lazyt import ops
+from lazyt import ops, pending
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_number
 from lazyt.functional.promotion import get_default_dtype, promote_types, scalar_dtype
-from lazyt.ir.dtypes import DType, bfloat16, bool_, dtype_by_numpy, encode_bfloat16
+from lazyt.ir.dtypes import DType, bfloat16, bool_, decode_bfloat16, dtype_by_numpy, encode_bfloat16
 from lazyt.ir.graph import Node, Shape
 from lazyt.runtime.memory import Buffer
+from lazyt.storage import raw
 from lazyt.tensor import Tensor
+from lazyt.watching import capturing
 
 _PYTHON_NUMBERS = {bool, int, float}
 
@@ -165,6 +167,22 @@ def refuse_number(value: Any, dtype: DType) -> None:
             raise LazytError(f"value cannot be converted to type {name} without overflow")
     if dtype.kind in "ui" and isinstance(value, (int, float)):
         refuse_overflow(value, value, dtype, name)
+
+
+def refuse_value(value: Tensor, dtype: DType) -> None:
+    """``refuse_number`` of a tensor's only element that is to fill a tensor of ``dtype``.
+
+    Looks at the value where its own dtype holds more than ``dtype`` does.
+    """
+    own = value.dtype
+    if "b" in (own.kind, dtype.kind) or promote_types(own, dtype) is dtype:
+        return
+    watcher = capturing()
+    node = raw(value.node if watcher is None else watcher.whole(value.node))
+    pending.realize_now([node], "a number that has to fit into another type")
+    found = node.data.as_numpy(own, node.shape)
+    for number in decode_bfloat16(found).flat if own is bfloat16 else found.flat:
+        refuse_number(number.item(), dtype)
 
 
 def stored(values: np.ndarray[Any, Any], shape: Shape, dtype: DType) -> Node:

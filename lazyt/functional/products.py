@@ -54,6 +54,16 @@ def _empty_bools(a: Tensor, b: Tensor, shape: Shape) -> Node | None:
     return expand_to(constant_of(False, bool_), shape)
 
 
+def _idle_batches(a: Tensor, b: Tensor, shape: Shape) -> Node | None:
+    """A product of batches where nothing is multiplied: PyTorch does not look at the dtypes then,
+    and gives the second one's."""
+    if 0 not in shape and a.node.size and b.node.size:
+        return None
+    if (a.dtype is b.dtype and a.dtype is not bool_) or a._fn is not None or b._fn is not None:
+        return None
+    return expand_to(constant_of(0, b.dtype), shape)
+
+
 def _mismatch(a: Shape, b: Shape) -> ShapeError:
     return ShapeError(
         f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
@@ -150,6 +160,9 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
             "Expected size for first two dimensions of batch2 tensor to be: "
             f"[{b}, {k}] but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
         )
+    idle = _idle_batches(input, mat2, (b, input.shape[1], mat2.shape[2]))
+    if idle is not None:
+        return give(idle, "Bmm", (), out)
     if input.dtype is not mat2.dtype:
         raise DTypeError(
             f"expected scalar type {torch_name(input.dtype)} but found {torch_name(mat2.dtype)}"
@@ -184,7 +197,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if len(a) == 2 and len(b) == 1:
         return mv(input, other, out=out)
     _check_batches(input, other)
-    empty = _empty_bools(input, other, _product_shape(a, b))
+    nothing = _idle_batches if len(b) > 2 else _empty_bools
+    empty = nothing(input, other, _product_shape(a, b))
     if empty is not None:
         return give(empty, "Bmm", (input, other), out)
     kernel = "addmv_impl_cpu" if len(b) == 1 else "addmm_impl_cpu_" if len(b) == 2 else "bmm"
@@ -212,7 +226,8 @@ def _check_batches(input: Tensor, other: Tensor) -> None:
                 "Expected size for first two dimensions of batch2 tensor to be: "
                 f"[{prod(lead)}, {a[-1]}] but got: [{prod(lead)}, {b[-2]}]."
             )
-        if input.dtype is not other.dtype:
+        idle = _idle_batches(input, other, _product_shape(a, b)) is not None
+        if input.dtype is not other.dtype and not idle:
             kinds = type_title(input.dtype), type_title(other.dtype)
             raise DTypeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
 

@@ -7,7 +7,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.dispatch import type_title
 from lazyt.errors import BoundsError, DTypeError, ShapeError
-from lazyt.functional.nesting import refuse_number
+from lazyt.functional.nesting import refuse_number, refuse_value
 from lazyt.functional.operands import constant_of, expand_to, normalize_dim
 from lazyt.functional.picking import scatter_of, value_range, within, wrapped
 from lazyt.functional.results import give
@@ -131,6 +131,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
                 "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                 f"{len(value.shape)} dimension(s)."
             )
+        refuse_value(value, input.dtype)
         shape = list(input.shape) or [1]
         shape[normalize_dim(dim, len(input.shape))] = index.shape.numel()
         value = value.to(input.dtype).expand(shape)

@@ -94,6 +94,11 @@ class Maker:
         flat = np.asarray(value.detach().tolist() if is_tensor(value) else value, np.float64)
         return bool(np.isfinite(flat).all() and (np.abs(flat) <= most).all())
 
+    def plus(self, name: str) -> bool:
+        """Whether no zero is negative: what becomes of their sign is an accepted difference."""
+        flat = np.asarray(self[name].detach().tolist(), np.float64)
+        return not bool((np.signbit(flat) & (flat == 0)).any())
+
     # ------------------------------------------------------------------ arguments
 
     def dim(self, rank: int) -> int:

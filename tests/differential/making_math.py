@@ -65,7 +65,8 @@ def unary(m: Maker) -> str | None:
     x = m.tensor()
     if x is None:
         return None
-    calls = ["neg()", "abs()", "-", "square()", "relu()", "clamp(-1, 2)", "clamp(min=0.5)"]
+    calls = ["neg()", "abs()", "-", "square()", "clamp(-1, 2)", "clamp(min=0.5)"]
+    calls += ["relu()"] if m.plus(x) else []
     if m.calm(x, 8):
         calls += ["exp()", "tanh()", "sigmoid()", "sin()", "cos()"]
     if m.sharp(x):

@@ -48,7 +48,7 @@ def filling(m: Maker) -> str | None:
         return None
     floating = str(m[x].dtype).rpartition(".")[2] in FLOATS
     calls = [f"fill_({m.number(m[x])})", "zero_()", "neg_()", "abs_()", "square_()"]
-    calls += ["relu_()", "clamp_min_(0)"]
+    calls += ["relu_()", "clamp_min_(0)"] if m.plus(x) else []
     if floating and m.calm(x, 8):
         calls += ["exp_()", "tanh_()", "sigmoid_()"]
     if m.sharp(x):

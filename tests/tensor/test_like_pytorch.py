@@ -265,3 +265,67 @@ def test_copying_does_not_drop_dimensions() -> None:
         lt.zeros(3).copy_(lt.ones(1, 3))
     with pytest.raises(IndexError, match="tensor has no dimensions"):
         lt.tensor(1).size(0)
+
+
+@pytest.mark.parametrize("kind", [lt.uint8, lt.int8])
+def test_numbers_of_tensors_that_do_not_fit_are_refused(kind: lt.dtype) -> None:
+    x, mask = lt.zeros(3, dtype=kind), lt.tensor([True, False, True])
+    large = lt.tensor(300.5, dtype=lt.float64)
+    for write in (
+        lambda: x.masked_fill_(mask, large),
+        lambda: x.__setitem__(mask, large),
+        lambda: x.__setitem__(mask, large[None]),
+        lambda: x.index_put_((mask,), large),
+        lambda: x.index_fill_(0, lt.tensor([1]), large),
+    ):
+        with pytest.raises(RuntimeError, match=f"type {kind.name}_t without overflow"):
+            write()
+    x[mask] = lt.tensor(100.5, dtype=lt.float64)
+    x.index_put_((~mask,), lt.tensor(7.0))
+    assert x.tolist() == [100, 7, 100]
+    with pytest.raises(RuntimeError, match="float without overflow"):
+        lt.zeros(3).masked_fill(mask, lt.tensor(1e39, dtype=lt.float64))
+
+
+def test_operands_in_the_memory_written_to() -> None:
+    none = lt.zeros(0, dtype=lt.bool)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        none[none] = none
+    x = lt.arange(4)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x.index_put_((x,), lt.zeros(4, dtype=lt.int64))
+    x.masked_fill_(x > 1, x[1]).index_fill_(0, lt.tensor([0]), x[3])  # only their numbers
+    assert x.tolist() == [1, 1, 1, 1]
+
+
+def test_writes_without_gradients_end_what_a_view_was_made_from() -> None:
+    x = leaf(4)
+    part = x[1:]
+    again = part[...]
+    with lt.no_grad():
+        part[0] = 1
+    with pytest.raises(RuntimeError, match="appears to not have been used"):
+        grad(again.sum(), part)
+    (found,) = grad(again.sum(), x)
+    assert found is not None and found.tolist() == [0, 1, 1, 1]
+
+
+def test_writing_nothing_still_makes_history() -> None:
+    x, y = lt.zeros(3), leaf(3)
+    x[lt.tensor([], dtype=lt.int64)] = y[:1]
+    assert x.requires_grad
+    x.sum().backward()
+    assert weights(y) == [0, 0, 0]
+
+
+def test_empty_batches_of_products_take_any_types() -> None:
+    x = lt.zeros(0, 4, dtype=lt.bool) @ lt.zeros(2, 4, 1, dtype=lt.float64)
+    assert x.shape == (2, 0, 1) and x.dtype is lt.float64
+    with pytest.raises(RuntimeError, match="Bool but found Double"):
+        lt.zeros(1, 4, dtype=lt.bool) @ lt.zeros(2, 4, 1, dtype=lt.float64)
+
+
+def test_picked_rows_lie_as_the_strides_say_though_an_extent_is_one() -> None:
+    x = lt.arange(12).reshape(1, 2, 2, 3).diagonal(0, 0, 1)
+    assert x.stride() == (3, 1, 18)
+    assert x[:, lt.tensor([-1, -1])].stride() == (1, 2, 4)
