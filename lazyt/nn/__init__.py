@@ -45,8 +45,6 @@ from lazyt.nn.cells import (
 from lazyt.nn.containers import (
     ModuleDict,
     ModuleList,
-    ParameterDict,
-    ParameterList,
     Sequential,
 )
 from lazyt.nn.convolution import (
@@ -158,6 +156,10 @@ from lazyt.nn.parameter import (
     Parameter,
     UninitializedBuffer,
     UninitializedParameter,
+)
+from lazyt.nn.parameter_containers import (
+    ParameterDict,
+    ParameterList,
 )
 from lazyt.nn.pooling import (
     AdaptiveAvgPool1d,

@@ -1,4 +1,4 @@
-"""Modules that hold other modules or parameters."""
+"""Modules that hold other modules."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 
 from lazyt.nn.module import Module
 from lazyt.nn.module_text import list_text
-from lazyt.nn.parameter import Parameter
-from lazyt.tensor import Tensor
 
 
 class _Numbered(Module):
     """Children under the names ``"0"``, ``"1"``, ..."""
 
-    def _key(self, index: int) -> str:
-        count = len(self._modules)
+    def _place(self, index: Any) -> int:
+        count = len(self)
         place = operator.index(index)
         if not -count <= place < count:
             raise IndexError(f"index {place} is out of range")
-        return list(self._modules)[place]
+        return place % count
+
+    def _key(self, index: Any) -> str:
+        return list(self._modules)[self._place(index)]
 
     def _renumber(self, children: Iterable[Module | None]) -> None:
         self._modules = {str(i): child for i, child in enumerate(children)}
@@ -41,7 +42,7 @@ class _Numbered(Module):
     def __delitem__(self, index: Any) -> None:
         names = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
         for name in names:
-            del self._modules[name]
+            delattr(self, name)
         self._renumber(list(self._modules.values()))
 
     def __len__(self) -> int:
@@ -55,28 +56,21 @@ class _Numbered(Module):
         self.add_module(str(len(self)), module)
         return self
 
-    def insert(self, index: int, module: Module) -> Any:
-        """Add a module before position ``index``; returns the container for Sequential."""
-        children = list(self._modules.values())
+    def _insert(self, index: int, module: Module) -> None:
+        children: list[Module | None] = list(self._modules.values())
         children.insert(index, module)
         self._renumber(children)
-        return self
 
     def extend(self, modules: Iterable[Module]) -> Any:
-        """Add modules at the end; returns the container. Raises TypeError for no iterable."""
-        if not isinstance(modules, Iterable):
-            raise TypeError(
-                f"{type(self).__name__}.extend should be called with an iterable, but got "
-                f"{type(modules).__name__}"
-            )
+        """Add modules at the end; returns the container."""
         for module in list(modules):
             self.append(module)
         return self
 
-    def pop(self, index: Any = -1) -> Any:
-        """Take a module out and return it."""
-        found = self[index]
-        del self[index]
+    def pop(self, key: Any) -> Any:
+        """Take a module, or those of a slice, out and return it."""
+        found = self[key]
+        del self[key]
         return found
 
 
@@ -88,30 +82,64 @@ class Sequential(_Numbered):
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
-        if len(args) == 1 and isinstance(args[0], Mapping):
-            items = list(args[0].items())
-        else:
-            items = [(str(i), module) for i, module in enumerate(args)]
+        named = len(args) == 1 and isinstance(args[0], OrderedDict)
+        items = args[0].items() if named else ((str(i), m) for i, m in enumerate(args))
         for name, module in items:
             self.add_module(name, module)
 
     def _part(self, items: list[tuple[str, Any]]) -> Sequential:
         return type(self)(OrderedDict(items))
 
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Add a module before position ``index``; returns the container.
+
+        Raises AssertionError for what is no module, IndexError.
+        """
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        count = len(self)
+        if not -count <= index <= count:
+            raise IndexError(f"Index out of range: {index}")
+        self._insert(index, module)
+        return self
+
+    def _check_other(self, other: object) -> None:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is "
+                "given."
+            )
+
     def __add__(self, other: Sequential) -> Sequential:
+        self._check_other(other)
         return Sequential(*self, *other)
 
-    def __delitem__(self, index: Any) -> None:
-        names = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
-        for name in names:
-            del self._modules[name]
-        if all(name.isdecimal() for name in self._modules):
-            self._renumber(list(self._modules.values()))
+    def __iadd__(self, other: Sequential) -> Sequential:
+        self._check_other(other)
+        self.extend(other)
+        return self
+
+    def _check_factor(self, other: object) -> None:
+        if not isinstance(other, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
+        if other <= 0:
+            raise ValueError(f"Non-positive multiplication factor {other} for {type(self)}")
+
+    def __mul__(self, other: int) -> Sequential:
+        self._check_factor(other)
+        return Sequential(*[*self] * other)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Sequential:
+        self._check_factor(other)
+        self.extend([*self] * (other - 1))
+        return self
 
     def forward(self, input: Any) -> Any:
         """``input`` through every module in turn."""
-        for module in self._modules.values():
-            input = module(input)  # type: ignore[misc]
+        for module in self:
+            input = module(input)
         return input
 
 
@@ -123,18 +151,59 @@ class ModuleList(_Numbered):
         if modules is not None:
             self.extend(modules)
 
-    def _part(self, items: list[tuple[str, Any]]) -> ModuleList:
-        return type(self)(module for _, module in items)
+    def _key(self, index: Any) -> str:
+        return str(self._place(index))
 
-    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
-        self.extend(modules)
-        return self
+    def _part(self, items: list[tuple[str, Any]]) -> ModuleList:
+        return type(self)([module for _, module in items])
+
+    def insert(self, index: int, module: Module) -> None:
+        """Add a module before position ``index``."""
+        self._insert(index, module)
+
+    def extend(self, modules: Iterable[Module]) -> Any:
+        """Add modules at the end; returns the list. Raises TypeError for no iterable."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                "ModuleList.extend should be called with an iterable, but got "
+                f"{type(modules).__name__}"
+            )
+        return super().extend(modules)
+
+    def __iadd__(self, modules: Iterable[Module]) -> Any:
+        return self.extend(modules)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
 
     def __repr__(self) -> str:
         return list_text(self._get_name(), list(self))
+
+
+def checked_pairs(given: Any, title: str) -> list[tuple[str, Any]]:
+    """Names and values of a mapping or of pairs. Raises TypeError, ValueError."""
+    if not isinstance(given, Iterable):
+        kind = "ParametersDict" if title == "ParameterDict" else title
+        raise TypeError(
+            f"{kind}.update should be called with an iterable of key/value pairs, but got "
+            f"{type(given).__name__}"
+        )
+    if isinstance(given, Mapping) or hasattr(given, "items"):
+        return list(given.items())
+    found = []
+    for number, pair in enumerate(given):
+        if not isinstance(pair, Iterable):
+            raise TypeError(
+                f"{title} update sequence element #{number} should be Iterable; is"
+                f"{type(pair).__name__}"
+            )
+        parts = list(pair)
+        if len(parts) != 2:
+            raise ValueError(
+                f"{title} update sequence element #{number} has length {len(parts)}; 2 is required"
+            )
+        found.append((parts[0], parts[1]))
+    return found
 
 
 class ModuleDict(Module):
@@ -146,16 +215,11 @@ class ModuleDict(Module):
             self.update(modules)
 
     def update(self, modules: Mapping[str, Module] | Iterable[Any]) -> None:
-        """Add modules of a mapping or of pairs; same names are replaced. Raises TypeError."""
-        if not isinstance(modules, Mapping):
-            modules = list(modules)
-            for number, pair in enumerate(modules):
-                if not isinstance(pair, Iterable):
-                    raise TypeError(
-                        f"ModuleDict update sequence element #{number} should be Iterable; is"
-                        f"{type(pair).__name__}"
-                    )
-        for name, module in dict(modules).items():
+        """Add modules of a mapping or of pairs; same names are replaced.
+
+        Raises TypeError and ValueError for anything else.
+        """
+        for name, module in checked_pairs(modules, "ModuleDict"):
             self[name] = module
 
     def __getitem__(self, key: str) -> Any:
@@ -195,108 +259,3 @@ class ModuleDict(Module):
     def items(self) -> Iterable[tuple[str, Any]]:
         """Names and modules."""
         return self._modules.items()
-
-
-def _as_parameter(value: Any) -> Any:
-    if isinstance(value, Tensor) and not isinstance(value, Parameter):
-        return Parameter(value)
-    return value
-
-
-class ParameterList(Module):
-    """A list of parameters; tensors that are put in become parameters."""
-
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
-        super().__init__()
-        for value in values or ():
-            self.append(value)
-
-    def append(self, value: Any) -> ParameterList:
-        """Add a parameter at the end; returns the list."""
-        self.register_parameter(str(len(self)), _as_parameter(value))
-        return self
-
-    def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Add parameters at the end; returns the list."""
-        for value in list(values):
-            self.append(value)
-        return self
-
-    def _key(self, index: int) -> str:
-        count = len(self)
-        if not -count <= index < count:
-            raise IndexError(f"index {index} is out of range")
-        return str(index % count)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return ParameterList(list(self)[index])
-        return self._parameters[self._key(index)]
-
-    def __setitem__(self, index: int, value: Any) -> None:
-        self._parameters[self._key(index)] = _as_parameter(value)
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(list(self._parameters.values()))
-
-    def extra_repr(self) -> str:
-        """One line per parameter."""
-        return _table_text(self._parameters.items(), lambda p: str(p.dtype))
-
-
-class ParameterDict(Module):
-    """Parameters by name; tensors that are put in become parameters."""
-
-    def __init__(self, parameters: Mapping[str, Any] | Iterable[Any] | None = None) -> None:
-        super().__init__()
-        self.update(parameters or {})
-
-    def update(self, parameters: Mapping[str, Any] | Iterable[Any]) -> None:
-        """Add parameters of a mapping or of pairs; same names are replaced."""
-        for name, value in dict(parameters).items():
-            self[name] = value
-
-    def __getitem__(self, key: str) -> Any:
-        return self._parameters[key]
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self.register_parameter(key, _as_parameter(value))
-
-    def __delitem__(self, key: str) -> None:
-        del self._parameters[key]
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._parameters
-
-    def keys(self) -> Iterable[str]:
-        """The names."""
-        return self._parameters.keys()
-
-    def values(self) -> Iterable[Any]:
-        """The parameters."""
-        return self._parameters.values()
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """Names and parameters."""
-        return self._parameters.items()
-
-    def extra_repr(self) -> str:
-        """One line per parameter."""
-        return _table_text(self._parameters.items(), lambda p: p.type())
-
-
-def _table_text(items: Iterable[tuple[str, Any]], kind: Any) -> str:
-    lines = []
-    for name, parameter in items:
-        size = "x".join(str(n) for n in parameter.shape)
-        lines.append(f"  ({name}): Parameter containing: [{kind(parameter)} of size {size}]")
-    return "\n".join(lines)

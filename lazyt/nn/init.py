@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 import lazyt
 from lazyt.errors import LazytError
 from lazyt.tensor import Tensor
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class InitializationError(LazytError, ValueError):
     """A tensor, or a setting, that an initialisation cannot work with."""
+
+
+_GAIN_ONE = (
+    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "sigmoid",
+)  # fmt: skip
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -22,16 +34,16 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
     Raises InitializationError (a ValueError) for an unknown nonlinearity.
     """
-    if nonlinearity in ("linear", "sigmoid") or nonlinearity.startswith("conv"):
-        return 1.0
+    if nonlinearity in _GAIN_ONE:
+        return 1
     if nonlinearity == "tanh":
         return 5.0 / 3
     if nonlinearity == "relu":
         return math.sqrt(2.0)
     if nonlinearity == "leaky_relu":
-        if param is not None and (isinstance(param, bool) or not isinstance(param, (int, float))):
+        slope = 0.01 if param is None else param
+        if not isinstance(slope, (int, float)) or isinstance(slope, bool):
             raise InitializationError(f"negative_slope {param} not a valid number")
-        slope = 0.01 if param is None else float(param)
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity == "selu":
         return 0.75
@@ -77,6 +89,12 @@ def trunc_normal_(
 ) -> Tensor:
     """Normal numbers of which those outside of [a, b] are drawn anew, by inverting the
     distribution function."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
+            "values may be incorrect.",
+            stacklevel=2,
+        )
 
     def below(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
@@ -128,6 +146,7 @@ def xavier_normal_(
 
 
 def _deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise InitializationError(
             f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']"
@@ -176,6 +195,87 @@ def kaiming_normal_(
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _deviation(tensor, a, mode, nonlinearity), generator)
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Convolution weights [out, in, *kernel] that hand their inputs on: a one in the middle of the
+    kernel from input d to output d, in each of ``groups``.
+
+    Raises InitializationError for other than three to five dimensions, and for groups that do not
+    divide the outputs.
+    """
+    if tensor.ndim not in (3, 4, 5):
+        raise InitializationError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups:
+        raise InitializationError("dim 0 must be divisible by groups")
+    outputs, inputs = tensor.shape[0] // groups, tensor.shape[1]
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    with lazyt.no_grad():
+        tensor.zero_()
+        kept = lazyt.eye(outputs, inputs, dtype=tensor.dtype).repeat(groups, 1)
+        tensor[(slice(None), slice(None), *middle)] = kept
+    return tensor
+
+
+def orthogonal_(
+    tensor: Tensor, gain: float = 1, generator: lazyt.Generator | None = None
+) -> Tensor:
+    """A random matrix [rows, rest] with orthonormal rows or columns, whichever are fewer (Saxe et
+    al. 2014). Raises InitializationError for fewer than two dimensions."""
+    if tensor.ndim < 2:
+        raise InitializationError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    with lazyt.no_grad():
+        drawn = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
+        tall = drawn.t() if rows < columns else drawn
+        q, r = lazyt.linalg.qr(tall)
+        q = q * r.diagonal().sign()
+        tensor.copy_((q.t() if rows < columns else q).reshape(tensor.shape))
+        return tensor.mul_(gain)  # type: ignore[no-any-return]
+
+
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: lazyt.Generator | None = None
+) -> Tensor:
+    """Normal numbers, in each column a share of ``sparsity`` zeros (Martens 2010).
+
+    Raises InitializationError for other than two dimensions.
+    """
+    if tensor.ndim != 2:
+        raise InitializationError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    count = math.ceil(sparsity * rows)
+    with lazyt.no_grad():
+        tensor.normal_(0, std, generator=generator)
+        order = lazyt.rand(rows, columns).argsort(0)
+        return tensor.masked_fill_(order < count, 0)  # type: ignore[no-any-return]
+
+
+def _deprecated(function: Callable[P, R]) -> Callable[P, R]:
+    """A function under its older name, without the underscore."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def older(*args: P.args, **kwargs: P.kwargs) -> R:
+        warnings.warn(
+            f"`nn.init.{name[:-1]}` is now deprecated in favor of `nn.init.{name}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*args, **kwargs)
+
+    older.__name__ = name[:-1]
+    return older
+
+
+uniform, normal, constant = _deprecated(uniform_), _deprecated(normal_), _deprecated(constant_)
+eye, dirac, sparse = _deprecated(eye_), _deprecated(dirac_), _deprecated(sparse_)
+orthogonal = _deprecated(orthogonal_)
+xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
+kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
 
 
 def fan_bias_(bias: Tensor | None, weight: Tensor) -> None:
