@@ -8,7 +8,7 @@ from lazyt import ops
 from lazyt.autograd.handles import root_view
 from lazyt.dispatch import check_writable, method, type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
-from lazyt.functional.operands import as_shape, wrong_arguments
+from lazyt.functional.operands import as_shape, sizes_by_name, wrong_arguments
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 from lazyt.memory_formats import (
@@ -120,6 +120,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @method()
+@sizes_by_name("size")
 def broadcast_to(input: Tensor, *size: Any) -> Tensor:
     """``input`` expanded to ``size``. Raises ShapeError for sizes that do not fit."""
     return expand(input, *size)

@@ -10,7 +10,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.dispatch import method, view_of, wrap
 from lazyt.errors import LazytError, ShapeError
-from lazyt.functional.operands import as_shape, normalize_dim
+from lazyt.functional.operands import as_shape, normalize_dim, sizes_by_name
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 from lazyt.memory_formats import contiguous_format, copied, preserve_format
@@ -60,6 +60,7 @@ def _arranged(input: Tensor, shape: Shape, name: str) -> Tensor | None:
 
 
 @method()
+@sizes_by_name("size")
 def view(input: Tensor, *size: Any, dtype: DType | None = None) -> Tensor:
     """The same memory under another shape, of which one extent may be -1, or as another dtype.
 
@@ -87,6 +88,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method()
+@sizes_by_name("shape")
 def reshape(input: Tensor, *shape: Any) -> Tensor:
     """Another shape: a view where the strides allow it, a copy otherwise.
 
@@ -158,6 +160,7 @@ def _permuted(input: Tensor, axes: Shape, name: str) -> Tensor:
 
 
 @method()
+@sizes_by_name("dims")
 def permute(input: Tensor, *dims: Any) -> Tensor:
     """Dimensions in another order. Raises ShapeError for a wrong number or a repeated one."""
     order = as_shape(dims, "permute")
@@ -313,6 +316,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @method()
+@sizes_by_name("size")
 def expand(input: Tensor, *size: Any) -> Tensor:
     """Dimensions of extent one repeated without copying (stride 0); -1 keeps an extent.
 

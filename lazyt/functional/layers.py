@@ -312,6 +312,8 @@ def local_response_norm(
             f"Expected 3D or higher dimensionality {' ' * 25}input (got {input.ndim} dimensions)"
         )
     kind = input.dtype
+    if not input.numel():
+        return give(input.node, "Alias", (input,))
     if kind is not int64:  # PyTorch's means of squares are pooled, which int64 can be as well
         require_floating("avg_pool2d" if input.ndim == 3 else "avg_pool3d_out_frame", kind)
     node = ops.cast(input.node, kind.compute)

@@ -131,6 +131,24 @@ def normalize_dims(dims: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(axes)) if rank else ()
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def sizes_by_name(name: str) -> Callable[[_Function], _Function]:
+    """Lets a function of ``(tensor, *numbers)`` take all numbers as one argument ``name``, too."""
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(input: Any, *numbers: Any, **named: Any) -> Any:
+            if name in named and not numbers:
+                numbers = (named.pop(name),)
+            return function(input, *numbers, **named)
+
+        return cast(_Function, call)
+
+    return decorate
+
+
 def as_shape(size: Sequence[Any], function: str = "reshape") -> Shape:
     """``f(2, 3)``, ``f((2, 3))`` or ``f(size)`` as a tuple of ints."""
     if len(size) == 1 and isinstance(size[0], (tuple, list)):

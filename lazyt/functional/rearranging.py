@@ -15,6 +15,7 @@ from lazyt.functional.operands import (
     normalize_dim,
     normalize_dims,
     require_tensor,
+    sizes_by_name,
 )
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import int32, int64
@@ -27,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@sizes_by_name("repeats")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """``input`` copied ``repeats[i]`` times along dimension i. Raises ShapeError for too few."""
     counts = as_shape(repeats, "repeat")
@@ -52,6 +54,7 @@ def tiled_node(node: Node, counts: Sequence[int]) -> Node:
     return ops.reshape(node, tuple(c * n for c, n in zip(counts, shape)))
 
 
+@sizes_by_name("dims")
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """As ``repeat``, with missing counts as 1."""
     require_tensor(input, "tile")
@@ -149,10 +152,14 @@ def _rolled(node: Node, shift: int, axis: int) -> Node:
     return ops.concat((late, early), axis)
 
 
-def flip(input: Tensor, *dims: Any) -> Tensor:
-    """A copy with the order of elements reversed along ``dims``."""
+@sizes_by_name("dims")
+def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
+    """A copy with the order of elements reversed along ``dims``: ``flip(x, 0, 1)`` or a tuple.
+
+    Raises BoundsError for dimensions that do not exist, ShapeError for repeated ones.
+    """
     require_tensor(input, "flip")
-    axes = as_shape(dims, "flip")
+    axes = as_shape(axes if dims is None else (dims,), "flip")
     axes = normalize_dims(axes, len(input.shape)) if axes else ()
     return give(ops.flip(input.node, axes) if axes else input.node, "Flip", (input,))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.errors import ShapeError
-from lazyt.functional.operands import as_shape, require_tensor
+from lazyt.functional.operands import as_shape, require_tensor, sizes_by_name
 from lazyt.functional.results import give
 from lazyt.ir.graph import Shape
 from lazyt.tensor import Tensor
@@ -92,6 +92,7 @@ def as_strided_scatter(
     return give(node, "AsStridedScatter", (input, src))
 
 
+@sizes_by_name("size")
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """The sum over the dimensions along which ``size`` would broadcast to the tensor's shape.
 
