@@ -17,7 +17,7 @@ from lazyt import differences, lifting, ops
 from lazyt.config import config
 from lazyt.differences import explain_new
 from lazyt.ir.graph import Node, make, source_text, topological
-from lazyt.keeping import find_kept, find_outside, find_spare, number_graph
+from lazyt.keeping import find_kept, find_outside, find_spare, forget_origins, number_graph
 from lazyt.lifting import SLICING, Number, numbers_of, rebuild_lifted, structure
 from lazyt.ops.leaves import CONST
 from lazyt.runtime import events
@@ -124,6 +124,7 @@ def realize(nodes: Sequence[Node]) -> None:
         inputs += [lifting.number_buffer(request.numbers[i]) for i in plan.lifted]
     for node, buffer in zip(request.roots, plan.run(inputs)):
         node.data = buffer
+    forget_origins(request.order)
 
 
 def explain(nodes: Sequence[Node]) -> Explanation:
@@ -270,10 +271,11 @@ def _code_stamp() -> str:
     folder = os.path.dirname(os.path.abspath(__file__))
     stamps = []
     for room in _ROOMS:
-        for entry in os.scandir(os.path.join(folder, room)):
-            if entry.is_file():
-                facts = entry.stat()
-                stamps.append((room, entry.name, facts.st_size, facts.st_mtime_ns))
+        for place, _, names in os.walk(os.path.join(folder, room)):
+            if not place.endswith("__pycache__"):
+                for name in names:
+                    facts = os.stat(os.path.join(place, name))
+                    stamps.append((room, name, facts.st_size, facts.st_mtime_ns))
     return repr(sorted(stamps))
 
 

@@ -244,6 +244,8 @@ class Expressions:
         compute = dtype.compute
         if kind in ("max", "min"):
             function = "maximum" if kind == "max" else "minimum"
+            if compute.kind == "f" and ct.is_element(right):
+                function = f"fold_{function}"
             return self.prelude(f"lz_{function}_{compute.suffix}", left, right)
         if compute is bool_:
             return ct.binary({"sum": "|", "any": "|", "prod": "&", "all": "&"}[kind], left, right)

@@ -90,6 +90,11 @@ def declare_aligned(kind: str, identifier: str, extents: Sequence[int]) -> Node:
     return made
 
 
+def is_element(node: Node) -> bool:
+    """Whether a tree is an element of an array."""
+    return isinstance(node, c_ast.ArrayRef)
+
+
 def declare_pointer(kind: str, identifier: str, init: Node, const: bool) -> Node:
     """``const kind *restrict identifier = init;``."""
     target = _type(kind, identifier, ["const"] if const else [])

@@ -34,12 +34,22 @@ LZ_FN lz_@S lz_copysign_@S(lz_@S x, lz_@S y) {
 }
 
 //@ lz_maximum_@S [floats] ulp=0
-// NaN when either is NaN; x when they are equal.
-LZ_FN lz_@S lz_maximum_@S(lz_@S x, lz_@S y) { return x >= y || x != x ? x : y; }
+// NaN when either is NaN; x when they are equal. No operand is compared with itself: gcc 12 would
+// then not vectorize one maximum of another.
+LZ_FN lz_@S lz_maximum_@S(lz_@S x, lz_@S y) { return x >= y ? x : x < y ? y : x + y; }
 
 //@ lz_minimum_@S [floats] ulp=0
-// NaN when either is NaN; x when they are equal.
-LZ_FN lz_@S lz_minimum_@S(lz_@S x, lz_@S y) { return x <= y || x != x ? x : y; }
+// NaN when either is NaN; x when they are equal. No operand is compared with itself: gcc 12 would
+// then not vectorize one maximum of another.
+LZ_FN lz_@S lz_minimum_@S(lz_@S x, lz_@S y) { return x <= y ? x : x > y ? y : x + y; }
+
+//@ lz_fold_maximum_@S [floats] ulp=0
+// lz_maximum for a value from memory: two operations less.
+LZ_FN lz_@S lz_fold_maximum_@S(lz_@S x, lz_@S y) { return y > x || y != y ? y : x; }
+
+//@ lz_fold_minimum_@S [floats] ulp=0
+// lz_minimum for a value from memory: two operations less.
+LZ_FN lz_@S lz_fold_minimum_@S(lz_@S x, lz_@S y) { return y < x || y != y ? y : x; }
 
 //@ lz_maximum_@S [ints b8]
 LZ_FN lz_@S lz_maximum_@S(lz_@S x, lz_@S y) { return x > y ? x : y; }

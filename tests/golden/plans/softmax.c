@@ -23,7 +23,7 @@ void lz_kernel(char *b0_, char *b1_, int threads)
           for (lz_i64 l = 0; l < 32; l++)
           {
             const lz_i64 i1 = k + l;
-            r0_a0[l] = lz_maximum_f32(r0_a0[l], x0[(i0 * 1000) + i1]);
+            r0_a0[l] = lz_fold_maximum_f32(r0_a0[l], x0[(i0 * 1000) + i1]);
           }
 
           k += 32;
@@ -32,7 +32,7 @@ void lz_kernel(char *b0_, char *b1_, int threads)
         for (lz_i64 l = 0; l < (end - k); l++)
         {
           const lz_i64 i1 = k + l;
-          r0_a0[l] = lz_maximum_f32(r0_a0[l], x0[(i0 * 1000) + i1]);
+          r0_a0[l] = lz_fold_maximum_f32(r0_a0[l], x0[(i0 * 1000) + i1]);
         }
 
       }
@@ -40,7 +40,7 @@ void lz_kernel(char *b0_, char *b1_, int threads)
       {
         for (lz_i64 l = 0; l < h; l++)
         {
-          r0_a0[l] = lz_maximum_f32(r0_a0[l], r0_a0[l + h]);
+          r0_a0[l] = lz_fold_maximum_f32(r0_a0[l], r0_a0[l + h]);
         }
 
       }

@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
       const int slot_ = turn_;
       if (i1 < 1000)
       {
-        r0_a0 = lz_maximum_f32(r0_a0, x0[(i0 * 1000) + i1]);
+        r0_a0 = lz_fold_maximum_f32(r0_a0, x0[(i0 * 1000) + i1]);
       }
     }
 
