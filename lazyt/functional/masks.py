@@ -12,7 +12,7 @@ from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.operands import broadcast_pair, expand_to, mapped, require_tensor
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import bool_, int64
+from lazyt.ir.dtypes import bool_, float32, float64, int64
 from lazyt.ir.graph import Node
 from lazyt.memory_formats import lay_out
 from lazyt.tensor import Tensor
@@ -165,10 +165,13 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each whole number occurs, or the sum of its weights; looks at the values."""
+    """How often each whole number occurs, or the sum of its weights; looks at the values.
+
+    int64, or float32 for weights of float32, and float64 for all others. Raises NoKernelError,
+    LazytError and ShapeError.
+    """
     require_tensor(input, "bincount")
     from lazyt.functional.picking import value_range
-    from lazyt.functional.promotion import get_default_dtype
 
     if input.dtype.kind not in "ui":
         raise NoKernelError(f"\"bincount_cpu\" not implemented for '{type_title(input.dtype)}'")
@@ -180,9 +183,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if weights is not None and weights.shape != input.shape:
         raise ShapeError("weights should be 1-d and have the same length as input")
     size = max(minlength, value_range(node)[1] + 1 if node.size else 0)
-    dtype = int64 if weights is None else weights.dtype
-    if dtype.kind != "f":
-        dtype = int64 if weights is None else get_default_dtype()
+    dtype = int64 if weights is None else float32 if weights.dtype is float32 else float64
     one = ops.constant(1, dtype) if weights is None else ops.cast(weights.node, dtype)
     base = expand_to(ops.constant(0, dtype), (size,))
     counted = ops.scatter(base, node, expand_to(one, node.shape), 0, "add")

@@ -53,7 +53,9 @@ def _matmul(self: Tensor, other: Any) -> Any:
 
 
 def _reflected_matmul(self: Tensor, other: Any) -> Any:
-    return matmul(as_tensor(other), self) if isinstance(other, np.ndarray) else NotImplemented
+    if isinstance(other, np.ndarray):
+        other = as_tensor(other)
+    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
 
 def _delete(self: Tensor, index: Any) -> None:
@@ -90,6 +92,7 @@ def install() -> None:
     add_method("__matmul__", _matmul)
     add_method("__rmatmul__", _reflected_matmul)
     add_method("__delitem__", _delete)
+    add_method("__rdiv__", _reflected(a.div))
     for name, function in _COMPARISONS.items():
         add_method(f"__{name}__", _forward(function))
     add_method("__neg__", unary.neg)

@@ -49,6 +49,8 @@ def arange(
     if wanted is bool_:
         raise NoKernelError("\"arange_cpu\" not implemented for 'Bool'")
     _check_bounds(start, end, step if wanted.kind == "f" else int(step))
+    if wanted is int64:  # the widest type counts in itself, the others in float64
+        start, end, step = int(start), int(end), int(step)
     count = math.ceil((end - start) / step)
     if wanted.kind != "f":  # the ends count as they are, the numbers begin with a whole one
         start, step = int(start), int(step)
@@ -107,8 +109,11 @@ _OPTIONS = (
 )
 
 
-def _ends(start: Any, end: Any, function: str) -> tuple[float, float]:
-    """The ends of a spaced range as numbers. Raises LazytError for tensors with dimensions."""
+def _ends(start: Any, end: Any, function: str, dtype: DType) -> tuple[float, float]:
+    """The ends of a spaced range as numbers, whole for whole numbers.
+
+    Raises LazytError for tensors with dimensions.
+    """
     ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
     for rank, which in zip(ranks, ("start", "end")):
         if rank:
@@ -116,6 +121,8 @@ def _ends(start: Any, end: Any, function: str) -> tuple[float, float]:
                 f"{function} only supports 0-dimensional start and end tensors, but got {which} "
                 f"with {rank} dimension(s)."
             )
+    if dtype.kind != "f":
+        start, end = int(start), int(end)
     return float(start), float(end)
 
 
@@ -167,7 +174,7 @@ def linspace(
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
     wanted = _dtype_of(dtype, out, (0.0,))
-    first, last = _ends(start, end, "linspace")
+    first, last = _ends(start, end, "linspace", wanted)
     return _made(_spaced(first, last, steps, wanted), out, requires_grad)
 
 
@@ -204,7 +211,7 @@ def logspace(
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
     wanted = _dtype_of(dtype, out, (0.0,))
-    exponents = _spaced(*_ends(start, end, "logspace"), steps, float64)
+    exponents = _spaced(*_ends(start, end, "logspace", wanted), steps, float64)
     node = ops.apply("pow", ops.constant(base, float64), exponents)
     return _made(ops.cast(node, wanted), out, requires_grad)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
-from lazyt.dispatch import type_title
+from lazyt.dispatch import type_title, wrap
 from lazyt.errors import BoundsError, DTypeError, ShapeError
+from lazyt.functional.choice import choose
 from lazyt.functional.nesting import refuse_number, refuse_value
 from lazyt.functional.operands import constant_of, expand_to, normalize_dim
 from lazyt.functional.picking import scatter_of, value_range, within, wrapped
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import int64
+from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
 
@@ -132,9 +133,16 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
                 f"{len(value.shape)} dimension(s)."
             )
         refuse_value(value, input.dtype)
+        fill = value.to(input.dtype)
         shape = list(input.shape) or [1]
         shape[normalize_dim(dim, len(input.shape))] = index.shape.numel()
         value = value.to(input.dtype).expand(shape)
         value = value if input.shape else value.reshape(())
+    if isinstance(value, Tensor) and value.requires_grad:
+        # Where an index is named twice, the value gets the gradient of the element once.
+        filled = expand_to(constant_of(False, bool_), tuple(input.shape))
+        hit = _along(wrap(filled), dim, index, True, "set", "index_fill")
+        node = choose(hit, expand_to(fill.node, hit.shape), input.node, input.dtype)
+        return give(node, "IndexFill", (input, value, index))
     node = _along(input, dim, index, value, "set", "index_fill")
     return give(node, "IndexFill", (input, index))
