@@ -39,6 +39,7 @@ ROOMS: dict[str, frozenset[str]] = {
     "compiler": CORE | {"frontend"},
     "api": API,
     "serialization": API | {"nn", "front"},  # files hold parameters
+    "optim": frozenset({"nn", "api", "errors", "config", "front"}),  # averages of modules
     "cuda": frozenset({"amp", "api", "errors", "config", "front"}),  # cuda.amp is amp on a GPU
 }
 ABOVE = frozenset({"api", "errors", "config", "front"})

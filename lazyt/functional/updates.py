@@ -45,7 +45,7 @@ def _accumulated(total: Expr, value: Expr, keep: Expr, share: Expr) -> Expr:
     return call("add", call("mul", total, keep), call("mul", value, share))
 
 
-def accumulate_(total: Tensor, value: Tensor, keep: float, share: float) -> Tensor:
+def accumulate_(total: Tensor, value: Tensor, keep: float | Tensor, share: float) -> Tensor:
     """``total = keep * total + share * value``."""
     return _update(_accumulated, total, value, keep, share)
 

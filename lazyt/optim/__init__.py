@@ -1,6 +1,7 @@
 """Optimizers, by PyTorch's names, and Lion."""
 
 from lazyt.optim import lr_scheduler as lr_scheduler
+from lazyt.optim import swa_utils as swa_utils
 from lazyt.optim.adam import Adam, AdamW
 from lazyt.optim.adam_variants import Adamax, NAdam, RAdam, SparseAdam
 from lazyt.optim.averaging import ASGD
@@ -13,5 +14,5 @@ from lazyt.optim.signs import Lion, Rprop
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion",
-    "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler",
+    "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler", "swa_utils",
 ]  # fmt: skip

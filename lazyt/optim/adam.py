@@ -34,6 +34,8 @@ class Adam(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _cycled = frozenset({"betas"})
+
     def __init__(
         self,
         params: Any,
@@ -69,12 +71,13 @@ class Adam(Optimizer):
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
-        keep_mean, keep_square = group["betas"]
+        keep_square = group["betas"][1]
         count, state = self.count(parameter), self.state[parameter]
         grad = self.gradient(group, parameter, decayed=not decoupled)
         keep = self.kept(group, parameter, decay) if decay and decoupled else None
         mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
-        mean.lerp_(grad, 1 - keep_mean)
+        fresh = self.cycled(group, parameter, lambda: 1 - group["betas"][0], "beta1")
+        mean.lerp_(grad, fresh.to(mean.dtype) if isinstance(fresh, Tensor) else fresh)
         accumulate_square_(square, grad, keep_square, 1 - keep_square)
         if group["amsgrad"]:
             greatest = self.slot(parameter, "max_exp_avg_sq")
@@ -85,7 +88,7 @@ class Adam(Optimizer):
             return math.sqrt(1 - keep_square ** state["step"])
 
         def share() -> float:
-            return 1 / float(1 - keep_mean ** state["step"])
+            return 1 / float(1 - group["betas"][0] ** state["step"])
 
         step = self.rate(group, parameter, share, count)
         spread = self.number(root, parameter, ("root", id(group), count))

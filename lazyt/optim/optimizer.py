@@ -45,6 +45,8 @@ class Optimizer(Hooked):
 
     #: State that captured functions do not compare: see ``_watched_state``.
     _unwatched = frozenset({"_numbers", "_step_count", "param_groups", "state"})
+    #: Settings of groups that schedules of momentum change: numbers, not constants, then.
+    _cycled: frozenset[str] = frozenset()
     #: State that Python counts with. PyTorch has tensors there, and so have state dicts.
     _scalars = frozenset({"step"})
 
@@ -225,6 +227,14 @@ class Optimizer(Hooked):
             return self.number(lambda: float(group["lr"]), like, id(group))
         return self.number(lambda: float(group["lr"]) * factor(), like, ("rate", id(group), key))
 
+    def cycled(
+        self, group: Group, like: Tensor, read: Callable[[], float], key: Hashable
+    ) -> float | Tensor:
+        """A setting among ``_cycled``: a number where a schedule changes it, else a constant."""
+        if "base_momentum" not in group:
+            return read()
+        return self.number(read, like, ("cycled", id(group), key))
+
     def kept(self, group: Group, like: Tensor, decay: float) -> Tensor:
         """``1 - lr * decay``, what is left of a parameter that shrinks at every step."""
         if isinstance(group["lr"], Tensor):
@@ -263,6 +273,8 @@ class Optimizer(Hooked):
             yield from ((hooks, key, name) for key in hooks)
         for number, group in enumerate(self.param_groups):
             for key in group:
+                if "base_momentum" in group and key in self._cycled:
+                    continue
                 if key not in ("lr", "initial_lr") or isinstance(group[key], Tensor):
                     yield group, key, f"param_groups[{number}][{key!r}]"
             for place, parameter in enumerate(group["params"]):

@@ -26,6 +26,8 @@ class SGD(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _cycled = frozenset({"momentum"})
+
     def __init__(
         self,
         params: Any,
@@ -65,9 +67,14 @@ class SGD(Optimizer):
             return grad
         dampening = group["dampening"]
         state = self.state[parameter]
+        keep = self.cycled(group, parameter, lambda: group["momentum"], "momentum")
         if dampening and "momentum_buffer" not in state:
             buffer = state["momentum_buffer"] = grad.clone()
         else:  # starting from zeros gives the first gradient, and makes all steps alike
             buffer = self.slot(parameter, "momentum_buffer")
-            accumulate_(buffer, grad, momentum, 1 - dampening)
-        return grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+            accumulate_(buffer, grad, keep, 1 - dampening)
+        if not group["nesterov"]:
+            return buffer
+        if isinstance(keep, Tensor):
+            return grad + buffer * keep.to(grad.dtype)
+        return grad.add(buffer, alpha=keep)

@@ -80,6 +80,7 @@ class Hooked:
         self._load_state_dict_post_hooks: Hooks = {}
         self._stepping = False
         self._step_count = 0
+        self._scheduled_from: int | None = None  # its count when the first schedule came
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
