@@ -234,7 +234,8 @@ def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
         return lay_out(result, strides_like(tuple(first.shape), first.strides))
     if title in _CHANNELED or title in _OF_ROWS or title in _CHANNELS_OF_SEVERAL:
         return lay_out(result, _channel_strides(title, tuple(result.shape), parents))
-    if node.op.name != "map" or title in _ROW_MAJOR:
+    power_of_number = title == "Pow" and not isinstance(parents[0], Tensor)
+    if node.op.name != "map" or title in _ROW_MAJOR or power_of_number:
         return result
     given = [(tuple(p.shape), p.strides) for p in parents if isinstance(p, Tensor)]
     shape = node.shape

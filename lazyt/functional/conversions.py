@@ -11,23 +11,35 @@ from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import cast_to
 from lazyt.functional.operands import existing_dim, require_tensor, wrong_arguments
 from lazyt.functional.promotion import as_dtype, torch_name
-from lazyt.functional.results import give
 from lazyt.ir import dtypes
 from lazyt.ir.dtypes import DType, package_name
-from lazyt.memory_formats import copied, preserve_format
+from lazyt.memory_formats import (
+    contiguous_format,
+    copied,
+    preserve_format,
+    suggests_channels_last,
+)
 from lazyt.tensor import Tensor
 
 __all__ = ["get_device", "is_complex", "is_floating_point", "is_signed", "is_tensor", "numel"]
 
 
+def _cast_in_order(self: Tensor, dtype: DType, order: Any) -> Tensor:
+    """A cast to a dtype and an order of memory, itself where it has both."""
+    result = cast_to(self, dtype)
+    if order in (None, preserve_format):
+        return result
+    suggested = suggests_channels_last(tuple(self.shape), self.strides)
+    if result is self and suggested == (order is not contiguous_format):
+        return result  # PyTorch tells channels last from all other orders here
+    if result.is_contiguous(memory_format=order):
+        return result
+    return copied(self, result.node, "ToCopy", order)
+
+
 def _converter(name: str, dtype: DType) -> Callable[..., Tensor]:
     def function(self: Tensor, memory_format: Any = None) -> Tensor:
-        result = cast_to(self, dtype)
-        if memory_format in (None, preserve_format):
-            return result
-        if result.is_contiguous(memory_format=memory_format):
-            return result
-        return copied(self, result.node, "ToCopy", memory_format)
+        return _cast_in_order(self, dtype, memory_format)
 
     function.__doc__ = f"This tensor as {dtype.name}; itself when it is that already."
     function.__name__ = function.__qualname__ = name
@@ -68,6 +80,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     order = kwargs.pop("memory_format", None)
     if kwargs:
         raise DTypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    flags = [item for item in args if isinstance(item, builtins.bool)]
+    if len(flags) > 1:  # non_blocking and copy
+        copy = flags[1]
     for item in args:
         if isinstance(item, Tensor):
             dtype, place = item.dtype, item.device
@@ -80,11 +95,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if len(args) > 1 and all(isinstance(v, DType) for v in args[:2]):
         raise wrong_arguments("to", args, _TO_FORMS)
     check_device(place)
-    result = self if dtype is None else cast_to(self, dtype)
-    if order not in (None, preserve_format) and not result.is_contiguous(memory_format=order):
-        return copied(self, result.node, "ToCopy", order)
+    result = _cast_in_order(self, self.dtype if dtype is None else as_dtype(dtype), order)
     if copy and result is self:
-        return give(self.node, "ToCopy", (self,))
+        return copied(self, self.node, "ToCopy", order)
     return result
 
 
@@ -123,7 +136,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return self
 
 
-def is_pinned(self: Tensor) -> Any:
+def is_pinned(self: Tensor, device: Any = None) -> Any:
     """Whether the memory is pinned for transfers to a GPU: never."""
     return False
 

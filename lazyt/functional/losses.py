@@ -259,5 +259,9 @@ def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) 
     """``kl_div`` without its warning. Raises ShapeError, and DTypeError for whole numbers."""
     if input.dtype.kind != "f" or target.dtype.kind != "f":
         raise DTypeError("kl_div: Integral inputs not supported.")
+    broadcast_pair(input.shape, target.shape)
+    promoted = promote_types(input.dtype, target.dtype)
     build = _log_divergence if log_target else _divergence
-    return _pairwise(build, "KlDiv", input, target, reduction)
+    node = mapped(build, (input.node, target.node), promoted, None)
+    # PyTorch reads the target first, and a result lies in memory by what is read first.
+    return give(reduced(node, reduction, promoted), "KlDiv", (target, input))
