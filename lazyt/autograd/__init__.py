@@ -209,7 +209,7 @@ def _check_batches(outputs: Sequence[Tensor], weights: Sequence[Tensor]) -> None
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output "
                 "as the batch dimension. The sizes of the remaining dimensions are expected to "
                 "match the shape of corresponding output, but a mismatch was detected: "
-                f"grad_output[{place}] has a shape of {weight.shape} and output[{place}] has a "
+                f"grad_output[{place}] has a shape of {weight.shape[1:]} and output[{place}] has a "
                 f"shape of {output.shape}. If you only want some tensors in `grad_output` to be "
                 "considered batched, consider using vmap."
             )

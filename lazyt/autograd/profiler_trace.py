@@ -49,6 +49,7 @@ def trace_json(
         for thread, n in threads.items()
     ]
     for event in events:
+        begin, end = (round(1e6 * (moment - origin), 3) for moment in (event.begin, event.end))
         made.append(
             {
                 "ph": "X",
@@ -56,8 +57,8 @@ def trace_json(
                 "name": event.name,
                 "pid": me,
                 "tid": threads[event.thread],
-                "ts": round(1e6 * (event.begin - origin), 3),
-                "dur": round(1e6 * (event.end - event.begin), 3),
+                "ts": begin,
+                "dur": round(end - begin, 3),  # of what is written, so that rounding keeps order
                 "args": _arguments(event),
             }
         )

@@ -93,9 +93,9 @@ def _check_names(module: Any, tensors: dict[str, Any]) -> None:
     unknown, missing = sorted(set(tensors) - names), sorted(names - set(tensors))
     problems = []
     if unknown:
-        problems.append(f"Unexpected key(s): {', '.join(unknown)}.")
+        problems.append(f"Unexpected key(s): {', '.join(map(repr, unknown))}.")
     if missing:
-        problems.append(f"Missing key(s): {', '.join(missing)}.")
+        problems.append(f"Missing key(s): {', '.join(map(repr, missing))}.")
     if problems:
         raise LazytError(
             f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(problems)
