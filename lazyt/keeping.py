@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.ir.dtypes import float32
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, become
+from lazyt.ops.leaves import VARIABLE
 
 _FREE = frozenset({"reshape", "permute", "expand", "slice", "flip", "variable", "detach"})
 
@@ -109,6 +110,19 @@ def find_spare(order: list[Node], outside: dict[Node, bool]) -> set[Node]:
             if alone and not base.data.is_foreign and sys.getrefcount(base.data) == _ALONE:
                 spare.add(base)
     return spare
+
+
+def forget_origins(order: Sequence[Node]) -> None:
+    """Parameters that are computed now forget how: gradients end at them, and a pending gradient
+    would hold, through the parameter of its step, the values of all steps before."""
+    for node in order:
+        if node.op is VARIABLE:
+            top = value = node.inputs[0]
+            while value.data is None and value.op.name in ("variable", "detach"):
+                value = value.inputs[0]
+            if value.data is not None and top.inputs and not top.needs_grad:
+                top.data = value.data
+                become(top, ops.input_(top.shape, top.dtype))
 
 
 #: References to an object that only one slot holds, as ``sys.getrefcount`` counts them.

@@ -8,6 +8,7 @@ from lazyt import planning
 from lazyt.config import config
 from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node, source_text, topological, user_position
+from lazyt.keeping import forget_origins
 from lazyt.runtime import events
 from lazyt.watching import capturing
 
@@ -47,6 +48,8 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
         for node in chain:
             if node.data is None:
                 node.data = chain[-1].data
+        if len(chain) > 1:
+            forget_origins(chain)
 
 
 def realize_result(node: Node) -> None:

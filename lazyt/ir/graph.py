@@ -199,6 +199,15 @@ def make(op: Op, inputs: tuple[Node, ...], params: Any = None) -> Node:
     return node
 
 
+def become(node: Node, leaf: Node) -> None:
+    """Turn a computed node, which no gradient flows through, into ``leaf``, a new one of the same
+    value: whoever refers to it no longer holds on to how it was made."""
+    reference = _table.get((node.op, node.params, node.inputs))
+    if reference is not None and reference() is node:
+        del _table[reference.key]
+    node.inputs, node.op, node.params = (), leaf.op, leaf.params
+
+
 def topological(roots: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
     """All nodes that ``roots`` depend on, inputs before users, each once.
 

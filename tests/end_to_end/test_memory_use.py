@@ -131,3 +131,18 @@ def test_a_training_loop_reuses_its_memory() -> None:
     assert len(set(peaks[4:])) == 1, f"the peak moves: {peaks}"
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert resident < 4 << 20  # KiB
+
+
+def test_steps_hold_no_earlier_steps() -> None:
+    layers = lt.nn.Sequential(lt.nn.Linear(64, 64), lt.nn.ReLU(), lt.nn.Linear(64, 8))
+    optimizer = lt.optim.Adam(layers.parameters())
+    x = lt.rand(32, 64).realize()
+    used = []
+    for _ in range(10):
+        loss = layers(x).pow(2).sum()
+        loss.item()  # before the update: gradients and weights are pending when it is looked at
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        used.append(pool.in_use)
+    assert used[-1] <= used[4] + 1000, used
