@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from threading import get_ident
 
 from lazyt.codegen.timed import time_launches
 from lazyt.ir.dtypes import float64
 from lazyt.ir.program import Program
 from lazyt.runtime import events, execute
-from lazyt.runtime.memory import Buffer
+from lazyt.runtime.memory import Buffer, pool
 
 
 def run_timed(program: Program, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
@@ -19,9 +20,43 @@ def run_timed(program: Program, inputs: Sequence[Buffer], outputs: Sequence[Buff
     """
     timed = time_launches(program, time.CLOCK_MONOTONIC)
     executable = execute.load(timed, "the profiler runs plans with clocks")
+    in_use, me = pool.in_use, get_ident()
     stamps = Buffer(8 * (len(program.launches) + 1))
+    started = time.monotonic()
     executable.run(inputs, [*outputs, stamps])
+    ended = time.monotonic()
     seconds = stamps.as_numpy(float64, (len(program.launches) + 1,)).tolist()
-    for note, begin, end in zip(program.notes, seconds, seconds[1:]):
-        for timings in events.watching:
-            timings.append(events.Timing(note, begin, end))
+    found = [events.Timing(_plan_note(program), started, ended, in_use, 0, me)]
+    steps = zip(program.notes, seconds, seconds[1:], scratch_in_use(program), strict=False)
+    found += [events.Timing(n, begin, end, in_use, held, me) for n, begin, end, held in steps]
+    for timings in events.watching:
+        timings += found
+
+
+def scratch_in_use(program: Program) -> list[int]:
+    """Bytes of the arena that hold a value, at each launch. Values that follow each other in the
+    very same place cannot be told apart: the place counts from its first use to its last."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for step, launch in enumerate(program.launches):
+        for number in launch.slots:
+            if program.slots[number].kind == "arena":
+                first.setdefault(number, step)
+                last[number] = step
+    held = []
+    for step in range(len(program.launches)):
+        alive = [program.slots[n] for n in first if first[n] <= step <= last[n]]
+        total = end = 0
+        for start, stop in sorted((slot.offset, slot.offset + slot.nbytes) for slot in alive):
+            total += max(0, stop - max(start, end))
+            end = max(end, stop)
+        held.append(total)
+    return held
+
+
+def _plan_note(program: Program) -> dict[str, object]:
+    return {
+        "kind": "plan",
+        "kernels": len(program.launches),
+        "arena_bytes": program.arena_bytes,
+    }

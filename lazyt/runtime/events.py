@@ -36,16 +36,22 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One launch of a kernel, while somebody watches.
+    """One launch of a kernel, or the whole run of a plan, while somebody watches.
 
     Attributes:
-        note: the facts that code generation left about it.
+        note: the facts that code generation left about it; a plan's ``kind`` is ``plan``.
         begin, end: ``time.monotonic()`` seconds.
+        in_use: bytes of all tensors at that time.
+        scratch: bytes of values that live between the plan's kernels, while it ran.
+        thread: ``threading.get_ident()`` of who ran it.
     """
 
     note: dict[str, object]
     begin: float
     end: float
+    in_use: int = 0
+    scratch: int = 0
+    thread: int = 0
 
 
 _KEPT = 1024  # enough for a session at the prompt; a training loop must not grow
