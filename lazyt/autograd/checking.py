@@ -108,7 +108,8 @@ def _pushed(check: Point, place: int, u: Tensor) -> list[Tensor]:
 def _unit_length(item: Tensor) -> Tensor:
     drawn = rand(item.numel(), dtype=float64)
     drawn = drawn / drawn.square().sum().sqrt()
-    return drawn.to(item.dtype).realize()
+    found: Tensor = drawn.to(item.dtype).realize()
+    return found
 
 
 def _slowly(check: Point, forward: bool, place: int, index: int) -> str:

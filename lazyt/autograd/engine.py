@@ -7,7 +7,7 @@ each boundary receiving its whole gradient before the segment below it starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lazyt import ops, pending
 from lazyt.dispatch import assign, wrap
@@ -133,6 +133,12 @@ def find_variables(roots: Sequence[Node]) -> list[Node]:
     return found
 
 
+def _anomaly_check() -> Callable[[Node, Node, int, Node], None]:
+    from lazyt.autograd.anomalies import watch
+
+    return watch
+
+
 class Backward:
     """One run from outputs to leaves.
 
@@ -154,10 +160,8 @@ class Backward:
         pairs = [(node, cotangent) for node, cotangent in pairs if node.needs_grad]
         if not pairs:
             return
-        watch = None
-        if anomaly.enabled:
-            from lazyt.autograd.anomalies import watch
-        grads = vjp([n for n, _ in pairs], [c for _, c in pairs], self.wanted, watch)
+        check = _anomaly_check() if anomaly.enabled else None
+        grads = vjp([n for n, _ in pairs], [c for _, c in pairs], self.wanted, check)
         for node, grad in zip(self.wanted, grads):
             if grad is not None:
                 grad = grad if self.create_graph else raw(grad)

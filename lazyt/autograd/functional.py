@@ -16,6 +16,7 @@ from typing import Any
 
 from lazyt.autograd import grad as _grad
 from lazyt.autograd.handles import zero_like
+from lazyt.autograd.strictness import filled, require, several
 from lazyt.dispatch import wrap
 from lazyt.errors import GradientError
 from lazyt.grad_mode import enable_grad
@@ -24,57 +25,6 @@ from lazyt.tensor import Tensor
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 Function = Callable[..., Any]
-_NOT_STRICT = " This is not allowed in strict mode."
-_STAGES = {
-    "back": "The output of the user-provided function is independent of input {0}." + _NOT_STRICT,
-    "back_trick": (
-        "The gradient with respect to the input is independent of entry {0} in the grad_outputs "
-        "when using the double backward trick to compute forward mode gradients." + _NOT_STRICT
-    ),
-    "double_back": (
-        "The jacobian of the user-provided function is independent of input {0}." + _NOT_STRICT
-    ),
-    "double_back_trick": (
-        "The hessian of the user-provided function is independent of entry {0} in the "
-        "grad_jacobian. This is not allowed in strict mode as it prevents from using the double "
-        "backward trick to replace forward mode AD."
-    ),
-}
-_REQUIRED = {
-    "outputs": (
-        "Output {0} of the user-provided function does not require gradients. The outputs must be "
-        "computed in a differentiable manner from the input when running in strict mode."
-    ),
-    "grad_inputs": (
-        "The gradient with respect to input {0} is independent of the inputs of the user-provided "
-        "function." + _NOT_STRICT
-    ),
-    "jacobian": (
-        "While computing the hessian, found that the jacobian of the user-provided function with "
-        "respect to input {0} is independent of the input." + _NOT_STRICT + " You should ensure "
-        "that your function is twice differentiable and that the jacobian depends on the inputs "
-        "(this would be violated by a linear function for example)."
-    ),
-    "hessian": (
-        "The hessian of the user-provided function with respect to input {0} is independent of the "
-        "input." + _NOT_STRICT + " You should ensure that your function is thrice differentiable "
-        "and that the hessian depends on the inputs."
-    ),
-}
-
-
-def _several(value: Any, what: str, function: str) -> tuple[bool, tuple[Tensor, ...]]:
-    """Whether ``value`` is a tuple, and its tensors."""
-    given = isinstance(value, tuple)
-    items = value if given else (value,)
-    for index, item in enumerate(items):
-        if not isinstance(item, Tensor):
-            where = f"value at index {index}" if given else f"given {what}"
-            raise TypeError(
-                f"The {what} given to {function} must be either a Tensor or a tuple of Tensors "
-                f"but the {where} has type {type(item)}."
-            )
-    return given, items
 
 
 def _own(inputs: Sequence[Tensor], create_graph: bool, required: bool = True) -> Any:
@@ -114,23 +64,13 @@ def _vector(
     v: Any, others: Sequence[Tensor], given: bool, function: str, of: str
 ) -> tuple[Tensor, ...]:
     if v is not None:
-        _, items = _several(v, "v", function)
+        _, items = several(v, "v", function)
         items = tuple(item if item.requires_grad else item.detach() for item in items)
         _check_vector(items, others, given)
         return items
     if len(others) != 1 or others[0].numel() != 1:
         raise GradientError(of)
     return (zero_like(others[0]) + 1,)
-
-
-def _require(tensors: Sequence[Tensor | None], what: str, strict: bool) -> None:
-    if not strict:
-        return
-    for index, tensor in enumerate(tensors):
-        if tensor is None:
-            raise GradientError(_STAGES["back"].format(index))
-        if not tensor.requires_grad:
-            raise GradientError(_REQUIRED[what].format(index))
 
 
 def _pull(
@@ -144,27 +84,6 @@ def _pull(
         return (None,) * len(inputs)
     kept, weights = zip(*pairs)
     return _grad(kept, inputs, weights, True, create_graph, allow_unused=True)
-
-
-def _filled(
-    grads: Sequence[Tensor | None], like: Sequence[Tensor], strict: bool, create_graph: bool,
-    stage: str,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    """Zeros for what is missing; raises GradientError under ``strict``."""
-    found = []
-    for index, (item, other) in enumerate(zip(grads, like)):
-        if item is None:
-            if strict:
-                raise GradientError(_STAGES[stage].format(index))
-            item = zero_like(other)
-        elif strict and create_graph and not item.requires_grad:
-            order = "hessian" if "double" in stage else "jacobian"
-            raise GradientError(
-                f"The {order} of the user-provided function is independent of input {index}. This "
-                "is not allowed in strict mode when create_graph=True."
-            )
-        found.append(item)
-    return tuple(found)
 
 
 _ONE_ELEMENT = (
@@ -185,16 +104,16 @@ def vjp(
     ``v`` is like the output; it may be left out for an output of one element.
     """
     with enable_grad():
-        several, given = _several(inputs, "inputs", "vjp")
+        is_tuple, given = several(inputs, "inputs", "vjp")
         own = _own(given, create_graph)
-        out_several, outputs = _several(func(*own), "outputs of the user-provided function", "vjp")
-        _require(outputs, "outputs", strict)
-        vectors = _vector(v, outputs, out_several, "vjp", _ONE_ELEMENT)
+        outs_tuple, outputs = several(func(*own), "outputs of the user-provided function", "vjp")
+        require(outputs, "outputs", strict)
+        vectors = _vector(v, outputs, outs_tuple, "vjp", _ONE_ELEMENT)
         grads = _pull(outputs, own, vectors, create_graph)
-        product = _filled(grads, given, strict, create_graph, "back")
+        product = filled(grads, given, strict, create_graph, "back")
     return (
-        _unpacked(_finished(outputs, create_graph), out_several),
-        _unpacked(_finished(product, create_graph), several),
+        _unpacked(_finished(outputs, create_graph), outs_tuple),
+        _unpacked(_finished(product, create_graph), is_tuple),
     )
 
 
@@ -206,19 +125,19 @@ def jvp(
     ``v`` is like the inputs; it may be left out for an input of one element.
     """
     with enable_grad():
-        several, given = _several(inputs, "inputs", "jvp")
+        is_tuple, given = several(inputs, "inputs", "jvp")
         own = _own(given, create_graph)
-        vectors = _vector(v, given, several, "jvp", _ONE_INPUT)
-        out_several, outputs = _several(func(*own), "outputs of the user-provided function", "jvp")
-        _require(outputs, "outputs", strict)
+        vectors = _vector(v, given, is_tuple, "jvp", _ONE_INPUT)
+        outs_tuple, outputs = several(func(*own), "outputs of the user-provided function", "jvp")
+        require(outputs, "outputs", strict)
         weights = tuple(zero_like(o).requires_grad_() for o in outputs)
         grads = _pull(outputs, own, weights, True)
-        _require(grads, "grad_inputs", strict)
+        require(grads, "grad_inputs", strict)
         moved = _pull(grads, weights, vectors, create_graph)
-        product = _filled(moved, outputs, strict, create_graph, "back_trick")
+        product = filled(moved, outputs, strict, create_graph, "back_trick")
     return (
-        _unpacked(_finished(outputs, create_graph), out_several),
-        _unpacked(_finished(product, create_graph), out_several),
+        _unpacked(_finished(outputs, create_graph), outs_tuple),
+        _unpacked(_finished(product, create_graph), outs_tuple),
     )
 
 
@@ -226,19 +145,19 @@ def _gradient(
     func: Function, inputs: Any, strict: bool, name: str, create_graph: bool
 ) -> tuple[bool, Any, Any, Any, Any]:
     """Of a function with one number as its value: inputs, value and gradient."""
-    several, given = _several(inputs, "inputs", name)
+    is_tuple, given = several(inputs, "inputs", name)
     own = _own(given, create_graph)
-    out_several, outputs = _several(func(*own), "outputs of the user-provided function", name)
-    _require(outputs, "outputs", strict)
-    if out_several or outputs[0].numel() != 1:
-        raise GradientError(_one_number(name, out_several))
+    outs_tuple, outputs = several(func(*own), "outputs of the user-provided function", name)
+    require(outputs, "outputs", strict)
+    if outs_tuple or outputs[0].numel() != 1:
+        raise GradientError(_one_number(name, outs_tuple))
     grads = _pull(outputs, own, (None,), True)
-    _require(grads, "jacobian", strict)
-    return several, given, own, outputs, grads
+    require(grads, "jacobian", strict)
+    return is_tuple, given, own, outputs, grads
 
 
-def _one_number(name: str, several: bool) -> str:
-    if several:
+def _one_number(name: str, is_tuple: bool) -> str:
+    if is_tuple:
         return f"The function given to {name} should return a single Tensor"
     return f"The Tensor returned by the function given to {name} should contain a single element"
 
@@ -251,14 +170,14 @@ def vhp(
     ``v`` is like the inputs; it may be left out for an input of one element.
     """
     with enable_grad():
-        several, given = _several(inputs, "inputs", "vhp")
-        vectors = _vector(v, given, several, "vhp", _ONE_INPUT)
+        is_tuple, given = several(inputs, "inputs", "vhp")
+        vectors = _vector(v, given, is_tuple, "vhp", _ONE_INPUT)
         _, _, own, outputs, grads = _gradient(func, inputs, strict, "vhp", create_graph)
         second = _pull(grads, own, vectors, create_graph)
-        product = _filled(second, given, strict, create_graph, "double_back")
+        product = filled(second, given, strict, create_graph, "double_back")
     return (
         _unpacked(_finished(outputs, create_graph), False),
-        _unpacked(_finished(product, create_graph), several),
+        _unpacked(_finished(product, create_graph), is_tuple),
     )
 
 
@@ -270,17 +189,17 @@ def hvp(
     ``v`` is like the inputs; it may be left out for an input of one element.
     """
     with enable_grad():
-        several, given = _several(inputs, "inputs", "hvp")
-        vectors = _vector(v, given, several, "hvp", _ONE_INPUT)
+        is_tuple, given = several(inputs, "inputs", "hvp")
+        vectors = _vector(v, given, is_tuple, "hvp", _ONE_INPUT)
         _, _, own, outputs, grads = _gradient(func, inputs, strict, "hvp", create_graph)
         weights = tuple(zero_like(i).requires_grad_() for i in own)
         second = _pull(grads, own, weights, True)
-        _require(second, "hessian", strict)
+        require(second, "hessian", strict)
         moved = _pull(second, weights, vectors, create_graph)
-        product = _filled(moved, given, strict, create_graph, "double_back_trick")
+        product = filled(moved, given, strict, create_graph, "double_back_trick")
     return (
         _unpacked(_finished(outputs, create_graph), False),
-        _unpacked(_finished(product, create_graph), several),
+        _unpacked(_finished(product, create_graph), is_tuple),
     )
 
 
@@ -303,14 +222,14 @@ def jacobian(
     """
     _check_strategy(strategy, vectorize, create_graph)
     with enable_grad():
-        several, given = _several(inputs, "inputs", "jacobian")
+        is_tuple, given = several(inputs, "inputs", "jacobian")
         if strategy == "forward-mode":
-            return _forward_jacobian(func, given, several)
+            return _forward_jacobian(func, given, is_tuple)
         own = _own(given, create_graph)
-        out_several, outputs = _several(
+        outs_tuple, outputs = several(
             func(*own), "outputs of the user-provided function", "jacobian"
         )
-        _require(outputs, "outputs", strict)
+        require(outputs, "outputs", strict)
         if strict and vectorize:
             raise GradientError(
                 "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
@@ -321,8 +240,8 @@ def jacobian(
             for index, output in enumerate(outputs)
         )
     result = _finished(found, create_graph)
-    unpacked = tuple(_unpacked(row, several) for row in result)
-    return _unpacked(unpacked, out_several)
+    unpacked = tuple(_unpacked(row, is_tuple) for row in result)
+    return _unpacked(unpacked, outs_tuple)
 
 
 def _check_strategy(strategy: str, vectorize: bool, create_graph: bool) -> None:
@@ -389,11 +308,11 @@ def _check_rows(index: int, output: Tensor, own: Any, strict: bool, create_graph
             )
 
 
-def _forward_jacobian(func: Function, given: Sequence[Tensor], several: bool) -> Any:
+def _forward_jacobian(func: Function, given: Sequence[Tensor], is_tuple: bool) -> Any:
     from lazyt.autograd.jacobians import jacfwd
 
     numbers = tuple(range(len(given)))
-    return jacfwd(func, numbers if several else 0)(*[item.detach() for item in given])
+    return jacfwd(func, numbers if is_tuple else 0)(*[item.detach() for item in given])
 
 
 def hessian(
@@ -408,17 +327,18 @@ def hessian(
 
     Args as for ``jacobian``; the strategy is that of the outer of two Jacobians.
     """
-    several, _ = _several(inputs, "inputs", "hessian")
+    is_tuple, _ = several(inputs, "inputs", "hessian")
     _check_strategy(outer_jacobian_strategy, vectorize, False)
 
     def number(*own: Tensor) -> Tensor:
-        out_several, outputs = _several(
+        outs_tuple, outputs = several(
             func(*own), "outputs of the user-provided function", "hessian"
         )
-        _require(outputs, "outputs", strict)
-        if out_several or outputs[0].numel() != 1:
-            raise GradientError(_one_number("hessian", out_several))
-        return outputs[0].squeeze()
+        require(outputs, "outputs", strict)
+        if outs_tuple or outputs[0].numel() != 1:
+            raise GradientError(_one_number("hessian", outs_tuple))
+        found: Tensor = outputs[0].squeeze()
+        return found
 
     def gradient(*own: Tensor) -> Any:
         forward = outer_jacobian_strategy == "forward-mode"
@@ -426,10 +346,10 @@ def hessian(
             from lazyt.autograd.derivatives import grad
 
             numbers = tuple(range(len(own)))
-            found: Any = grad(number, numbers if several else 0)(*own)
-            return found
-        found = jacobian(number, own if several else own[0], create_graph=True)
-        _require(found if several else (found,), "jacobian", strict)
+            gradients: Any = grad(number, numbers if is_tuple else 0)(*own)
+            return gradients
+        found = jacobian(number, own if is_tuple else own[0], create_graph=True)
+        require(found if is_tuple else (found,), "jacobian", strict)
         return found
 
     return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)

@@ -1,4 +1,4 @@
-"""vmap against Python loops over the examples: every sampled function, gradients of it, tangents."""
+"""vmap against loops over the examples: every sampled function, its gradients and tangents."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _loop(sample: Sample, leaves: dict[str, Any]) -> str | None:
         return None  # the other values do not suit the function, or its shape depends on them
     refused = sample.name in REFUSED and (sample.name != "where" or "," not in sample.text)
     if refused:
-        with pytest.raises(RuntimeError, match="vmap: |functorch"):
+        with pytest.raises(RuntimeError, match=r"vmap: |functorch"):
             vmap(lambda d: tuple(outputs(sample, d)[0]))(many)
         return None
     found = vmap(lambda d: tuple(outputs(sample, d)[0]), randomness="same")(many)
@@ -169,8 +169,11 @@ def test_jacobians_agree_with_each_other_and_with_differences() -> None:
 
 
 def test_any_depth() -> None:
-    f = lazyt.sin
-    for wanted in (lazyt.cos, lambda t: -lazyt.sin(t), lambda t: -lazyt.cos(t), lazyt.sin):
+    f: Callable[..., Any] = lazyt.sin
+    later: list[Callable[..., Any]] = [
+        lazyt.cos, lambda t: -lazyt.sin(t), lambda t: -lazyt.cos(t), lazyt.sin
+    ]  # fmt: skip
+    for wanted in later:
         f = grad(f)
         x = lazyt.tensor([0.3, 0.7], dtype=lazyt.float64)
         assert close(vmap(f)(x), wanted(x))
@@ -242,7 +245,7 @@ def test_writes_into_what_the_function_made_are_right() -> None:
 def test_a_refused_write_leaves_the_tensor_as_it_was() -> None:
     outside = lazyt.zeros(2)
     for transform in (vmap, lambda g: grad(lambda v: g(v).sum())):
-        with pytest.raises(RuntimeError, match="vmap: inplace|captured Tensor"):
+        with pytest.raises(RuntimeError, match=r"vmap: inplace|captured Tensor"):
             transform(lambda v: outside.copy_(v) * 1)(lazyt.ones(3, 2) if transform is vmap else lazyt.ones(2))  # noqa: E501  # fmt: skip
         assert outside.tolist() == [0, 0] and not outside.requires_grad
 
@@ -250,9 +253,13 @@ def test_a_refused_write_leaves_the_tensor_as_it_was() -> None:
 def test_hooks_and_checkpoints_inside_of_transforms() -> None:
     seen = []
 
+    def doubled(g: Any) -> Any:
+        seen.append(1)
+        return g * 2
+
     def f(v: Any) -> Any:
         y = v * 3
-        y.register_hook(lambda g: seen.append(1) or g * 2)
+        y.register_hook(doubled)
         return (y**2).sum()
 
     x = lazyt.arange(4.0)
