@@ -60,6 +60,9 @@ def torch_operators(module: Any) -> Any:
         sum_all=lambda x: x.sum(),
         sum_last=lambda x: x.sum(-1),
         sum_first=lambda x: x.sum(0),
+        sort=lambda x: module.sort(x).values,
+        rows=lambda table, index: table[index],
+        cumsum=lambda x: x.cumsum(0),
         cross_entropy=module.nn.functional.cross_entropy,
     )
 
@@ -161,6 +164,9 @@ class Numpy(Framework):
             sum_all=lambda x: x.sum(),
             sum_last=lambda x: x.sum(-1),
             sum_first=lambda x: x.sum(0),
+            sort=np.sort,
+            rows=lambda table, index: table[index],
+            cumsum=np.cumsum,
         )
 
     def tensor(self, array: Array) -> Any:
@@ -194,6 +200,9 @@ class Jax(Framework):
             sum_all=lambda x: x.sum(),
             sum_last=lambda x: x.sum(-1),
             sum_first=lambda x: x.sum(0),
+            sort=jnp.sort,
+            rows=lambda table, index: table[index],
+            cumsum=jnp.cumsum,
             cross_entropy=cross_entropy,
         )
 
@@ -245,6 +254,9 @@ class Tinygrad(Framework):
             sum_all=lambda x: x.sum(),
             sum_last=lambda x: x.sum(-1),
             sum_first=lambda x: x.sum(0),
+            sort=lambda x: x.sort()[0],
+            rows=lambda table, index: table[index],
+            cumsum=lambda x: x.cumsum(0),
             cross_entropy=lambda scores, labels: scores.cross_entropy(labels),
         )
 

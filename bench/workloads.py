@@ -127,6 +127,21 @@ def points(quick: bool) -> list[Array]:
     return normal(*[((500 if quick else 3000), 3)] * 2)
 
 
+# ----------------------------------------------------------- order and picking
+
+
+def long_vector(quick: bool) -> list[Array]:
+    """Ten million normal numbers."""
+    return normal((10**5 if quick else 10**7,))
+
+
+def table_inputs(quick: bool) -> list[Array]:
+    """A table of a million rows and a hundred thousand random row numbers."""
+    rows = 10**4 if quick else 10**6
+    (table,) = normal((rows, 64))
+    return [table, np.random.default_rng(1).integers(0, rows, rows // 10)]
+
+
 # -------------------------------------------------------------------- compile
 
 
@@ -229,6 +244,27 @@ WORKLOADS: dict[str, Workload] = {
     ),
     "matmul1024": matmul(1024),
     "matmul2048": matmul(2048),
+    "sort": Workload(
+        "sort 10^7 float32",
+        long_vector,
+        lambda k, x: k.sort(x),
+        lambda arrays: np.sort(wide(arrays[0])),
+        tolerance=0,
+    ),
+    "rows": Workload(
+        "10^5 rows of 10^6 x 64",
+        table_inputs,
+        lambda k, table, index: k.rows(table, index),
+        lambda arrays: wide(arrays[0][arrays[1]]),
+        tolerance=0,
+    ),
+    "cumsum": Workload(
+        "cumsum 10^7",
+        long_vector,
+        lambda k, x: k.cumsum(x),
+        lambda arrays: np.cumsum(wide(arrays[0])[:4096]),
+        tolerance=1e-4,
+    ),
     "small": Workload(
         "cached call, 100 elements",
         lambda quick: normal((100,)),
