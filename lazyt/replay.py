@@ -10,27 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lazyt import ops, planning, tape
+from lazyt import ops, tape
 from lazyt.capture import Bounds, Run, leaf_of
 from lazyt.grad_mode import no_grad
-from lazyt.ir.graph import Node, make, topological
+from lazyt.ir.graph import Node
 from lazyt.pending import realize_nodes
 from lazyt.places import TensorPlace, signature
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad, boundaries
+from lazyt.tape import AccumulateGrad
+from lazyt.templates import CannotReplay, Origin, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
 
 #: Ops whose results hold values of their operand and no others.
 _LAYOUT_OPS = frozenset({"reshape", "permute", "expand", "cast", "slice", "flip", "detach"})
-#: Where a value comes from: ("source", number), ("part", number of an argument), ("call", number),
-#: ("constant", node), ("mark", number of the source whose gradient mark it is) or ("output", n).
-Origin = tuple[str, Any]
-
-
-class CannotReplay(Exception):
-    """The run cannot be replayed; the text says why."""
 
 
 class Missed(Exception):
@@ -126,9 +120,9 @@ class Replay:
         roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
         roots += [raw(recorder.storages[n].current()) for n in self._written]
         self._types = [node.type for node in roots]
-        self._prepared = None if self.alive else _prepare(roots, origins)
+        self._prepared = None if self.alive else prepare(roots, origins)
         if self._prepared is None:
-            self._template = _template(roots, origins, run, self.alive)
+            self._template = template(roots, origins, run, self.alive)
             used = [v for kind, v in self._template.entries if kind == "source"]
         else:
             used = [v for kind, v in (*self._prepared[1], *self._prepared[2]) if kind == "source"]
@@ -210,7 +204,7 @@ class Replay:
         for origin, (lowest, highest) in self._checks:
             if origin[0] == "call":
                 continue  # Python's own numbers are as they were
-            low, high = value_range(_node(origin, found))
+            low, high = value_range(node_of(origin, found))
             if not (lowest[0] <= low <= lowest[1] and highest[0] <= high <= highest[1]):
                 raise Missed("values of an index are in another range")
 
@@ -219,9 +213,9 @@ class Replay:
         plan, inputs, outputs = self._prepared
         computed: list[Buffer] = []
         if plan is not None:
-            computed = plan.run([_node(origin, found).data for origin in inputs])
+            computed = plan.run([node_of(origin, found).data for origin in inputs])
         buffers = [
-            computed[value] if kind == "output" else _node((kind, value), found).data
+            computed[value] if kind == "output" else node_of((kind, value), found).data
             for kind, value in outputs
         ]
         return [ops.input_(*kind, data) for kind, data in zip(self._types, buffers)]
@@ -264,12 +258,6 @@ def _current(place: TensorPlace, arguments: Sequence[Tensor]) -> Tensor:
     if not isinstance(tensor, Tensor) or signature(tensor) != place.looks:
         raise Missed(f"{place.path} holds a tensor of another kind, or none")
     return tensor
-
-
-def _node(origin: Origin, found: dict[str, Any]) -> Node:
-    kind, value = origin
-    node: Node = value if kind == "constant" else found[kind][value]
-    return node
 
 
 # ---------------------------------------------------------------- taking a run apart
@@ -316,84 +304,3 @@ def _origins(run: Run) -> dict[Node, Origin]:
     filled = [node for _, node in run.recorder.calls if node is not None]
     found.update({node: ("call", number) for number, node in enumerate(filled)})
     return found
-
-
-def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
-    """All nodes of the graph over the origins; values computed on the way are forgotten."""
-    order = topological(roots, lambda n: n in origins)
-    for node in order:
-        if node.inputs and node not in origins:
-            node.data = None
-    return order
-
-
-def _prepare(
-    roots: Sequence[Node], origins: dict[Node, Origin]
-) -> tuple[planning.Prepared | None, list[Origin], list[Origin]] | None:
-    """The plan (None when there is nothing to compute) with the origins of its inputs, and those
-    of the roots; None where the graph calls a library."""
-    _order(roots, origins)
-    wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
-    plan = None
-    inputs: list[Origin] = []
-    if wanted:
-        plan = planning.prepare(wanted)
-        if plan is None:
-            return None
-        inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
-    places = {node: number for number, node in enumerate(wanted)}
-    outputs: list[Origin] = []
-    for node in roots:
-        if node in places:
-            outputs.append(("output", places[node]))
-        else:
-            if 0 in node.shape and node.data is None:
-                node.data = Buffer(0)
-            outputs.append(origins.get(node, ("constant", node)))
-    return plan, inputs, outputs
-
-
-class _Template:
-    """A graph over origins: its nodes in order, each an origin or an op on earlier ones."""
-
-    def __init__(self, entries: list[Any], roots: list[int]) -> None:
-        self.entries = entries
-        self._roots = roots
-
-    def build(self, found: dict[str, Any], storages: Sequence[Storage]) -> list[Node]:
-        """The roots over these origins."""
-        values: list[Node] = []
-        for kind, value in self.entries:
-            if kind == "op":
-                op, params, inputs = value
-                values.append(make(op, tuple([values[i] for i in inputs]), params))
-            elif kind == "mark":
-                values.append(storages[value].current())
-            else:
-                values.append(_node((kind, value), found))
-        return [values[i] for i in self._roots]
-
-
-def _template(
-    roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive: bool
-) -> _Template:
-    marks = {
-        storage.fn.uid: number
-        for number, storage in enumerate(run.recorder.storages)
-        if isinstance(storage.fn, AccumulateGrad)
-    }
-    order = _order(roots, origins)
-    numbers = {node: number for number, node in enumerate(order)}
-    entries: list[Any] = []
-    for node in order:
-        if node in origins:
-            entries.append(origins[node])
-        elif node.op.name == "variable" and node.params.uid in marks:
-            entries.append(("mark", marks[node.params.uid]))
-        elif node.op.name == "variable" and alive and (node in boundaries or node.needs_grad):
-            raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
-        elif not node.inputs and (node.data is not None or node.op.name != "const"):
-            entries.append(("constant", node))
-        else:
-            entries.append(("op", (node.op, node.params, [numbers[i] for i in node.inputs])))
-    return _Template(entries, [numbers[node] for node in roots])

@@ -26,10 +26,11 @@ from lazyt.guards import CannotWatch
 from lazyt.ir.graph import Node, source_text, user_position
 from lazyt.pending import realize_nodes
 from lazyt.places import is_plain, signature
-from lazyt.replay import CannotReplay, Missed, Replay
+from lazyt.replay import Missed, Replay
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
+from lazyt.templates import CannotReplay
 from lazyt.tensor import Tensor
 from lazyt.views import is_contiguous
 from lazyt.watching import hook
