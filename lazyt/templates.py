@@ -1,0 +1,107 @@
+"""Graphs over places: what a replay computes, apart from the values that it computes it from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt import planning
+from lazyt.capture import Run
+from lazyt.ir.graph import Node, make, topological
+from lazyt.runtime.memory import Buffer
+from lazyt.storage import Storage
+from lazyt.tape import AccumulateGrad, boundaries
+
+#: Where a value comes from: ("source", number), ("part", number of an argument), ("call", number),
+#: ("constant", node), ("mark", number of the source whose gradient mark it is) or ("output", n).
+Origin = tuple[str, Any]
+
+
+class CannotReplay(Exception):
+    """The run cannot be replayed; the text says why."""
+
+
+def node_of(origin: Origin, found: dict[str, Any]) -> Node:
+    """The node at ``origin``, where ``found`` has the nodes of each kind of place."""
+    kind, value = origin
+    node: Node = value if kind == "constant" else found[kind][value]
+    return node
+
+
+def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
+    """All nodes of the graph over the origins; values computed on the way are forgotten."""
+    order = topological(roots, lambda n: n in origins)
+    for node in order:
+        if node.inputs and node not in origins:
+            node.data = None
+    return order
+
+
+def prepare(
+    roots: Sequence[Node], origins: dict[Node, Origin]
+) -> tuple[planning.Prepared | None, list[Origin], list[Origin]] | None:
+    """The plan (None when there is nothing to compute) with the origins of its inputs, and those
+    of the roots; None where the graph calls a library."""
+    _order(roots, origins)
+    wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
+    plan = None
+    inputs: list[Origin] = []
+    if wanted:
+        plan = planning.prepare(wanted)
+        if plan is None:
+            return None
+        inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
+    places = {node: number for number, node in enumerate(wanted)}
+    outputs: list[Origin] = []
+    for node in roots:
+        if node in places:
+            outputs.append(("output", places[node]))
+        else:
+            if 0 in node.shape and node.data is None:
+                node.data = Buffer(0)
+            outputs.append(origins.get(node, ("constant", node)))
+    return plan, inputs, outputs
+
+
+class Template:
+    """A graph over origins: its nodes in order, each an origin or an op on earlier ones."""
+
+    def __init__(self, entries: list[Any], roots: list[int]) -> None:
+        self.entries = entries
+        self._roots = roots
+
+    def build(self, found: dict[str, Any], storages: Sequence[Storage]) -> list[Node]:
+        """The roots over these origins."""
+        values: list[Node] = []
+        for kind, value in self.entries:
+            if kind == "op":
+                op, params, inputs = value
+                values.append(make(op, tuple([values[i] for i in inputs]), params))
+            elif kind == "mark":
+                values.append(storages[value].current())
+            else:
+                values.append(node_of((kind, value), found))
+        return [values[i] for i in self._roots]
+
+
+def template(roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive: bool) -> Template:
+    marks = {
+        storage.fn.uid: number
+        for number, storage in enumerate(run.recorder.storages)
+        if isinstance(storage.fn, AccumulateGrad)
+    }
+    order = _order(roots, origins)
+    numbers = {node: number for number, node in enumerate(order)}
+    entries: list[Any] = []
+    for node in order:
+        if node in origins:
+            entries.append(origins[node])
+        elif node.op.name == "variable" and node.params.uid in marks:
+            entries.append(("mark", marks[node.params.uid]))
+        elif node.op.name == "variable" and alive and (node in boundaries or node.needs_grad):
+            raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
+        elif not node.inputs and (node.data is not None or node.op.name != "const"):
+            entries.append(("constant", node))
+        else:
+            entries.append(("op", (node.op, node.params, [numbers[i] for i in node.inputs])))
+    return Template(entries, [numbers[node] for node in roots])
