@@ -39,7 +39,8 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
     def ema_update(averaged: Tensor, current: Tensor, number: Any) -> Tensor:
         with lazyt.no_grad():
-            return decay * averaged + (1 - decay) * current
+            mixed: Tensor = decay * averaged + (1 - decay) * current
+            return mixed
 
     return ema_update
 
@@ -51,7 +52,8 @@ def get_swa_avg_fn() -> Average:
 
 def _mean(averaged: Tensor, current: Tensor, number: Any) -> Tensor:
     with lazyt.no_grad():
-        return averaged + (current - averaged) / (number + 1)
+        mean: Tensor = averaged + (current - averaged) / (number + 1)
+        return mean
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
