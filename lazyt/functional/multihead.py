@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.attention import scaled_dot_product_attention
@@ -209,6 +208,8 @@ def multi_head_attention_forward(
     ``attn_mask`` [L, S] or [N * num_heads, L, S], ``key_padding_mask`` [N, S]. ``bias_k`` and
     ``bias_v`` [1, 1, E] are one more key and value for all, ``add_zero_attn`` adds one of zeros,
     ``static_k`` and ``static_v`` [N * num_heads, S, E / num_heads] stand in for projected ones.
+    ``is_causal`` says that ``attn_mask`` hides what comes later: without weights and padding the
+    mask itself is not read, as in PyTorch.
 
     Raises AttentionError (an AssertionError) for operands that do not fit, ShapeError for masks,
     LazytError for ``is_causal`` without a mask.
@@ -225,7 +226,8 @@ def multi_head_attention_forward(
         )
     _warn_of_types(key_padding_mask, attn_mask)
     padding = _addend(key_padding_mask, "key_padding_mask", query.dtype)
-    mask = _addend(attn_mask, "attn_mask", query.dtype)
+    hint = is_causal and key_padding_mask is None and not need_weights
+    mask = None if hint else _addend(attn_mask, "attn_mask", query.dtype)
     _check_width(width, embed_dim_to_check, num_heads)
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = _projected((query, key, value), in_proj_weight, in_proj_bias, separate)
@@ -237,7 +239,12 @@ def multi_head_attention_forward(
     )
     mask = _with_padding(mask, padding, batch, num_heads, k.shape[1])
     drop = dropout_p if training else 0.0
-    out, weights = _attend(q, k, v, mask, drop, need_weights, batch)
+    if need_weights:
+        out, weights = _attend(q, k, v, mask, drop, batch)
+    else:
+        if mask is not None:
+            mask = mask.expand(rows, mask.shape[1], k.shape[1])
+        out, weights = scaled_dot_product_attention(q, k, v, mask, drop, hint), None
     out = linear(
         out.transpose(0, 1).reshape(targets * batch, width), out_proj_weight, out_proj_bias
     )
@@ -260,15 +267,10 @@ def _warn_of_types(padding: Tensor | None, mask: Tensor | None) -> None:
 
 
 def _attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, wanted: bool, batch: int
-) -> tuple[Any, Any]:
-    """[batch * heads, L, width / heads], and the weights [batch, heads, L, S] if wanted."""
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, drop: float, batch: int
+) -> tuple[Tensor, Tensor]:
+    """[batch * heads, L, width / heads], and the weights [batch, heads, L, S]."""
     rows, sources = q.shape[0], k.shape[1]
-    if not wanted:
-        spread = mask
-        if mask is not None:
-            spread = mask.expand(rows, mask.shape[1], sources)
-        return scaled_dot_product_attention(q, k, v, spread, drop), None
     scores = (q * math.sqrt(1.0 / q.shape[-1])) @ k.transpose(-2, -1)
     weights = softmax(scores if mask is None else scores + mask, -1)
     weights = dropout(weights, drop)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import lazyt
 from lazyt.errors import DTypeError
-from lazyt.nn.parameter import Parameter
+from lazyt.nn.parameter import Parameter, UninitializedBuffer
 from lazyt.nn.tree import ModuleTree
 from lazyt.tensor import Tensor
 
@@ -67,7 +67,9 @@ class ConvertibleModule(ModuleTree):
             if parameter is not None:
                 _convert(parameter, fn)
         for name, buffer in self._buffers.items():
-            if buffer is not None:
+            if isinstance(buffer, UninitializedBuffer):
+                _convert(buffer, fn)
+            elif buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
 
@@ -150,7 +152,7 @@ def _asks_for_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(isinstance(a, (lazyt.dtype, Tensor)) for a in args)
 
 
-def _convert(parameter: Parameter, fn: Callable[[Tensor], Tensor]) -> None:
+def _convert(parameter: Parameter | UninitializedBuffer, fn: Callable[[Tensor], Tensor]) -> None:
     grad = parameter.grad
     value = parameter.detach()
     changed = fn(value)

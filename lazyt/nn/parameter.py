@@ -125,19 +125,26 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
 
 class UninitializedBuffer(_Uninitialized, Tensor):
-    """A buffer whose size is not known before the first forward pass."""
+    """A buffer whose size is not known before the first forward pass.
+
+    Whether it belongs to the ``state_dict`` (``persistent``) is said where it is registered.
+    """
 
     __slots__ = ()
 
     def __new__(
-        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None
-    ) -> UninitializedBuffer:
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:  # fmt: skip
         made = Tensor.__new__(cls)
         data = lazyt.empty(0, device=device, dtype=dtype)
         made._storage, made._view = data._storage, data._view
         return made
 
-    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, requires_grad: bool = False, device: Any = None, dtype: Any = None,
+        persistent: bool = True,
+    ) -> None:  # fmt: skip
         """All is done by ``__new__``: there is nothing left to initialise."""
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:

@@ -87,9 +87,6 @@ class _Layer(Module):
         out: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
         return out
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"activation": F.relu} | state)
-
 
 class TransformerEncoderLayer(_Layer):
     """Attention of a sequence to itself, then a feedforward network; each added to its input.
@@ -123,6 +120,11 @@ class TransformerEncoderLayer(_Layer):
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self.activation = _activation(activation)
         self.activation_relu_or_gelu = _known_activation(self.activation)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if not hasattr(self, "activation"):  # files of old
+            self.activation = F.relu
 
     def forward(
         self,
@@ -189,6 +191,11 @@ class TransformerDecoderLayer(_Layer):
         for number in (1, 2, 3):
             setattr(self, f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # As PyTorch has it: a copy, and so every layer of a TransformerDecoder, works with relu
+        # where the activation was given as a module.
+        super().__setstate__({"activation": F.relu} | state)
 
     def forward(
         self,
