@@ -277,6 +277,10 @@ _TITLES = {
 }  # fmt: skip
 
 
+def _c_name(dtype: Any) -> str:
+    return {"float32": "float", "float64": "double"}.get(str(dtype).split(".")[-1], str(dtype))
+
+
 def type_title(dtype: DType) -> str:
     """The name that PyTorch's messages give to a dtype, such as ``Long``."""
     return _TITLES[dtype.name]
@@ -349,6 +353,11 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
         if kwargs:
             others = [v for k, v in kwargs.items() if end is None or k != "value"]
             refuse_overlap(self, others, apart)
+            if kwargs.get("dtype", self.dtype) not in (None, self.dtype):
+                raise DTypeError(
+                    f"Bad in-place call: input tensor dtype {_c_name(self.dtype)} and output "
+                    f"tensor dtype {_c_name(kwargs['dtype'])} should match"
+                )
         return write_result(self, function(self, *args, **kwargs))
 
     write.__name__ = write.__qualname__ = name

@@ -98,13 +98,16 @@ class inference_mode(_Switch):
         super().__init__(not mode, mode)
 
 
+_current = mode
+
+
 class set_grad_enabled(_Switch):
     """Takes effect at once; as a context manager it is undone at the end of the block."""
 
-    def __init__(self, mode_: bool) -> None:
-        super().__init__(bool(mode_))
-        self._before = (mode.enabled, mode.inference)
-        mode.enabled = bool(mode_)
+    def __init__(self, mode: bool) -> None:
+        super().__init__(bool(mode))
+        self._before = (_current.enabled, _current.inference)
+        _current.enabled = bool(mode)
 
     def __enter__(self) -> None:
         self._outer.append(self._before)

@@ -100,12 +100,13 @@ def as_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array
     return array.copy("K") if copy else array
 
 
-def from_numpy(array: Array) -> Tensor:
+def from_numpy(ndarray: Array) -> Tensor:
     """A tensor on the array's memory: writes to either show in the other.
 
     Raises DTypeError for what is no array or has a type that tensors do not have, and ShapeError
     for strides that tensors cannot have (negative, or not whole elements).
     """
+    array = ndarray
     if not isinstance(array, np.ndarray):
         kind = type(array)
         place = "numpy." if isinstance(array, np.generic) else ""

@@ -34,7 +34,7 @@ from lazyt.views import (
 
 __all__ = [
     "as_strided_", "broadcast_to", "detach", "detach_", "is_same_size", "ravel", "resize_as_",
-    "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_",
+    "squeeze_", "swapaxes", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_",
 ]  # fmt: skip
 
 
@@ -85,13 +85,25 @@ def t_(self: Tensor) -> Tensor:
     return _become(self, t(self))
 
 
-@method("transpose_", "swapaxes_", "swapdims_")
+@method("transpose_", "swapdims_")
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """Exchange two dimensions in place."""
     return _become(self, transpose(self, dim0, dim1))
 
 
-swapaxes_ = swapdims_ = transpose_
+swapdims_ = transpose_
+
+
+@method()
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """``transpose`` by NumPy's name. Raises BoundsError."""
+    return transpose(input, axis0, axis1)
+
+
+@method()
+def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
+    """``transpose_`` by NumPy's name. Raises BoundsError."""
+    return _become(self, transpose(self, axis0, axis1))
 
 
 @method()

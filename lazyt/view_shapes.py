@@ -19,7 +19,7 @@ from lazyt.views import Expand, Permute, Reshape, Step, strides_of_view
 
 __all__ = [
     "adjoint", "clone", "flatten", "moveaxis", "movedim", "permute", "reshape", "squeeze",
-    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze",
+    "swapdims", "t", "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def _swapped(input: Tensor, first: int, second: int, name: str) -> Tensor:
     return _permuted(input, tuple(axes), name)
 
 
-@method("transpose", "swapaxes", "swapdims")
+@method("transpose", "swapdims")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged."""
     rank = input.ndim
@@ -193,7 +193,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return _swapped(input, first, second, "Transpose")
 
 
-swapaxes = swapdims = transpose
+swapdims = transpose
 
 
 @method()

@@ -359,12 +359,12 @@ def _scattered(found: Node, present: Node | None, offsets: Tensor, bags: int, mo
 # ------------------------------------------------------------------ classes
 
 
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """Class numbers as rows with a single 1. Raises LazytError for numbers out of range."""
-    require_tensor(tensor, "one_hot", "tensor")
-    if tensor.dtype is not int64:
+    require_tensor(input, "one_hot")
+    if input.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
-    node = tensor.node
+    node = input.node
     if not node.size and num_classes <= 0:
         raise LazytError("Can not infer total number of classes from empty tensor.")
     safe = [within(0, num_classes - 1)] if num_classes > 0 else []

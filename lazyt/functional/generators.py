@@ -149,6 +149,6 @@ def get_rng_state() -> Tensor:
     return default_generator.get_state()
 
 
-def set_rng_state(state: Tensor) -> None:
+def set_rng_state(new_state: Tensor) -> None:
     """Go on from a state of the default generator."""
-    default_generator.set_state(state)
+    default_generator.set_state(new_state)

@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 from lazyt.cast_mode import in_full_precision
+from lazyt.errors import DTypeError
 from lazyt.functional.choice import where
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced_tensor
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.probabilities import check_variances
+from lazyt.functional.promotion import c_name
 from lazyt.tensor import Tensor
 
 
@@ -42,6 +44,10 @@ def gaussian_nll_loss(
         raise ReductionError(f"{reduction} is not valid")
     if isinstance(var, Tensor):
         spread = _check_variance(input, var)
+        if var.dtype.kind != "f":
+            raise DTypeError(
+                f"result type Float can't be cast to the desired output type {c_name(var.dtype)}"
+            )
         check_variances(var.node)
     elif var < 0:
         raise ReductionError("var has negative entry/entries")

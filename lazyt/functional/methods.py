@@ -58,7 +58,7 @@ from lazyt.tensor import Tensor
 _TABLE: dict[ModuleType, str] = {
     arithmetic: """
         add_ sub_ subtract_ rsub mul_ multiply_ div_ divide_ true_divide_ floor_divide_
-        remainder_ fmod_ pow_ float_power_ maximum minimum fmax fmin hypot_ atan2_ arctan2_
+        remainder_ fmod_ pow_ float_power maximum minimum fmax fmin hypot_ atan2_ arctan2_
         copysign_ xlogy_. square_. bitwise_and_ bitwise_or_ bitwise_xor_
         bitwise_left_shift_ bitwise_right_shift_ eq_ ne_ lt_ le_ gt_ ge_ not_equal_ less_
         less_equal_ greater_ greater_equal_ logical_and_ logical_or_ logical_xor_""",
@@ -75,7 +75,7 @@ _TABLE: dict[ModuleType, str] = {
     activations: "relu_. prelu hardshrink",
     conjugates: """
         angle conj conj_physical_. is_conj is_neg isreal resolve_conj resolve_neg""",
-    pairs: "frexp gcd_. heaviside_ lcm_. ldexp_. logaddexp logaddexp2 nextafter_",
+    pairs: "float_power_! frexp gcd_. heaviside_ lcm_. ldexp_. logaddexp logaddexp2 nextafter_",
     special_functions: "i0_. igamma_ igammac_ mvlgamma_",
     reductions: "sum nansum nanmean prod mean var std all any count_nonzero",
     extremes: "amax amin argmax argmin max min aminmax",

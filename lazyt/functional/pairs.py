@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import LazytError, NoKernelError
+from lazyt.dispatch import inplace_form
+from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional import return_types
-from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.arithmetic import float_power, scalar_build
 from lazyt.functional.operands import Build, mapped, require_tensor
 from lazyt.functional.pair_forms import pair
 from lazyt.functional.promotion import get_default_dtype, torch_name
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import DType, float16, int32
+from lazyt.ir.dtypes import DType, float16, float64, int32
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
@@ -104,6 +105,17 @@ def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
 
 def _ldexp(x: Expr, n: Expr) -> Expr:
     return call("mul", x, call("pow", const(2, x.dtype), n))
+
+
+def float_power_(input: Tensor, exponent: Any) -> Tensor:
+    """``float_power`` in place. Raises DTypeError unless ``input`` is float64."""
+    dtype = require_tensor(input, "float_power_").dtype
+    if dtype is not float64:
+        raise DTypeError(
+            f"the base given to float_power_ has dtype {torch_name(dtype)} but the operation's "
+            "result requires dtype Double"
+        )
+    return inplace_form(float_power, "float_power_")(input, exponent)
 
 
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:

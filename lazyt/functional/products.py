@@ -93,7 +93,9 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(node, "Dot", (input, tensor), out)
 
 
-vdot = dot
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``dot``: of real numbers the same. Raises ShapeError and DTypeError."""
+    return dot(input, other, out=out)
 
 
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -335,7 +337,7 @@ def _uncontractable(a: Tensor, b: Tensor, left: int, right: int) -> ShapeError:
 
 
 @in_low_precision
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Products summed over ``dims``: a number of last/first dimensions, or two lists of them.
 
     A dimension of one element is summed against all of the other's. Raises LazytError for ``dims``

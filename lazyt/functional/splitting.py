@@ -10,6 +10,7 @@ from typing import Any
 from lazyt.errors import BoundsError, LazytError
 from lazyt.functional.operands import normalize_dim, require_tensor, wrong_arguments
 from lazyt.functional.promotion import torch_name
+from lazyt.tape import fn_type
 from lazyt.tensor import Tensor
 from lazyt.view_parts import select_view
 
@@ -26,6 +27,8 @@ def _marked(parts: Iterable[Tensor], name: str) -> tuple[Tensor, ...]:
         if part._view is not None:
             part._view.multiple = (name, number)
             part._view.version = part._storage.version_now()
+            if part._view.fn is not None:
+                part._view.fn.__class__ = fn_type(name)
     return marked
 
 
@@ -218,10 +221,10 @@ def _unknown(parts: list[Tensor]) -> tuple[Tensor, ...]:
     return tuple(parts)
 
 
-def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """``split`` whose parts may be written to in place."""
-    require_tensor(tensor, "unsafe_split", "tensor")
-    return _unknown(_split(tensor, split_size, dim))
+    require_tensor(input, "unsafe_split")
+    return _unknown(_split(input, split_size, dim))
 
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:

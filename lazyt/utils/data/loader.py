@@ -38,6 +38,7 @@ class DataLoader:
         worker_init_fn: called in every worker with its number.
         multiprocessing_context: how workers are started.
         generator: where random order and the workers' seeds come from.
+        in_order: without effect: batches always come in the sampler's order.
         prefetch_factor: batches that every worker begins before they are asked for, 2 by default.
         persistent_workers: keep the workers after the last batch.
 
@@ -64,6 +65,7 @@ class DataLoader:
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
         pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None:
         self.dataset, self.num_workers = dataset, num_workers
         self.pin_memory, self.timeout = pin_memory, timeout
