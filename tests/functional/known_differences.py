@@ -69,10 +69,6 @@ PARAMETERS: Reasons = [
     (r"nn\.init\.[a-z_]*[a-z]", "PyTorch's old names take anything and pass it on"),
     (r"autograd\.backward", "grad_variables is deprecated"),
     (
-        r"nn\.utils\.(clip_grad_norm_|clip_grad_value_|get_total_norm)",
-        "foreach chooses kernels, which fusion does here",
-    ),
-    (
         r"(torch|autograd)\.enable_grad|func\.jacrev|torch\.(Generator|TypedStorage|compile)",
         "arguments of PyTorch's own machinery",
     ),
