@@ -302,6 +302,17 @@ def record(name: str, parents: Sequence[Any], result: Storage | None) -> GradFn:
     return fn
 
 
+def titled(result: Tensor, name: str) -> Tensor:
+    """``result`` with the full name of PyTorch's grad_fn, where a function there has several forms.
+
+    The shorter name that it was made with is the one that other tables know.
+    """
+    fn = result._fn
+    if fn is not None and not isinstance(fn, AccumulateGrad):
+        fn.__class__ = fn_type(name)
+    return result
+
+
 def remember(result: Any, *others: Any) -> None:
     """Note that the gradient of ``result`` also needs the tensors ``others`` unchanged."""
     fn = result._fn

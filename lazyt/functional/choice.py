@@ -26,6 +26,7 @@ from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, int8, int16, int64, uint8
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, arg, call, const
+from lazyt.tape import titled
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -138,7 +139,9 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     build: Build = _MAXIMUM if max is None else _MINIMUM if min is None else _clamp_both
     if not any(isinstance(b, Tensor) for b in bounds):
         build = _CLAMPS[build]
-    return give(mapped(build, nodes, dtype, dtype), "Clamp", (input, *bounds), out)
+    found = give(mapped(build, nodes, dtype, dtype), "Clamp", (input, *bounds), out)
+    tensors = any(isinstance(b, Tensor) for b in bounds)
+    return found if tensors else titled(found, "ClampBackward1")
 
 
 def _no_number(x: Expr) -> Expr:
@@ -173,12 +176,14 @@ _CLAMPS: dict[Build, Build] = {
 
 def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
     """``input``, but at least ``min``."""
-    return clamp(input, min, None, out=out)
+    found = clamp(input, min, None, out=out)
+    return titled(found, f"ClampMinBackward{int(isinstance(min, Tensor))}")
 
 
 def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
     """``input``, but at most ``max``."""
-    return clamp(input, None, max, out=out)
+    found = clamp(input, None, max, out=out)
+    return titled(found, f"ClampMaxBackward{int(isinstance(max, Tensor))}")
 
 
 # The names that PyTorch's message has for these; others are ``c_name``'s.

@@ -17,6 +17,7 @@ from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse
 from lazyt.ir.dtypes import bool_, int32, int64
 from lazyt.ir.graph import Node
+from lazyt.tape import titled
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -157,7 +158,7 @@ def trace(input: Tensor) -> Tensor:
     if input.dtype is bool_:
         refuse("trace", bool_)
     total: Tensor = input.diagonal().sum()
-    return total
+    return titled(total, "TraceBackward0")
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:

@@ -22,6 +22,7 @@ from lazyt.functional.unary import isnan
 from lazyt.ir.dtypes import DType, bool_, int64, uint8
 from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.tape import titled
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -78,7 +79,8 @@ def sum(
     """The sum; of bools and integers in int64."""
     if dtype is None and out is not None:
         dtype = out.dtype
-    return give(_folded("sum", input, dim, keepdim, dtype), "Sum", (input,), out)
+    found = give(_folded("sum", input, dim, keepdim, dtype), "Sum", (input,), out)
+    return found if dim is None else titled(found, "SumBackward1")
 
 
 @numpy_names
@@ -87,7 +89,8 @@ def nansum(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The sum of what is not NaN."""
-    return sum(where(isnan(input), 0, input), dim, keepdim, dtype=dtype, out=out)
+    found: Tensor = sum(where(isnan(input), 0, input), dim, keepdim, dtype=dtype, out=out)
+    return titled(found, "NansumBackward0")
 
 
 @numpy_names
@@ -118,7 +121,8 @@ def prod(
     refuse_dims("prod", dim)
     if dtype is None and out is not None:
         dtype = out.dtype
-    return give(_folded("prod", input, dim, keepdim, dtype), "Prod", (input,), out)
+    found = give(_folded("prod", input, dim, keepdim, dtype), "Prod", (input,), out)
+    return found if dim is None else titled(found, "ProdBackward1")
 
 
 def _count(shape: Shape, axes: tuple[int, ...]) -> int:
@@ -156,7 +160,8 @@ def mean(
         node = ops.cast(node, as_dtype(dtype))
     _require_float("mean", "Input" if dtype is None else "Optional", node.dtype)
     axes = normalize_dims(dim, len(node.shape))
-    return give(mean_node(node, axes, keepdim), "Mean", (input,), out)
+    found = give(mean_node(node, axes, keepdim), "Mean", (input,), out)
+    return found if dim is None else titled(found, "MeanBackward1")
 
 
 def _deviations(node: Node, axes: tuple[int, ...]) -> Node:

@@ -13,6 +13,7 @@ from lazyt.functional.promotion import get_default_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.tape import titled
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -320,7 +321,8 @@ def is_nonzero(input: Tensor) -> bool:
 
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sign`` for the real types that there are."""
-    return sign(input, out=out)
+    found: Tensor = sign(input, out=out)
+    return titled(found, "SgnBackward0")
 
 
 # Other names that PyTorch has for the same functions.
