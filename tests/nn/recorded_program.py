@@ -70,6 +70,8 @@ class Program:
         self.leaves.clear()
         names = {name: getattr(self, name) for name in ("torch", "nn", "r", "ii", "bb", "fill")}
         names["F"] = self.nn.functional
+        for name in ("rnn", "prune", "parametrize"):
+            names[name] = importlib.import_module(f"{self.library}.nn.utils.{name}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
