@@ -9,6 +9,7 @@ from itertools import pairwise
 from lazyt import ops
 from lazyt.cast_mode import in_low_precision
 from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.choice import without_slope
 from lazyt.functional.matrix_checks import check_floating, check_square
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.products import matmul, mm
@@ -38,7 +39,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     base = inv(input) if count < 0 else input
     left = abs(count)
     if left == 0:
-        return give(identity(input.node), "Ones", (), out)
+        return give(without_slope(identity(input.node), input.node), "Ones", (input,), out)
     result: Tensor | None = None
     while left:
         if left & 1:
