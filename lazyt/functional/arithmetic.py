@@ -19,7 +19,6 @@ from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64
 from lazyt.ir.scalar import Expr, call, const
-from lazyt.tape import titled
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -101,8 +100,7 @@ def _refuse_bool(a: Any, b: Any) -> None:
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``. Raises DTypeError as ``sub``, and unless ``input`` is a tensor."""
     check_pair(input, other, "rsub")
-    form = "RsubBackward0" if isinstance(other, Tensor) else "RsubBackward1"
-    return titled(sub(other, input, alpha=alpha), form)
+    return sub(other, input, alpha=alpha)
 
 
 def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
@@ -118,9 +116,8 @@ def div(
 
     Whole numbers divide truly in the default dtype. Raises LazytError for another mode.
     """
-    form = "DivBackward2" if isinstance(other, Tensor) else "DivBackward3"
     if rounding_mode == "floor":
-        return titled(_divided_down(input, other, "Div", out), form)
+        return _divided_down(input, other, "Div", out)
     if rounding_mode is None:
         input, other = floating_number(input), floating_number(other)
     x, y, dtype = pair(input, other, "div")
@@ -136,7 +133,7 @@ def div(
     if dtype is bool_:
         raise NoKernelError("\"div_trunc_cpu\" not implemented for 'Bool'")
     build = _TRUNC_DIVIDE.get(dtype, _int_trunc_divide)
-    return titled(give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out), form)
+    return give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out)
 
 
 def floating_number(value: Any) -> Any:
@@ -188,8 +185,7 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     if dtype is bool_:
         raise NoKernelError("\"remainder_cpu\" not implemented for 'Bool'")
     _refuse_zero(other, dtype)
-    found = give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
-    return titled(found, "RemainderBackward1") if isinstance(other, Tensor) else found
+    return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
 
 
 def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
@@ -198,8 +194,7 @@ def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     if dtype is bool_:
         raise NoKernelError("\"fmod_cpu\" not implemented for 'Bool'")
     _refuse_zero(other, dtype)
-    found = give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", (input, other), out)
-    return titled(found, "FmodBackward1") if isinstance(other, Tensor) else found
+    return give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", (input, other), out)
 
 
 def _square(x: Expr) -> Expr:
