@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from lazyt.device import check_device
-from lazyt.errors import DeviceError, LazytError
+from lazyt.errors import ArgumentError, DeviceError, LazytError
 from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64
 from lazyt.tensor import Tensor
 
@@ -21,9 +21,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode(threading.local):
-    """The low-precision dtype of one thread, None while autocast is off."""
+    """The low-precision dtype of one thread, None while autocast is off; and the dtype that the
+    innermost autocast, on or off, was made with."""
 
     dtype: DType | None = None
+    chosen: DType = bfloat16
 
 
 mode = _Mode()
@@ -36,9 +38,12 @@ def is_autocast_enabled(device_type: str = "cpu") -> bool:
 
 def get_autocast_dtype(device_type: str = "cpu") -> DType:
     """The low-precision dtype in use, or PyTorch's default for the device."""
-    if mode.dtype is not None and device_type == "cpu":
-        return mode.dtype
-    return float16 if device_type == "cuda" else bfloat16
+    return float16 if device_type == "cuda" else mode.chosen
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether ``autocast`` takes this type of device."""
+    return device_type in ("cpu", "cuda")
 
 
 class autocast:
@@ -52,7 +57,8 @@ class autocast:
         enabled: False makes a block inside of another compute as usual.
         cache_enabled: without effect: equal conversions are one value in the graph anyway.
 
-    Raises LazytError (a RuntimeError) for other devices.
+    Raises LazytError (a RuntimeError) for other devices, and ArgumentError (a ValueError) for
+    what is no text.
     """
 
     def __init__(
@@ -62,36 +68,39 @@ class autocast:
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
-        if device_type not in ("cpu", "cuda"):
+        if not isinstance(device_type, str):
+            raise ArgumentError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        if not is_autocast_available(device_type):
             raise LazytError(f"User specified an unsupported autocast device_type '{device_type}'")
         self.device = device_type
         self.dtype: DType = get_autocast_dtype(device_type) if dtype is None else dtype
         self.enabled = enabled
         if enabled and device_type == "cuda" and not _has_gpu():
             warnings.warn(
-                "User provided device_type of 'cuda', but CUDA is not available. Disabling",
+                "CUDA is not available or torch_xla is imported. Disabling autocast.",
                 UserWarning,
                 stacklevel=2,
             )
             self.enabled = False
         if self.enabled and self.dtype not in (bfloat16, float16):
             warnings.warn(
-                f"In CPU autocast, but the target dtype {self.dtype} is not supported. "
-                "Disabling autocast.",
+                f"In {device_type.upper()} autocast, but the target dtype is not supported. "
+                f"Disabling autocast.\n{device_type.upper()} Autocast only supports dtypes of "
+                f"{bfloat16}, {float16} currently.",
                 UserWarning,
                 stacklevel=2,
             )
             self.enabled = False
-        self._outer: list[DType | None] = []
+        self._outer: list[tuple[DType | None, DType]] = []
 
     def __enter__(self) -> autocast:
-        self._outer.append(mode.dtype)
+        self._outer.append((mode.dtype, mode.chosen))
         if self.device == "cpu":
-            mode.dtype = self.dtype if self.enabled else None
+            mode.dtype, mode.chosen = self.dtype if self.enabled else None, self.dtype
         return self
 
     def __exit__(self, *_: object) -> None:
-        mode.dtype = self._outer.pop()
+        mode.dtype, mode.chosen = self._outer.pop()
 
     def __call__(self, function: F) -> F:
         @functools.wraps(function)
