@@ -138,6 +138,7 @@ if _TYPE_CHECKING:
     from lazyt import optim as optim
     from lazyt import profiler as profiler
     from lazyt import random as random
+    from lazyt import signal as signal
     from lazyt import special as special
     from lazyt import utils as utils
     from lazyt.autograd.vectorizing import vmap as vmap
@@ -146,8 +147,8 @@ if _TYPE_CHECKING:
 
 _PACKAGES = frozenset(
     {
-        "amp", "array_api", "backends", "cuda", "func", "linalg", "nn", "optim", "profiler", "random",
-        "special", "utils",
+        "amp", "array_api", "backends", "cuda", "func", "linalg", "nn", "optim", "profiler",
+        "random", "signal", "special", "utils",
     }
 )
 
