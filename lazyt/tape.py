@@ -58,14 +58,18 @@ class Extra:
         hooks: functions of the gradient, by key.
         history: where differentiation continues below a boundary, else None.
         retained: the tensors whose ``.grad`` is to receive the gradient.
+        metadata: what users note.
+        owner: the tensor that was made, once somebody asked it for its grad_fn.
     """
 
-    __slots__ = ("history", "hooks", "retained")
+    __slots__ = ("history", "hooks", "metadata", "owner", "retained")
 
     def __init__(self) -> None:
         self.hooks: dict[int, Callable[[Any], Any]] = {}
         self.history: Node | None = None
         self.retained: list[weakref.ref[Tensor]] = []
+        self.metadata: dict[Any, Any] = {}
+        self.owner: weakref.ref[Tensor] | None = None
 
 
 class GradFn:
@@ -98,6 +102,21 @@ class GradFn:
     def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
         """The grad_fns of the inputs, each with the number of the output it refers to."""
         return tuple((parent, 0) for parent in self.parents)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for users' notes."""
+        return self.extra.metadata
+
+    def register_prehook(self, hook: Callable[[tuple[Any, ...]], Any]) -> Any:
+        """Call ``hook`` with the gradients that arrive here, as a tuple; what it returns replaces
+        them. Returns a handle with ``remove()``.
+
+        Raises LazytError where the tensor that this function made no longer exists.
+        """
+        from lazyt.autograd.graph import add_prehook
+
+        return add_prehook(self, hook)
 
     def name(self) -> str:
         """Its name, such as ``AddBackward0``."""

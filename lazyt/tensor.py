@@ -6,6 +6,7 @@ The class itself knows only what every function needs. Functions elsewhere becom
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from lazyt.device import CPU, device
@@ -173,7 +174,10 @@ class Tensor:
     def grad_fn(self) -> GradFn | None:
         """How the tensor was made from tensors that require gradients; None for leaves."""
         fn = self._fn
-        return None if isinstance(fn, AccumulateGrad) else fn
+        if fn is None or isinstance(fn, AccumulateGrad):
+            return None
+        fn.extra.owner = weakref.ref(self)
+        return fn
 
     # The class of the numbers 0 to 3 in PyTorch's reading of `tensor == other` is a tensor, so
     # identity has to be the hash.

@@ -255,7 +255,7 @@ _MODULES = frozenset({"forward_ad", "functional", "graph", "profiler"})
 _ELSEWHERE = {
     "GradcheckError": "checking", "gradcheck": "checking", "gradgradcheck": "checking",
     "detect_anomaly": "anomalies", "once_differentiable": "function",
-    "set_detect_anomaly": "anomalies",
+    "set_detect_anomaly": "anomalies", "set_multithreading_enabled": "anomalies",
 }  # fmt: skip
 
 

@@ -77,6 +77,32 @@ class set_detect_anomaly:
         anomaly.enabled, anomaly.check_nan = self._before
 
 
+class set_multithreading_enabled:
+    """PyTorch's switch for threads of its backward; here the plan's kernels have threads.
+
+    A ``with`` block, or a call that lasts. Gradients are the same either way.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return anomaly.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether NaN raises in anomaly mode."""
+    return anomaly.check_nan
+
+
 class detect_anomaly:
     """A ``with`` block (or a decorator) in which a NaN that a gradient makes raises GradientError.
 
@@ -114,4 +140,7 @@ class detect_anomaly:
         return inside
 
 
-__all__ = ["detect_anomaly", "set_detect_anomaly", "watch"]
+__all__ = [
+    "detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly",
+    "set_multithreading_enabled", "watch",
+]  # fmt: skip

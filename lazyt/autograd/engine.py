@@ -240,6 +240,9 @@ def gradient_tensor(grad: Node) -> Tensor:
 
 def accumulate(leaf: AccumulateGrad, grad: Node) -> None:
     """Add ``grad`` to the leaf's ``grad``, in place where its history does not matter."""
+    watcher = capturing()
+    if watcher is not None:
+        watcher.accumulated(leaf)
     old, variable = leaf.grad, leaf.variable
     if old is None:
         leaf.grad = gradient_tensor(grad)

@@ -10,9 +10,9 @@ from lazyt.autograd.handles import RemovableHandle
 from lazyt.autograd.saving import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from lazyt.autograd.saving import save_on_cpu as save_on_cpu
 from lazyt.autograd.saving import saved_tensors_hooks as saved_tensors_hooks
-from lazyt.errors import GradientError
+from lazyt.errors import GradientError, LazytError
+from lazyt.tape import AccumulateGrad, checks
 from lazyt.tape import GradFn as Node
-from lazyt.tape import checks
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -34,6 +34,28 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if fn is None:
         raise GradientError("It is not possible to get the gradient edge for a Tensor that does not require gradients")  # noqa: E501  # fmt: skip
     return GradientEdge(fn, 0)
+
+
+def add_prehook(fn: Node, hook: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
+    """Call ``hook`` with the gradients that arrive at ``fn``, as a tuple.
+
+    Raises LazytError where the tensor that ``fn`` made no longer exists.
+    """
+    owner = None if fn.extra.owner is None else fn.extra.owner()
+    if isinstance(fn, AccumulateGrad):
+        owner = fn.variable
+    if owner is None:
+        raise LazytError(
+            f"register_prehook: the tensor that {fn.name()} made no longer exists, or was never "
+            "asked for its grad_fn; register a hook on the tensor"
+        )
+
+    def single(grad: Tensor) -> Any:
+        replaced = hook((grad,))
+        return replaced[0] if isinstance(replaced, (tuple, list)) else replaced
+
+    found: RemovableHandle = owner.register_hook(single)
+    return found
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:

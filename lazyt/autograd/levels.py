@@ -159,6 +159,11 @@ class _Watcher:
         if self.outer is not None:
             self.outer.checked(node, bounds)
 
+    def accumulated(self, leaf: AccumulateGrad) -> None:
+        """A leaf receives a gradient."""
+        if self.outer is not None:
+            self.outer.accumulated(leaf)
+
     def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
         """A leaf that Python fills."""
         found: Node = make() if self.outer is None else self.outer.filled(make, key)
