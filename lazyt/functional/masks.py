@@ -71,9 +71,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     """
     require_tensor(input, "nonzero")
     mask = ops.cast(input.node, bool_)
-    if as_tuple:
-        mask = mask if mask.shape else ops.reshape(mask, (1,))
-        return tuple(give(part, "nonzero", ()) for part in coordinates(mask))
+    if as_tuple:  # parts of one tensor, as in PyTorch
+        return nonzero(input if input.shape else input.reshape(1)).unbind(1)
     if not mask.shape:
         empty = expand_to(ops.constant(0, int64), (count_true(mask), 0))
         return give(empty, "nonzero", (), out)

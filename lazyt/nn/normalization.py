@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import lazyt
 from lazyt.errors import LazytError
+from lazyt.functional.promotion import get_default_dtype
+from lazyt.functional.unsupported import refuse_cast
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.module import Module
@@ -287,11 +289,13 @@ class CrossMapLRN2d(LocalResponseNorm):
         super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Tensor) -> Tensor:
-        """[N, C, H, W] to the same. Raises DimensionError (a ValueError)."""
+        """[N, C, H, W] to the same. Raises DimensionError (a ValueError), DTypeError."""
         if input.ndim != 4:
             raise DimensionError(
                 f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead."
             )
+        if input.dtype.kind != "f":
+            refuse_cast(get_default_dtype(), input.dtype)
         return super().forward(input)
 
 

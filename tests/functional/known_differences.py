@@ -12,7 +12,6 @@ Reasons = list[tuple[str, str]]
 OUTCOMES: Reasons = [
     (r"torch\.matrix_rank.*", "PyTorch only keeps the name, to say that it is linalg.matrix_rank"),
     (r"torch\.affine_grid_generator\(.*", "no integers yet"),
-    (r"nn\.CrossMapLRN2d\(2\)\(image\)", "integers are taken, and refused by PyTorch, yet"),
 ]
 
 #: Other values in float32.
@@ -23,7 +22,6 @@ VALUES: Reasons = [
 #: Other strides or offsets.
 LAYOUTS: Reasons = [
     (r"linalg\.lstsq\(.*", "PyTorch's solution is a part of a larger buffer"),
-    (r"torch\.where\(mask\)|torch\.unravel_index\(.*", "one tensor each, not parts of one, yet"),
 ]
 
 #: Other gradients.

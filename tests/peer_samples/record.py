@@ -131,7 +131,7 @@ def rows_of(op: Any, torch: Any) -> Iterator[dict[str, Any]]:
             for sample in spread(samples, count):
                 try:
                     row = outcome(op, sample, torch)
-                except Exception:
+                except (RuntimeError, ValueError, TypeError, IndexError, AssertionError):
                     continue  # samples of errors, and results that there is no form for
                 if row is not None:
                     yield row
