@@ -44,6 +44,7 @@ from lazyt.functional.generators import *  # noqa: F403
 from lazyt.functional.indexing import *  # noqa: F403
 from lazyt.functional.integrals import *  # noqa: F403
 from lazyt.functional.joining import *  # noqa: F403
+from lazyt.functional.low_rank import *  # noqa: F403
 from lazyt.functional.masks import *  # noqa: F403
 from lazyt.functional.matrices import *  # noqa: F403
 from lazyt.functional.matrix_powers import *  # noqa: F403
@@ -147,8 +148,19 @@ if _TYPE_CHECKING:
 
 _PACKAGES = frozenset(
     {
-        "amp", "array_api", "backends", "cuda", "func", "linalg", "nn", "optim", "profiler",
-        "random", "signal", "special", "utils",
+        "amp",
+        "array_api",
+        "backends",
+        "cuda",
+        "func",
+        "linalg",
+        "nn",
+        "optim",
+        "profiler",
+        "random",
+        "signal",
+        "special",
+        "utils",
     }
 )
 

@@ -13,6 +13,7 @@ from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, re
 from lazyt.functional.normalizers import log_softmax_node
 from lazyt.functional.operands import constant_of, require_tensor
 from lazyt.functional.picking import Range, gather_node, value_range, within
+from lazyt.functional.products import linear
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import int64, uint8
@@ -159,6 +160,30 @@ def cross_entropy(
         return give(ops.cast(node, input.dtype), "CrossEntropyLoss", (input, target))
     node = _picked_loss(logs, target, weight, reduction, ignore_index, label_smoothing)
     return give(ops.cast(node, input.dtype), "NllLoss", (input,))
+
+
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: Any = None,
+) -> Tensor:  # fmt: skip
+    """``cross_entropy(linear(input, linear_weight, linear_bias), target)``.
+
+    ``input`` is [N, F] or [F], ``linear_weight`` [C, *, F] and the bias [C, *], for logits
+    [N, C, *]. ``options`` choose how PyTorch cuts the product in pieces, which fusion does here.
+    Raises as ``linear`` and ``cross_entropy`` do.
+    """
+    require_tensor(linear_weight, "linear_cross_entropy", "linear_weight", 2)
+    sizes = tuple(linear_weight.shape)[:-1]
+    table = linear_weight.reshape(-1, linear_weight.shape[-1])
+    bias = None if linear_bias is None else linear_bias.reshape(-1)
+    logits = linear(input, table, bias)
+    logits = logits.reshape(*tuple(input.shape)[:-1], *sizes)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignored, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
 
 
 def _check_soft_target(input: Tensor, target: Tensor, ignored: int, smoothing: float) -> None:
