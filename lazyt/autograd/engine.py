@@ -19,6 +19,7 @@ from lazyt.memory_formats import lay_out, strides_like
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad, GradFn, anomaly, boundaries, checks, leaves
 from lazyt.tensor import Tensor
+from lazyt.watching import capturing
 
 Pair = tuple[Node, Node]
 

@@ -317,8 +317,8 @@ def _save(
             ctx._packed.append(pack(tensor, weakref.ref(made[place].node)))
         else:
             ctx._packed.append(pack(tensor, None))
-        source = made[place] if place >= 0 else tensor
-        fn.saved = (*fn.saved, (source._storage, source._storage.version_now()))
+        if place < 0:
+            fn.saved = (*fn.saved, (tensor._storage, tensor._storage.version_now()))
     ctx._given = ()
 
 
