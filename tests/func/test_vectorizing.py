@@ -35,12 +35,17 @@ def outputs(sample: Sample, leaves: dict[str, Any] | None = None) -> tuple[list[
 
 
 def working(gradients: bool) -> Iterator[tuple[Sample, dict[str, Any]]]:
-    """Samples with a tensor as operand and as result, with their operands."""
+    """Samples with a tensor as operand and as result, with their operands.
+
+    For gradients, the first of every name: forms of one function share its rules.
+    """
+    seen: set[str] = set()
     for sample in all_samples():
         if sample.place == "nn" or not has(lazyt, sample) or sample.random:
             continue
-        if gradients and sample.name.endswith("_"):
+        if gradients and (sample.name.endswith("_") or sample.name in seen):
             continue
+        seen.add(sample.name)
         try:
             found, names = outputs(sample)
         except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
