@@ -291,9 +291,8 @@ class CrossMapLRN2d(LocalResponseNorm):
     def forward(self, input: Tensor) -> Tensor:
         """[N, C, H, W] to the same. Raises DimensionError (a ValueError), DTypeError."""
         if input.ndim != 4:
-            raise DimensionError(
-                f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead."
-            )
+            found = f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead."
+            raise DimensionError(found)
         if input.dtype.kind != "f":
             refuse_cast(get_default_dtype(), input.dtype)
         return super().forward(input)
