@@ -44,5 +44,4 @@ DIFFERENT: list[tuple[str, str]] = [
     (r"t\.Size\(.*", "sizes are made for every tensor, so their elements are not looked at"),
     (r"F\.gaussian_nll_loss\(x, x, -.*", "values that are to be computed are not looked at"),
     (r"nn\.Linear\(-1, 2\)", "memory is made with zeros"),
-    (r"l = data\.DataLoader.*", "settings of a loader can be changed, until it runs"),
 ]
