@@ -59,6 +59,7 @@ F: list[tuple[str, str]] = [
     ("labels", "one_hot"),
     ("labels, 5", "one_hot"),
     ("line, kernel1", "conv1d"),
+    ("line, line.mT, u", "conv_tbc"),
     ("image, kernel2", "conv2d"),
     ("volume, kernel3", "conv3d"),
     ("image, kernel2, padding='same'", "conv2d"),
@@ -294,4 +295,4 @@ WITHOUT_LINALG = "eig eigvals"
 #: Not called with tensors alone; tested where they are made.
 WITHOUT_MODULES = """
     Module ModuleDict ModuleList Parameter ParameterDict ParameterList Buffer UninitializedBuffer
-    UninitializedParameter LinearCrossEntropyOptions"""
+    UninitializedParameter LinearCrossEntropyOptions RNNBase RNNCellBase"""
