@@ -22,9 +22,10 @@ Table = dict[Node, Node]
 def replaced(roots: Sequence[Node], table: Table) -> list[Node]:
     """``roots`` over ``table[leaf]`` instead of each leaf; leaves need gradients.
 
-    Only what needs a gradient is made anew: elsewhere a leaf is an identity. ``table`` is filled.
+    What needs no gradient would be right with the leaves, which are identities, but two versions
+    of one value would be computed twice. ``table`` is filled.
     """
-    _carry(roots, table, lambda node: not node.needs_grad, _remade, _ReplacedFn)
+    _carry(roots, table, _is_done, _remade, _ReplacedFn)
     return [table.get(root, root) for root in roots]
 
 
@@ -41,6 +42,10 @@ def batched(roots: Sequence[Node], table: Table, level: Level) -> list[Node | No
 def repeated(node: Node, size: int) -> Node:
     """``node`` with a leading axis of ``size``."""
     return ops.broadcast_to(node, (size, *node.shape))
+
+
+def _is_done(node: Node) -> bool:
+    return node.data is not None and not node.needs_grad
 
 
 def _remade(node: Node, table: Table) -> Node:
