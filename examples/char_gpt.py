@@ -1,0 +1,179 @@
+"""A character-level GPT that learns to write Python's documentation.
+
+    python -m lazyt run examples/char_gpt.py [--steps 1500] [--no-compile] [--write 400]
+
+The text is that of the help topics that come with every Python (`pydoc_data.topics`). Four layers
+of width 128, contexts of 128 characters, batches of 16. In the end it writes some text of its own.
+With PyTorch it runs as `python examples/char_gpt.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pydoc_data.topics import topics
+
+import torch
+import torch.nn.functional as F
+import training_display
+from torch import Tensor, nn
+
+LAYERS, WIDTH, HEADS, CONTEXT, BATCH = 4, 128, 4, 128, 16
+RATE, WARM_UP = 2e-3, 100
+
+
+class Text:
+    """The documentation as numbers: every tenth part of it is kept for the test."""
+
+    def __init__(self) -> None:
+        text = "\n".join(topics[name] for name in sorted(topics))
+        self.letters = sorted(set(text))
+        numbers = {letter: n for n, letter in enumerate(self.letters)}
+        codes = torch.tensor([numbers[letter] for letter in text])
+        cut = len(text) * 9 // 10
+        self.train, self.test = codes[:cut].clone(), codes[cut:].clone()
+
+
+class Attention(nn.Module):
+    """Each position looks at itself and at those before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(WIDTH, 3 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [n, length, WIDTH] to the same shape."""
+        n, length, width = x.shape
+        parts = self.mix(x).reshape(n, length, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+        return self.out(mixed.transpose(1, 2).reshape(n, length, width))
+
+
+class Block(nn.Module):
+    """Attention, then a layer of neurons, each added to what comes in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attention = Attention()
+        self.neurons = nn.Sequential(
+            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(approximate="tanh"), nn.Linear(4 * WIDTH, WIDTH)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [n, length, WIDTH] to the same shape."""
+        x = x + self.attention(self.norm1(x))
+        return x + self.neurons(self.norm2(x))
+
+
+class GPT(nn.Module):
+    """Scores of the next character, at every position."""
+
+    def __init__(self, letters: int, layers: int = LAYERS) -> None:
+        super().__init__()
+        self.letter = nn.Embedding(letters, WIDTH)
+        self.position = nn.Embedding(CONTEXT, WIDTH)
+        self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.head = nn.Linear(WIDTH, letters, bias=False)
+        for name, weight in self.named_parameters():
+            if weight.dim() == 2:  # what is added to the stream begins smaller, as in GPT-2
+                scale = 0.02 / math.sqrt(2 * layers) if name.endswith("out.weight") else 0.02
+                nn.init.normal_(weight, std=scale)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """int64 [n, length] to float32 [n, length, letters]."""
+        places = torch.arange(codes.shape[1])
+        return self.head(self.norm(self.blocks(self.letter(codes) + self.position(places))))
+
+    def loss(self, codes: Tensor) -> Tensor:
+        """Mean nats per character of int64 [n, length + 1]."""
+        return F.cross_entropy(self(codes[:, :-1]).flatten(0, 1), codes[:, 1:].flatten())
+
+
+def draw_batch(codes: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Pieces from anywhere in the text: int64 [BATCH, CONTEXT + 1]."""
+    starts = torch.randint(len(codes) - CONTEXT, (BATCH, 1), generator=generator)
+    return codes[starts + torch.arange(CONTEXT + 1)]
+
+
+def make_optimizer(net: GPT, steps: int) -> tuple[torch.optim.Optimizer, object]:
+    """AdamW with a warm-up and a cosine; weights decay, biases and norms do not."""
+    matrices = [w for w in net.parameters() if w.dim() == 2]
+    others = [w for w in net.parameters() if w.dim() != 2]
+    groups = [
+        {"params": matrices, "weight_decay": 0.1},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.95))
+
+    def rate(step: int) -> float:
+        return min(1.0, (step + 1) / WARM_UP) * (0.55 + 0.45 * math.cos(math.pi * step / steps))
+
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+
+
+def train(net: GPT, text: Text, steps: int, compiled: bool) -> list[float]:
+    """Trains the network; returns the loss of every step."""
+    optimizer, schedule = make_optimizer(net, steps)
+
+    def step(codes: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = net.loss(codes)
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    if compiled:
+        step = torch.compile(step)
+    losses = []
+    with training_display.training(steps, "GPT") as display:
+        for _ in range(steps):
+            losses.append(step(draw_batch(text.train)).item())
+            schedule.step()
+            display.done(f"{losses[-1]:.3f} nats per character")
+    return losses
+
+
+def test(score: Callable[[Tensor], Tensor], text: Text, count: int) -> float:
+    """Mean loss over ``count`` batches of text that was not trained on, always the same."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        return sum(score(draw_batch(text.test, generator)).item() for _ in range(count)) / count
+
+
+def write(net: GPT, text: Text, count: int) -> str:
+    """``count`` characters, each drawn from what the network expects after those before it."""
+    codes = torch.zeros(1, CONTEXT, dtype=torch.int64) + text.letters.index("\n")
+    written = []
+    with torch.no_grad():
+        for _ in range(count):
+            chances = F.softmax(net(codes)[0, -1] / 0.8, dim=0)
+            new = torch.multinomial(chances, 1)
+            written.append(text.letters[int(new)])
+            codes = torch.cat([codes[:, 1:], new.reshape(1, 1)], 1)
+    return "".join(written)
+
+
+def main() -> None:
+    """Train, test, write."""
+    parser = training_display.arguments(__doc__, steps=1500)
+    parser.add_argument("--write", type=int, default=400, help="characters (%(default)s)")
+    options = parser.parse_args()
+    torch.manual_seed(options.seed)
+    text = Text()
+    net = GPT(len(text.letters), 1 if options.short else LAYERS)
+    count = sum(w.numel() for w in net.parameters())
+    print(f"{len(text.train)} characters to train with, {count} parameters")
+    steps, tested, written = options.steps, 20, options.write
+    if options.short:
+        steps, tested, written = 6, 1, 10
+    train(net, text, steps, not options.no_compile)
+    print(f"on other text: {test(net.loss, text, tested):.3f} nats per character")
+    print(write(net, text, written))
+
+
+if __name__ == "__main__":
+    main()
