@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return list(batch)
     if isinstance(first, Mapping):
         made = {key: default_collate([item[key] for item in batch]) for key in first}
-        return made if type(first) is dict else _like(type(first), made)
+        return _like_mapping(first, made)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*[default_collate(column) for column in zip(*batch)])
     if isinstance(first, Sequence):
@@ -41,7 +42,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return columns if isinstance(first, tuple) else _like(type(first), columns)
     raise TypeError(
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-        f"found {type(first)}"
+        f"found {first.dtype if isinstance(first, np.ndarray) else type(first)}"
     )
 
 
@@ -53,14 +54,27 @@ def _like(kind: type[Any], values: Any) -> Any:
         return values
 
 
+def _like_mapping(sample: Any, values: dict[Any, Any]) -> Any:
+    """``values`` in a mapping of the sample's own kind, with what else it has."""
+    if type(sample) is dict or not isinstance(sample, MutableMapping):
+        return values if type(sample) is dict else _like(type(sample), values)
+    made = copy.copy(sample)
+    made.update(values)
+    return made
+
+
 def default_convert(data: Any) -> Any:
     """Arrays as tensors, within mappings, tuples and lists; everything else as it is."""
     if isinstance(data, np.ndarray) and data.dtype.kind in "biuf":
         return lazyt.from_numpy(data)
+    if isinstance(data, np.generic) and data.dtype.kind in "biuf":
+        return lazyt.tensor(np.asarray(data))
     if isinstance(data, Mapping):
-        return {key: default_convert(value) for key, value in data.items()}
+        return _like_mapping(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*[default_convert(value) for value in data])
-    if isinstance(data, (list, tuple)):
+    if isinstance(data, tuple):
         return [default_convert(value) for value in data]
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return _like(type(data), [default_convert(value) for value in data])
     return data

@@ -30,7 +30,7 @@ class Dataset(Generic[T]):
     def __getitem__(self, index: Any) -> T:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
-    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+    def __add__(self, other: Dataset[Any]) -> Any:
         return ConcatDataset([self, other])
 
 
@@ -43,6 +43,9 @@ class IterableDataset(Dataset[T]):
 
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+    def __add__(self, other: Dataset[Any]) -> Any:
+        return ChainDataset([self, other])
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
@@ -66,6 +69,56 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         """The samples stacked: one gather per tensor, the same plan for every batch."""
         rows = lazyt.tensor(list(indices), dtype=lazyt.int64)
         return [tensor[rows] for tensor in self.tensors]
+
+
+class StackDataset(Dataset[Any]):
+    """Datasets side by side: sample i is a tuple, or a dict, of theirs.
+
+    Raises DatasetError for tuples and dicts at once, for none, and for different lengths.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise DatasetError(
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like "
+                "input/output, but both types are given."
+            )
+        self.datasets: Any = args or kwargs
+        if not self.datasets:
+            raise DatasetError("At least one dataset should be passed")
+        lengths = {len(dataset) for dataset in self._all()}
+        if len(lengths) != 1:
+            raise DatasetError("Size mismatch between datasets")
+        self._length: int = lengths.pop()
+
+    def _all(self) -> list[Any]:
+        return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
+
+    def _joined(self, parts: Sequence[Any]) -> Any:
+        if isinstance(self.datasets, dict):
+            return dict(zip(self.datasets, parts, strict=True))
+        return tuple(parts)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._joined([dataset[index] for dataset in self._all()])
+
+    def __getitems__(self, indices: list[Any]) -> list[Any]:
+        columns = []
+        for dataset in self._all():
+            several = getattr(dataset, "__getitems__", None)
+            if not callable(several):
+                columns.append([dataset[index] for index in indices])
+                continue
+            columns.append(several(indices))
+            if len(columns[-1]) != len(indices):
+                raise DatasetError(
+                    "Nested dataset's output size mismatch. "
+                    f"Expected {len(indices)}, got {len(columns[-1])}"
+                )
+        return [self._joined(row) for row in zip(*columns, strict=True)]
+
+    def __len__(self) -> int:
+        return self._length
 
 
 class ConcatDataset(Dataset[Any]):
@@ -97,13 +150,23 @@ class ConcatDataset(Dataset[Any]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Iterable datasets one behind the other."""
+    """Iterable datasets one behind the other. Iterating, and ``len``, raise DatasetMismatch for
+    others."""
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = datasets
 
+    def _checked(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise DatasetMismatch("ChainDataset only supports IterableDataset")
+            yield dataset
+
     def __iter__(self) -> Iterator[Any]:
-        return itertools.chain.from_iterable(self.datasets)
+        return itertools.chain.from_iterable(self._checked())
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self._checked())
 
 
 class Subset(Dataset[Any]):
@@ -116,6 +179,13 @@ class Subset(Dataset[Any]):
         if isinstance(index, list):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        places = [self.indices[index] for index in indices]
+        several = getattr(self.dataset, "__getitems__", None)
+        if callable(several):
+            return list(several(places))
+        return [self.dataset[place] for place in places]
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -16,6 +16,11 @@ from lazyt.utils.data.parallel import ParallelBatches, WorkerPool
 from lazyt.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from lazyt.utils.data.worker import Job
 
+#: Attributes that may not be changed: others were made of them.
+_FIXED = frozenset({
+    "batch_sampler", "batch_size", "dataset", "drop_last", "persistent_workers", "sampler",
+})  # fmt: skip
+
 
 class LoaderError(LazytError, ValueError):
     """Settings of a DataLoader that exclude each other."""
@@ -38,9 +43,9 @@ class DataLoader:
         worker_init_fn: called in every worker with its number.
         multiprocessing_context: how workers are started.
         generator: where random order and the workers' seeds come from.
-        in_order: without effect: batches always come in the sampler's order.
         prefetch_factor: batches that every worker begins before they are asked for, 2 by default.
         persistent_workers: keep the workers after the last batch.
+        in_order: False gives batches of several workers as they come, not in their order.
 
     Raises LoaderError (a ValueError) for settings that exclude each other. Iterating raises what
     the dataset raises, in a worker too, and LazytError for a worker that dies.
@@ -71,9 +76,12 @@ class DataLoader:
         self.pin_memory, self.timeout = pin_memory, timeout
         self.worker_init_fn, self.generator = worker_init_fn, generator
         self.multiprocessing_context = multiprocessing_context
+        self.pin_memory_device, self.in_order = pin_memory_device, in_order
         self.prefetch_factor = prefetch_factor
         self.persistent_workers = persistent_workers
         self._check_workers()
+        if num_workers and prefetch_factor is None:
+            self.prefetch_factor = 2
         self._check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
             batch_size, drop_last = None, False
@@ -92,6 +100,14 @@ class DataLoader:
         default = default_convert if batch_sampler is None else default_collate
         self.collate_fn = default if collate_fn is None else collate_fn
         self._pool: WorkerPool | None = None
+        self._fixed = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and "_fixed" in self.__dict__:
+            raise LoaderError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized"
+            )
+        super().__setattr__(name, value)
 
     def _check_workers(self) -> None:
         if self.num_workers < 0:
@@ -103,11 +119,26 @@ class DataLoader:
             raise LoaderError("timeout option should be non-negative")
         if self.num_workers == 0 and self.prefetch_factor is not None:
             raise LoaderError(
-                "prefetch_factor option could only be specified in multiprocessing. Let "
+                "prefetch_factor option could only be specified in multiprocessing.let "
                 "num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
             )
-        if self.prefetch_factor is not None and self.prefetch_factor < 1:
-            raise LoaderError("prefetch_factor option should be positive")
+        if self.prefetch_factor is not None and self.prefetch_factor < 0:
+            raise LoaderError("prefetch_factor option should be non-negative")
+        context = self.multiprocessing_context
+        if context is not None and not self.num_workers:
+            raise LoaderError(
+                "multiprocessing_context can only be used with multi-process loading "
+                f"(num_workers > 0), but got num_workers={self.num_workers}"
+            )
+        if isinstance(context, str):
+            import multiprocessing
+
+            known = multiprocessing.get_all_start_methods()
+            if context not in known:
+                raise LoaderError(
+                    "multiprocessing_context option should specify a valid start method in "
+                    f"{known!r}, but got multiprocessing_context={context!r}"
+                )
         if self.persistent_workers and self.num_workers == 0:
             raise LoaderError("persistent_workers option needs num_workers > 0")
 
@@ -186,4 +217,6 @@ class DataLoader:
             pool = WorkerPool(jobs, seed, self.multiprocessing_context)
             self._pool = pool if self.persistent_workers else None
         ahead = self.prefetch_factor or 2
-        return ParallelBatches(pool, numbers, ahead, self.timeout, self.persistent_workers)
+        return ParallelBatches(
+            pool, numbers, ahead, self.timeout, self.persistent_workers, self.in_order
+        )

@@ -94,14 +94,22 @@ class ParallelBatches:
         ahead: batches per worker that are begun before they are asked for.
         timeout: seconds to wait for a batch, 0 for ever.
         keep: whether the pool goes on living afterwards.
+        in_order: whether batches come in the order of ``samples``, or as they are ready.
 
     Raises, while iterating, what a worker raised, or LazytError (a RuntimeError) for one that died
     or took too long.
     """
 
     def __init__(
-        self, pool: WorkerPool, samples: Iterable[Any], ahead: int, timeout: float, keep: bool
+        self,
+        pool: WorkerPool,
+        samples: Iterable[Any],
+        ahead: int,
+        timeout: float,
+        keep: bool,
+        in_order: bool = True,
     ) -> None:
+        self._in_order = in_order
         self._pool, self._samples = pool, iter(samples)
         self._timeout, self._keep = timeout, keep
         self._ready: dict[int, Any] = {}
@@ -121,6 +129,8 @@ class ParallelBatches:
 
     def __next__(self) -> Any:
         while self._open:
+            if self._ready and not self._in_order:
+                self._next = next(iter(self._ready))
             if self._next in self._ready:
                 value = self._ready.pop(self._next)
                 self._next += 1
@@ -130,7 +140,7 @@ class ParallelBatches:
                     value.raise_again()
                 if not isinstance(value, End):
                     return value
-            elif self._next in self._begun:
+            elif self._next in self._begun or (self._begun and not self._in_order):
                 self._receive()
             else:
                 self.close()
@@ -144,9 +154,14 @@ class ParallelBatches:
         task = next(self._samples, None)
         if task is None:
             return
-        worker = next(self._turns)
-        while id(worker) in self._through:
+        if self._in_order:
             worker = next(self._turns)
+            while id(worker) in self._through:
+                worker = next(self._turns)
+        else:  # whoever has least to do
+            busy = list(map(id, self._begun.values()))
+            free = [worker for worker in workers if id(worker) not in self._through]
+            worker = min(free, key=lambda worker: busy.count(id(worker)))
         number = next(self._numbers)
         self._begun[number] = worker
         send(worker, (number, task))

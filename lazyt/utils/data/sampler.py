@@ -41,6 +41,57 @@ class SequentialSampler(Sampler[int]):
         return len(self.data_source)
 
 
+class DistributedSampler(Sampler[int]):
+    """The part of a dataset that one of several equal programs takes: every ``num_replicas``-th
+    sample from ``rank`` on, in an order that all of them shuffle alike.
+
+    Args:
+        num_replicas, rank: how many programs there are, and which of them this is.
+        shuffle: take samples in an order drawn from ``seed`` and the epoch.
+        drop_last: leave out what is left over, instead of repeating samples until all have as many.
+
+    Raises LazytError (a RuntimeError) without a number of programs or a rank: lazyt does not start
+    programs itself; and SamplerError (a ValueError) for a rank out of range.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise LazytError("Requires distributed package to be available")
+        if not 0 <= rank < num_replicas:
+            raise SamplerError(
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
+            )
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.epoch, self.shuffle, self.seed, self.drop_last = 0, shuffle, seed, drop_last
+        full, rest = divmod(len(dataset), num_replicas)
+        self.num_samples = full + bool(rest and not drop_last)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        count = len(self.dataset)
+        order = list(range(count))
+        if self.shuffle:
+            generator = lazyt.Generator().manual_seed(self.seed + self.epoch)
+            order = lazyt.randperm(count, generator=generator).tolist()
+        order = list(itertools.islice(itertools.cycle(order), self.total_size))
+        return iter(order[self.rank :: self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Shuffle in another order from now on; every program has to say the same."""
+        self.epoch = epoch
+
+
 class RandomSampler(Sampler[int]):
     """Samples at random: all in random order, or with ``replacement``.
 
@@ -118,7 +169,7 @@ class WeightedRandomSampler(Sampler[int]):
         replacement: bool = True,
         generator: lazyt.Generator | None = None,
     ) -> None:
-        if num_samples <= 0:
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise SamplerError(
                 f"num_samples should be a positive integer value, but got num_samples={num_samples}"
             )
