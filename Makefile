@@ -46,7 +46,7 @@ demo: $(VENV)/examples.stamp
 
 test: $(VENV)/dev.stamp
 	rm -rf $(values)
-	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --record-values $(values) $(same) $(ARGS)
+	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --record-values $(values) $(same) tests $(ARGS)
 
 bits: $(VENV)/dev.stamp
 	LAZYT_EAGER=1 $(test_env) $(python) -m pytest -q -n $(WORKERS) --dist worksteal \
