@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import types
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -51,7 +50,7 @@ class Frames:
         self.codes: dict[types.CodeType, dict[str, Any]] = {}
         self.trouble: str | None = None
         self.paused = 0
-        self._outer: Callable[..., object] | None = None
+        self._outer: Any = None
 
     def __enter__(self) -> Frames:
         self._outer = sys.getprofile()
@@ -59,7 +58,10 @@ class Frames:
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.setprofile(self._outer)
+        if self._outer is None or callable(self._outer):
+            sys.setprofile(self._outer)
+        else:  # cProfile's, which is no function: it sets itself
+            self._outer.enable()
 
     def _note(self, frame: types.FrameType, event: str, argument: Any) -> None:
         if self.paused or event not in ("call", "c_call"):

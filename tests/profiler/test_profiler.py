@@ -230,6 +230,20 @@ def test_a_range_may_be_a_decorator_and_recur() -> None:
     assert row.count == 3
 
 
+def test_captured_functions_run_under_pythons_own_profiler() -> None:
+    import cProfile
+
+    double = lazyt.jit(lambda x: x * 2)
+    python = cProfile.Profile()
+    python.enable()
+    try:
+        results = [double(lazyt.ones(3)).tolist() for _ in range(4)]
+    finally:
+        python.disable()
+    assert results == 4 * [[2.0, 2.0, 2.0]] and "captured" in double.why()
+    assert any("tolist" in str(entry.code) for entry in python.getstats())
+
+
 def test_bounds_of_the_machine_are_measured_once() -> None:
     bounds = measure()
     assert 1e8 < bounds.bandwidth < 1e14 and 1e8 < bounds.peak < 1e16
