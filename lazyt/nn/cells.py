@@ -84,7 +84,7 @@ class RNNCellBase(Module):
                 f"{self.input_size}"
             )
         for number, part in enumerate(state):
-            rows, width = part.shape[0], part.shape[-1]
+            rows, width = part.shape[0], part.shape[min(1, part.ndim - 1)]
             if rows != input.shape[0]:
                 raise ShapeError(
                     f"Input batch size {input.shape[0]} doesn't match hidden{number} batch size "

@@ -89,7 +89,7 @@ class Module(ConvertibleModule, StatefulModule):
                 kind = "parameters" if kept == "_parameters" else "module"
                 raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
             self._forget(name, kept)
-            if kept == "_parameters":
+            if isinstance(value, Parameter):
                 self.register_parameter(name, value)
                 return
             value = registration.announced(kept, self, name, value)

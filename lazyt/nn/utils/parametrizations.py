@@ -55,7 +55,7 @@ class _Orthogonal(Module):
             found = self._rotation(tall)
         if hasattr(self, "base"):
             found = self.base @ found
-        return found.mT if transposed else found  # type: ignore[no-any-return]
+        return found.mT if transposed else found
 
     def _reflections(self, X: Tensor) -> Tensor:
         """The columns below the diagonal as Householder vectors."""
@@ -77,7 +77,7 @@ class _Orthogonal(Module):
         else:
             one = lazyt.eye(n, dtype=skew.dtype, device=skew.device)
             found = lazyt.linalg.solve(one - 0.5 * skew, one + 0.5 * skew)
-        return found[..., :k]  # type: ignore[no-any-return]
+        return found[..., :k]
 
     def right_inverse(self, Q: Tensor) -> Tensor:
         """An original that gives the orthogonal ``Q``. Raises ValueError for another shape,
@@ -92,7 +92,7 @@ class _Orthogonal(Module):
             tall = Q.mT if transposed else Q
             if not hasattr(self, "base"):
                 found = self._householder_vectors(tall)
-                return found.mT if transposed else found  # type: ignore[no-any-return]
+                return found.mT if transposed else found
             n, k = tall.shape[-2:]
             if n != k:
                 more = lazyt.randn(*tall.shape[:-1], n - k, dtype=Q.dtype, device=Q.device)
@@ -234,7 +234,7 @@ class _SpectralNorm(Module):
         if self.training:
             self._iterate(matrix, self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()  # the buffers change with the next call
-        return weight / lazyt.vdot(u, matrix.mv(v))  # type: ignore[no-any-return]
+        return weight / lazyt.vdot(u, matrix.mv(v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """``value``: it may have any scale."""

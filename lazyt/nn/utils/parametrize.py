@@ -208,7 +208,7 @@ def _give_own_class(module: Module) -> None:
     base = type(module)
     body = {name: _Parametrized.__dict__[name] for name in ("__deepcopy__", "__getstate__")}
     # mypy knows no assignment of a class that is made here.
-    module.__class__ = type(f"Parametrized{base.__name__}", (base,), body)  # type: ignore[assignment]
+    module.__class__ = type(f"Parametrized{base.__name__}", (base,), body)
 
 
 def _add_property(module: Module, name: str) -> None:

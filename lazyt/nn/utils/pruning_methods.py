@@ -97,7 +97,7 @@ class BasePruningMethod(ABC):
                 f"{scores.shape} vs {t.shape}"
             )
         start = lazyt.ones_like(t) if default_mask is None else default_mask
-        return t * self.compute_mask(scores, default_mask=start)  # type: ignore[no-any-return]
+        return t * self.compute_mask(scores, default_mask=start)
 
     def remove(self, module: Module) -> None:
         """Make the pruned tensor the parameter again, zeros and all."""
@@ -154,7 +154,7 @@ class PruningContainer(BasePruningMethod):
         mask = default_mask.to(dtype=t.dtype, copy=True)
         found = method.compute_mask(t[kept], default_mask=default_mask[kept])
         mask[kept] = found.to(dtype=mask.dtype)
-        return mask
+        return mask  # type: ignore[no-any-return]
 
 
 def _part_of(method: Any, t: Tensor, mask: Tensor) -> Any:
@@ -192,6 +192,8 @@ class Identity(BasePruningMethod):
 class _ByAmount(BasePruningMethod):
     """Methods that prune a number of elements or slices, or a share of them."""
 
+    amount: float
+
     def __init__(self, amount: float) -> None:
         whole = isinstance(amount, numbers.Integral)
         if not isinstance(amount, numbers.Real):
@@ -225,7 +227,7 @@ class _Elements(_ByAmount):
         mask = default_mask.clone(memory_format=lazyt.contiguous_format)
         if count:
             mask.view(-1)[self._scores(t).reshape(-1).topk(count, largest=False).indices] = 0
-        return mask
+        return mask  # type: ignore[no-any-return]
 
     @abstractmethod
     def _scores(self, t: Tensor) -> Tensor: ...
@@ -242,7 +244,7 @@ class L1Unstructured(_Elements):
     """Prunes the elements of the smallest size: a number of them (int) or a share (float)."""
 
     def _scores(self, t: Tensor) -> Tensor:
-        return t.abs()
+        return t.abs()  # type: ignore[no-any-return]
 
 
 class _Slices(_ByAmount):
