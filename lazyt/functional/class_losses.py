@@ -175,6 +175,9 @@ def linear_cross_entropy(
     """
     require_tensor(linear_weight, "linear_cross_entropy", "linear_weight", 2)
     sizes = tuple(linear_weight.shape)[:-1]
+    _check_linear(input, linear_weight, linear_bias)
+    if ignore_index is not None and target.dtype.kind == "f":
+        raise LazytError("ignore_index cannot be specified when target contains probabilities")
     table = linear_weight.reshape(-1, linear_weight.shape[-1])
     bias = None if linear_bias is None else linear_bias.reshape(-1)
     logits = linear(input, table, bias)
@@ -184,6 +187,27 @@ def linear_cross_entropy(
         logits, target, weight, ignore_index=ignored, reduction=reduction,
         label_smoothing=label_smoothing,
     )  # fmt: skip
+
+
+def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Raise ShapeError for operands of a linear layer that make no logits."""
+    own, sizes = tuple(input.shape), tuple(weight.shape)
+    if len(own) not in (1, 2):
+        raise ShapeError(f"expected input with dimensionality 1 or 2, got {len(own)}")
+    if len(sizes) < 2:
+        raise ShapeError(f"expected linear_weight with dimensionality at least 2, got {len(sizes)}")
+    if own[-1] != sizes[-1]:
+        raise ShapeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{own[-1]} and {sizes[-1]}, respectively"
+        )
+    if len(sizes) > 2 and len(own) == 1:
+        raise ShapeError(
+            f"K-dimensional loss defined by linear_weight shape {sizes} requires batched input, "
+            f"(N, {own[0]}), got unbatched input with shape {own}"
+        )
+    if bias is not None and tuple(bias.shape) != sizes[:-1]:
+        raise ShapeError(f"expected linear_bias shape {sizes[:-1]}, got {tuple(bias.shape)}")
 
 
 def _check_soft_target(input: Tensor, target: Tensor, ignored: int, smoothing: float) -> None:

@@ -75,8 +75,8 @@ def _axes(
             sides = ("D", "H", "W")[3 - rank :]
             texts = (", ".join(f"{s}: {n}" for s, n in zip(sides, sizes)) for sizes in (shape, new))
             raise ShapeError(
-                "Input and output sizes should be greater than 0, but got input ({}) output "
-                "({})".format(*texts)
+                "Input and output sizes should be greater than 0, but got input ({}) {}output "
+                "({})".format(next(texts), "and " if rank == 1 else "", next(texts))
             )
         if corners:
             step = (old - 1) / (wanted - 1) if wanted > 1 else 0.0

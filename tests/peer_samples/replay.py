@@ -33,6 +33,8 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "linalg.pinv:singular": lambda a, b: lazyt.linalg.pinv(a @ b.mT),
     "linalg.lstsq:grad_oriented": lambda a, b, driver: lazyt.linalg.lstsq(a, b, driver=driver)[:2],
     "normal:in_place": lambda x, *a: x.normal_(*a),
+    "svd_lowrank": lambda a, b, **k: lazyt.svd_lowrank(a @ b.mT, **k),
+    "pca_lowrank": lambda a, b, **k: lazyt.pca_lowrank(a @ b.mT, **k),
     "__rdiv__": lambda a, b: b / a,
 }
 
