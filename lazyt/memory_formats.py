@@ -137,7 +137,7 @@ _ROW_MAJOR = frozenset({
     "Softmax", "LogSoftmax", "MaskedFill", "Tril", "Triu", "NativeLayerNorm",
     "Mean", "Var", "Std", "Norm", "Logsumexp", "Cummax", "Cummin", "Addmm", "Addmv", "Baddbmm",
     "Cdist", "LinalgLu", "LuUnpack", "Renorm", "RmsNorm", "Mvlgamma", "Logcumsumexp", "View",
-    "AvgPool3D", "MaxPool1D", "Normal", "Ones",
+    "AvgPool3D", "MaxPool1D", "Normal", "Ones", "Bernoulli",
 })  # fmt: skip
 # Functions with other code that keep the order of their first operand.
 _PRESERVING = frozenset({
