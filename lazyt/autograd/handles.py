@@ -48,8 +48,6 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
     Raises GradientError for what is no leaf, and DTypeError for whole numbers.
     """
     fn = tensor._fn
-    if wanted and hook.watcher is not None:
-        _refuse_in_transform()
     if fn is not None and not isinstance(fn, AccumulateGrad):
         if wanted:
             return
@@ -109,6 +107,8 @@ def root_view(view: View) -> View:
 @method()
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Set ``requires_grad``; returns the tensor. Raises as setting the attribute does."""
+    if requires_grad and hook.watcher is not None:
+        _refuse_in_transform()
     if requires_grad and self.dtype.kind != "f":
         raise DTypeError("only Tensors of floating point dtype can require gradients")
     require_grad(self, requires_grad)
