@@ -75,13 +75,14 @@ def draw(net: Autoencoder, images: Tensor, path: str) -> None:
     marks = torch.linspace(-2.2, 2.2, side)
     codes = torch.stack([marks.repeat(side), marks.repeat_interleave(side).flip(0)], 1)
     with torch.no_grad():
-        grid = net.decode(codes).reshape(side, side, 8, 8).transpose(1, 2).reshape(8 * side, -1)
+        tiles = F.pad(net.decode(codes), (1, 1, 1, 1)).reshape(side, side, 10, 10)
+        grid = tiles.transpose(1, 2).reshape(10 * side, -1)
         again = net.decode(net.encode(images[:8])[0])
     print(as_text(again[:4].squeeze(1)))
     plt = training_display.pyplot()
     if plt is None:
         return
-    pairs = torch.cat([images[:8], again], 3).reshape(64, 16)
+    pairs = F.pad(torch.cat([images[:8], again], 3), (0, 0, 1, 1)).reshape(80, 16)
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(8, 6), width_ratios=(4, 1), layout="constrained"
     )
