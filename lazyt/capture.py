@@ -9,18 +9,21 @@ outputs. ``lazyt.replay`` does the same again without the function.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lazyt import pending, watching
+from lazyt import pending
 from lazyt.frames import Frames, is_user_module
 from lazyt.guards import CannotWatch, Guards, names_of
 from lazyt.ir.graph import Node, source_text, user_position
 from lazyt.pending import realize_nodes
 from lazyt.places import Place, signature
 from lazyt.storage import Storage
+from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
+from lazyt.watching import hook
 
 T = TypeVar("T")
 Bounds = tuple[tuple[int, int], tuple[int, int]]
@@ -33,9 +36,11 @@ class Recorder:
 
     Attributes:
         known: storages that were there before, by identity, with the number of their source.
+        storages, versions: those storages, and the versions that they had.
         leaves: which source a leaf of the graph is the value of.
         born: storages that the function made.
         calls: what Python has to do on every call, in order; those with a node fill that leaf.
+        grads: leaves whose gradients are noted.
         checks: index nodes, and the bounds of their smallest and of their largest value.
         trouble: why the run cannot be replayed; None while it can.
     """
@@ -45,9 +50,11 @@ class Recorder:
         self.frames = Frames()
         self.known: dict[int, int] = {}
         self.storages: list[Storage] = []
+        self.versions: list[int] = []
         self.leaves: dict[Node, int] = {}
         self.born: dict[int, Storage] = {}
         self.calls: list[tuple[Callable[[], Any], Node | None]] = []
+        self.grads: set[AccumulateGrad] = set()
         self.keys: dict[Hashable, Node] = {}
         self.checks: list[tuple[Node, Bounds]] = []
         self.trouble: str | None = None
@@ -58,6 +65,7 @@ class Recorder:
             self.known[id(storage)] = len(self.storages)
             self.leaves.setdefault(leaf_of(storage), len(self.storages))
             self.storages.append(storage)
+            self.versions.append(storage.version_now())
 
     @property
     def mine(self) -> bool:
@@ -94,6 +102,13 @@ class Recorder:
     def checked(self, node: Node, bounds: Bounds) -> None:
         """An index was found in range."""
         self.checks.append((node, bounds))
+
+    def accumulated(self, leaf: AccumulateGrad) -> None:
+        """A gradient goes to a leaf, which may be one that only the history of another knows."""
+        variable = leaf.variable
+        if variable is None or leaf in self.grads or id(variable._storage) in self.born:
+            return
+        self.refuse("it gives a gradient to a tensor that it reaches through another's history")
 
     def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
         """A leaf that every call makes anew."""
@@ -161,6 +176,17 @@ class Run:
     trouble: str | None
 
 
+@contextmanager
+def watching(recorder: Recorder) -> Iterator[None]:
+    """A block that ``recorder`` hears of, in which nobody else captures."""
+    with _lock:
+        hook.watcher = recorder
+        try:
+            yield
+        finally:
+            hook.watcher = None
+
+
 def observe(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Frames]:
     """Runs the function as always and notes which code it ran."""
     frames = Frames()
@@ -188,17 +214,18 @@ def watch(
         recorder = Recorder()
         for tensor in tensors:
             recorder.add(tensor._storage)
+            fn, view = tensor._storage.fn, tensor._view
+            if isinstance(fn, AccumulateGrad) and (view is None or view.root):
+                recorder.grads.add(fn)
             if tensor._storage.exposure() is not None:
                 recorder.refuse("it can reach a tensor that shares memory with NumPy")
         nodes = [tensor.node for tensor in arguments]
         looks = [signature(tensor) for tensor in tensors]
         old, pending.budget.nodes = pending.budget.nodes, -1  # every new storage is reported
-        watching.hook.watcher = recorder
         try:
-            with recorder.frames:
+            with watching(recorder), recorder.frames:
                 result = function(*args, **kwargs)
         finally:
-            watching.hook.watcher = None
             pending.budget.nodes = old
     trouble = recorder.frames.trouble or recorder.trouble
     effects: list[tuple[Place, Any]] = []

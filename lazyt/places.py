@@ -11,7 +11,7 @@ import numpy as np
 
 from lazyt.device import device
 from lazyt.ir.dtypes import DType
-from lazyt.tape import AccumulateGrad
+from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Size, Tensor
 
 MISSING = object()
@@ -54,7 +54,16 @@ def signature(tensor: Tensor) -> tuple[Any, ...]:
     shown = None if view is None else (view.shape, view.strides, view.offset, view.steps, view.root)
     marks = _marks(tensor) if tensor.__dict__ else ()
     leaf = isinstance(fn, AccumulateGrad)
-    return (type(tensor), node.shape, node.dtype, fn is None, leaf, shown, marks)
+    hooks = () if fn is None else _hooks(fn)
+    return (type(tensor), node.shape, node.dtype, fn is None, leaf, shown, marks, hooks)
+
+
+def _hooks(fn: GradFn) -> tuple[int, ...]:
+    """The functions that a backward calls at a tensor."""
+    found = list(fn.post_hooks.values()) if isinstance(fn, AccumulateGrad) else []
+    if fn._extra is not None:
+        found += fn._extra.hooks.values()
+    return tuple([id(function) for function in found])
 
 
 def _marks(tensor: Tensor) -> tuple[tuple[str, Any], ...]:

@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazyt import ops, tape
-from lazyt.capture import Bounds, Run, leaf_of
+from lazyt.capture import Bounds, Recorder, Run, leaf_of, watching
 from lazyt.grad_mode import no_grad
 from lazyt.ir.graph import Node
+from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import TensorPlace, signature
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad
+from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.templates import CannotReplay, Origin, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
@@ -109,16 +110,23 @@ class Replay:
             (place.put, self._describe(value, run, given)) for place, value in run.effects
         ]
         self._flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
+        self._ages = [s.version_now() for s in self._fresh]
+        self._counts = [
+            storage.version_now() - version
+            for storage, version in zip(recorder.storages, recorder.versions, strict=True)
+        ]
+        self._saved = [_saved(s.fn, recorder, self._fresh) for s in self._fresh]
         self.alive = any(_lives(s) for s in self._fresh)
-        self._written = _written(run)
+        with watching(recorder):  # so that values stay what they were made from
+            self._written = _written(run)
+            roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
+            roots += [raw(recorder.storages[n].current()) for n in self._written]
         if any(recorder.storages[i] in (*self._fixed, *copies) for i in self._written):
             raise CannotReplay("it writes to an argument that shares memory")
         origins = _origins(run)
         origins.update({run.nodes[n]: ("part", n) for n in parts})
         realize_nodes([node for node in origins if node.data is None])
         self._checks = _checks(run, origins)
-        roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
-        roots += [raw(recorder.storages[n].current()) for n in self._written]
         self._types = [node.type for node in roots]
         self._prepared = None if self.alive else prepare(roots, origins)
         if self._prepared is None:
@@ -155,6 +163,10 @@ class Replay:
         if storage.share is not None and storage.share.memory.exposure is not None:
             raise CannotReplay("it returns a tensor that shares memory with NumPy")
         if storage not in self._fresh:
+            if any(one_memory(storage, s) for s in (*run.recorder.storages, *self._fresh)):
+                raise CannotReplay(
+                    "it returns a tensor that shares memory with another one, but not its history"
+                )
             self._fresh.append(storage)
         return Made(value, -1, self._fresh.index(storage))
 
@@ -223,9 +235,19 @@ class Replay:
     def _finish(self, given: list[Tensor], old: list[Storage], nodes: list[Node]) -> list[Any]:
         parents = [given[self._holders[i]] for i in self._used]
         new = [self._storage(n, flag, parents) for n, flag in zip(nodes, self._flags)]
+        for storage, age, saved in zip(new, self._ages, self._saved):
+            storage.version = age
+            if storage.fn is not None and self.alive:
+                storage.fn.saved = tuple([
+                    (old[n], old[n].version_now() + v) if is_old else (new[n], v)
+                    for is_old, n, v in saved
+                ])  # fmt: skip
+        versions = [s.version_now() + count for s, count in zip(old, self._counts)]
         with no_grad():
             for number, node in zip(self._written, nodes[len(new) :]):
                 old[number].write(raw(node), None)
+        for storage, version in zip(old, versions):  # as many writes as there were
+            storage.touch(version - storage.version_now())
         made: dict[int, Tensor] = {}
 
         def value_of(part: Any) -> Any:
@@ -245,7 +267,6 @@ class Replay:
         storage = Storage(node)
         if flag is not None and self.alive and node.needs_grad:
             storage.fn = tape.record(flag, parents, None)
-            storage.fn.saved = tuple((p._storage, p._storage.version_now()) for p in parents)
         elif flag is not None and not self.alive:
             storage.fn = tape.record(flag, (), None)
             storage.fn.dead = storage.fn.freed = True
@@ -268,6 +289,29 @@ def _lives(storage: Storage) -> bool:
     if isinstance(storage.fn, AccumulateGrad):
         raise CannotReplay("it makes a new tensor that requires a gradient")
     return storage.fn is not None and not storage.fn.dead
+
+
+def _saved(
+    fn: GradFn | None, recorder: Recorder, fresh: Sequence[Storage]
+) -> list[tuple[bool, int, int]]:
+    """What the gradient of a result needs unchanged: whether it was there before, its number, and
+    its version, counted from the start of the function."""
+    found: dict[tuple[bool, int, int], None] = {}
+    seen: set[GradFn] = set()
+    stack = [fn]
+    while stack:
+        item = stack.pop()
+        if item is None or item in seen:
+            continue
+        seen.add(item)
+        stack.extend(item.parents)
+        for storage, version in item.saved:
+            number = recorder.known.get(id(storage))
+            if number is not None and version >= recorder.versions[number]:
+                found[True, number, version - recorder.versions[number]] = None
+            elif storage in fresh:
+                found[False, fresh.index(storage), version] = None
+    return list(found)
 
 
 def _written(run: Run) -> list[int]:

@@ -24,6 +24,7 @@ from lazyt.frames import is_user_module
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.guards import CannotWatch
 from lazyt.ir.graph import Node, source_text, user_position
+from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import is_plain, signature
 from lazyt.replay import Missed, Replay
@@ -128,6 +129,10 @@ class Values:
         """The parts as leaves of their own."""
         return {number: _value_of_part(self.tensors[number]) for number in self.parts}
 
+    def exposed(self) -> list[Tensor]:
+        """The arguments whose memory NumPy sees."""
+        return [old for own, old in zip(self.tensors, self._given) if own is not old]
+
     def originals(self, results: list[Any]) -> list[Any]:
         """``results`` with the tensors that were given instead of those that replaced them."""
         if not self.copies:
@@ -155,6 +160,7 @@ class Captured:
         self.fullgraph = fullgraph
         self._codes: dict[Any, dict[str, Any]] = {}
         self._captures: dict[Any, list[tuple[Replay, Any]]] = {}
+        self._harmless: set[Any] = set()  # keys of calls that may work on copies
         self._failures = 0
         self._unused = 0  # captures since the last replay
         self._reasons: list[str] = []
@@ -186,6 +192,8 @@ class Captured:
                 self._say(f"captured again: {reason}")
             if not self._codes:
                 return self._observe(args, kwargs)
+            if values.copies and key not in self._harmless:
+                return self._try(key, leaves, args, kwargs, values.exposed())
             return self._capture(key, shape, leaves, values)
 
     def why(self) -> list[str]:
@@ -228,6 +236,38 @@ class Captured:
         self._codes.update(frames.codes)
         if frames.trouble is not None:
             self._fail(f"it {frames.trouble}")
+        return result
+
+    def _try(
+        self, key: Any, leaves: list[Any], args: Any, kwargs: Any, exposed: list[Tensor]
+    ) -> Any:
+        """Runs the function as always and notes whether it could as well work on copies of
+        arguments whose memory NumPy sees: it must not write to them, return or keep views."""
+        given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        others = [(v, "an argument") for v in leaves if not isinstance(v, Tensor)]
+        storages = [tensor._storage for tensor in exposed]
+        versions = [storage.version_now() for storage in storages]
+        try:
+            guards = note_state(self.function, self._codes, given, others)
+        except CannotWatch as error:
+            self._fail(str(error))
+            return self.function(*args, **kwargs)
+        result = self.function(*args, **kwargs)
+        kept: list[Any] = []
+        _Tree.flatten(result, kept)
+        kept = [p for p in kept if not any(p is tensor for tensor in given)]
+        try:
+            kept += [value for _, value in guards.effects(given)]
+        except CannotWatch as error:
+            self._fail(str(error))
+            return result
+        kept = [p._storage for p in kept if isinstance(p, Tensor)]
+        if versions != [storage.version_now() for storage in storages]:
+            self._fail("it writes to memory that it shares with NumPy")
+        elif any(one_memory(a, b) for a in kept for b in storages):
+            self._fail("it returns or keeps a view of memory that it shares with NumPy")
+        else:
+            self._harmless.add(key)
         return result
 
     def _capture(self, key: Any, shape: Any, leaves: list[Any], values: Values) -> Any:

@@ -152,11 +152,11 @@ class Storage:
         share = self.share
         return self.version if share is None else share.versions.count
 
-    def touch(self) -> None:
-        """Count a change that is no write of values, such as another size."""
-        self.version += 1
+    def touch(self, times: int = 1) -> None:
+        """Count changes that are no writes of values, such as another size."""
+        self.version += times
         if self.share is not None:
-            self.share.versions.count += 1
+            self.share.versions.count += times
 
     def _settle(self, node: Node) -> Node:
         """Forget how a computed value was made, unless a gradient may still need to know."""

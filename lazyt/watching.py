@@ -14,6 +14,7 @@ from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
     from lazyt.storage import Storage
+    from lazyt.tape import AccumulateGrad
 
 T = TypeVar("T")
 
@@ -35,6 +36,9 @@ class Watcher(Protocol):
 
     def checked(self, node: Node, bounds: tuple[tuple[int, int], tuple[int, int]]) -> None:
         """The smallest and the largest value of an index were found within bounds."""
+
+    def accumulated(self, leaf: AccumulateGrad) -> None:
+        """``leaf`` is about to receive a gradient."""
 
     def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
         """A leaf that every call makes anew; calls with an equal ``key`` share it."""

@@ -21,6 +21,7 @@ from lazyt import pending
 from lazyt.capture import _lock as watching_lock
 from lazyt.errors import GradientError, LazytError
 from lazyt.ir.graph import Node
+from lazyt.tape import AccumulateGrad
 from lazyt.watching import hook
 
 if TYPE_CHECKING:
