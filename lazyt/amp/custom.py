@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import lazyt
 from lazyt.cast_mode import autocast, get_autocast_dtype, is_autocast_enabled
 from lazyt.errors import ArgumentError
-from lazyt.ir.dtypes import DType, float64
 from lazyt.tensor import Tensor
 
 
@@ -18,7 +18,10 @@ def _require_text(device_type: Any) -> None:
 
 
 def custom_fwd(
-    fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: DType | None = None
+    fwd: Callable[..., Any] | None = None,
+    *,
+    device_type: str,
+    cast_inputs: lazyt.dtype | None = None,
 ) -> Any:
     """Decorator of a custom function's ``forward``.
 
@@ -63,10 +66,10 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
     return backward
 
 
-def _cast(value: Any, dtype: DType) -> Any:
+def _cast(value: Any, dtype: lazyt.dtype) -> Any:
     """Floating-point tensors as ``dtype``, within collections too."""
     if isinstance(value, Tensor):
-        wanted = value.dtype.kind == "f" and value.dtype is not float64
+        wanted = value.dtype.kind == "f" and value.dtype is not lazyt.float64
         return value.to(dtype) if wanted else value
     if isinstance(value, Mapping):
         return {_cast(key, dtype): _cast(item, dtype) for key, item in value.items()}
