@@ -90,7 +90,7 @@ def steps(*names: str) -> Callable[[], Any]:
     (steps("load"), RuntimeError, "source state dict is empty"),
     (lambda: GradScaler("cpu", growth_factor=1.0), AssertionError, "growth factor must be > 1.0"),
     (lambda: GradScaler("cpu", backoff_factor=1.0), AssertionError, "backoff factor must be < 1"),
-    (lambda: custom_fwd(device_type=cast(Any, 3)), ValueError, "Expected `device_type` of type `str`"),
+    (lambda: custom_fwd(device_type=cast(Any, 3)), ValueError, "Expected `device_type` of type"),
     (lambda: autocast("tpu"), RuntimeError, "unsupported autocast device_type 'tpu'"),
 ])  # fmt: skip
 def test_messages_are_pytorchs(run: Callable[[], Any], error: type[Exception], text: str) -> None:
