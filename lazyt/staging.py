@@ -246,7 +246,7 @@ class Captured:
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         others = [(v, "an argument") for v in leaves if not isinstance(v, Tensor)]
         storages = [tensor._storage for tensor in exposed]
-        versions = [storage.version_now() for storage in storages]
+        before = [(signature(t), t._storage.version_now()) for t in exposed]
         try:
             guards = note_state(self.function, self._codes, given, others)
         except CannotWatch as error:
@@ -262,8 +262,8 @@ class Captured:
             self._fail(str(error))
             return result
         kept = [p._storage for p in kept if isinstance(p, Tensor)]
-        if versions != [storage.version_now() for storage in storages]:
-            self._fail("it writes to memory that it shares with NumPy")
+        if before != [(signature(t), t._storage.version_now()) for t in exposed]:
+            self._fail("it writes to memory that it shares with NumPy, or changes who sees it")
         elif any(one_memory(a, b) for a in kept for b in storages):
             self._fail("it returns or keeps a view of memory that it shares with NumPy")
         else:

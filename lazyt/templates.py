@@ -79,12 +79,21 @@ class Template:
                 values.append(make(op, tuple([values[i] for i in inputs]), params))
             elif kind == "mark":
                 values.append(storages[value].current())
+            elif kind == "write":
+                number, place = value
+                leaf = storages[number].fn
+                assert isinstance(leaf, AccumulateGrad)
+                values.append(leaf.mark(values[place]))
             else:
                 values.append(node_of((kind, value), found))
         return [values[i] for i in self._roots]
 
 
 def template(roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive: bool) -> Template:
+    """The graph of ``roots`` over ``origins``; with ``alive``, its gradient marks are kept.
+
+    Raises CannotReplay where hooks, custom functions or new leaves stand in it.
+    """
     marks = {
         storage.fn.uid: number
         for number, storage in enumerate(run.recorder.storages)
@@ -97,7 +106,11 @@ def template(roots: Sequence[Node], origins: dict[Node, Origin], run: Run, alive
         if node in origins:
             entries.append(origins[node])
         elif node.op.name == "variable" and node.params.uid in marks:
-            entries.append(("mark", marks[node.params.uid]))
+            number = marks[node.params.uid]
+            if origins.get(node.inputs[0]) == ("source", number):
+                entries.append(("mark", number))
+            else:  # a value that was written to the leaf without autograd
+                entries.append(("write", (number, numbers[node.inputs[0]])))
         elif node.op.name == "variable" and alive and (node in boundaries or node.needs_grad):
             raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
         elif not node.inputs and (node.data is not None or node.op.name != "const"):

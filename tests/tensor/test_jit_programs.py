@@ -45,6 +45,15 @@ FOUND = {
     "a write of nothing counts": (["t1 = torch.zeros(0)"], "t1.add_(1)"),
     "a result's versions": (["t1 = torch.zeros(3)"], "t2 = t1 + 1", "t2.add_(1)"),
     "a result in memory from outside": (["t1 = torch.arange(3)"], "t2 = t1.detach()"),
+    "a silent write to a leaf": (
+        ["t1 = torch.ones(3, requires_grad=True)"],
+        "with torch.no_grad():\n    t1.mul_(2)",
+        "t2 = t1 * t1",
+    ),
+    "a leaf in memory that NumPy sees": (
+        ["t1 = torch.from_numpy(np.ones(3, np.float32))"],
+        "t1.requires_grad = True",
+    ),
     "a part that nothing is done with": (
         ["t1 = torch.arange(4.0).reshape(4, 1)", "t2 = t1.clone().requires_grad_()"],
         "t3 = t1.clone()",
