@@ -60,8 +60,14 @@ class Made:
         tensor._view = None
         if self.view is not None:
             kept = self.view
-            tensor._view = View(kept.shape, kept.strides, kept.offset, kept.steps, kept.name)
-            tensor._view.root = kept.root
+            view = View(kept.shape, kept.strides, kept.offset, kept.steps, kept.name)
+            view.root, view.detached, view.multiple = kept.root, kept.detached, kept.multiple
+            fn, version = tensor._storage.fn, tensor._storage.version_now()
+            view.version = version if self.source >= 0 else kept.version
+            if fn is not None and not kept.root and not kept.detached:
+                view.fn = tape.record_view(kept.name, fn)
+                view.made_for, view.made_at = fn, version
+            tensor._view = view
         return tensor
 
 
@@ -304,6 +310,8 @@ def _saved(
         if item is None or item in seen:
             continue
         seen.add(item)
+        if item.rule == "x":
+            raise CannotReplay(f"there is no gradient of {item.name()}")
         stack.extend(item.parents)
         for storage, version in item.saved:
             number = recorder.known.get(id(storage))

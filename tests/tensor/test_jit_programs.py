@@ -54,6 +54,12 @@ FOUND = {
         ["t1 = torch.from_numpy(np.ones(3, np.float32))"],
         "t1.requires_grad = True",
     ),
+    "a view made without gradients": (
+        ["t1 = torch.ones(4, requires_grad=True)"],
+        "with torch.no_grad():\n    t2 = t1[1:]",
+        "t3 = (t1 * 2)[1:]",
+    ),
+    "what has no gradient": (["t1 = torch.ones(3, requires_grad=True)"], "t2 = t1 // 2"),
     "a part that nothing is done with": (
         ["t1 = torch.arange(4.0).reshape(4, 1)", "t2 = t1.clone().requires_grad_()"],
         "t3 = t1.clone()",
