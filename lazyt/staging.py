@@ -337,6 +337,10 @@ class CapturedModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._captured(*args, **kwargs)
 
+    def why(self) -> list[str]:
+        """What happened so far and why: captures, and reasons why calls ran as always."""
+        return list(self._captured.why())
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._orig_mod, name)
 

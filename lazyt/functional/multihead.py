@@ -219,12 +219,7 @@ def multi_head_attention_forward(
         query, key, value = _with_batch(query, key, value)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     targets, batch, width = query.shape
-    if is_causal and attn_mask is None:
-        raise LazytError(
-            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
-            "method `generate_square_subsequent_mask` to create this mask."
-        )
-    _warn_of_types(key_padding_mask, attn_mask)
+    _check_masks(key_padding_mask, attn_mask, is_causal)
     padding = _addend(key_padding_mask, "key_padding_mask", query.dtype)
     hint = is_causal and key_padding_mask is None and not need_weights
     mask = None if hint else _addend(attn_mask, "attn_mask", query.dtype)
@@ -256,13 +251,18 @@ def multi_head_attention_forward(
     return out, weights
 
 
-def _warn_of_types(padding: Tensor | None, mask: Tensor | None) -> None:
+def _check_masks(padding: Tensor | None, mask: Tensor | None, is_causal: bool) -> None:
+    if is_causal and mask is None:
+        raise LazytError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
+            "method `generate_square_subsequent_mask` to create this mask."
+        )
     if padding is not None and mask is not None and padding.dtype is not mask.dtype:
         warnings.warn(
             "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type "
             "for both instead.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -191,7 +191,7 @@ def test_gradients_go_on_outside() -> None:
             assert x.grad is not None
             grads.append([x.grad.tolist(), *[p.grad.tolist() for p in net.parameters()]])  # type: ignore[union-attr]
         assert grads[0] == grads[1]
-    assert captured._captured.why() == ["captured"]
+    assert captured.why() == ["captured"]
     (second,) = lt.autograd.grad(captured(x).sum(), x, create_graph=True)
     assert second is not None and second.requires_grad
 
