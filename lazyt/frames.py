@@ -7,6 +7,7 @@ on tensors and the standard library do not, but where they read clocks, random n
 from __future__ import annotations
 
 import os
+import gc
 import sys
 import types
 from functools import cache
@@ -54,6 +55,8 @@ class Frames:
 
     def __enter__(self) -> Frames:
         self._outer = sys.getprofile()
+        self._collects = gc.isenabled()
+        gc.disable()  # callbacks of the collector are no part of what runs
         sys.setprofile(self._note)
         return self
 
@@ -62,6 +65,8 @@ class Frames:
             sys.setprofile(self._outer)
         else:  # cProfile's, which is no function: it sets itself
             self._outer.enable()
+        if self._collects:
+            gc.enable()
 
     def _note(self, frame: types.FrameType, event: str, argument: Any) -> None:
         if self.paused or event not in ("call", "c_call"):

@@ -252,7 +252,14 @@ while True:
             y.realize()
     except KeyboardInterrupt:
         caught += 1
-done = True
+while True:  # the last signals may still be on their way
+    try:
+        done = True
+        sender.join()
+        time.sleep(0.2)
+        break
+    except KeyboardInterrupt:
+        caught += 1
 print(caught > 5, check(20), check(21))
 """
     child = start(PRELUDE + code)

@@ -46,6 +46,7 @@ DOMAINS: dict[str, tuple[tuple[float, ...], ...]] = {
     "div": ((-2, 2), (0.4, 2, -2, -0.4)), "floordiv": ((2.2, 2.8), (0.9, 1.1)),
     "mod": ((2.2, 2.8, -2.8, -2.2), (0.9, 1.1)), "fmod": ((2.2, 2.8, -2.8, -2.2), (0.9, 1.1)),
     "pow": ((0.4, 2), (-2, 3)), "atan2": ((0.3, 2, -2, -0.3), (-2, 2)),
+    "nextafter": ((0.3, 2), (3, 4)),
     "hypot": ((0.3, 2), (-2, 2)), "copysign": ((0.3, 2, -2, -0.3), (0.3, 2, -2, -0.3)),
     "maximum": ((-2, -0.1), (0.1, 2)), "minimum": ((-2, -0.1), (0.1, 2)),
     "fmax": ((0.1, 2), (-2, -0.1)), "fmin": ((-2, -0.1), (0.1, 2)),
@@ -68,7 +69,7 @@ PARTIAL: dict[str, tuple[float, tuple[float, ...]]] = {
 DISCRETE = {
     "isnan", "isinf", "isfinite", "signbit", "logical_not", "bitwise_not", "eq", "ne", "lt", "le",
     "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
-    "bitwise_xor", "shift_left", "shift_right", "threefry", "gcd", "nextafter",
+    "bitwise_xor", "shift_left", "shift_right", "threefry", "gcd",
     "airy_ai", "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w",
     "hermite_h", "hermite_he", "laguerre_l", "legendre_p",
     "bitcast",
