@@ -46,7 +46,13 @@ _CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)
 
 
 def dense_strides(shape: Shape, order: Sequence[int]) -> Shape:
-    """Strides without gaps when the axes lie in memory in ``order``, slowest first."""
+    """Strides without gaps when the axes lie in memory in ``order``, slowest first.
+
+    Where nothing is permuted they are those of a new tensor, in which PyTorch counts an extent of
+    zero as one; in other orders it multiplies by the zero.
+    """
+    if all(axis == place for place, axis in enumerate(order)):
+        return contiguous_strides(shape)
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
         strides[axis] = step
