@@ -11,6 +11,7 @@ import lazyt
 from lazyt.device import check_device
 from lazyt.errors import ArgumentError, DeviceError, LazytError
 from lazyt.tensor import Tensor
+from lazyt.watching import capturing
 
 
 class ScalerError(LazytError, AssertionError):
@@ -51,6 +52,9 @@ class GradScaler:
     Raises ScalerError (an AssertionError) for factors that do not grow, or do not fall, and for
     calls out of order.
     """
+
+    #: Counted by ``update`` alone, which is never captured.
+    _unwatched = frozenset({"_growth_tracker"})
 
     def __init__(
         self,
@@ -155,6 +159,9 @@ class GradScaler:
         """
         if not self._enabled:
             return
+        watcher = capturing()
+        if watcher is not None:
+            watcher.looked("the scale follows what the gradients were", "GradScaler.update")
         self._require_use("update")
         if new_scale is not None:
             if isinstance(new_scale, Tensor) and (
