@@ -26,6 +26,7 @@ from lazyt.watching import hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from types import FrameType
 
     from lazyt.storage import Storage
 
@@ -209,13 +210,32 @@ def _writer() -> str:
     return name + overload
 
 
-def _look_error(reason: str) -> str:
-    frame = sys._getframe(2)
-    names = []
-    while frame.f_back is not None and "lazyt" in frame.f_globals.get("__name__", ""):
-        names.append((frame.f_globals["__name__"].rpartition(".")[2], frame.f_code.co_name))
+def _calls_of_the_library() -> Iterator[list[tuple[str, str]]]:
+    """(module, function) of frames on the stack, innermost first, in stretches without others.
+
+    What a program puts around functions, such as a counter of calls, ends a stretch.
+    """
+    frame: FrameType | None = sys._getframe(3)
+    names: list[tuple[str, str]] = []
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.split(".")[0] == "lazyt":
+            names.append((module.rpartition(".")[2], frame.f_code.co_name))
+        elif names:
+            yield names
+            names = []
         frame = frame.f_back
-    modules = {module for module, _ in names}
+    if names:
+        yield names
+
+
+def _look_error(reason: str) -> str:
+    names: list[tuple[str, str]] = []
+    modules: set[str] = set()
+    for names in _calls_of_the_library():
+        modules = {module for module, _ in names}
+        if modules & {"masks", "distinct"}:
+            break
     title = {"unique": "_unique2", "argwhere": "nonzero"}.get(names[-1][1], names[-1][1])
     if "masks" in modules and modules & {"indexing", "index_plan"}:
         return _MASK

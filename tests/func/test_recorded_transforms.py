@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 
 import pytest
 
@@ -38,3 +39,21 @@ def test_program_shows_what_it_shows_on_pytorch(name: str) -> None:
     assert not wrong, "\n".join(f"{k}: {got}\n  not {wanted}" for k, (got, wanted) in wrong.items())
     same = [title for title in known if agree(found.get(title), recorded[title])]
     assert not same, f"no longer different: {same}"
+
+
+@pytest.mark.parametrize(
+    ("function", "word"),
+    [
+        (lambda x: x.nonzero(), "aten::nonzero"),
+        (lambda x: x[x > 1], "boolean mask"),
+        (lambda x: x.unique(), "aten::_unique2"),
+        (lambda x: x.sum().item(), "calling .item()"),
+    ],
+)
+def test_what_looks_at_values_is_named_beneath_a_programs_own_wrapper(
+    function: Callable[[lazyt.Tensor], object], word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = lazyt.Tensor.item
+    monkeypatch.setattr(lazyt.Tensor, "item", lambda self: plain(self))
+    with pytest.raises(RuntimeError, match=word):
+        lazyt.vmap(function)(lazyt.ones(2, 3))
