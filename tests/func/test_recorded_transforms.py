@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,8 @@ def test_program_shows_what_it_shows_on_pytorch(name: str) -> None:
 def test_what_looks_at_values_is_named_beneath_a_programs_own_wrapper(
     function: Callable[[lazyt.Tensor], object], word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = lazyt.Tensor.item
-    monkeypatch.setattr(lazyt.Tensor, "item", lambda self: plain(self))
+    owner: Any = lazyt.Tensor
+    plain = owner.item
+    monkeypatch.setattr(owner, "item", lambda self: plain(self))
     with pytest.raises(RuntimeError, match=word):
         lazyt.vmap(function)(lazyt.ones(2, 3))
