@@ -161,7 +161,7 @@ class GradScaler:
             return
         watcher = capturing()
         if watcher is not None:
-            watcher.looked("the scale follows what the gradients were", "GradScaler.update")
+            watcher.looked("the scale follows the gradients", "GradScaler.update", ())
         self._require_use("update")
         if new_scale is not None:
             if isinstance(new_scale, Tensor) and (
@@ -177,7 +177,7 @@ class GradScaler:
             if not checks:
                 raise ScalerError("No inf checks were recorded prior to update.")
             self._follow(all(bool(finite) for finite in checks))
-        self._progress = {}
+        self._progress.clear()
 
     def _follow(self, good: bool) -> None:
         """Change the scale after a good step, or one that was left out."""
