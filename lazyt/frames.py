@@ -6,8 +6,8 @@ on tensors and the standard library do not, but where they read clocks, random n
 
 from __future__ import annotations
 
-import os
 import gc
+import os
 import sys
 import types
 from functools import cache

@@ -14,7 +14,8 @@ _NAMED = (
 _CHECKED = (
     r"x\.unflatten\(1, \(-1, -1\)\)|t\.meshgrid\(x, x.*|F\.unfold\(x, 2\)|t\.baddbmm\(x, x, x\)"
     r"|t\.cumulative_trapezoid.*|F\.pad\(.*|F\.adaptive_avg_pool2d\(x, 2\)"
-    r"|F\.(mse_loss|kl_div)\(x, .*|nn\.Parameter\((5|i)\)|data\.TensorDataset\(5\)|nn\.utils\.parameters_to_vector.*"
+    r"|F\.(mse_loss|kl_div)\(x, .*|nn\.Parameter\((5|i)\)|data\.TensorDataset\(5\)"
+    r"|nn\.utils\.parameters_to_vector.*"
     r"|.*storage\(\)\.foo|\(g \* 2\)\.backward\(\[1\.0\]\)|i\.clamp_.*|x\.index_put\(.*"
 )
 _LONGER = (
