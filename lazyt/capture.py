@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from lazyt import pending
 from lazyt.frames import Frames, is_user_module
 from lazyt.guards import CannotWatch, Guards, names_of
@@ -251,6 +253,8 @@ def note_state(
 
     Raises CannotWatch.
     """
+    if any(_draws(code, table) for code, table in codes.items()):
+        raise CannotWatch("it uses numpy.random, whose numbers are not lazyt's")
     guards = Guards(names_of(codes), is_user_module)
     for number, tensor in enumerate(arguments):
         guards.note_argument(number, tensor)
@@ -264,6 +268,17 @@ def note_state(
             "watched"
         )
     return guards
+
+
+def _draws(code: Any, table: dict[str, Any]) -> bool:
+    """Whether code can reach NumPy's global random numbers, which no profiler reports."""
+    for name in code.co_names:
+        value = table.get(name)
+        if value is np.random or (value is np and "random" in code.co_names):
+            return True
+        if isinstance(getattr(value, "__self__", None), np.random.RandomState):
+            return True
+    return False
 
 
 def _reached(code: Any, known: set[Any]) -> bool:

@@ -18,7 +18,7 @@ _LAYERS = ("nn", "optim", "amp", "utils", "func")
 _OTHERS = frozenset({"numpy", "pycparser", "networkx"})
 #: Modules whose functions give other results, or do something, every time.
 _FORBIDDEN = frozenset(
-    {"random", "_random", "time", "secrets", "uuid", "datetime", "_io", "socket"}
+    {"random", "_random", "time", "secrets", "uuid", "datetime", "_io", "socket", "posix"}
 )
 _FORBIDDEN_CALLS = {print: "prints", input: "asks for input", open: "opens a file",
                     next: "takes the next element of an iterator", exec: "calls exec",

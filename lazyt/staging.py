@@ -31,6 +31,7 @@ from lazyt.replay import Missed, Replay
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
+from lazyt.structures import Tree
 from lazyt.templates import CannotReplay
 from lazyt.tensor import Tensor
 from lazyt.views import is_contiguous
@@ -44,36 +45,6 @@ _LINE = 64  # bytes
 
 class CaptureError(LazytError):
     """A function that was to be captured whole (``fullgraph=True``) cannot be; says why."""
-
-
-class _Tree:
-    """Nested lists, tuples and dicts taken apart into leaves and a shape."""
-
-    @staticmethod
-    def flatten(value: Any, leaves: list[Any]) -> Any:
-        """The shape; appends the leaves."""
-        kind = type(value)
-        if kind in (tuple, list):
-            return (kind, tuple([_Tree.flatten(v, leaves) for v in value]))
-        if kind is dict:
-            return (kind, tuple([(k, _Tree.flatten(v, leaves)) for k, v in value.items()]))
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return (kind, tuple([_Tree.flatten(v, leaves) for v in value]))
-        leaves.append(value)
-        return None
-
-    @staticmethod
-    def build(shape: Any, leaves: Any) -> Any:
-        """The value of this shape with the next of ``leaves``, an iterator."""
-        if shape is None:
-            return next(leaves)
-        kind, parts = shape
-        if kind is dict:
-            return {key: _Tree.build(part, leaves) for key, part in parts}
-        items = [_Tree.build(part, leaves) for part in parts]
-        if kind in (tuple, list):
-            return kind(items)
-        return kind(*items)
 
 
 def _is_part(tensor: Tensor) -> bool:
@@ -173,7 +144,7 @@ class Captured:
         if hook.watcher is not None or config.eager or config.interpret:
             return self.function(*args, **kwargs)  # inside of another capture it is part of that
         leaves: list[Any] = []
-        shape = _Tree.flatten((args, kwargs), leaves)
+        shape = Tree.flatten((args, kwargs), leaves)
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         with self._lock:
             key = self._key(shape, leaves)
@@ -187,14 +158,14 @@ class Captured:
                     reason = str(missed)
                     continue
                 self._unused = 0
-                return _Tree.build(result, iter(values.originals(parts)))
+                return Tree.build(result, iter(values.originals(parts)))
             if key in self._captures:
                 self._say(f"captured again: {reason}")
             if not self._codes:
                 return self._observe(args, kwargs)
             if values.copies and key not in self._harmless:
                 return self._try(key, leaves, args, kwargs, values.exposed())
-            return self._capture(key, shape, leaves, values)
+            return self._capture(key, shape, leaves, values, args, kwargs)
 
     def why(self) -> list[str]:
         """What happened so far and why: captures, and reasons why calls ran as always."""
@@ -254,7 +225,7 @@ class Captured:
             return self.function(*args, **kwargs)
         result = self.function(*args, **kwargs)
         kept: list[Any] = []
-        _Tree.flatten(result, kept)
+        Tree.flatten(result, kept)
         kept = [p for p in kept if not any(p is tensor for tensor in given)]
         try:
             kept += [value for _, value in guards.effects(given)]
@@ -270,11 +241,18 @@ class Captured:
             self._harmless.add(key)
         return result
 
-    def _capture(self, key: Any, shape: Any, leaves: list[Any], values: Values) -> Any:
-        tensors = iter(values.tensors)
+    def _capture(
+        self, key: Any, shape: Any, leaves: list[Any], values: Values, args: Any, kwargs: Any
+    ) -> Any:
         others = [(v, "an argument") for v in leaves if not isinstance(v, Tensor)]
-        leaves = [next(tensors) if isinstance(v, Tensor) else v for v in leaves]
-        args, kwargs = _Tree.build(shape, iter(leaves))
+        given = Tree.containers((args, *kwargs.values()))
+        if values.copies:
+            if given:
+                self._fail("tensors in a list or dict argument share memory with NumPy")
+                return self.function(*args, **kwargs)
+            tensors = iter(values.tensors)
+            own = [next(tensors) if isinstance(v, Tensor) else v for v in leaves]
+            args, kwargs = Tree.build(shape, iter(own))
         try:
             guards = note_state(self.function, self._codes, values.tensors, others)
         except CannotWatch as error:
@@ -285,15 +263,23 @@ class Captured:
         unknown = {code: table for code, table in run.codes.items() if code not in self._codes}
         self._codes.update(unknown)
         parts: list[Any] = []
-        result = _Tree.flatten(run.result, parts)
+        result = Tree.flatten(run.result, parts)
+        after: list[Any] = []
+        changed = given and (
+            Tree.flatten((args, kwargs), after) != shape
+            or any(a is not b for a, b in zip(after, leaves, strict=True))
+        )
         if run.trouble is not None:
             self._fail(run.trouble)
+        elif changed or given & Tree.containers(run.result):
+            self._fail("it changes or returns a list or dict that is an argument")
+            return run.result
         elif not all(isinstance(p, Tensor) or is_plain(p) for p in parts):
             self._fail("it returns an object that is neither tensor nor number nor text")
             return run.result
         elif not unknown:
             self._keep(key, run, values, parts, result)
-        return _Tree.build(result, iter(values.originals(parts)))
+        return Tree.build(result, iter(values.originals(parts)))
 
     def _keep(self, key: Any, run: Run, values: Values, parts: list[Any], result: Any) -> None:
         try:

@@ -176,3 +176,29 @@ def test_numbers_that_differ_at_every_call() -> None:
         for n in range(30):
             assert captured(x, n / 4).tolist() == [n / 4] * 2
     assert len(captured.why()) < 20
+
+
+@pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
+def test_lists_and_dicts_that_are_given_change_at_every_call() -> None:
+    def step(x: Any, found: dict[str, Any], history: list[Any]) -> Any:
+        found["loss"] = x.sum()
+        history.append(1.0)
+        return x + len(history)
+
+    captured = lt.jit(step)
+    found: dict[str, Any] = {}
+    history: list[Any] = []
+    for n in range(6):
+        assert captured(lt.full((2,), float(n)), found, history).tolist() == [2 * n + 1.0] * 2
+        assert found["loss"].item() == 2 * n
+    assert len(history) == 6
+    same = lt.jit(lambda pair: pair)
+    for _ in range(4):
+        pair = [lt.ones(1), lt.ones(2)]
+        assert same(pair) is pair
+
+
+@pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
+def test_numpys_random_numbers_differ_at_every_call() -> None:
+    captured = lt.jit(lambda x: x * np.random.rand())
+    assert len({captured(lt.ones(1)).item() for _ in range(6)}) == 6
