@@ -206,6 +206,7 @@ def test_messages_are_pytorchs(
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.lazy
 def test_momentum_that_is_cycled_is_replayed(kind: str) -> None:
     def train(use: bool) -> tuple[Any, Any]:
         weight = lazyt.tensor([1.0, -2.0], requires_grad=True)

@@ -146,6 +146,7 @@ def test_closure_gives_the_loss() -> None:
     assert weight.tolist() == pytest.approx([0.8, -1.6, 0.4])
 
 
+@pytest.mark.lazy
 def test_a_step_computes_nothing() -> None:
     weight = start()
     optimizer = optim.Adam([weight])
