@@ -103,7 +103,8 @@ def eye(
     kind = dtype or lazyt.get_default_dtype()
     rows = lazyt.arange(n_rows).reshape(n_rows, 1)
     columns = lazyt.arange(n_rows if n_cols is None else n_cols)
-    return (columns - rows == k).to(kind)  # type: ignore[no-any-return]
+    result: Tensor = (columns - rows == k).to(kind)
+    return result
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:

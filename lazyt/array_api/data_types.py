@@ -72,7 +72,8 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
     """``x`` in another type; without ``copy`` it may be ``x`` itself."""
     if dtype is x.dtype and not copy:
         return x.to(device) if device is not None else x
-    return x.to(device or "cpu", dtype, copy=copy)  # type: ignore[no-any-return]
+    result: Tensor = x.to(device or "cpu", dtype, copy=copy)
+    return result
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:

@@ -68,7 +68,8 @@ def remainder(x1: Any, x2: Any, /) -> Tensor:
     found = lazyt.remainder(left, right)
     if not found.dtype.is_floating_point:
         return found
-    return lazyt.where(found == 0, lazyt.copysign(found, right), found)  # type: ignore[no-any-return]
+    result: Tensor = lazyt.where(found == 0, lazyt.copysign(found, right), found)
+    return result
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:

@@ -56,7 +56,8 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
     """The last two axes exchanged. Raises ShapeError for fewer."""
     if x.ndim < 2:
         raise ShapeError("matrix_transpose() takes arrays with at least two dimensions")
-    return x.mT  # type: ignore[no-any-return]
+    result: Tensor = x.mT
+    return result
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:

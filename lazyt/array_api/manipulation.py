@@ -99,11 +99,14 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     """The elements under another shape. Raises ValueError where that needs the copy that
     ``copy=False`` forbids."""
     if copy:
-        return x.clone().reshape(shape)  # type: ignore[no-any-return]
+        result: Tensor = x.clone().reshape(shape)
+        return result
     if copy is None:
-        return x.reshape(shape)  # type: ignore[no-any-return]
+        result = x.reshape(shape)
+        return result
     try:
-        return x.view(shape)  # type: ignore[no-any-return]
+        result = x.view(shape)
+        return result
     except LazytError as error:
         raise ValueError(f"reshape(copy=False) is not possible: {error}") from error
 

@@ -30,7 +30,8 @@ def _summed(x: Tensor, dtype: Any) -> Tensor:
         if dtype is lazyt.bool or not dtype.is_floating_point:
             signed = dtype.is_signed or dtype is lazyt.bool
             dtype = lazyt.int64 if signed else lazyt.uint64
-    return x.to(dtype)  # type: ignore[no-any-return]
+    result: Tensor = x.to(dtype)
+    return result
 
 
 def sum(x: Tensor, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -105,7 +106,8 @@ def _position(function: Any, x: Tensor, axis: int | None, keepdims: bool) -> Ten
     if axis is None:
         found: Tensor = function(x.reshape(-1), 0)
         return found.reshape((1,) * x.ndim) if keepdims else found
-    return function(x, axis, keepdims)  # type: ignore[no-any-return]
+    result: Tensor = function(x, axis, keepdims)
+    return result
 
 
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -190,7 +192,8 @@ def searchsorted(
 
 def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     """Elements of ``x1`` where ``condition`` holds, else of ``x2``."""
-    return lazyt.where(condition, *together(x1, x2))  # type: ignore[no-any-return]
+    result: Tensor = lazyt.where(condition, *together(x1, x2))
+    return result
 
 
 # ---------------------------------------------------------------------- sets
