@@ -15,7 +15,8 @@ test_env := LAZYT_CACHE_DIR="$(CURDIR)/build/test-cache" LAZYT_THREADS=1 OMP_NUM
 # What the tests looked at, to be compared with what they see when nothing fuses.
 values := build/values
 same := --hypothesis-seed=0
-on_tensors := $(addprefix tests/,data differential end_to_end functional nn optim tensor transforms)
+on_tensors := $(addprefix tests/,amp array_api data differential end_to_end errors func functional nn \
+	optim peer_samples profiler serialization signal tensor torch_cases transforms)
 
 .PHONY: help demo test bits check bench docs clean
 .DEFAULT_GOAL := help

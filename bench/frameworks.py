@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from gpt import jax_step, torch_step
 from workloads import LEARNING_RATE, Array, compute_loss
 
 Call = Callable[[], Any]
@@ -37,6 +38,10 @@ class Framework:
 
     def train(self, inputs: list[Any]) -> Call:
         """A call that makes one step of gradient descent and returns the loss."""
+        raise NotImplementedError
+
+    def train_gpt(self, inputs: list[Any]) -> Call:
+        """A call that makes one step of ``gpt.py`` and returns the loss."""
         raise NotImplementedError
 
     def values(self, result: Any) -> Array:
@@ -113,6 +118,10 @@ class Torch(Framework):
 
         return step
 
+    def train_gpt(self, inputs: list[Any]) -> Call:
+        compiled = self.compiled
+        return torch_step(self.module, inputs, compiled, whole=False, finish=self.finish)
+
     def values(self, result: Any) -> Array:
         return np.asarray(result.detach().numpy())
 
@@ -143,6 +152,10 @@ class Lazyt(Torch):
 
     def finish(self, *results: Any) -> None:
         self.module.realize(*results)
+
+    def train_gpt(self, inputs: list[Any]) -> Call:
+        compiled = self.module.compile
+        return torch_step(self.module, inputs, compiled, whole=True, finish=self.finish)
 
     def kernels(self, compute: Callable[..., Any], inputs: list[Any]) -> int | None:
         return len(self.module.explain(compute(self.operators, *inputs)).kernels)
@@ -230,6 +243,9 @@ class Jax(Framework):
             return self.jax.block_until_ready((loss, state[0]))[0]
 
         return step
+
+    def train_gpt(self, inputs: list[Any]) -> Call:
+        return jax_step(self.jax, inputs)
 
 
 class Tinygrad(Framework):
@@ -347,4 +363,4 @@ FRAMEWORKS: dict[str, type[Framework]] = {
 
 #: Workloads that a framework cannot do; every other pair is run.
 ONLY: dict[str, tuple[str, ...]] = {"C": ("axpy",)}
-WITHOUT: dict[str, tuple[str, ...]] = {"numpy": ("train",)}
+WITHOUT: dict[str, tuple[str, ...]] = {"numpy": ("train", "gpt"), "tinygrad": ("gpt",)}

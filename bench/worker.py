@@ -58,6 +58,8 @@ class Job:
         framework, compute = self.framework, self.workload.compute
         if self.workload.kind == "train":
             return framework.train(self.inputs)
+        if self.workload.kind == "gpt":
+            return framework.train_gpt(self.inputs)
         if self.workload.kind == "call":
             return framework.prepare(compute, self.inputs)
         variants = itertools.count()

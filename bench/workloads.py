@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gpt import gpt_inputs, gpt_reference
 
 Array = np.ndarray[Any, Any]
 #: The mathematical functions of a framework, by name; see ``frameworks.py``.
@@ -24,7 +25,8 @@ class Workload:
         reference: the float64 value, or its first elements.
         tolerance: largest error allowed, relative to the largest value.
         kind: ``call`` (the same computation again and again), ``first`` (another one each time,
-            which has to be compiled) or ``train`` (a step that changes weights).
+            which has to be compiled), ``train`` (a step that changes weights) or ``gpt`` (the step
+            of ``gpt.py``).
     """
 
     title: str
@@ -284,5 +286,12 @@ WORKLOADS: dict[str, Workload] = {
         compute_loss,
         train_reference,
         kind="train",
+    ),
+    "gpt": Workload(
+        "train step, GPT 4 layers, width 256, context 128, batch 8",
+        gpt_inputs,
+        compute_loss,
+        gpt_reference,
+        kind="gpt",
     ),
 }

@@ -30,6 +30,7 @@ from tests.functional.samples import (
     tensors_in,
     weighted,
 )
+from tests.peer_samples import exceptions, test_derivatives
 
 CALLED = ("torch", "nn.functional", "linalg", "special", "nn", "Tensor")
 LISTED = ("nn.init", "nn.utils", "optim", "optim.lr_scheduler", "autograd", "func", "amp",
@@ -158,6 +159,25 @@ def left_out() -> Iterator[str]:
         yield f"- {reason} ({count} names)"
 
 
+def derivatives() -> Iterator[str]:
+    """How many derivatives are held against PyTorch's, and those that differ, with reasons."""
+    rows = test_derivatives.load().values()
+    second, moved = (sum(kind in row for row in rows) for kind in ("second", "moved"))
+    yield f"""
+`tests/peer_samples/test_derivatives.py` holds the gradients of {len(rows)} operators of PyTorch's
+own test database against PyTorch's, of {second} those of second order too, and of {moved} the
+derivatives in forward mode; and what `vmap` gives for two examples against a loop. These differ:
+"""
+    yield "| operators | derivatives | reason |"
+    yield "|---|---|---|"
+    words = {"first": "first", "second": "second", "moved": "forward mode", "error": "refused"}
+    for names, kinds, reason in (*exceptions.EXCEPTIONS, *exceptions.AT_POINTS):
+        listed_kinds = ", ".join(words[kind] for kind in kinds.split())
+        plain = names.replace("\\", "").replace("|", " \\| ")
+        yield f"| {plain} | {listed_kinds} | {reason} |"
+    yield f"\nPyTorch has no derivatives where lazyt has them: {exceptions.MORE}."
+
+
 def page() -> str:
     """The page."""
     for name in ("nn", "optim", "utils.data"):
@@ -180,6 +200,7 @@ def page() -> str:
     for place in (*CALLED, *LISTED):
         if missing(place):
             lines.append(f"- {place}: {listed(missing(place))}")
+    lines += ["\n## Derivatives\n", *derivatives()]
     with warnings.catch_warnings(), lazyt.config.override(interpret=True):
         warnings.simplefilter("ignore")
         lazyt.manual_seed(0)

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import coverage_page  # noqa: E402
+import method_stubs  # noqa: E402
 
 import lazyt  # noqa: E402
 from lazyt import errors  # noqa: E402
@@ -181,6 +182,7 @@ def outputs() -> dict[Path, str]:
         ROOT / "docs" / "coverage.md": coverage_page.page(),
         ROOT / "docs" / "numbers.md": numbers(),
         ROOT / "README.md": readme(),
+        **method_stubs.outputs(),
     }
 
 

@@ -1,17 +1,21 @@
 """A character-level GPT that learns to write Python's documentation.
 
     python -m lazyt run examples/char_gpt.py [--steps 1500] [--no-compile] [--write 400]
+                                             [--checkpoint FILE] [--every 100]
 
 The text is that of the help topics that come with every Python (`pydoc_data.topics`). Four layers
 of width 128, contexts of 128 characters, batches of 16. In the end it writes some text of its own.
+With a checkpoint file, training that was interrupted goes on where that was written, to the bit.
 With PyTorch it runs as `python examples/char_gpt.py`.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pydoc_data.topics import topics
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -98,7 +102,7 @@ def draw_batch(codes: Tensor, generator: torch.Generator | None = None) -> Tenso
     return codes[starts + torch.arange(CONTEXT + 1)]
 
 
-def make_optimizer(net: GPT, steps: int) -> tuple[torch.optim.Optimizer, object]:
+def make_optimizer(net: GPT, steps: int) -> tuple[torch.optim.Optimizer, Any]:
     """AdamW with a warm-up and a cosine; weights decay, biases and norms do not."""
     matrices = [w for w in net.parameters() if w.dim() == 2]
     others = [w for w in net.parameters() if w.dim() != 2]
@@ -114,9 +118,8 @@ def make_optimizer(net: GPT, steps: int) -> tuple[torch.optim.Optimizer, object]
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
 
 
-def train(net: GPT, text: Text, steps: int, compiled: bool) -> list[float]:
-    """Trains the network; returns the loss of every step."""
-    optimizer, schedule = make_optimizer(net, steps)
+def make_step(net: GPT, optimizer: torch.optim.Optimizer) -> Callable[[Tensor], Tensor]:
+    """What a batch does to the network; gives the loss before it."""
 
     def step(codes: Tensor) -> Tensor:
         optimizer.zero_grad()
@@ -126,13 +129,51 @@ def train(net: GPT, text: Text, steps: int, compiled: bool) -> list[float]:
         optimizer.step()
         return loss.detach()
 
+    return step
+
+
+class Checkpoint:
+    """All that training depends on, in a file: weights, optimizer, schedule, random numbers."""
+
+    def __init__(self, path: str, **parts: Any) -> None:
+        self.path, self.parts = path, parts
+
+    def load(self) -> list[float]:
+        """Takes over what the file holds, if there is one; the losses of the steps done."""
+        if not os.path.exists(self.path):
+            return []
+        saved = torch.load(self.path)
+        for name, part in self.parts.items():
+            part.load_state_dict(saved[name])
+        torch.set_rng_state(saved["random"])
+        losses: list[float] = saved["losses"]
+        return losses
+
+    def save(self, losses: list[float]) -> None:
+        """Writes the file in one step: whoever is interrupted here still has the one before."""
+        states = {name: part.state_dict() for name, part in self.parts.items()}
+        rest = {"random": torch.get_rng_state(), "losses": losses}
+        torch.save({**states, **rest}, self.path + ".new")
+        os.replace(self.path + ".new", self.path)
+
+
+def train(
+    net: GPT, text: Text, steps: int, compiled: bool, path: str = "", every: int = 100
+) -> list[float]:
+    """Trains the network; returns the loss of every step. ``path``: a checkpoint, written
+    ``every`` so many steps and at the end; training goes on from it when it is there."""
+    optimizer, schedule = make_optimizer(net, steps)
+    step = make_step(net, optimizer)
     if compiled:
         step = torch.compile(step)
-    losses = []
-    with training_display.training(steps, "GPT") as display:
-        for _ in range(steps):
+    checkpoint = Checkpoint(path, net=net, optimizer=optimizer, schedule=schedule)
+    losses = checkpoint.load()
+    with training_display.training(steps - len(losses), "GPT") as display:
+        while len(losses) < steps:
             losses.append(step(draw_batch(text.train)).item())
             schedule.step()
+            if path and (len(losses) % every == 0 or len(losses) == steps):
+                checkpoint.save(losses)
             display.done(f"{losses[-1]:.3f} nats per character")
     return losses
 
@@ -161,6 +202,8 @@ def main() -> None:
     """Train, test, write."""
     parser = training_display.arguments(__doc__, steps=1500)
     parser.add_argument("--write", type=int, default=400, help="characters (%(default)s)")
+    parser.add_argument("--checkpoint", default="", metavar="FILE", help="where to go on from")
+    parser.add_argument("--every", type=int, default=100, help="steps between checkpoints")
     options = parser.parse_args()
     torch.manual_seed(options.seed)
     text = Text()
@@ -169,8 +212,8 @@ def main() -> None:
     print(f"{len(text.train)} characters to train with, {count} parameters")
     steps, tested, written = options.steps, 20, options.write
     if options.short:
-        steps, tested, written = 6, 1, 10
-    train(net, text, steps, not options.no_compile)
+        steps, tested, written = min(steps, 30), 1, 10
+    train(net, text, steps, not options.no_compile, options.checkpoint, options.every)
     print(f"on other text: {test(net.loss, text, tested):.3f} nats per character")
     print(write(net, text, written))
 

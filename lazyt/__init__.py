@@ -5,6 +5,10 @@
 """
 
 from importlib import import_module as _import_module
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lazyt import autograd as autograd
@@ -12,6 +16,7 @@ from lazyt.broadcasting import explain_broadcast as explain_broadcast
 from lazyt.cast_mode import autocast as autocast
 from lazyt.cast_mode import get_autocast_dtype as get_autocast_dtype
 from lazyt.cast_mode import is_autocast_enabled as is_autocast_enabled
+from lazyt.cast_settings import *  # noqa: F403
 from lazyt.config import config as config
 from lazyt.copying import *  # noqa: F403
 from lazyt.device import device as device
@@ -24,6 +29,8 @@ from lazyt.functional.affine_products import *  # noqa: F403
 from lazyt.functional.arithmetic import *  # noqa: F403
 from lazyt.functional.bilinears import *  # noqa: F403
 from lazyt.functional.blending import *  # noqa: F403
+from lazyt.functional.calls import explain_calls as _explain_calls
+from lazyt.functional.calls import explain_methods as _explain_methods
 from lazyt.functional.choice import *  # noqa: F403
 from lazyt.functional.columns import *  # noqa: F403
 from lazyt.functional.combining import *  # noqa: F403
@@ -36,11 +43,13 @@ from lazyt.functional.cumulative import *  # noqa: F403
 from lazyt.functional.decompositions import *  # noqa: F403
 from lazyt.functional.distances import *  # noqa: F403
 from lazyt.functional.distinct import *  # noqa: F403
+from lazyt.functional.division import *  # noqa: F403
 from lazyt.functional.elimination import *  # noqa: F403
 from lazyt.functional.equations import *  # noqa: F403
 from lazyt.functional.extremes import *  # noqa: F403
 from lazyt.functional.filling import *  # noqa: F403
 from lazyt.functional.generators import *  # noqa: F403
+from lazyt.functional.histograms import *  # noqa: F403
 from lazyt.functional.indexing import *  # noqa: F403
 from lazyt.functional.integrals import *  # noqa: F403
 from lazyt.functional.joining import *  # noqa: F403
@@ -50,6 +59,7 @@ from lazyt.functional.matrices import *  # noqa: F403
 from lazyt.functional.matrix_powers import *  # noqa: F403
 from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
 from lazyt.functional.namespace_forms import *  # noqa: F403
+from lazyt.functional.native_forms import *  # noqa: F403
 from lazyt.functional.normalizers import *  # noqa: F403
 from lazyt.functional.norms import *  # noqa: F403
 from lazyt.functional.order_statistics import *  # noqa: F403
@@ -110,6 +120,8 @@ from lazyt.serialization import load as load
 from lazyt.serialization import save as save
 from lazyt.settings import *  # noqa: F403
 from lazyt.storage_objects import *  # noqa: F403
+from lazyt.tape import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from lazyt.tape import is_anomaly_enabled as is_anomaly_enabled
 from lazyt.tensor import Size as Size
 from lazyt.tensor import Tensor as Tensor
 from lazyt.tensor_facts import *  # noqa: F403
@@ -117,50 +129,63 @@ from lazyt.tensor_protocol import explain as explain
 from lazyt.tensor_protocol import realize as realize
 from lazyt.tensor_protocol import why_compiled as why_compiled
 from lazyt.tensor_protocol import why_realized as why_realized
+from lazyt.version import __version__ as __version__
 from lazyt.view_forms import *  # noqa: F403
 from lazyt.view_parts import *  # noqa: F403
 from lazyt.view_shapes import *  # noqa: F403
 
 dtype = DType
+newaxis = None
 bool, half, float, double = bool_, float16, float32, float64
 short, int, long = int16, int32, int64
 globals().update(_INPLACE_FUNCTIONS)
-
-__version__ = "0.1.0"
+_explain_methods()
+_explain_calls(globals(), [n for n in globals() if not n.startswith("_")], __name__)
 
 if _TYPE_CHECKING:
+    from lazyt import accelerator as accelerator
     from lazyt import amp as amp
     from lazyt import array_api as array_api
     from lazyt import backends as backends
     from lazyt import cuda as cuda
+    from lazyt import distributions as distributions
     from lazyt import func as func
     from lazyt import linalg as linalg
+    from lazyt import mps as mps
     from lazyt import nn as nn
     from lazyt import optim as optim
     from lazyt import profiler as profiler
     from lazyt import random as random
     from lazyt import signal as signal
     from lazyt import special as special
+    from lazyt import testing as testing
     from lazyt import utils as utils
+    from lazyt import xpu as xpu
     from lazyt.autograd.vectorizing import vmap as vmap
+    from lazyt.inplace_functions import *  # noqa: F403
     from lazyt.staging import compile as compile
     from lazyt.staging import jit as jit
 
 _PACKAGES = frozenset(
     {
+        "accelerator",
         "amp",
         "array_api",
         "backends",
         "cuda",
+        "distributions",
         "func",
         "linalg",
+        "mps",
         "nn",
         "optim",
         "profiler",
         "random",
         "signal",
         "special",
+        "testing",
         "utils",
+        "xpu",
     }
 )
 
@@ -171,6 +196,13 @@ def __getattr__(name: str) -> object:
         return _import_module(f"lazyt.{name}")
     if name == "vmap":
         return _import_module("lazyt.autograd.vectorizing").vmap
-    if name in ("compile", "jit"):
-        return getattr(_import_module("lazyt.staging"), name)
-    raise AttributeError(f"module 'lazyt' has no attribute {name!r}")
+    if name == "compile":
+        return _import_module("lazyt.staging").compile
+    if name == "jit":
+        _import_module("lazyt.scripting").install()
+        return _import_module("lazyt.staging").jit
+    raise _import_module("lazyt.absent").AbsentName("module 'lazyt'", name, __dir__)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PACKAGES, "compile", "jit", "vmap"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -125,6 +124,8 @@ class Broadcast:
 
     def _repr_html_(self) -> str:
         """A table for notebooks; conflicting dimensions are marked with words and colour."""
+        import html  # not for `import lazyt`
+
         columns = self.steps[::-1]
         heads = "".join(f'<th scope="col">{c.dim}</th>' for c in columns)
         body = []

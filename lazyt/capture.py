@@ -12,14 +12,17 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from lazyt import pending
+from lazyt import ops, pending
 from lazyt.frames import Frames, is_user_module
-from lazyt.guards import CannotWatch, Guards, names_of
+from lazyt.guards import CannotWatch, Guards, names_of, texts_of
 from lazyt.ir.graph import Node, source_text, user_position
+from lazyt.ops.leaves import INPUT
+from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import Place, signature
 from lazyt.storage import Storage
@@ -30,6 +33,15 @@ from lazyt.watching import hook
 T = TypeVar("T")
 Bounds = tuple[tuple[int, int], tuple[int, int]]
 IDENTITIES = ("variable", "detach")
+#: What optimizers and schedules renew at every replay, so that it is not compared; functions that
+#: read some of it, or all; functions that read what a text names.
+_RENEWED = frozenset({
+    "T_cur", "T_i", "_last_lr", "_step_count", "best", "cooldown_counter", "last_epoch",
+    "num_bad_epochs", "param_groups", "state",
+})  # fmt: skip
+_READ_BY = {"get_last_lr": {"_last_lr"}, "in_cooldown": {"cooldown_counter"}}
+_READ_ALL = frozenset({"get_lr", "rates", "__dict__", "vars", "deepcopy", "__getstate__"})
+_BY_TEXT = frozenset({"getattr", "attrgetter", "setattr"})
 _lock = threading.RLock()
 
 
@@ -45,9 +57,13 @@ class Recorder:
         grads: leaves whose gradients are noted.
         checks: index nodes, and the bounds of their smallest and of their largest value.
         trouble: why the run cannot be replayed; None while it can.
+        activity: how many writes, gradients and leaves there were so far.
+        marks: what that was at each of the calls.
     """
 
     def __init__(self) -> None:
+        self.activity = 0
+        self.marks: list[int] = []
         self.thread = threading.get_ident()
         self.frames = Frames()
         self.known: dict[int, int] = {}
@@ -64,10 +80,24 @@ class Recorder:
     def add(self, storage: Storage) -> None:
         """Make ``storage``, computed by now, a source."""
         if id(storage) not in self.known:
+            self._part_ways(storage)
             self.known[id(storage)] = len(self.storages)
             self.leaves.setdefault(leaf_of(storage), len(self.storages))
             self.storages.append(storage)
             self.versions.append(storage.version_now())
+
+    def _part_ways(self, storage: Storage) -> None:
+        """Give ``storage`` a leaf of its own where it has one with memory that is not its own, or
+        a constant that the function may make as well: they are equal now, not at every call."""
+        leaf, fn = leaf_of(storage), storage.fn
+        other = self.leaves.get(leaf)
+        is_shared = other is not None and not one_memory(storage, self.storages[other])
+        if leaf.data is None or not (is_shared or leaf.op is not INPUT):
+            return
+        if fn is None or isinstance(fn, AccumulateGrad):
+            storage._accept(ops.input_(leaf.shape, leaf.dtype, leaf.data))
+        elif is_shared:
+            self.refuse("it reaches tensors that are one value, with gradients that go on")
 
     @property
     def mine(self) -> bool:
@@ -91,6 +121,7 @@ class Recorder:
 
     def wrote(self, storage: Storage, value: Node) -> None:
         """``storage`` is about to be written to."""
+        self.activity += 1
         self.read(storage)
 
     def created(self, storage: Storage) -> None:
@@ -107,6 +138,7 @@ class Recorder:
 
     def accumulated(self, leaf: AccumulateGrad) -> None:
         """A gradient goes to a leaf, which may be one that only the history of another knows."""
+        self.activity += 1
         variable = leaf.variable
         if variable is None or leaf in self.grads or id(variable._storage) in self.born:
             return
@@ -117,7 +149,9 @@ class Recorder:
         found = None if key is None else self.keys.get(key)
         if found is None:
             found = self._apart(make)
+            self.activity += 1
             self.calls.append((make, found))
+            self.marks.append(self.activity)
             if key is not None:
                 self.keys[key] = found
         return found
@@ -134,7 +168,22 @@ class Recorder:
         """Something that Python does on every call."""
         value = self._apart(function)
         self.calls.append((function, None))
+        self.marks.append(self.activity)
         return value
+
+    def early_and_late(
+        self,
+    ) -> tuple[list[tuple[Callable[[], Any], bool]], list[Callable[[], Any]]]:
+        """What Python does at every call, with whether that fills a leaf; and what of it comes
+        when all is written, so that the writes are done if it raises."""
+        early: list[tuple[Callable[[], Any], bool]] = []
+        late: list[Callable[[], Any]] = []
+        for (function, node), mark in zip(self.calls, self.marks, strict=True):
+            if node is not None or mark < self.activity:
+                early.append((function, node is not None))
+            else:
+                late.append(function)
+        return early, late
 
     def _apart(self, function: Callable[[], T]) -> T:
         """``function()``, whose code is not the captured function's."""
@@ -229,7 +278,8 @@ def watch(
                 result = function(*args, **kwargs)
         finally:
             pending.budget.nodes = old
-    trouble = recorder.frames.trouble or recorder.trouble
+    ran = recorder.frames.trouble
+    trouble = recorder.trouble if ran is None else f"it {ran}"
     effects: list[tuple[Place, Any]] = []
     if trouble is None:
         try:
@@ -255,19 +305,48 @@ def note_state(
     """
     if any(_draws(code, table) for code, table in codes.items()):
         raise CannotWatch("it uses numpy.random, whose numbers are not lazyt's")
-    guards = Guards(names_of(codes), is_user_module)
+    guards = Guards(names_of(codes), is_user_module, _mentioned(codes))
     for number, tensor in enumerate(arguments):
         guards.note_argument(number, tensor)
     for code, table in codes.items():
         guards.note_globals(table, code)
     guards.start([(function, "the function"), *rest])
-    unknown = [c for c in codes if c.co_freevars and not _reached(c, guards.codes)]
+    made = [c for c in codes if c.co_freevars and not _is_of_dataclass(c)]
+    unknown = [c for c in made if not _reached(c, guards.codes)]
     if unknown:
         raise CannotWatch(
             f"it runs {unknown[0].co_qualname}, a closure that it reaches in a way that cannot be "
             "watched"
         )
     return guards
+
+
+def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
+    """Attributes of optimizers and schedules that the user's code may read by itself.
+
+    The ``get_lr`` of a schedule of the user's is what every replay calls anew, so that what it
+    mentions does not count where nobody else mentions it.
+    """
+    ours = {c: t for c, t in codes.items() if str(t.get("__name__")).split(".")[0] != "lazyt"}
+    mine = [c for c in ours if not _is_in_method(c, "get_lr")]
+    found = set(names_of(mine))
+    if found & _BY_TEXT:
+        found |= texts_of(mine)
+    for name in found & _READ_BY.keys():
+        found |= _READ_BY[name]
+    saved = [c for c in codes if c.co_name == "state_dict" and c not in ours]
+    if found & _READ_ALL or any(str(codes[c]["__name__"])[:11] == "lazyt.optim" for c in saved):
+        found |= _RENEWED
+    return frozenset(found)
+
+
+def _is_in_method(code: CodeType, name: str) -> bool:
+    return any(part.endswith(f".{name}") for part in code.co_qualname.split(".<locals>."))
+
+
+def _is_of_dataclass(code: CodeType) -> bool:
+    """Whether ``dataclasses`` wrote the code, whose closure nobody else can change."""
+    return code.co_filename == "<string>" and "__create_fn__." in code.co_qualname
 
 
 def _draws(code: Any, table: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from lazyt.device import check_device
@@ -21,11 +21,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode(threading.local):
-    """The low-precision dtype of one thread, None while autocast is off; and the dtype that the
-    innermost autocast, on or off, was made with."""
+    """The low-precision dtype of one thread, None while autocast is off; the dtype that the
+    innermost autocast, on or off, was made with; and what else can be set and asked."""
 
     dtype: DType | None = None
     chosen: DType = bfloat16
+    cached = True
+    nesting = 0
 
 
 mode = _Mode()
@@ -139,7 +141,7 @@ def in_low_precision(function: F) -> F:
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:
         dtype = mode.dtype
-        if dtype is None:
+        if dtype is None or kwargs.get("out") is not None:  # the lists have no forms with out=
             return function(*args, **kwargs)
         return _call(function, dtype, args, kwargs)
 
@@ -151,11 +153,37 @@ def in_full_precision(function: F) -> F:
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:
-        if mode.dtype is None:
+        if mode.dtype is None or kwargs.get("out") is not None:
             return function(*args, **kwargs)
         return _call(function, float32, args, kwargs)
 
     return cast(F, inside)
+
+
+def in_given_precision(function: F) -> F:
+    """Decorator: ``autocast`` is off for what the function calls, which may be marked."""
+
+    @functools.wraps(function)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        outer, mode.dtype = mode.dtype, None
+        try:
+            return function(*args, **kwargs)
+        finally:
+            mode.dtype = outer
+
+    return cast(F, inside)
+
+
+def lowered(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Tensors as a function that is marked ``in_low_precision`` would take them."""
+    dtype = mode.dtype
+    return tuple(tensors) if dtype is None else tuple(_converted(t, dtype) for t in tensors)
+
+
+def raised(tensor: Tensor) -> Tensor:
+    """A tensor as a function that is marked ``in_full_precision`` would take it."""
+    found: Tensor = tensor if mode.dtype is None else _converted(tensor, float32)
+    return found
 
 
 def _call(

@@ -1,6 +1,7 @@
 """The recipe: how a graph becomes a plan that runs. Read this first.
 
-    graph --PASSES--> normal form --fuse--> groups --lower--> kernel IR --print--> C --> Program
+    graph --PASSES--> normal form --fuse, order, recompute--> groups
+          --lower--> kernel IR --print--> C --> Program
 
 ``realize`` is what the tensor handle calls; everything before it is pure. Each pass and stage is a
 function of its own in the room named after it; this file only says the order and the reasons.
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from lazyt.config import config
 from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
-    from lazyt.codegen.c import PrintedKernel
+    from lazyt.codegen.printed import PrintedKernel
     from lazyt.explanation import Explanation
     from lazyt.ir.group import Group
     from lazyt.ir.kernel import Kernel
@@ -71,11 +72,19 @@ def run_passes(roots: Sequence[Node]) -> list[Node]:
 
 
 def group_graph(roots: Sequence[Node]) -> tuple[list[Node], list[Group]]:
-    """The roots in normal form, and the fused groups that compute them."""
-    from lazyt.passes.fuse import fuse
+    """The roots in normal form, and the fused groups that compute them, in the order of launches.
 
-    normal = run_passes(roots)
-    return normal, fuse(normal)
+    Some groups occur twice, and are launched once more, where the memory budget is below 1 or
+    the graph has checkpoints.
+    """
+    from lazyt.passes.checkpoints import take_checkpoints
+    from lazyt.passes.fuse import fuse
+    from lazyt.passes.ordering import order_groups
+    from lazyt.passes.recompute import recompute
+
+    normal, checkpoints = take_checkpoints(run_passes(roots))
+    groups = order_groups(fuse(normal), normal)
+    return normal, recompute(groups, normal, config.memory_budget, checkpoints)
 
 
 def compile_graph(
@@ -92,12 +101,14 @@ def compile_graph(
     normal, groups = group_graph(roots)
     device = devices.cpu()
 
-    def printer(kernel: Kernel) -> PrintedKernel:
-        made = print_kernel_c(kernel, device.vector_bytes, (device.l1, device.l2, device.l3))
-        if config.verify:
+    def printer(kernel: Kernel, names: Mapping[int, str] | None) -> PrintedKernel:
+        caches = (device.l1, device.l2, device.l3)
+        made = print_kernel_c(kernel, device.vector_bytes, caches, names)
+        if config.verify and names != {}:
             from lazyt.codegen.check_c import argument_bytes, require_in_bounds
 
-            require_in_bounds(made.source.text, argument_bytes(kernel, made.workspace))
+            sizes = argument_bytes(kernel, made.workspace, made.offsets)
+            require_in_bounds(made.proof or made.source.text, sizes)
         return made
 
     def check(kernel: Kernel) -> None:

@@ -30,6 +30,23 @@ def _count(name: str, default: int) -> int:
     return int(raw)
 
 
+def _share(name: str, default: float) -> float:
+    raw = os.environ.get(name)
+    if raw is None or not raw.strip():
+        return default
+    try:
+        return _checked_share(float(raw))
+    except ValueError:
+        raise ValueError(f"{name} must be a number from 0 to 1, got {raw!r}") from None
+
+
+def _checked_share(value: Any) -> float:
+    """``value`` as a float; raises ValueError when it is no number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise ValueError(f"memory_budget must be a number from 0 to 1, got {value!r}")
+    return float(value)
+
+
 class Config:
     """All settings of lazyt; ``lazyt.config`` is the only instance.
 
@@ -53,9 +70,13 @@ class Config:
         verify: verify the IR after every pass and every kernel's bounds (``LAZYT_VERIFY``).
         inline_reduce: largest reduction unrolled into its consumer
             (``LAZYT_INLINE_REDUCE``, elements).
+        memory_budget: how much of the memory that computing values again could save a plan uses
+            nevertheless: 1 keeps all values, 0 needs the least memory that is found within twice
+            the time (``LAZYT_MEMORY_BUDGET``, default 1).
     """
 
     __slots__ = (
+        "_memory_budget",
         "cache_bytes",
         "cache_dir",
         "disk_cache",
@@ -86,6 +107,16 @@ class Config:
         self.provenance: bool = _flag("LAZYT_PROVENANCE", True)
         self.verify: bool = _flag("LAZYT_VERIFY", False)
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
+        self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)
+
+    @property
+    def memory_budget(self) -> float:
+        """From 1, keep everything, to 0, need the least memory."""
+        return self._memory_budget
+
+    @memory_budget.setter
+    def memory_budget(self, value: float) -> None:
+        self._memory_budget: float = _checked_share(value)
 
     @contextmanager
     def override(self, **settings: Any) -> Iterator[None]:
@@ -100,7 +131,8 @@ class Config:
                 setattr(self, name, value)
 
     def __repr__(self) -> str:
-        body = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        names = (name.lstrip("_") for name in self.__slots__)
+        body = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"Config({body})"
 
 

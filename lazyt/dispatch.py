@@ -11,11 +11,12 @@ import numpy as np
 
 from lazyt import ops, pending, tape
 from lazyt.config import config
-from lazyt.errors import DTypeError, GradientError, ShapeError
-from lazyt.grad_mode import mode
+from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
+from lazyt.grad_mode import blocks, first_version, mode
 from lazyt.ir.dtypes import DType, dtype_by_numpy
-from lazyt.ir.graph import Node, Shape, record_source
+from lazyt.ir.graph import Node, Shape, clock, record_source
 from lazyt.overlap import refuse_overlap
+from lazyt.pending import PATIENCE
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
@@ -42,7 +43,7 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
     """
     storage = _new_storage(Storage)
     storage.share = None
-    storage.version = 0
+    storage.version = first_version() if blocks.open else 0
     storage.fn = None
     if node.needs_grad:
         if mode.enabled:
@@ -56,7 +57,7 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
     tensor._storage = storage
     tensor._view = None
     _budget.nodes -= 1
-    if _budget.nodes < 0 or config.eager:
+    if _budget.nodes < 0 or config.eager or node.oldest < clock.now - PATIENCE:
         _over_budget(storage)
     return tensor
 
@@ -66,8 +67,10 @@ def _over_budget(storage: Storage) -> None:
         hook.watcher.created(storage)
     elif config.eager:
         pending.realize_result(storage.node)
-    else:
+    elif _budget.nodes < 0:
         pending.check_budget(storage.node)
+    else:
+        pending.settle_old(storage.node)
 
 
 def view_of(
@@ -216,8 +219,20 @@ def assign(target: Tensor, result: Tensor) -> Tensor:
             fn = tape.record("CopySlices", (target, result), None)
             fn.parents = (storage.fn, result._fn)
         storage.write(whole, fn)
+    return _written(target, storage)
+
+
+def assign_value(target: Tensor, value: Node) -> Tensor:
+    """``assign`` of a value under ``no_grad``, which autograd does not hear of."""
+    storage, view = target._storage, target._view
+    storage.write(value if view is None else view.write_back(storage.current(), value), None)
+    return _written(target, storage)
+
+
+def _written(target: Tensor, storage: Storage) -> Tensor:
     _budget.nodes -= 1
-    if (_budget.nodes < 0 or config.eager) and hook.watcher is None:
+    over = _budget.nodes < 0 or config.eager or storage.node.oldest < clock.now - PATIENCE
+    if over and hook.watcher is None:
         _over_budget(storage)
     return target
 
@@ -306,6 +321,11 @@ def method(*names: str, inplace: bool = False) -> Callable[[F], F]:
     return attach
 
 
+def add_property(name: str, value: property) -> None:
+    """Make ``value`` a property of Tensor. Checkers know it from the generated stub."""
+    setattr(Tensor, name, value)
+
+
 def add_method(name: str, function: Callable[..., Any], inplace: bool = False) -> None:
     """``method`` for functions that are made rather than written."""
     setattr(Tensor, name, function)
@@ -358,7 +378,16 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
                     f"Bad in-place call: input tensor dtype {_c_name(self.dtype)} and output "
                     f"tensor dtype {_c_name(kwargs['dtype'])} should match"
                 )
-        return write_result(self, function(self, *args, **kwargs))
+        try:
+            result = function(self, *args, **kwargs)
+        except (TypeError, AttributeError, ValueError, LazytError) as error:
+            from lazyt.functional.calls import explain_call
+
+            better = explain_call(error, function, name, (self, *args), kwargs, 1)
+            if better is None:
+                raise
+            raise better from None
+        return write_result(self, result)
 
     write.__name__ = write.__qualname__ = name
     write.__doc__ = f"In-place form of ``{function.__name__}``."

@@ -5,7 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lazyt.footprint import Footprint
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,12 @@ class KernelFacts:
         flops: arithmetic operations, functions counted at their cost.
         scratch: bytes of scratch memory beside inputs and outputs.
         phases: parallel sections with a barrier in between.
+        segments: how many independent computations share the launch; the first is the one that
+            ``computes`` and ``reasons`` are about, the other figures are those of all.
         reasons: what was fused, and why no more.
         sources: the user's ``file:line`` of the operations in it.
         form: how the target does it, where there is a choice.
+        again: whether it computes values that were there before, to save memory.
     """
 
     name: str
@@ -37,6 +43,8 @@ class KernelFacts:
     reasons: tuple[str, ...]
     sources: tuple[str, ...]
     form: str
+    segments: int = 1
+    again: bool = False
 
     @staticmethod
     def from_note(note: dict[str, Any]) -> KernelFacts:
@@ -53,6 +61,8 @@ class KernelFacts:
             reasons=tuple(note["reasons"]),
             sources=tuple(note["sources"]),
             form=str(note.get("form", "")),
+            segments=int(note.get("segments", 1)),
+            again=bool(note.get("again", False)),
         )
 
 
@@ -70,11 +80,19 @@ class Explanation:
     Attributes:
         kernels: one KernelFacts per launch, in order.
         arena_bytes: scratch memory shared by all kernels.
+        footprint: memory and time, predicted and measured; None where library calls make several
+            plans of a computation.
     """
 
-    def __init__(self, notes: Sequence[dict[str, Any]], arena_bytes: int) -> None:
+    def __init__(
+        self,
+        notes: Sequence[dict[str, Any]],
+        arena_bytes: int,
+        footprint: Footprint | None = None,
+    ) -> None:
         self.kernels = [KernelFacts.from_note(n) for n in notes]
         self.arena_bytes = arena_bytes
+        self.footprint = footprint
 
     def followed_by(self, later: Explanation) -> Explanation:
         """The steps of both, one after the other."""
@@ -89,7 +107,7 @@ class Explanation:
             (
                 str(number),
                 k.kind,
-                "; ".join(k.computes),
+                "; ".join(k.computes) + (f"; {k.segments} segments" if k.segments > 1 else ""),
                 _amount(k.bytes_read, "B"),
                 _amount(k.bytes_written, "B"),
                 _amount(k.flops),
@@ -122,7 +140,12 @@ class Explanation:
         total = f"{count} {'kernel' if count == 1 else 'kernels'}"
         if calls:
             total += f", {calls} library {'call' if calls == 1 else 'calls'}"
+        again = sum(k.again for k in self.kernels)
+        if again:
+            total += f", {again} of them to compute values again"
         lines += ["", f"{total}, arena {_amount(self.arena_bytes, 'B')}"]
+        if self.footprint is not None:
+            lines.append(self.footprint.memory_text())
         return "\n".join(lines)
 
     __repr__ = __str__

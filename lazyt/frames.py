@@ -25,6 +25,11 @@ _FORBIDDEN_CALLS = {print: "prints", input: "asks for input", open: "opens a fil
                     eval: "calls eval"}  # fmt: skip
 
 
+#: What reads a variable of the environment, and the modules whose functions call that.
+_BETWEEN = frozenset({"os", "_collections_abc", "collections.abc"})
+_ENVIRONMENT = type(os.environ).__getitem__.__code__
+
+
 @cache
 def is_user_module(name: str) -> bool:
     """Whether a module's functions and classes are the user's, or a layer's."""
@@ -77,6 +82,12 @@ class Frames:
                 self._note_builtin(frame, argument)
         elif _is_user(frame):
             self.codes.setdefault(code, frame.f_globals)
+        elif self.trouble is None and code is _ENVIRONMENT:
+            outer = frame.f_back
+            while outer is not None and outer.f_globals.get("__name__") in _BETWEEN:
+                outer = outer.f_back
+            if outer is not None and _is_user(outer):
+                self.trouble = "reads os.environ" + _place(outer)
         elif self.trouble is None and frame.f_globals.get("__name__") in _FORBIDDEN:
             back = frame.f_back
             if back is not None and _is_user(back):

@@ -6,8 +6,10 @@ The classes work as context managers and as decorators, as PyTorch's do.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,6 +23,27 @@ class _Mode(threading.local):
 
 
 mode = _Mode()
+
+#: The version of a storage that was made in inference mode, which counts none: far below zero.
+INFERENCE = -(1 << 60)
+
+
+class _Blocks:
+    """How many inference blocks are open in all threads: only then do new storages ask which."""
+
+    __slots__ = ("lock", "open")
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.lock = threading.Lock()
+
+
+blocks = _Blocks()
+
+
+def first_version() -> int:
+    """The version that a new storage of this thread begins with."""
+    return INFERENCE if mode.inference else 0
 
 
 def is_grad_enabled() -> bool:
@@ -54,12 +77,52 @@ class _Switch:
         mode.enabled, mode.inference = self._outer.pop()
 
     def __call__(self, function: F) -> F:
+        if isinstance(function, type):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You "
+                "should only decorate functions or methods. To preserve the current behavior of "
+                "class decoration, you can directly decorate the `__init__` method and nothing "
+                "else.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        if inspect.isgeneratorfunction(function):
+            return cast(F, _each_step(function, self._clone))
+
         @functools.wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
             with self._clone():  # a fresh one, because calls may nest and cross threads
                 return function(*args, **kwargs)
 
         return cast(F, inside)
+
+
+def _each_step(function: Callable[..., Any], switch: Callable[[], _Switch]) -> Callable[..., Any]:
+    """The generator ``function`` with a switch that is on while it runs, not while it waits."""
+
+    @functools.wraps(function)
+    def inside(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        steps = function(*args, **kwargs)
+        try:
+            with switch():
+                response = steps.send(None)
+            while True:
+                try:
+                    request = yield response
+                except GeneratorExit:
+                    with switch():
+                        steps.close()
+                    raise
+                except BaseException as error:
+                    with switch():
+                        response = steps.throw(error)
+                else:
+                    with switch():
+                        response = steps.send(request)
+        except StopIteration as end:
+            return end.value
+
+    return inside
 
 
 class no_grad(_Switch):
@@ -87,7 +150,11 @@ class enable_grad(_Switch):
 
 
 class inference_mode(_Switch):
-    """As ``no_grad``; ``inference_mode(False)`` leaves gradients on."""
+    """As ``no_grad``, and what is made inside stays closed to autograd: an inference tensor.
+
+    Such a tensor counts no versions, cannot be kept for a gradient and is not changed in place
+    outside, which raises GradientError. ``inference_mode(False)`` leaves gradients on.
+    """
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         if not isinstance(mode, bool):
@@ -97,6 +164,19 @@ class inference_mode(_Switch):
     def __init__(self, mode: bool = True) -> None:
         super().__init__(not mode, mode)
 
+    def _clone(self) -> _Switch:
+        return cast(_Switch, inference_mode(bool(self._inference)))
+
+    def __enter__(self) -> None:
+        with blocks.lock:
+            blocks.open += 1
+        super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        with blocks.lock:
+            blocks.open -= 1
+
 
 _current = mode
 
@@ -105,7 +185,12 @@ class set_grad_enabled(_Switch):
     """Takes effect at once; as a context manager it is undone at the end of the block."""
 
     def __init__(self, mode: bool) -> None:
-        super().__init__(bool(mode))
+        if not isinstance(mode, bool):
+            raise TypeError(
+                "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
+                f"{type(mode).__name__}"
+            )
+        super().__init__(mode)
         self._before = (_current.enabled, _current.inference)
         _current.enabled = bool(mode)
 

@@ -15,35 +15,43 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazyt.places import (
     MISSING,
-    Get,
+    Argument,
+    Fixed,
     Given,
+    GradOf,
+    InAttribute,
+    InCell,
+    InItems,
+    InTable,
     Note,
     Place,
-    Put,
     TensorPlace,
+    Where,
     describe,
     is_plain,
-    of_attribute,
-    of_cell,
-    of_grad,
-    of_items,
-    of_table,
     same_plain,
 )
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
 
-#: In place of a key: the number of elements is what counts.
-SIZE = object()
+#: In place of a key: the number of elements is what counts, or which elements a list has, or that
+#: a table finds things by its keys, which have to be the very same tensors.
+SIZE, ELEMENTS, KEYS = object(), object(), object()
 #: Arrays up to this size are compared by content before every replay.
 _ARRAY_BYTES = 1 << 20
 _LIMIT = 200_000
+
+
+class Itself(NamedTuple):
+    """In place of a key: which object is there counts, but not what is in it."""
+
+    key: Any
 
 
 class CannotWatch(Exception):
@@ -54,20 +62,33 @@ class Guards:
     """All notes of one capture.
 
     Attributes:
+        names: what the code mentions.
+        mentioned: names that the user's own code mentions, which are compared though the library
+            renews them by itself (learning rates, counts of steps).
         tensors: the places with tensors, in the order they were found.
         codes: code of all functions that were found.
+        entries: dicts, keys, what they hold, and how a person would write it.
+        notes: other places of values that are compared.
+        arrays: NumPy arrays with their content.
+        sizes: containers with the number of their elements.
+        lists: lists with their elements.
     """
 
-    def __init__(self, names: frozenset[str], is_ours: Callable[[Any], bool]) -> None:
+    def __init__(
+        self, names: frozenset[str], is_ours: Callable[[Any], bool],
+        mentioned: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self.names = names
+        self.mentioned = mentioned
         self.is_ours = is_ours
         self.tensors: list[TensorPlace] = []
         self.codes: set[types.CodeType] = set()
-        self._entries: list[tuple[Mapping[Any, Any], Any, Any, str]] = []
-        self._notes: list[Note] = []
-        self._arrays: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
-        self._sizes: list[tuple[Any, int, str]] = []
-        self._lists: list[tuple[Any, tuple[Any, ...], str]] = []
+        self.entries: list[tuple[Mapping[Any, Any], Any, Any, str]] = []
+        self.notes: list[Note] = []
+        self.arrays: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
+        self.sizes: list[tuple[Any, int, str]] = []
+        self.lists: list[tuple[Any, tuple[Any, ...], str]] = []
+        self._exact: set[int] = set()  # tensors that things are found by
         self._seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str]] = deque()
 
@@ -84,44 +105,47 @@ class Guards:
                 raise CannotWatch(f"it can reach more than {_LIMIT} objects")
             value, path = self._waiting.popleft()
             self._visit(value, path)
+        for place in self.tensors:
+            if id(place.tensor) in self._exact:
+                place.exact = place.tensor
 
     def note_globals(self, table: dict[str, Any], code: types.CodeType) -> None:
         """Notes the globals that ``code`` reads."""
-        for name in _global_names(code):
+        for name in global_names(code):
             if name in table:
                 self._entry(table, name, name)
 
     def note_argument(self, number: int, tensor: Tensor) -> None:
         """Notes the gradient of the tensor that is argument ``number``."""
         self._seen[id(tensor)] = tensor
-        self._note_grad(tensor, lambda given: given[number], f"argument {number}")
+        self._note_grad(tensor, Argument(number), f"argument {number}")
 
     def _entry(self, table: Any, key: Any, path: str) -> None:
         """Notes ``table[key]``, of a dict or another mapping, and goes on from it."""
         value = table.get(key, MISSING)
         if isinstance(table, dict) and not isinstance(value, Tensor) and not is_plain(value):
-            self._entries.append((table, key, value, path))
+            self.entries.append((table, key, value, path))
             if value is not MISSING:
                 self._waiting.append((value, path))
         else:
-            self._hold(*of_table(table, key), value, path)
+            self._hold(InTable(table, key), value, path)
 
-    def _hold(self, get: Get, put: Put | None, value: Any, path: str) -> None:
+    def _hold(self, where: Where, value: Any, path: str) -> None:
         """Notes a place that is no entry of a dict, or holds a tensor, and goes on from it."""
         if isinstance(value, Tensor):
-            self.tensors.append(TensorPlace(path, get, put, value))
+            self.tensors.append(TensorPlace(path, where, value))
             if id(value) not in self._seen:
                 self._seen[id(value)] = value
-                self._note_grad(value, get, path)
+                self._note_grad(value, where, path)
         else:
-            self._notes.append(Note(path, get, put, value))
+            self.notes.append(Note(path, where, value))
             if value is not MISSING:
                 self._waiting.append((value, path))
 
-    def _note_grad(self, tensor: Tensor, get: Get, path: str) -> None:
+    def _note_grad(self, tensor: Tensor, where: Where, path: str) -> None:
         fn = tensor._fn
         if isinstance(fn, AccumulateGrad):
-            self._hold(*of_grad(get), fn.grad, f"{path}.grad")
+            self._hold(GradOf(where), fn.grad, f"{path}.grad")
 
     def _visit(self, value: Any, path: str) -> None:
         if id(value) in self._seen or is_plain(value):
@@ -129,7 +153,7 @@ class Guards:
         if not isinstance(value, Tensor):
             self._seen[id(value)] = value
         if isinstance(value, Tensor):
-            self._hold(lambda _: value, None, value, path)
+            self._hold(Fixed(value), value, path)
         elif isinstance(value, types.FunctionType):
             self._visit_function(value, path)
         elif isinstance(value, types.MethodType):
@@ -148,7 +172,8 @@ class Guards:
         elif isinstance(value, dict):
             self._visit_dict(value, path)
         elif isinstance(value, (set, frozenset)):
-            self._sizes.append((value, len(value), path))
+            self.sizes.append((value, len(value), path))
+            self._exact.update(map(id, value))
             self._waiting.extend((v, path) for v in value)
         elif isinstance(value, types.ModuleType):
             if self.is_ours(value.__name__):
@@ -166,11 +191,15 @@ class Guards:
         if not self.is_ours(function.__module__ or ""):
             return
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            get, put = of_cell(cell)
-            self._hold(get, put, get(()), name)
+            where = InCell(cell)
+            self._hold(where, where.get(()), name)
         self.note_globals(function.__globals__, function.__code__)
-        values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        self._waiting.extend((value, f"a default of {path}") for value in values)
+        for name in ("__defaults__", "__kwdefaults__"):
+            value = getattr(function, name)
+            if value and (function.__module__ or "").partition(".")[0] == "lazyt":
+                self._waiting.append((value, f"a default of {path}"))
+            elif value:
+                self._hold(InAttribute(function, name), value, f"{path}.{name}")
         wrapped = function.__dict__.get("__wrapped__")
         if wrapped is not None:
             self._waiting.append((wrapped, path))
@@ -183,22 +212,23 @@ class Guards:
                 f"{path} is a NumPy array of {array.nbytes} bytes, too large to compare on every "
                 "call; pass it as an argument, or make it a tensor outside"
             )
-        self._arrays.append((array, array.tobytes(), path))
+        self.arrays.append((array, array.tobytes(), path))
 
     def _visit_sequence(self, items: Any, path: str) -> None:
         if not isinstance(items, tuple):
-            self._lists.append((items, tuple(items), path))
+            self.lists.append((items, tuple(items), path))
         for place, value in enumerate(items):
             inner = f"{path}[{place}]"
             if isinstance(value, Tensor):
-                self._hold(*of_items(items, place), value, inner)
+                self._hold(InItems(items, place), value, inner)
             else:
                 self._waiting.append((value, inner))
 
     def _visit_dict(self, table: dict[Any, Any], path: str) -> None:
-        self._sizes.append((table, len(table), path))
+        self.sizes.append((table, len(table), path))
         for key in table:
             if not is_plain(key):
+                self._exact.add(id(key))
                 self._waiting.append((key, f"a key of {path}"))
             self._entry(table, key, f"{path}[{describe(key)}]")
 
@@ -217,13 +247,20 @@ class Guards:
         if watched is not None:
             for table, key, name in watched(value):
                 if key is SIZE:
-                    self._sizes.append((table, len(table), f"{path}.{name}"))
+                    self.sizes.append((table, len(table), f"{path}.{name}"))
+                elif key is KEYS:
+                    self._exact.update(map(id, table))
+                elif key is ELEMENTS:
+                    self.lists.append((table, tuple(table), f"{path}.{name}"))
+                elif isinstance(key, Itself):
+                    held = table.get(key.key, MISSING)
+                    self.entries.append((table, key.key, held, f"{path}.{name}"))
                 else:
                     self._entry(table, key, f"{path}.{name}")
-        unwatched: frozenset[str] = getattr(kind, "_unwatched", frozenset())
+        unwatched: frozenset[str] = getattr(kind, "_unwatched", frozenset()) - self.mentioned
         table = getattr(value, "__dict__", None)
         if isinstance(table, dict) and (self.is_ours(kind.__module__) or watched is not None):
-            self._sizes.append((table, len(table), f"the attributes of {path}"))
+            self.sizes.append((table, len(table), f"the attributes of {path}"))
             everything = "__dict__" in self.names or "getattr" in self.names
             for name in list(table):
                 if name not in unwatched and (everything or name in self.names):
@@ -232,8 +269,8 @@ class Guards:
             slots = vars(base).get("__slots__", ())
             for name in (slots,) if isinstance(slots, str) else slots:
                 if name in self.names and name not in ("__dict__", "__weakref__"):
-                    get, put = of_attribute(value, name)
-                    self._hold(get, put, get(()), f"{path}.{name}")
+                    where = InAttribute(value, name)
+                    self._hold(where, where.get(()), f"{path}.{name}")
 
     # ------------------------------------------------------------------ comparing
 
@@ -242,27 +279,27 @@ class Guards:
 
         Tensors are compared by whoever uses them, see ``tensors``.
         """
-        for note in self._notes:
-            value = note.get(given)
+        for note in self.notes:
+            value = note.where.get(given)
             if value is not note.value and not same_plain(value, note.value):
                 return f"{note.path} is {describe(value)}, was {describe(note.value)}"
         return self._broken_containers()
 
     def _broken_containers(self) -> str | None:
-        for table, key, value, path in self._entries:
+        for table, key, value, path in self.entries:
             found = table.get(key, MISSING)
             if found is not value:
                 return f"{path} is {describe(found)}, was {describe(value)}"
-        for sized, size, path in self._sizes:
+        for sized, size, path in self.sizes:
             if len(sized) != size:
                 return f"{path} has {len(sized)} elements, had {size}"
-        for items, old, path in self._lists:
+        for items, old, path in self.lists:
             if len(items) != len(old):
                 return f"{path} has {len(items)} elements, had {len(old)}"
             for a, b in zip(items, old):
                 if a is not b and not isinstance(b, Tensor) and not same_plain(a, b):
                     return f"an element of {path} is {describe(a)}, was {describe(b)}"
-        for array, content, path in self._arrays:
+        for array, content, path in self.arrays:
             if array.tobytes() != content:
                 return f"the values of the array {path} have changed"
         return None
@@ -274,11 +311,11 @@ class Guards:
         """
         found: list[tuple[Place, Any]] = []
         places: list[tuple[Place, Any]] = [(place, place.tensor) for place in self.tensors]
-        places += [(note, note.value) for note in self._notes]
+        places += [(note, note.value) for note in self.notes]
         for place, old in places:
-            value = place.get(given)
+            value = place.where.get(given)
             if value is not old and not same_plain(value, old):
-                if place.put is None or not (value is None or isinstance(value, Tensor)):
+                if place.where.put is None or not (value is None or isinstance(value, Tensor)):
                     raise CannotWatch(
                         f"it changes {place.path} from {describe(old)} to {describe(value)}"
                     )
@@ -288,6 +325,24 @@ class Guards:
             raise CannotWatch(f"it changes Python's state: {reason}")
         return found
 
+    def replace(self, change: Callable[[Any], Any]) -> None:
+        """Put ``change(value)`` in place of every value that is noted, where that is another."""
+        for place in (*self.tensors, *self.notes):
+            where = place.where
+            if where.put is not None and not isinstance(where, GradOf):
+                value = where.get(())
+                if value is not MISSING and change(value) is not value:
+                    where.put((), change(value))
+        for items, *_ in self.lists:
+            for number, value in enumerate(items):
+                if change(value) is not value:
+                    items[number] = change(value)
+        for table, *_ in self.sizes:
+            if isinstance(table, dict):
+                for key, value in list(table.items()):
+                    if change(value) is not value:
+                        table[key] = change(value)
+
     def let_go(self) -> None:
         """Forget the tensors that were noted: their places are enough."""
         for place in self.tensors:
@@ -296,7 +351,7 @@ class Guards:
 
 
 @functools.cache
-def _global_names(code: types.CodeType) -> tuple[str, ...]:
+def global_names(code: types.CodeType) -> tuple[str, ...]:
     """Names that a code object, and those nested in it, read as globals: an attribute of the same
     name is another thing."""
     found: dict[str, None] = {}
@@ -322,3 +377,18 @@ def _all_names(code: types.CodeType) -> Iterable[str]:
 def names_of(codes: Iterable[types.CodeType]) -> frozenset[str]:
     """All names that ``codes`` mention."""
     return frozenset(sys.intern(name) for code in codes for name in _all_names(code))
+
+
+def texts_of(codes: Iterable[types.CodeType]) -> frozenset[str]:
+    """All texts among the constants of ``codes`` and of those nested in them."""
+    found: set[str] = set()
+    stack: list[Any] = list(codes)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            found.add(item)
+        elif isinstance(item, (tuple, frozenset)):
+            stack.extend(item)
+        elif isinstance(item, types.CodeType):
+            stack.extend(item.co_consts)
+    return frozenset(found)

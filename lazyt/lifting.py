@@ -13,7 +13,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.ir.dtypes import DType, float32, int64
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, Op
 from lazyt.runtime.memory import Buffer
 
 #: Ops whose ``starts`` are numbers of the plan.
@@ -46,13 +46,11 @@ def numbers_of(node: Node) -> list[Number]:
     return [Number(node, axis, start, int64) for axis, start in enumerate(node.params.starts)]
 
 
-def structure(node: Node) -> tuple[Any, ...]:
-    """What identifies a node with numbers beside them."""
-    if node.op.name == "slice":
-        return (node.op, node.params.sizes, node.params.steps)
-    if node.op.name == "update":
-        return (node.op, node.params.steps)
-    return (node.dtype,)
+def structure(op: Op, params: Any) -> tuple[Any, ...]:
+    """What identifies op and parameters of a node with numbers beside them."""
+    if op.name == "slice":
+        return (params.sizes, params.steps)
+    return (params.steps,) if op.name == "update" else (params.dtype,)
 
 
 def rebuild_lifted(node: Node, inputs: Sequence[Node], starts: Mapping[int, Node]) -> Node:

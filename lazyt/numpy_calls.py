@@ -110,7 +110,7 @@ def to_device(self: Tensor, device: Any, /, *, stream: None = None) -> Tensor:
     """``to(device)`` as the array API standard calls it; there are no streams."""
     if stream is not None:
         raise LazytError("to_device() takes no stream")
-    return self.to(device)  # type: ignore[no-any-return]
+    return self.to(device)
 
 
 # ---------------------------------------------------------------------- from anything
@@ -122,7 +122,7 @@ def asarray(
     dtype: DType | None = None,
     device: Any = None,
     copy: bool | None = None,
-    requires_grad: bool = False,
+    requires_grad: bool | None = None,
 ) -> Tensor:
     """``obj`` as a tensor, sharing its memory where that can be.
 
@@ -130,14 +130,15 @@ def asarray(
         obj: a tensor, an array, what supports DLPack or the buffer protocol (as elements of
             ``dtype``, or of the default dtype), or numbers and nested sequences.
         copy: True for memory of its own, False for shared memory or ValueError.
-        requires_grad: for new leaves; a tensor that has a gradient history keeps it.
+        requires_grad: for new leaves; a tensor that has a gradient history keeps it unless this
+            is False.
     """
     wanted = None if dtype is None else as_dtype(dtype)
     found = _shared(obj, wanted)
     if found is None:
         if copy is False:
             raise ShapeError("can't alias arbitrary sequence into a tensor.")
-        return tensor(obj, dtype=wanted, requires_grad=requires_grad, device=device)
+        return tensor(obj, dtype=wanted, requires_grad=bool(requires_grad), device=device)
     check_device(device)
     if wanted is not None and wanted is not found.dtype:
         if copy is False:
@@ -150,7 +151,7 @@ def asarray(
         found = found.clone()
     if requires_grad and not found.requires_grad:
         found.requires_grad = True
-    return found
+    return found.detach() if requires_grad is False and found.requires_grad else found
 
 
 def _shared(obj: Any, dtype: DType | None) -> Tensor | None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from lazyt import planning
 from lazyt.config import config
 from lazyt.errors import LazinessError
-from lazyt.ir.graph import Node, source_text, topological, user_position
-from lazyt.keeping import forget_origins
+from lazyt.ir.graph import Node, clock, source_text, topological, user_position
+from lazyt.keeping import find_waiting, forget_origins
 from lazyt.runtime import events
-from lazyt.watching import capturing
+from lazyt.watching import capturing, hook
 
 _IDENTITIES = ("variable", "detach")
 #: What has no kernel of its own even when every operation has.
@@ -28,6 +28,8 @@ class Budget:
 
 
 budget = Budget()
+#: How many graphs may be computed before what something hangs on.
+PATIENCE = 4
 
 
 def realize_nodes(nodes: Sequence[Node]) -> None:
@@ -36,20 +38,22 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
     Identities are computed through, so that the value is kept at the node that made it and no
     other graph that contains it computes it again.
     """
-    chains = [_chain(node) for node in nodes]
+    with planning.lock:
+        chains = [_chain(node) for node in nodes]
     wanted = [chain[-1] for chain in chains if chain[-1].data is None]
     if wanted:
         if config.eager:
             _realize_one_by_one(wanted)
-        planning.realize(wanted)
+        stored = planning.realize(wanted)
         # Pending graphs that read a result keep it alive.
-        spend_bytes(sum(node.nbytes for node in wanted))
+        spend_bytes(sum([node.nbytes for node in stored]))
+        if hook.watcher is None:  # a capture, which the hook tells of, sees how values were made
+            with planning.lock:
+                forget_origins(stored)
     for chain in chains:
         for node in chain:
             if node.data is None:
                 node.data = chain[-1].data
-        if len(chain) > 1:
-            forget_origins(chain)
 
 
 def realize_result(node: Node) -> None:
@@ -104,6 +108,20 @@ def spend_bytes(nbytes: int) -> None:
     budget.bytes -= nbytes
     if budget.bytes < 0:
         budget.nodes = -1  # the next result is measured
+
+
+def settle_old(node: Node) -> None:
+    """Compute what ``node`` hangs on that has waited while other graphs were computed: an average
+    over steps, say, which would hold a value of each step. ``config.strict_laziness`` leaves it."""
+    if config.strict_laziness or node.data is not None:
+        return
+    found = find_waiting(node, clock.now - PATIENCE, clock.now)
+    if found:
+        where = source_text(user_position())
+        events.record("realize", f"it had waited while {PATIENCE} graphs were computed", where)
+        now = clock.now
+        realize_nodes(found)
+        clock.now = now  # what is being built is as new as before
 
 
 def check_budget(node: Node) -> None:

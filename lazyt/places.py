@@ -18,8 +18,9 @@ MISSING = object()
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...), slice, range)
 
 Given = Sequence[Tensor]
-Get = Callable[[Given], Any]
 Put = Callable[[Given, Any], None]
+#: Gives an object a name in generated code.
+Bind = Callable[[Any], str]
 
 
 def is_plain(value: Any) -> bool:
@@ -75,21 +76,39 @@ def _marks(tensor: Tensor) -> tuple[tuple[str, Any], ...]:
     )
 
 
+class Where:
+    """A way to reach a place in Python's state.
+
+    ``text`` gives Python's expression for it, which raises LookupError, ValueError or
+    AttributeError where there is nothing, and None where no expression is known; ``bind`` names an
+    object in it. ``put`` is None where nothing can be written.
+    """
+
+    __slots__ = ()
+    put: Put | None = None
+
+    def get(self, given: Given) -> Any:
+        """What is there, given the tensors among the arguments; MISSING for nothing."""
+        raise NotImplementedError
+
+    def text(self, bind: Bind) -> str | None:
+        """See the class."""
+        return None
+
+
 class Place:
     """Something in Python's state that a value is read from.
 
     Attributes:
         path: how a person would write it.
-        get: reads it, given the tensors among the arguments.
-        put: writes it, given those and the value; None where that is not possible.
+        where: how it is reached.
     """
 
-    __slots__ = ("get", "path", "put")
+    __slots__ = ("path", "where")
 
-    def __init__(self, path: str, get: Get, put: Put | None) -> None:
+    def __init__(self, path: str, where: Where) -> None:
         self.path = path
-        self.get = get
-        self.put = put
+        self.where = where
 
 
 class TensorPlace(Place):
@@ -98,13 +117,15 @@ class TensorPlace(Place):
     Attributes:
         looks: the tensor's signature when it was noted.
         tensor: the tensor, until the capture is over.
+        exact: the tensor that it has to be, where things are found by it; else None.
     """
 
-    __slots__ = ("looks", "tensor")
+    __slots__ = ("exact", "looks", "tensor")
 
-    def __init__(self, path: str, get: Get, put: Put | None, tensor: Tensor) -> None:
-        super().__init__(path, get, put)
+    def __init__(self, path: str, where: Where, tensor: Tensor) -> None:
+        super().__init__(path, where)
         self.tensor: Tensor | None = tensor
+        self.exact: Tensor | None = None
         self.looks = signature(tensor)
 
 
@@ -113,68 +134,145 @@ class Note(Place):
 
     __slots__ = ("value",)
 
-    def __init__(self, path: str, get: Get, put: Put | None, value: Any) -> None:
-        super().__init__(path, get, put)
+    def __init__(self, path: str, where: Where, value: Any) -> None:
+        super().__init__(path, where)
         self.value = value
 
 
-def of_table(table: Any, key: Any) -> tuple[Get, Put | None]:
-    """Reading and writing ``table[key]``, of a dict or another mapping."""
+class InTable(Where):
+    """``table[key]``, of a dict or another mapping."""
 
-    def put(_: Given, value: Any) -> None:
-        table[key] = value
+    __slots__ = ("key", "put", "table")
 
-    return lambda _: table.get(key, MISSING), put if isinstance(table, dict) else None
+    def __init__(self, table: Any, key: Any) -> None:
+        self.table, self.key = table, key
+        self.put = self._put if isinstance(table, dict) else None
 
+    def get(self, given: Given) -> Any:
+        """What is there."""
+        return self.table.get(self.key, MISSING)
 
-def of_items(items: Any, place: int) -> tuple[Get, Put | None]:
-    """Reading and writing ``items[place]``."""
+    def _put(self, given: Given, value: Any) -> None:
+        self.table[self.key] = value
 
-    def put(_: Given, value: Any) -> None:
-        items[place] = value
-
-    def get(_: Given) -> Any:
-        return items[place] if place < len(items) else MISSING
-
-    return get, None if isinstance(items, tuple) else put
-
-
-def of_attribute(owner: Any, name: str) -> tuple[Get, Put]:
-    """Reading and writing an attribute that is in no dict."""
-
-    def put(_: Given, value: Any) -> None:
-        setattr(owner, name, value)
-
-    return lambda _: getattr(owner, name, MISSING), put
+    def text(self, bind: Bind) -> str:
+        """Its expression."""
+        return f"{bind(self.table)}[{bind(self.key)}]"
 
 
-def of_cell(cell: types.CellType) -> tuple[Get, Put]:
-    """Reading and writing a variable of a closure."""
+class InItems(Where):
+    """``items[number]``."""
 
-    def get(_: Given) -> Any:
+    __slots__ = ("items", "number", "put")
+
+    def __init__(self, items: Any, number: int) -> None:
+        self.items, self.number = items, number
+        self.put = None if isinstance(items, tuple) else self._put
+
+    def get(self, given: Given) -> Any:
+        """What is there."""
+        return self.items[self.number] if self.number < len(self.items) else MISSING
+
+    def _put(self, given: Given, value: Any) -> None:
+        self.items[self.number] = value
+
+    def text(self, bind: Bind) -> str:
+        """Its expression."""
+        return f"{bind(self.items)}[{self.number}]"
+
+
+class InAttribute(Where):
+    """An attribute that is in no dict."""
+
+    __slots__ = ("name", "owner")
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    def get(self, given: Given) -> Any:
+        """What is there."""
+        return getattr(self.owner, self.name, MISSING)
+
+    def put(self, given: Given, value: Any) -> None:
+        """Writes it."""
+        setattr(self.owner, self.name, value)
+
+    def text(self, bind: Bind) -> str:
+        """Its expression."""
+        return f"{bind(self.owner)}.{self.name}"
+
+
+class InCell(Where):
+    """A variable of a closure."""
+
+    __slots__ = ("cell",)
+
+    def __init__(self, cell: types.CellType) -> None:
+        self.cell = cell
+
+    def get(self, given: Given) -> Any:
+        """What is there."""
         try:
-            return cell.cell_contents
+            return self.cell.cell_contents
         except ValueError:
             return MISSING
 
-    def put(_: Given, value: Any) -> None:
-        cell.cell_contents = value
+    def put(self, given: Given, value: Any) -> None:
+        """Writes it."""
+        self.cell.cell_contents = value
 
-    return get, put
+    def text(self, bind: Bind) -> str:
+        """Its expression."""
+        return f"{bind(self.cell)}.cell_contents"
 
 
-def of_grad(tensor: Get) -> tuple[Get, Put]:
-    """Reading and writing the ``grad`` of the leaf that another place holds."""
+class Fixed(Where):
+    """A tensor that is reached whatever happens, such as a key of a dict."""
 
-    def get(given: Given) -> Any:
-        found = tensor(given)
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def get(self, given: Given) -> Any:
+        """What is there."""
+        return self.value
+
+    def text(self, bind: Bind) -> str:
+        """Its expression."""
+        return bind(self.value)
+
+
+class Argument(Where):
+    """The tensor of this number among the arguments."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def get(self, given: Given) -> Any:
+        """What is there."""
+        return given[self.number]
+
+
+class GradOf(Where):
+    """The ``grad`` of the leaf that another place holds."""
+
+    __slots__ = ("leaf",)
+
+    def __init__(self, leaf: Where) -> None:
+        self.leaf = leaf
+
+    def get(self, given: Given) -> Any:
+        """What is there."""
+        found = self.leaf.get(given)
         fn = found._fn if isinstance(found, Tensor) else None
         return fn.grad if isinstance(fn, AccumulateGrad) else MISSING
 
-    def put(given: Given, value: Any) -> None:
-        tensor(given).grad = value
-
-    return get, put
+    def put(self, given: Given, value: Any) -> None:
+        """Writes it."""
+        self.leaf.get(given).grad = value
 
 
 def describe(value: Any) -> str:

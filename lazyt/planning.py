@@ -1,34 +1,34 @@
 """Finds the plan of a graph, makes it when there is none, and runs it.
 
-Plans are found by a canonical key: nodes numbered in order of first visit, leaves by shape and
-dtype, constants left open. So a loop written without any decorator compiles once. A constant that
-differs from call to call becomes an input of the plan the second time it is seen.
+Plans are found by the structure of a graph (``graph_keys.py``), which leaves constants open. So a
+loop written without any decorator compiles once. A constant that differs from call to call becomes
+an input of the plan the second time it is seen.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from lazyt import differences, lifting, ops
+from lazyt import differences, graph_keys, lifting, ops
 from lazyt.config import config
 from lazyt.differences import explain_new
-from lazyt.ir.graph import Node, make, source_text, topological
-from lazyt.keeping import find_kept, find_outside, find_spare, forget_origins, number_graph
-from lazyt.lifting import SLICING, Number, numbers_of, rebuild_lifted, structure
-from lazyt.ops.leaves import CONST
+from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
+from lazyt.ir.graph import Head, Node, clock, make, source_text, topological
+from lazyt.lifting import Number, numbers_of, rebuild_lifted
 from lazyt.runtime import events
-from lazyt.runtime.memory import Buffer
+from lazyt.runtime.memory import Buffer, pool
 
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
     from lazyt.ir.program import Program
     from lazyt.runtime.execute import Executable
 
-Key = tuple[Any, ...]
 #: Rooms whose code decides what a graph compiles to.
 _ROOMS = ("ir", "ops", "passes", "codegen")
 
@@ -37,19 +37,20 @@ _ROOMS = ("ir", "ops", "passes", "codegen")
 class _Plan:
     """A plan for one structure: constants at ``lifted`` positions are inputs.
 
-    ``sizes`` are the bytes of its outputs.
+    ``heads`` are those of the nodes with constants, as it was made for them, ``sizes`` the bytes of
+    its outputs, and ``measured`` the bytes and seconds that its last run took.
     """
 
+    heads: tuple[Head, ...]
     constants: tuple[Any, ...]
     lifted: tuple[int, ...]
     program: Program
     executable: Executable | None
     sizes: tuple[int, ...]
+    measured: tuple[int, float] | None = None
 
     def fits(self, constants: tuple[Any, ...]) -> bool:
         """Whether the plan computes a graph with these constants."""
-        if constants == self.constants:
-            return True
         return all(
             i in self.lifted or a == b
             for i, (a, b) in enumerate(zip(constants, self.constants, strict=True))
@@ -57,6 +58,9 @@ class _Plan:
 
     def run(self, inputs: list[Buffer]) -> list[Buffer]:
         """The buffers of the results, for the buffers of leaves and lifted numbers."""
+        before, highest = pool.in_use, pool.peak
+        pool.reset_peak()
+        begin = perf_counter()
         outputs = [Buffer(size) for size in self.sizes]
         if self.executable is not None:
             if events.watching:
@@ -65,7 +69,17 @@ class _Plan:
                 run_timed(self.program, inputs, outputs)
             else:
                 self.executable.run(inputs, outputs)
+        self.measured = pool.peak - before, perf_counter() - begin
+        pool.peak = max(pool.peak, highest)
         return [outputs[n] if n >= 0 else inputs[-1 - n] for n in self.program.results]
+
+    def explain(self) -> Explanation:
+        """The plan's kernels, and what it takes."""
+        from lazyt.explanation import Explanation
+        from lazyt.footprint import Footprint
+
+        footprint = Footprint.of(self.program, self.measured)
+        return Explanation(self.program.notes, self.program.arena_bytes, footprint)
 
 
 @dataclass(slots=True)
@@ -77,83 +91,107 @@ class _Request:
     numbers: list[Number]
     roots: list[Node]
     donated: tuple[int, ...]
-    key: Key
-    calls: bool  # whether there are library calls
 
 
 class Prepared:
     """A plan with the leaves that it was found for.
 
     Attributes:
+        plan: the plan.
+        fixed: the buffers of lifted numbers, which it takes behind those of the leaves.
         leaves: the leaves, in the order in which ``run`` takes their buffers.
     """
 
-    __slots__ = ("_fixed", "_plan", "leaves")
+    __slots__ = ("fixed", "leaves", "plan")
 
     def __init__(self, plan: _Plan, leaves: list[Node], fixed: list[Buffer]) -> None:
-        self._plan = plan
-        self._fixed = fixed
+        self.plan = plan
+        self.fixed = fixed
         self.leaves = leaves
 
     def run(self, inputs: list[Buffer]) -> list[Buffer]:
         """The buffers of the roots, in their order, for these buffers of the leaves."""
-        return self._plan.run(inputs + self._fixed)
+        return self.plan.run(inputs + self.fixed)
 
 
-_plans: dict[Key, list[_Plan]] = {}
+#: Held while a graph is read: once computed, nodes forget how they were made (``become``), and
+#: other threads may be numbering or compiling a graph that contains them.
+lock = threading.RLock()
 
 
-def realize(nodes: Sequence[Node]) -> None:
-    """Computes ``nodes`` and keeps costly values that others need; sets ``data``."""
-    request = _canonical(nodes)
-    if request is not None and request.calls:
+def _new_lock() -> None:
+    global lock
+    lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_lock)
+
+
+def realize(nodes: Sequence[Node]) -> list[Node]:
+    """Computes ``nodes`` and keeps values that others need; sets ``data``. Returns the nodes whose
+    values are stored now, the kept ones included."""
+    with lock:
+        roots = _pending(nodes)
+        if not roots:
+            return []
+        numbers, key = number_graph(roots)
+        structure = structure_of(numbers, key, roots)
+        order = list(numbers)
+        if not structure.calls:
+            choice = structure.choose(order)
+            clock.now += 1
+            stored = [order[i] for i in choice.roots]
+            found = None if config.interpret else _find(structure, choice, order)
+            if found is None:
+                _interpret(stored)
+                return stored
+            plan, lifted = found
+            inputs = [order[i].data for i in structure.leaves]
+    if structure.calls:
         from lazyt.steps import call_levels, run_calls
 
-        levels = call_levels(request.order)
-        request = None  # what it refers to would count as in use
+        levels = call_levels(order)
+        del numbers, order  # what they refer to would count as in use
         run_calls(levels)
-        request = _canonical(nodes)
-    if request is None:
-        return
-    plan = None if config.interpret else _find(request)
-    if plan is None:
-        _interpret(request.roots)
-        return
-    inputs = [n.data for n in request.leaves]
-    if plan.lifted:
-        inputs += [lifting.number_buffer(request.numbers[i]) for i in plan.lifted]
-    for node, buffer in zip(request.roots, plan.run(inputs)):
+        del levels
+        return realize(nodes)
+    if lifted:
+        inputs += [lifting.number_buffer(number) for number in lifted]
+    for node, buffer in zip(stored, plan.run(inputs)):
         node.data = buffer
-    forget_origins(request.order)
+    return stored
 
 
 def explain(nodes: Sequence[Node]) -> Explanation:
     """The kernels of the plan that would compute ``nodes``; computes nothing."""
     from lazyt.explanation import Explanation
 
-    request = _canonical(nodes)
-    if request is None:
+    roots = _pending(nodes)
+    if not roots:
         return Explanation((), 0)
-    if request.calls:
+    numbers, key = number_graph(roots)
+    structure = structure_of(numbers, key, roots)
+    order = list(numbers)
+    if structure.calls:
         from lazyt.steps import call_levels, explain_calls
 
-        levels = call_levels(request.order)
-        request = None
+        levels = call_levels(order)
+        del numbers, order
         return explain_calls(levels, nodes)
-    plan = _find(request)
-    if plan is None:
+    found = _find(structure, structure.choose(order), order)
+    if found is None:
         return Explanation((), 0)
-    return Explanation(plan.program.notes, plan.program.arena_bytes)
+    return found[0].explain()
 
 
 def clear() -> None:
     """Forgets all plans of this process (not those on disk)."""
-    _plans.clear()
+    graph_keys.known.clear()
     differences.clear()
 
 
-def _canonical(nodes: Sequence[Node]) -> _Request | None:
-    """Numbers the pending graph of ``nodes`` and makes its key; None when nothing is pending."""
+def _pending(nodes: Sequence[Node]) -> list[Node]:
+    """Those of ``nodes`` that have to be computed, each once; empty ones get their memory here."""
     roots: list[Node] = []
     for node in nodes:
         if node.data is None and node not in roots:
@@ -161,62 +199,42 @@ def _canonical(nodes: Sequence[Node]) -> _Request | None:
                 node.data = Buffer(0)
             else:
                 roots.append(node)
-    if not roots:
-        return None
-    numbers, costly, calls = number_graph(roots)
-    order = list(numbers)
-    spare: set[Node] = set()
-    if costly:
-        outside = find_outside(order, numbers)
-        roots += find_kept(order, outside, set(roots))
-        spare = find_spare(order, outside)
-    return _keyed(numbers, roots, spare, calls)
+    return roots
 
 
 def prepare(roots: Sequence[Node]) -> Prepared | None:
     """The plan that computes just ``roots``, different pending nodes of some size, to be run again
     on other leaves; None where library calls or a missing compiler stand in the way."""
-    numbers, _, calls = number_graph(roots)
-    request = _keyed(numbers, list(roots), set(), calls)
-    plan = None if calls or config.interpret else _find(request)
-    if plan is None:
+    numbers, key = number_graph(roots)
+    structure = structure_of(numbers, key, roots)
+    if structure.calls or config.interpret:
         return None
-    fixed = [lifting.number_buffer(request.numbers[i]) for i in plan.lifted]
-    return Prepared(plan, request.leaves, fixed)
-
-
-def _keyed(numbers: dict[Node, int], roots: list[Node], spare: set[Node], calls: bool) -> _Request:
-    """The request for ``roots`` with its key."""
     order = list(numbers)
-    parts: list[Any] = []
-    leaves: list[Node] = []
-    variable: list[Number] = []
-    for node in order:
-        if node.data is not None:
-            leaves.append(node)
-            parts.append((node.shape, node.dtype))
-        elif node.op is CONST or node.op.name in SLICING:
-            variable += numbers_of(node)
-            parts.append((*structure(node), *[numbers[i] for i in node.inputs]))
-        else:
-            parts.append((node.op, node.params, *[numbers[i] for i in node.inputs]))
-    donated = tuple([i for i, n in enumerate(leaves) if n in spare]) if spare else ()
-    key = (tuple(parts), tuple([numbers[r] for r in roots]), donated)
-    return _Request(order, leaves, variable, roots, donated, key, calls)
+    found = _find(structure, structure.plain, order)
+    if found is None:
+        return None
+    fixed = [lifting.number_buffer(number) for number in found[1]]
+    return Prepared(found[0], [order[i] for i in structure.leaves], fixed)
 
 
 # ------------------------------------------------------------- finding a plan
 
 
-def _find(request: _Request) -> _Plan | None:
-    """The plan, made when there is none; None when there is no compiler to make it."""
-    constants = tuple([n.value for n in request.numbers])
-    plans = _plans.get(request.key)
-    if plans is None:
-        plans = _plans.setdefault(request.key, [])
+def _find(
+    structure: Structure, choice: Choice, order: list[Node]
+) -> tuple[_Plan, list[Number]] | None:
+    """The plan, made when there is none, and the numbers that are inputs of it; None when there is
+    no compiler to make it."""
+    plans: list[_Plan] = choice.plans
+    heads = tuple([order[i].head for i in structure.open])
+    for plan in plans:
+        if plan.heads == heads and not plan.lifted:
+            return plan, []
+    numbers = [number for i in structure.open for number in numbers_of(order[i])]
+    constants = tuple([n.value for n in numbers])
     for plan in plans:
         if plan.fits(constants):
-            return plan
+            return plan, [numbers[i] for i in plan.lifted]
     if not _can_compile():
         return None
     lifted: tuple[int, ...] = ()
@@ -226,9 +244,13 @@ def _find(request: _Request) -> _Plan | None:
             i for i, (a, b) in enumerate(zip(constants, last.constants, strict=True)) if a != b
         }
         lifted = tuple(sorted(changed | set(last.lifted)))
+    leaves = [order[i] for i in structure.leaves]
+    roots = [order[i] for i in choice.roots]
+    request = _Request(order, leaves, numbers, roots, choice.donated)
     plan = _make(request, constants, lifted)
+    plan.heads = heads
     plans.append(plan)
-    return plan
+    return plan, [numbers[i] for i in lifted]
 
 
 def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]) -> _Plan:
@@ -242,7 +264,7 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     text = print_graph(roots)
     order = [inputs.index(n) for n in topological(roots) if n.op.name == "input"]
     caches = (device.l1, device.l2, device.l3)
-    settings = (device.vector_bytes, caches, config.inline_reduce)
+    settings = (device.vector_bytes, caches, config.inline_reduce, config.memory_budget)
     facts = (_code_stamp(), request.donated, settings, order)
     key = cache.hash_text("plan", repr(facts), text)
     program: Program | None = None
@@ -261,7 +283,7 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
         cache.put_text("plan", key, program.to_json())
     executable = execute.load(program, reason, where) if program.launches else None
     sizes = {r: n.nbytes for r, n in zip(program.results, roots, strict=True) if r >= 0}
-    return _Plan(constants, lifted, program, executable, tuple(sizes[n] for n in sorted(sizes)))
+    return _Plan((), constants, lifted, program, executable, tuple(sizes[n] for n in sorted(sizes)))
 
 
 @functools.cache

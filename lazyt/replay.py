@@ -7,13 +7,16 @@ the graph again over the new leaves: lazy and differentiable like any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt import ops, tape
-from lazyt.capture import Bounds, Recorder, Run, leaf_of, watching
+from lazyt.capture import Recorder, Run, leaf_of, watching
 from lazyt.grad_mode import no_grad
+from lazyt.index_checks import IndexChecks
 from lazyt.ir.graph import Node
+from lazyt.lifted import Numbers, is_lifted, recipe_of
 from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import TensorPlace, signature
@@ -23,9 +26,6 @@ from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.templates import CannotReplay, Origin, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
-
-#: Ops whose results hold values of their operand and no others.
-_LAYOUT_OPS = frozenset({"reshape", "permute", "expand", "cast", "slice", "flip", "detach"})
 
 
 class Missed(Exception):
@@ -71,12 +71,22 @@ class Made:
         return tensor
 
 
+class Computed:
+    """A number of the result that is calculated from numbers among the arguments."""
+
+    __slots__ = ("recipe",)
+
+    def __init__(self, recipe: Callable[[], Any]) -> None:
+        self.recipe = recipe
+
+
 class Replay:
     """What replaces a captured function.
 
     Attributes:
         guards: notes of Python's state, which must hold.
         alive: whether results have gradients that go on outside.
+        late: what Python does once all is done: what it raises comes after the writes.
 
     Args:
         run: the watched run.
@@ -84,6 +94,7 @@ class Replay:
         leaves: the parts of its result, tensors and others.
         parts: numbers of arguments that are parts of larger tensors.
         copies: memory that stands for memory which NumPy sees.
+        numbers: the numbers among the arguments that were followed.
 
     Raises CannotReplay.
     """
@@ -95,54 +106,56 @@ class Replay:
         leaves: Sequence[Any],
         parts: Sequence[int],
         copies: Sequence[Storage],
+        numbers: Numbers,
     ) -> None:
         recorder = run.recorder
+        self.numbers = numbers
         self.guards = run.guards
-        self._places = [p for p in run.guards.tensors if p.tensor is not None]
-        given = [*arguments, *(p.tensor for p in self._places if p.tensor is not None)]
+        self.parts = list(parts)
+        self.places = [p for p in run.guards.tensors if p.tensor is not None]
+        given = [*arguments, *(p.tensor for p in self.places if p.tensor is not None)]
         for tensor, looks in zip(given, run.looks, strict=True):
             if signature(tensor) != looks or id(tensor._storage) not in recorder.known:
                 raise CannotReplay("it changes what a tensor from outside is, not only its values")
-        self._holders = [
+        self._alike = _alike(given)
+        self.holders = [
             next(i for i, t in enumerate(given) if t._storage is storage)
             for storage in recorder.storages
         ]
         self._fixed = [given[n]._storage for n in parts]
-        self._calls = [(function, node is not None) for function, node in recorder.calls]
+        _refuse_wholes(run, self._fixed)
+        self.calls, self.late = recorder.early_and_late()
         self._fresh: list[Storage] = []
         self._known: dict[int, Made] = {}
-        self._results = [self._describe(value, run, given) for value in leaves]
-        self._effects = [
-            (place.put, self._describe(value, run, given)) for place, value in run.effects
+        self.results = [self._describe(value, run, given) for value in leaves]
+        self.effects = [
+            (place.where, self._describe(value, run, given)) for place, value in run.effects
         ]
-        self._flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
-        self._ages = [s.version_now() for s in self._fresh]
-        self._counts = [
-            storage.version_now() - version
-            for storage, version in zip(recorder.storages, recorder.versions, strict=True)
-        ]
+        self.flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
+        self.ages = [s.version_now() for s in self._fresh]
+        before = zip(recorder.storages, recorder.versions, strict=True)
+        self.counts = [storage.version_now() - version for storage, version in before]
         self._saved = [_saved(s.fn, recorder, self._fresh) for s in self._fresh]
         self.alive = any(_lives(s) for s in self._fresh)
         with watching(recorder):  # so that values stay what they were made from
-            self._written = _written(run)
+            self.written = _written(run)
             roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
-            roots += [raw(recorder.storages[n].current()) for n in self._written]
-        if any(recorder.storages[i] in (*self._fixed, *copies) for i in self._written):
+            roots += [raw(recorder.storages[n].current()) for n in self.written]
+        if any(recorder.storages[i] in (*self._fixed, *copies) for i in self.written):
             raise CannotReplay("it writes to an argument that shares memory")
         origins = _origins(run)
         origins.update({run.nodes[n]: ("part", n) for n in parts})
         realize_nodes([node for node in origins if node.data is None])
-        self._checks = _checks(run, origins)
-        self._types = [node.type for node in roots]
-        self._prepared = None if self.alive else prepare(roots, origins)
-        if self._prepared is None:
+        self.checks = IndexChecks(run, origins)
+        self.types = [node.type for node in roots]
+        self.prepared = None if self.alive else prepare(roots, origins)
+        if self.prepared is None:
             self._template = template(roots, origins, run, self.alive)
             used = [v for kind, v in self._template.entries if kind == "source"]
         else:
-            used = [v for kind, v in (*self._prepared[1], *self._prepared[2]) if kind == "source"]
-        checked = [number for (kind, number), _ in self._checks if kind == "source"]
-        self._used = sorted({*used, *self._written, *checked})
-        if any(recorder.storages[i] in self._fixed for i in self._used):
+            used = [v for kind, v in (*self.prepared[1], *self.prepared[2]) if kind == "source"]
+        self.used = sorted({*used, *self.written, *self.checks.sources})
+        if any(recorder.storages[i] in self._fixed for i in self.used):
             raise CannotReplay("it reads the tensor that an argument is a part of")
         self._fresh, self._fixed, self._known = [], [], {}
         self.guards.let_go()
@@ -150,7 +163,7 @@ class Replay:
     def _describe(self, value: Any, run: Run, given: Sequence[Tensor]) -> Any:
         """A part of the result: how a tensor is made, or any other value as it is."""
         if not isinstance(value, Tensor):
-            return value
+            return Computed(recipe_of(value)) if is_lifted(value) else value
         found = self._known.get(id(value))
         if found is None:
             found = self._known[id(value)] = self._origin(value, run, given)
@@ -178,57 +191,58 @@ class Replay:
 
     # ------------------------------------------------------------------ running
 
-    def run(self, arguments: Sequence[Tensor], parts: dict[int, Node]) -> list[Any]:
+    def run(
+        self, arguments: Sequence[Tensor], parts: dict[int, Node], numbers: Sequence[Any]
+    ) -> list[Any]:
         """Does what the function did; returns the leaves of its result.
 
         Args:
             arguments: the tensors among the arguments.
             parts: the values of those that are parts of larger tensors.
+            numbers: what the numbers that are followed are now.
 
         Raises Missed, with nothing changed, when the state is another one.
         """
+        if not self.numbers.hold(numbers):
+            raise Missed("a number among the arguments, which it looks at, leads elsewhere")
         reason = self.guards.broken(arguments)
         if reason is not None:
             raise Missed(reason)
         given = list(arguments)
-        for place in self._places:
+        for place in self.places:
             given.append(_current(place, arguments))
-        storages = [given[i]._storage for i in self._holders]
+        if _alike(given) != self._alike:
+            raise Missed("places that held one tensor hold several now, or one instead of several")
+        storages = [given[i]._storage for i in self.holders]
         if len({id(s) for s in storages}) != len(storages):
             raise Missed("tensors that had memory of their own share it now")
         for number in parts:
-            if any(storages[i] is arguments[number]._storage for i in self._written):
+            if any(storages[i] is arguments[number]._storage for i in self.written):
                 raise Missed("it writes to the tensor that an argument is a part of")
-        late = [storages[i].current() for i in self._used]
+        late = [storages[i].current() for i in self.used]
         realize_nodes([node for node in late if node.data is None])
-        sources = {i: leaf_of(storages[i]) for i in self._used}
+        sources = {i: leaf_of(storages[i]) for i in self.used}
         found: dict[str, Any] = {"source": sources, "part": parts}
-        self._require_ranges(found)
+        if not self.checks.hold(found):
+            raise Missed("values of an index are in another range")
         found["call"] = [n for n, f in self._do_calls() if f]
-        if self._prepared is not None:
+        if self.prepared is not None:
             nodes = self._run_plan(found)
         else:
             nodes = self._template.build(found, storages)
             if not self.alive:
                 realize_nodes([n for n in dict.fromkeys(nodes) if n.data is None])
-        return self._finish(given, storages, nodes)
+        results = self._finish(given, storages, nodes)
+        for function in self.late:
+            function()
+        return results
 
     def _do_calls(self) -> list[tuple[Any, bool]]:
-        return [(function(), fills) for function, fills in self._calls]
-
-    def _require_ranges(self, found: dict[str, Any]) -> None:
-        from lazyt.functional.picking import value_range
-
-        for origin, (lowest, highest) in self._checks:
-            if origin[0] == "call":
-                continue  # Python's own numbers are as they were
-            low, high = value_range(node_of(origin, found))
-            if not (lowest[0] <= low <= lowest[1] and highest[0] <= high <= highest[1]):
-                raise Missed("values of an index are in another range")
+        return [(function(), fills) for function, fills in self.calls]
 
     def _run_plan(self, found: dict[str, Any]) -> list[Node]:
-        assert self._prepared is not None
-        plan, inputs, outputs = self._prepared
+        assert self.prepared is not None
+        plan, inputs, outputs = self.prepared
         computed: list[Buffer] = []
         if plan is not None:
             computed = plan.run([node_of(origin, found).data for origin in inputs])
@@ -236,37 +250,39 @@ class Replay:
             computed[value] if kind == "output" else node_of((kind, value), found).data
             for kind, value in outputs
         ]
-        return [ops.input_(*kind, data) for kind, data in zip(self._types, buffers)]
+        return [ops.input_(*kind, data) for kind, data in zip(self.types, buffers)]
 
     def _finish(self, given: list[Tensor], old: list[Storage], nodes: list[Node]) -> list[Any]:
-        parents = [given[self._holders[i]] for i in self._used]
-        new = [self._storage(n, flag, parents) for n, flag in zip(nodes, self._flags)]
-        for storage, age, saved in zip(new, self._ages, self._saved):
+        parents = [given[self.holders[i]] for i in self.used]
+        new = [self._storage(n, flag, parents) for n, flag in zip(nodes, self.flags)]
+        for storage, age, saved in zip(new, self.ages, self._saved):
             storage.version = age
             if storage.fn is not None and self.alive:
                 storage.fn.saved = tuple([
                     (old[n], old[n].version_now() + v) if is_old else (new[n], v)
                     for is_old, n, v in saved
                 ])  # fmt: skip
-        versions = [s.version_now() + count for s, count in zip(old, self._counts)]
+        versions = [s.version_now() + count for s, count in zip(old, self.counts)]
         with no_grad():
-            for number, node in zip(self._written, nodes[len(new) :]):
+            for number, node in zip(self.written, nodes[len(new) :]):
                 old[number].write(raw(node), None)
         for storage, version in zip(old, versions):  # as many writes as there were
             storage.touch(version - storage.version_now())
         made: dict[int, Tensor] = {}
 
         def value_of(part: Any) -> Any:
+            if isinstance(part, Computed):
+                return part.recipe()
             if not isinstance(part, Made):
                 return part
             if id(part) not in made:
                 made[id(part)] = part.make(given, old, new)
             return made[id(part)]
 
-        for put, part in self._effects:
-            assert put is not None
-            put(given, value_of(part))
-        return [value_of(part) for part in self._results]
+        for where, part in self.effects:
+            assert where.put is not None
+            where.put(given, value_of(part))
+        return [value_of(part) for part in self.results]
 
     def _storage(self, node: Node, flag: str | None, parents: list[Tensor]) -> Storage:
         """New memory; with the grad_fn that it had, where it had one."""
@@ -281,13 +297,43 @@ class Replay:
 
 
 def _current(place: TensorPlace, arguments: Sequence[Tensor]) -> Tensor:
-    tensor = place.get(arguments)
+    tensor = place.where.get(arguments)
     if not isinstance(tensor, Tensor) or signature(tensor) != place.looks:
         raise Missed(f"{place.path} holds a tensor of another kind, or none")
+    if place.exact is not None and tensor is not place.exact:
+        raise Missed(f"{place.path} is another tensor, and things are found by it")
     return tensor
 
 
 # ---------------------------------------------------------------- taking a run apart
+
+
+def _refuse_wholes(run: Run, parts: Sequence[Storage]) -> None:
+    """Raises CannotReplay where the user's code can reach the whole of a part by names that it
+    mentions: it may take the very part that an argument is, which is another at another call."""
+    names = run.guards.mentioned
+    any_name = bool(names & {"getattr", "vars", "__dict__"})
+    for place in run.guards.tensors if parts else ():
+        if any_name or all(n in names for n in re.findall(r"\.([a-zA-Z]\w*)", place.path)):
+            found = place.tensor
+            if found is not None and any(one_memory(found._storage, part) for part in parts):
+                raise CannotReplay("it can read the tensor that an argument is a part of")
+
+
+def _alike(given: Sequence[Tensor]) -> list[tuple[int, int, int]]:
+    """Which tensors, storages and memories are the same: for each the number of the first."""
+    tensors: dict[int, int] = {}
+    storages: dict[int, int] = {}
+    memories: dict[int, int] = {}
+    found = []
+    for n, t in enumerate(given):
+        storage = t._storage
+        memory = storage if storage.share is None else storage.share.memory
+        found.append((
+            tensors.setdefault(id(t), n), storages.setdefault(id(storage), n),
+            memories.setdefault(id(memory), n),
+        ))  # fmt: skip
+    return found
 
 
 def _lives(storage: Storage) -> bool:
@@ -332,20 +378,6 @@ def _written(run: Run) -> list[int]:
                 raise CannotReplay("it makes a tensor from outside part of a graph")
             found.append(number)
     return found
-
-
-def _checks(run: Run, origins: dict[Node, Origin]) -> list[tuple[Origin, Bounds]]:
-    """Origins whose smallest and largest value have to stay within bounds."""
-    found = []
-    for node, bounds in run.recorder.checks:
-        leaf = node
-        while leaf not in origins and leaf.op.name in _LAYOUT_OPS:
-            leaf = leaf.inputs[0]
-        if leaf in origins:
-            found.append((origins[leaf], bounds))
-        elif leaf.inputs:
-            raise CannotReplay("it computes an index whose range has to be looked at")
-    return list(dict.fromkeys(found))
 
 
 def _origins(run: Run) -> dict[Node, Origin]:

@@ -11,111 +11,41 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lazyt import cast_mode, grad_mode, ops
-from lazyt.capture import Run, leaf_of, note_state, observe, watch
+from lazyt import cast_mode, grad_mode
+from lazyt.arguments import Changing, Values, is_part
+from lazyt.capture import Run, note_state, observe, watch
 from lazyt.config import config
-from lazyt.dispatch import wrap
 from lazyt.errors import LazytError
 from lazyt.frames import is_user_module
 from lazyt.functional.promotion import get_default_dtype
-from lazyt.guards import CannotWatch
-from lazyt.ir.graph import Node, source_text, user_position
+from lazyt.guards import CannotWatch, global_names
+from lazyt.ir.graph import source_text, user_position
+from lazyt.lifted import Numbers, plain
 from lazyt.overlap import one_memory
-from lazyt.pending import realize_nodes
 from lazyt.places import is_plain, signature
 from lazyt.replay import Missed, Replay
 from lazyt.runtime import events
-from lazyt.runtime.memory import Buffer
-from lazyt.storage import Storage
-from lazyt.structures import Tree
+from lazyt.shortcut import MISSED
+from lazyt.shortcut_plan import Shortcuts
 from lazyt.templates import CannotReplay
 from lazyt.tensor import Tensor
-from lazyt.views import is_contiguous
+from lazyt.trees import Tree
 from lazyt.watching import hook
+
+if TYPE_CHECKING:
+    from lazyt.explanation import Explanation
 
 #: Captures that one function keeps; failures, and captures without a replay, after which it is
 #: left alone.
 _MOST, _PATIENCE, _UNUSED = 64, 4, 12
-_LINE = 64  # bytes
 
 
 class CaptureError(LazytError):
     """A function that was to be captured whole (``fullgraph=True``) cannot be; says why."""
-
-
-def _is_part(tensor: Tensor) -> bool:
-    """Whether a tensor is a part of a larger one, such as a batch, and stands for its values alone:
-    which part it is does not matter."""
-    view = tensor._view
-    return (
-        tensor._fn is None
-        and view is not None
-        and not view.root
-        and is_contiguous(view.shape, view.strides)
-    )
-
-
-def _value_of_part(tensor: Tensor) -> Node:
-    """A leaf over the memory of a part, or over a copy where that does not start a cache line."""
-    view = tensor._view
-    assert view is not None
-    node = tensor._storage.current()
-    if node.data is None:
-        realize_nodes([node])
-    whole = leaf_of(tensor._storage).data
-    size = tensor.dtype.itemsize
-    start, count = view.offset * size, tensor.shape.numel() * size
-    if start % _LINE == 0:
-        data = Buffer.foreign(whole.ptr + start, count, whole)
-    else:
-        data = Buffer(count)
-        data.copy_from(whole.ptr + start, count)
-    return ops.input_(tuple(tensor.shape), tensor.dtype, data)
-
-
-class Values:
-    """The tensors among a call's arguments.
-
-    Attributes:
-        tensors: what the function works on: those whose memory NumPy sees are replaced by copies.
-        copies: storages of those copies.
-        parts: numbers of those that are parts of larger tensors.
-    """
-
-    def __init__(self, given: list[Tensor]) -> None:
-        self.tensors = list(given)
-        self.copies: list[Storage] = []
-        self._given = given
-        for number, tensor in enumerate(given):
-            if tensor._storage.exposure() is not None:
-                self.tensors[number] = own = wrap(tensor.node)
-                self.copies.append(own._storage)
-        self.parts = [n for n, t in enumerate(self.tensors) if _is_part(t)]
-
-    def leaves(self) -> dict[int, Node]:
-        """The parts as leaves of their own."""
-        return {number: _value_of_part(self.tensors[number]) for number in self.parts}
-
-    def exposed(self) -> list[Tensor]:
-        """The arguments whose memory NumPy sees."""
-        return [old for own, old in zip(self.tensors, self._given) if own is not old]
-
-    def originals(self, results: list[Any]) -> list[Any]:
-        """``results`` with the tensors that were given instead of those that replaced them."""
-        if not self.copies:
-            return results
-        known = {id(own): old for own, old in zip(self.tensors, self._given)}
-        return [known.get(id(r), r) for r in results]
-
-    def write_back(self) -> None:
-        """Where the function wrote to copies, write the same to what they are copies of."""
-        for own, old in zip(self.tensors, self._given):
-            if own is not old and own._storage.version_now():
-                old.copy_(own)
 
 
 class Captured:
@@ -124,6 +54,11 @@ class Captured:
     Attributes:
         function: what it was made from.
     """
+
+    _unwatched = frozenset({
+        "_captures", "_changing", "_codes", "_failures", "_harmless", "_lock", "_reasons",
+        "_shortcuts", "_unused", "fullgraph",
+    })  # fmt: skip
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
         functools.update_wrapper(self, function)
@@ -136,6 +71,8 @@ class Captured:
         self._unused = 0  # captures since the last replay
         self._reasons: list[str] = []
         self._lock = RLock()
+        self._shortcuts = Shortcuts()
+        self._changing = Changing()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -143,21 +80,28 @@ class Captured:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if hook.watcher is not None or config.eager or config.interpret:
             return self.function(*args, **kwargs)  # inside of another capture it is part of that
+        with self._lock:
+            for call in self._shortcuts.calls:
+                result = call(args, kwargs)
+                if result is not MISSED:
+                    return result
         leaves: list[Any] = []
         shape = Tree.flatten((args, kwargs), leaves)
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         with self._lock:
-            key = self._key(shape, leaves)
+            moving = self._moving(shape, leaves, args, kwargs)
+            key = self._key(shape, leaves, moving)
             if key is None or self._failures >= _PATIENCE:
                 return self.function(*args, **kwargs)
             values = Values(given)
             for replay, result in reversed(self._captures.get(key, ())):
                 try:
-                    parts = replay.run(values.tensors, values.leaves())
+                    parts = replay.run(values.tensors, values.leaves(), [leaves[n] for n in moving])
                 except Missed as missed:
                     reason = str(missed)
                     continue
                 self._unused = 0
+                self._shortcuts.follow(replay, shape, leaves, result, moving)
                 return Tree.build(result, iter(values.originals(parts)))
             if key in self._captures:
                 self._say(f"captured again: {reason}")
@@ -165,28 +109,54 @@ class Captured:
                 return self._observe(args, kwargs)
             if values.copies and key not in self._harmless:
                 return self._try(key, leaves, args, kwargs, values.exposed())
-            return self._capture(key, shape, leaves, values, args, kwargs)
+            return self._capture(key, shape, leaves, values, args, kwargs, moving)
+
+    def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
+        """What another capture that calls this one depends on."""
+        yield vars(self), "function", "function"
 
     def why(self) -> list[str]:
         """What happened so far and why: captures, and reasons why calls ran as always."""
         return list(self._reasons)
+
+    def explain(self) -> Explanation:
+        """The kernels of the plan that the last capture replays, and what they take; see
+        ``lazyt.explain``. Raises CaptureError where no plan is replayed."""
+        captures = [replay for found in self._captures.values() for replay, _ in found]
+        prepared = captures[-1].prepared if captures else None
+        if prepared is None or prepared[0] is None:
+            raise CaptureError(f"{self.function!r} replays no plan: {self.why()}")
+        return prepared[0].plan.explain()
 
     def _say(self, reason: str) -> None:
         self._reasons.append(reason)
         name = getattr(self.function, "__qualname__", repr(self.function))
         events.record("capture", f"{name}: {reason}", source_text(user_position()))
 
-    def _key(self, shape: Any, leaves: list[Any]) -> Any:
+    def _moving(self, shape: Any, leaves: list[Any], args: Any, kwargs: Any) -> list[int]:
+        """Which leaves are numbers to be followed through the function, see ``lifted``."""
+        try:
+            found = self._changing.places(shape, leaves)
+        except TypeError:  # keys of a dict that cannot be compared
+            return []
+        if not found or Tree.containers((args, *kwargs.values())):
+            return []
+        mine = [c for c, table in self._codes.items() if not _is_ours(table)]
+        return [] if any("type" in global_names(code) for code in mine) else found
+
+    def _key(self, shape: Any, leaves: list[Any], moving: Sequence[int]) -> Any:
         """What decides which captures may fit: types of arguments, and the modes that are on."""
         parts: list[Any] = [
             shape, grad_mode.mode.enabled, grad_mode.mode.inference, cast_mode.mode.dtype,
-            get_default_dtype(),
+            get_default_dtype(), config.memory_budget,
         ]  # fmt: skip
         storages: dict[int, int] = {}
-        for leaf in leaves:
-            if isinstance(leaf, Tensor):
+        for number, leaf in enumerate(leaves):
+            if number in moving:
+                parts.append((type(leaf), None))
+            elif isinstance(leaf, Tensor):
                 storage = leaf._storage
-                if _is_part(leaf) or storage.exposure() is not None:
+                if is_part(leaf) or storage.exposure() is not None:
                     parts.append((type(leaf), leaf.shape, leaf.dtype, leaf._fn is None))
                     continue
                 memory = storage if storage.share is None else storage.share.memory
@@ -198,7 +168,7 @@ class Captured:
         try:
             hash(tuple(parts))
         except TypeError:
-            self._fail("an argument cannot be compared with those of other calls")
+            self._fail("the structure of an argument cannot be compared with those of other calls")
             return None
         return tuple(parts)
 
@@ -217,7 +187,7 @@ class Captured:
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         others = [(v, "an argument") for v in leaves if not isinstance(v, Tensor)]
         storages = [tensor._storage for tensor in exposed]
-        before = [(signature(t), t._storage.version_now()) for t in exposed]
+        before = [(signature(t), t._storage.memory().content) for t in exposed]
         try:
             guards = note_state(self.function, self._codes, given, others)
         except CannotWatch as error:
@@ -233,7 +203,7 @@ class Captured:
             self._fail(str(error))
             return result
         kept = [p._storage for p in kept if isinstance(p, Tensor)]
-        if before != [(signature(t), t._storage.version_now()) for t in exposed]:
+        if before != [(signature(t), t._storage.memory().content) for t in exposed]:
             self._fail("it writes to memory that it shares with NumPy, or changes who sees it")
         elif any(one_memory(a, b) for a in kept for b in storages):
             self._fail("it returns or keeps a view of memory that it shares with NumPy")
@@ -242,28 +212,40 @@ class Captured:
         return result
 
     def _capture(
-        self, key: Any, shape: Any, leaves: list[Any], values: Values, args: Any, kwargs: Any
-    ) -> Any:
+        self, key: Any, shape: Any, leaves: list[Any], values: Values, args: Any, kwargs: Any,
+        moving: Sequence[int],
+    ) -> Any:  # fmt: skip
         others = [(v, "an argument") for v in leaves if not isinstance(v, Tensor)]
         given = Tree.containers((args, *kwargs.values()))
-        if values.copies:
-            if given:
-                self._fail("tensors in a list or dict argument share memory with NumPy")
-                return self.function(*args, **kwargs)
+        numbers = Numbers([leaves[n] for n in moving])
+        if values.copies and given:
+            self._fail("tensors in a list or dict argument share memory with NumPy")
+            return self.function(*args, **kwargs)
+        if len({values.tensors[n].node for n in values.parts}) < len(values.parts):
+            self._fail("two arguments are the same part of a tensor, as they need not always be")
+            return self.function(*args, **kwargs)
+        if values.copies or moving:
             tensors = iter(values.tensors)
             own = [next(tensors) if isinstance(v, Tensor) else v for v in leaves]
+            for place, number in zip(moving, numbers.lifted()):
+                own[place] = number
             args, kwargs = Tree.build(shape, iter(own))
         try:
             guards = note_state(self.function, self._codes, values.tensors, others)
         except CannotWatch as error:
             self._fail(str(error))
             return self.function(*args, **kwargs)
-        run = watch(self.function, args, kwargs, values.tensors, guards)
+        try:
+            run = watch(self.function, args, kwargs, values.tensors, guards)
+        finally:
+            numbers.active = False
+            guards.replace(plain)
         values.write_back()
         unknown = {code: table for code, table in run.codes.items() if code not in self._codes}
         self._codes.update(unknown)
         parts: list[Any] = []
         result = Tree.flatten(run.result, parts)
+        lifted, parts = parts, [plain(part) for part in parts]
         after: list[Any] = []
         changed = given and (
             Tree.flatten((args, kwargs), after) != shape
@@ -273,17 +255,18 @@ class Captured:
             self._fail(run.trouble)
         elif changed or given & Tree.containers(run.result):
             self._fail("it changes or returns a list or dict that is an argument")
-            return run.result
+            return run.result  # no numbers are followed where there are such arguments
         elif not all(isinstance(p, Tensor) or is_plain(p) for p in parts):
             self._fail("it returns an object that is neither tensor nor number nor text")
-            return run.result
         elif not unknown:
-            self._keep(key, run, values, parts, result)
+            self._keep(key, run, values, lifted, result, numbers)
         return Tree.build(result, iter(values.originals(parts)))
 
-    def _keep(self, key: Any, run: Run, values: Values, parts: list[Any], result: Any) -> None:
+    def _keep(
+        self, key: Any, run: Run, values: Values, parts: list[Any], result: Any, numbers: Numbers
+    ) -> None:
         try:
-            replay = Replay(run, values.tensors, parts, values.parts, values.copies)
+            replay = Replay(run, values.tensors, parts, values.parts, values.copies, numbers)
         except CannotReplay as error:
             self._fail(str(error))
             return
@@ -313,12 +296,21 @@ class Captured:
             )
 
 
+def _is_ours(table: dict[str, Any]) -> bool:
+    return str(table.get("__name__")).partition(".")[0] == "lazyt"
+
+
 class CapturedModule:
     """A module whose calls are captured and replayed; everything else is the module's own."""
+
+    _unwatched = frozenset({"_captured"})
 
     def __init__(self, module: Any, fullgraph: bool = False) -> None:
         object.__setattr__(self, "_orig_mod", module)
         object.__setattr__(self, "_captured", Captured(module, fullgraph))
+
+    def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
+        yield vars(self), "_orig_mod", "_orig_mod"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._captured(*args, **kwargs)
@@ -326,6 +318,11 @@ class CapturedModule:
     def why(self) -> list[str]:
         """What happened so far and why: captures, and reasons why calls ran as always."""
         return list(self._captured.why())
+
+    def explain(self) -> Explanation:
+        """The kernels of the plan that the last capture replays; see ``lazyt.explain``."""
+        found: Explanation = self._captured.explain()
+        return found
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._orig_mod, name)

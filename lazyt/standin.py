@@ -22,6 +22,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from lazyt.absent import reason
 from lazyt.device import device
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType
@@ -40,11 +41,17 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """A spec for the names of PyTorch that lazyt has, else None."""
+        """A spec for the names of PyTorch that lazyt has, else None.
+
+        Raises ModuleNotFoundError where the reason for not having them is known.
+        """
         if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
             return None
         ours = _OURS + fullname[len(_THEIRS) :]
         if ours not in sys.modules and importlib.util.find_spec(ours) is None:
+            why = reason(fullname.partition(".")[2].partition(".")[0])
+            if why is not None:
+                raise ModuleNotFoundError(f"No module named '{fullname}': {why}", name=fullname)
             return None
         return importlib.machinery.ModuleSpec(fullname, self, loader_state=ours)
 

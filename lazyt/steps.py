@@ -14,8 +14,8 @@ from typing import Any
 
 from lazyt import ops, planning
 from lazyt.explanation import Explanation
+from lazyt.graph_keys import number_graph, structure_of
 from lazyt.ir.graph import Node, rebuild, remake, source_text
-from lazyt.keeping import find_kept, find_outside, number_graph
 from lazyt.ops.library_routines import ROUTINES
 from lazyt.runtime import events
 from lazyt.runtime.interpreter import interpret
@@ -67,12 +67,11 @@ def _explain_plan(roots: Sequence[Node], known: Mapping[Node, Node]) -> Explanat
 
 def _kept(operands: Sequence[Node]) -> list[Node]:
     """What the plan of ``operands`` keeps for the steps that follow."""
-    pending = [node for node in operands if node.data is None]
-    numbers, costly, _ = number_graph(pending)
-    if not costly:
-        return []
+    pending = list(dict.fromkeys(node for node in operands if node.data is None))
+    numbers, key = number_graph(pending)
     order = list(numbers)
-    return find_kept(order, find_outside(order, numbers), set(pending))
+    chosen = structure_of(numbers, key, pending).choose(order).roots
+    return [order[i] for i in chosen[len(pending) :]]
 
 
 def call_levels(order: Sequence[Node]) -> list[list[Node]]:

@@ -13,8 +13,10 @@ import weakref
 from typing import TYPE_CHECKING
 
 from lazyt import ops, pending
-from lazyt.errors import LazytError
-from lazyt.grad_mode import mode
+from lazyt.errors import GradientError, LazytError
+from lazyt.exposure import Exposure as Exposure
+from lazyt.exposure import Memory, Share, Versions
+from lazyt.grad_mode import INFERENCE, blocks, first_version, mode
 from lazyt.ir.graph import Node
 from lazyt.runtime.memory import Buffer
 from lazyt.tape import AccumulateGrad, Bridge, GradFn, boundaries, boundary, record_view
@@ -26,6 +28,13 @@ if TYPE_CHECKING:
     from lazyt.ir.dtypes import DType
 
 
+_INFERENCE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone "
+    "to get a normal tensor before doing inplace update.See "
+    "https://github.com/pytorch/rfcs/pull/17 for more details."
+)
+
+
 def raw(node: Node) -> Node:
     """The value without its gradient history."""
     if not node.needs_grad:
@@ -34,84 +43,6 @@ def raw(node: Node) -> Node:
     if hidden.data is None:
         hidden.data = node.data
     return hidden
-
-
-class Exposure:
-    """Memory that code outside of the graph can read and write.
-
-    Attributes:
-        buffer: the memory.
-        token: what every exported array keeps alive; None for memory exposed for good.
-        own: whether the memory is ours, and not NumPy's.
-    """
-
-    __slots__ = ("buffer", "own", "token")
-
-    def __init__(
-        self, buffer: Buffer, token: weakref.ref[Buffer] | None, own: bool = False
-    ) -> None:
-        self.buffer = buffer
-        self.token = token
-        self.own = own
-
-    @property
-    def over(self) -> bool:
-        """Whether nobody outside refers to the memory any more."""
-        return self.token is not None and self.token() is None
-
-
-class Versions:
-    """How often a memory was written to, as autograd counts: ``count``."""
-
-    __slots__ = ("count",)
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-
-class Memory:
-    """What Storages of one memory have in common.
-
-    Attributes:
-        value: the graph value of the whole, without history.
-        content: counts all writes.
-        versions: of all Storages but those that ``.data`` made.
-        exposure: set while NumPy can see the memory.
-        between_processes: whether ``share_memory_`` was called.
-    """
-
-    __slots__ = ("between_processes", "content", "exposure", "value", "versions")
-
-    def __init__(self, value: Node, version: int) -> None:
-        self.value = value
-        self.content = 0
-        self.versions = Versions(version)
-        self.exposure: Exposure | None = None
-        self.between_processes = False
-
-
-class Share:
-    """A Storage's part in a Memory.
-
-    Attributes:
-        memory: the memory.
-        seen: the ``content`` that the Storage's node stands for.
-        region: how the Storage sees the memory: a part of it, its bits as another dtype, or None
-            for the whole as it is.
-        partial: whether that leaves out some of the memory.
-        versions: the memory's, or others: autograd does not see writes through ``.data``.
-    """
-
-    __slots__ = ("memory", "partial", "region", "seen", "versions")
-
-    def __init__(
-        self, memory: Memory, region: View | None, versions: Versions, partial: bool = False
-    ) -> None:
-        self.memory = memory
-        self.seen = memory.content
-        self.region = region
-        self.versions = versions
-        self.partial = partial
 
 
 class Storage:
@@ -130,7 +61,7 @@ class Storage:
         self.node = node
         self.fn = fn
         self.share = share
-        self.version = 0
+        self.version = first_version() if blocks.open else 0
         if hook.watcher is not None:
             hook.watcher.created(self)
 
@@ -151,6 +82,11 @@ class Storage:
         """How often the memory was written to, as autograd counts."""
         share = self.share
         return self.version if share is None else share.versions.count
+
+    @property
+    def was_written(self) -> bool:
+        """Whether the memory was written to since it was made."""
+        return self.version_now() not in (0, INFERENCE)
 
     def touch(self, times: int = 1) -> None:
         """Count changes that are no writes of values, such as another size."""
@@ -193,6 +129,8 @@ class Storage:
             value: a node of the same shape and dtype.
             fn: the grad_fn of ``value``, None when it has no gradient.
         """
+        if self.version < 0 and not mode.inference:
+            raise GradientError(_INFERENCE)
         if hook.watcher is not None:
             hook.watcher.wrote(self, value)
         exposed = self.exposure()
@@ -247,7 +185,13 @@ class Storage:
         own = self.share
         versions = Versions(0) if silent else own.versions
         share = Share(memory, own.region, versions, own.partial)
-        return Storage(raw(self.current()), None, share)
+        return self._sibling(raw(self.current()), share)
+
+    def _sibling(self, value: Node, share: Share) -> Storage:
+        """A Storage over the same memory: made in inference mode if this one was."""
+        found = Storage(value, None, share)
+        found.version = INFERENCE if self.version < 0 else 0
+        return found
 
     def region(self, view: View) -> Storage:
         """A Storage over the part of the memory that ``view`` shows, without history."""
@@ -258,7 +202,7 @@ class Storage:
         if outer is not None:
             steps = outer.steps + view.steps
             view = View(view.shape, view.strides, view.offset, steps, view.name)
-        return Storage(value, None, Share(memory, view, versions, True))
+        return self._sibling(value, Share(memory, view, versions, True))
 
     def whole(self, dtype: DType) -> Storage:
         """A Storage over all of the memory as elements of ``dtype``.
@@ -276,7 +220,7 @@ class Storage:
             count = (value.nbytes // dtype.itemsize,)
             region = View(count, (1,), 0, (Reshape((value.size,)), Bits(dtype)), "View")
             value = region.of(value)
-        return Storage(value, None, Share(memory, region, self.share.versions))
+        return self._sibling(value, Share(memory, region, self.share.versions))
 
     @property
     def nbytes(self) -> int:

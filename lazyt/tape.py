@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
+from lazyt.errors import GradientError
+from lazyt.grad_mode import mode
+from lazyt.grad_rules import NAMES, RULE_OF, inputs_of
 from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
@@ -22,8 +25,15 @@ if TYPE_CHECKING:
 
 Saved = tuple[tuple["Storage", int], ...]
 
+_INFERENCE = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+    "inference mode in computation tracked by autograd. To work around this, you can make a clone "
+    "to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+    "`torch.inference_mode()`."
+)
 _uids = itertools.count(1)
 _new = object.__new__
+_weak = weakref.ref
 
 
 class Anomaly:
@@ -37,6 +47,16 @@ class Anomaly:
 
 
 anomaly = Anomaly()
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return anomaly.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether NaN raises in anomaly mode."""
+    return anomaly.check_nan
 
 
 class Checks:
@@ -60,9 +80,11 @@ class Extra:
         retained: the tensors whose ``.grad`` is to receive the gradient.
         metadata: what users note.
         owner: the tensor that was made, once somebody asked it for its grad_fn.
+        prehooks, posthooks: functions of the tuple of gradients that arrives, and of those that
+            leave and arrive, by key.
     """
 
-    __slots__ = ("history", "hooks", "metadata", "owner", "retained")
+    __slots__ = ("history", "hooks", "metadata", "owner", "posthooks", "prehooks", "retained")
 
     def __init__(self) -> None:
         self.hooks: dict[int, Callable[[Any], Any]] = {}
@@ -70,6 +92,8 @@ class Extra:
         self.retained: list[weakref.ref[Tensor]] = []
         self.metadata: dict[Any, Any] = {}
         self.owner: weakref.ref[Tensor] | None = None
+        self.prehooks: dict[int, Callable[..., Any]] = {}
+        self.posthooks: dict[int, Callable[..., Any]] = {}
 
 
 class GradFn:
@@ -80,15 +104,17 @@ class GradFn:
         saved: storages, with their version, that the gradient needs unchanged.
         freed: whether a backward has run through it without ``retain_graph``.
         dead: whether another backward through it must fail, because something below was freed.
+        made: the node of the result, while there is one; views, and writes into parts, have none.
     """
 
-    __slots__ = ("__weakref__", "_extra", "dead", "freed", "parents", "saved")
+    __slots__ = ("__weakref__", "_extra", "dead", "freed", "made", "parents", "saved")
 
-    rule: str = ""  # what its gradient needs, see ``_RULES``
+    rule: str = ""  # what its gradient needs, see ``grad_rules.RULES``
     parents: tuple[GradFn | None, ...]
     saved: Saved
     freed: bool
     dead: bool
+    made: weakref.ref[Node] | None
     _extra: Extra | None
 
     @property
@@ -101,7 +127,8 @@ class GradFn:
     @property
     def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
         """The grad_fns of the inputs, each with the number of the output it refers to."""
-        return tuple((parent, 0) for parent in self.parents)
+        chosen = inputs_of(type(self).__name__, len(self.parents))
+        return tuple((None if i is None else self.parents[i], 0) for i in chosen)
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -114,13 +141,33 @@ class GradFn:
 
         Raises LazytError where the tensor that this function made no longer exists.
         """
-        from lazyt.autograd.graph import add_prehook
+        from lazyt.autograd.node_hooks import add
 
-        return add_prehook(self, hook)
+        return add(self, self.extra.prehooks, hook)
+
+    def register_hook(self, hook: Callable[..., Any]) -> Any:
+        """Call ``hook(grad_inputs, grad_outputs)`` after this function's gradients are known; what
+        it returns replaces ``grad_inputs``. Returns a handle with ``remove()``.
+
+        Raises LazytError where the tensor that this function made no longer exists.
+        """
+        from lazyt.autograd.node_hooks import add
+
+        return add(self, self.extra.posthooks, hook)
+
+    def __call__(self, *grads: Any) -> Any:
+        """The inputs' gradients where ``grads`` is the result's.
+
+        Raises LazytError where the tensor that this function made no longer exists.
+        """
+        from lazyt.autograd.node_hooks import call
+
+        return call(self, grads)
 
     def name(self) -> str:
         """Its name, such as ``AddBackward0``."""
-        return type(self).__name__
+        name = type(self).__name__
+        return name if "Backward" in name else f"torch::autograd::{name}"
 
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
         """Continue below a boundary: pairs of node and cotangent."""
@@ -196,6 +243,10 @@ leaves: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDict
 boundaries: weakref.WeakKeyDictionary[Node, tuple[GradFn, int]] = weakref.WeakKeyDictionary()
 
 
+# Nodes whose grad_fn has hooks.
+hooked: weakref.WeakKeyDictionary[Node, GradFn] = weakref.WeakKeyDictionary()
+
+
 def _variable(value: Node, uid: int) -> Node:
     node = ops.variable(value, uid)
     if node.data is None and value.data is not None:
@@ -218,59 +269,6 @@ def boundary(value: Node, fn: GradFn, index: int = 0) -> Node:
     return node
 
 
-# What a gradient formula reads, by PyTorch's name of the operation: the letters of its rule.
-#   a  every input            s  the first input         k  indices and masks
-#   r  the result             p  an input when another one requires a gradient (products)
-#   d  the divisor, and the dividend when the divisor requires a gradient
-#   P  as p, and D as d, of the inputs after the first
-#   o  every input, and O those after the first, when the second requires a gradient
-#   K  as k, when the second input requires a gradient
-#   l  the inputs after the second
-#   e  each input that requires a gradient itself
-#   q  something that only the function itself knows, such as an order
-#   x  there is no gradient
-_RULES = {
-    "a": (
-        "Abs Acos Acosh Asin Asinh Atan Atan2 Atanh BinaryCrossEntropy "
-        "BinaryCrossEntropyWithLogits "
-        "Clamp ClampMax ClampMin Convolution Cos Cosh Digamma Elu Erf Erfc Erfinv Fmax Fmin Gather "
-        "Gelu Hardtanh HuberLoss Igamma Igammac LeakyRelu Lgamma Log Log10 Log1P Log2 LogSigmoid "
-        "Logaddexp Logaddexp2 Logit MaskedSelect Maximum Minimum MseLoss NativeBatchNorm "
-        "NativeGroupNorm NativeLayerNorm PowBackward0 PreluKernel Selu Silu Sin Sinh SmoothL1Loss "
-        "Softplus Take Var VarMean Xlogy"
-    ),
-    "s": (
-        "AvgPool1D AvgPool2D AvgPool3D Celu Cummax Cummin Hardshrink Hardsigmoid Hardswish I0 "
-        "LinalgMatrixExp Mish NanToNum Nansum Polygamma Renorm Sinc Softshrink SpecialEntr "
-        "Threshold"
-    ),
-    "r": (
-        "Exp Exp2 Expm1 LinalgInvEx LogSoftmax Reciprocal Relu Rsqrt Sigmoid Softmax Sqrt Tan Tanh"
-    ),
-    "ar": (
-        "Amax Amin Aminmax Cdist CholeskyInverse Cumprod Dist LinalgDet LinalgSolveEx "
-        "LinalgVectorNorm Logcumsumexp Logsumexp MaxBackward1 MinBackward1 Norm Pow Prod Sgn Std"
-    ),
-    "sr": "Copysign",
-    "er": "Hypot",
-    "k": "Embedding Index IndexFill IndexPut IndexSelect MaskedFill NllLoss Scatter Where",
-    "kO": "IndexCopy",
-    "K": "ScatterAdd",
-    "p": "Bilinear Bmm Dot Einsum LinalgCross Matmul Mm Mul Mv Outer",
-    "P": "Addbmm Addcmul Addmm Addmv Baddbmm",
-    "d": "Div KlDiv",
-    "D": "Addcdiv",
-    "o": "Fmod Remainder",
-    "O": "IndexAdd",
-    "l": "Lerp ScaledDotProductAttention",
-    "q": (
-        "CopySlices Kthvalue LinalgEigh LinalgQr LinalgSvd MaxBackward0 Median MinBackward0 Mode "
-        "NativeDropout "
-        "Sort Topk"
-    ),
-    "x": "FloorDivide Unique2 UniqueConsecutive UniqueDim UniqueDimConsecutive",
-}
-_RULE_OF = {name: rule for rule, names in _RULES.items() for name in names.split()}
 _types: dict[str, type[GradFn]] = {}
 
 
@@ -286,9 +284,10 @@ def fn_type(name: str) -> type[GradFn]:
     if "Backward" not in name and name != "CopySlices":
         words = name.strip("_")
         full = "".join(word[:1].upper() + word[1:] for word in words.split("_")) + "Backward0"
+    full = NAMES.get(full, full)
     found = _types.get(full)
     if found is None:
-        rule = _RULE_OF.get(full) or _RULE_OF.get(full.partition("Backward")[0], "")
+        rule = RULE_OF.get(full) or RULE_OF.get(full.partition("Backward")[0], "")
         found = type(full, (GradFn,), {"__slots__": (), "rule": rule})
         _types[full] = found
     _types[name] = found
@@ -316,6 +315,7 @@ def record(name: str, parents: Sequence[Any], result: Storage | None) -> GradFn:
     fn.parents = tuple(fns)
     fn.freed = fn.dead = False
     fn._extra = None
+    fn.made = None if result is None else _weak(result.node)
     rule = kind.rule
     fn.saved = _saved(rule, fns, storages, result) if rule else ()
     return fn
@@ -336,7 +336,7 @@ def remember(result: Any, *others: Any) -> None:
     """Note that the gradient of ``result`` also needs the tensors ``others`` unchanged."""
     fn = result._fn
     if fn is not None and not isinstance(fn, AccumulateGrad):
-        more = tuple((o._storage, o._storage.version_now()) for o in others)
+        more = keep([o._storage for o in others])
         fn.saved = (*fn.saved, *more)
 
 
@@ -354,20 +354,30 @@ def _saved(
     rule: str, fns: list[GradFn | None], storages: list[Storage], result: Storage | None
 ) -> Saved:
     if rule == "r":
-        return () if result is None else ((result, result.version_now()),)
+        return () if result is None else keep([result])
     if rule == "p" and len(fns) == 2:
         kept = [storages[i] for i in (0, 1) if fns[1 - i] is not None]
     else:
         kept = [storages[i] for letter in rule for i in _kept_inputs(letter, fns, storages)]
         if "r" in rule and result is not None:
             kept.append(result)
-    return tuple([(storage, storage.version_now()) for storage in kept])
+    return keep(kept)
+
+
+def keep(storages: Iterable[Storage]) -> Saved:
+    """Storages with their versions. Raises GradientError for those of inference tensors."""
+    kept = []
+    for storage in storages:
+        if storage.version < 0 and not mode.inference:
+            raise GradientError(_INFERENCE)
+        kept.append((storage, storage.version_now()))
+    return tuple(kept)
 
 
 def _kept_inputs(
     letter: str, fns: list[GradFn | None], storages: list[Storage]
 ) -> Iterable[int]:  # fmt: skip
-    """Which inputs one letter of a rule keeps; the letters are explained at ``_RULES``."""
+    """Which inputs one letter of a rule keeps; the letters are explained in ``grad_rules``."""
     count = len(fns)
     if letter == "a":
         return range(count)

@@ -51,6 +51,7 @@ def prepare(
         if plan is None:
             return None
         inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
+        plan.leaves = []  # they would hold on to the values of the captured call
     places = {node: number for number, node in enumerate(wanted)}
     outputs: list[Origin] = []
     for node in roots:

@@ -16,9 +16,14 @@ from lazyt.ir.graph import Node
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.views import View, contiguous_strides, is_contiguous
+from lazyt.watching import hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lazyt.tensor_methods import TensorMethods
+else:
+    TensorMethods = object
 
 
 class Size(tuple[int, ...]):
@@ -56,7 +61,7 @@ class Size(tuple[int, ...]):
         return (Size, (tuple(self),))
 
 
-class Tensor:
+class Tensor(TensorMethods):
     """An n-dimensional array whose value is computed when somebody looks at it.
 
     Make tensors with ``lazyt.tensor``, ``lazyt.zeros`` and the like.
@@ -80,10 +85,14 @@ class Tensor:
     @property
     def node(self) -> Node:
         """The value now, as a pure graph node of the tensor's shape."""
-        view = self._view
-        if view is None:
-            return self._storage.current()
-        return view.read(self._storage)
+        view, storage = self._view, self._storage
+        if view is not None:
+            return view.read(storage)
+        if storage.share is None and hook.watcher is None:
+            node = storage.node
+            if node.data is None or not node.inputs:
+                return node
+        return storage.current()
 
     @property
     def _fn(self) -> GradFn | None:
@@ -179,6 +188,13 @@ class Tensor:
         fn.extra.owner = weakref.ref(self)
         return fn
 
+    if not TYPE_CHECKING:  # checkers know all attributes that there are
+
+        def __getattr__(self, name: str) -> Any:
+            from lazyt.absent import AbsentName
+
+            raise AbsentName(f"'{type(self).__name__}' object", name, lambda: dir(type(self)))
+
     # The class of the numbers 0 to 3 in PyTorch's reading of `tensor == other` is a tensor, so
     # identity has to be the hash.
     def __hash__(self) -> int:
@@ -188,7 +204,6 @@ class Tensor:
         grad: Tensor | None
         data: Tensor
 
-        def __getattr__(self, name: str) -> Any: ...
         def __len__(self) -> int: ...
         def __iter__(self) -> Iterator[Tensor]: ...
         def __getitem__(self, index: Any) -> Tensor: ...

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops
-from lazyt.dispatch import array_node, assign, method, wrap
+from lazyt.dispatch import add_property, array_node, assign, method, wrap
 from lazyt.errors import DTypeError, LazytError
 from lazyt.ir.dtypes import DType, float32
 from lazyt.layouts import strided
 from lazyt.numpy_bridge import readable_values
+from lazyt.tape import boundaries
 from lazyt.tensor import Tensor
 
 __all__ = ["is_distributed", "is_inference", "typename"]
 
 _ALWAYS: dict[str, Any] = {
-    "is_cpu": True, "layout": strided, "name": None, "output_nr": 0, "volatile": False,
+    "is_cpu": True, "layout": strided, "name": None, "volatile": False,
 }  # fmt: skip
 _NEVER = (
     "is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse "
@@ -28,6 +29,15 @@ _NEVER = (
 
 def _fact(name: str, value: Any) -> None:
     setattr(Tensor, name, property(lambda self: value, doc=f"Always {value!r}: a CPU tensor."))
+
+
+def _output_nr(self: Tensor) -> int:
+    """Which of the results of its ``grad_fn`` the tensor is."""
+    view = self._view
+    if view is not None and view.multiple is not None:
+        return view.multiple[1]
+    known = boundaries.get(self.node) if self._fn is not None else None
+    return 0 if known is None else known[1]
 
 
 for _name, _value in _ALWAYS.items():
@@ -41,14 +51,17 @@ def _imaginary(self: Tensor) -> Tensor:
     raise LazytError("imag is not implemented for tensors with non-complex dtypes.")
 
 
-Tensor.real = property(lambda self: self, doc="The tensor itself.")  # type: ignore[attr-defined]
-Tensor.imag = property(_imaginary)  # type: ignore[attr-defined]
+add_property("real", property(lambda self: self, doc="The tensor itself."))
+add_property("imag", property(_imaginary))
+
+
+add_property("output_nr", property(_output_nr))
 
 
 @method()
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode and is closed to autograd: never."""
-    return False
+    """Whether the tensor was made in inference mode and is closed to autograd."""
+    return input._storage.version < 0
 
 
 @method()
@@ -81,7 +94,7 @@ def const_data_ptr(self: Tensor) -> int:
     return found
 
 
-Tensor.grad_dtype = property(lambda self: self.dtype)  # type: ignore[attr-defined]
+add_property("grad_dtype", property(lambda self: self.dtype))
 
 
 def typename(obj: Any, /) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt import pending
-from lazyt.dispatch import method
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.dispatch import add_property, method
+from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, existing_dim
 from lazyt.functional.splitting import unbind
 from lazyt.numpy_bridge import item, readable_values
@@ -123,16 +123,22 @@ def data_ptr(self: Tensor) -> int:
     return token.ptr + self._offset * self.itemsize
 
 
-Tensor._version = property(lambda self: self._storage.version_now())  # type: ignore[attr-defined]
+def _version(self: Tensor) -> int:
+    """How often the memory was written to. Raises GradientError for an inference tensor."""
+    if self._storage.version < 0:
+        raise GradientError("Inference tensors do not track version counter.")
+    return self._storage.version_now()
 
 
-@property  # type: ignore[misc]
+add_property("_version", property(_version))
+
+
 def _base(self: Tensor) -> Tensor | None:
     view = self._view
     return None if view is None else view.source
 
 
-Tensor._base = _base  # type: ignore[attr-defined]
+add_property("_base", property(_base))
 
 
 @method()
@@ -171,13 +177,20 @@ def _realize(self: Tensor) -> Tensor:
     return self
 
 
-def explain(*tensors: Tensor) -> Explanation:
-    """What computing ``tensors`` would do: kernels, and the reason of every fusion decision.
+def explain(*tensors: Any) -> Explanation:
+    """What computing ``tensors`` would do: kernels, the reason of every fusion decision, and the
+    memory and time that it takes (``footprint``).
 
-    Raises DTypeError for what is not a tensor.
+    Args:
+        tensors: tensors, or one function captured by ``lazyt.jit``: what its replays do.
+
+    Raises DTypeError for anything else.
     """
     from lazyt import compiler
+    from lazyt.staging import Captured, CapturedModule
 
+    if len(tensors) == 1 and isinstance(tensors[0], (Captured, CapturedModule)):
+        return tensors[0].explain()
     for given in tensors:
         if not isinstance(given, Tensor):
             raise DTypeError(f"explain() takes tensors, not {type(given).__name__}")

@@ -166,6 +166,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = contiguous_format) -
     Raises LazytError for a tensor that requires its gradient, and for memory
     of NumPy's that would have to grow.
     """
+    if not sizes:
+        raise DTypeError('resize_() missing 1 required positional arguments: "size"')
     shape = as_shape(sizes, "resize_")
     if self._fn is not None:
         raise LazytError("cannot resize variables that require grad")

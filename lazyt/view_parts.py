@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from lazyt.dispatch import method, view_of
@@ -48,7 +49,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     if not shape:
         raise BoundsError("select() cannot be applied to a 0-dim tensor.")
     axis = normalize_dim(dim, len(shape))
-    index = int(index)
+    index = operator.index(index)
     if not -shape[axis] <= index < shape[axis]:
         raise BoundsError(
             f"select(): index {index} out of range for tensor of size {list(shape)} at dimension "
@@ -68,8 +69,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         raise LazytError("narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor) and (start.shape or start.dtype.kind not in "iu"):
         raise LazytError("start must be an 0-dim integral Tensor.")
-    axis, start = normalize_dim(dim, len(shape)), int(start)
-    extent = shape[axis]
+    axis, start = normalize_dim(dim, len(shape)), operator.index(start)
+    extent, length = shape[axis], operator.index(length)
     if length < 0:
         raise LazytError("narrow(): length must be non-negative.")
     if not -extent <= start <= extent:
@@ -139,6 +140,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     shape, strides = tuple(input.shape), input.strides
     axis = normalize_dim(dimension, len(shape))
     extent = shape[axis] if shape else 1
+    size, step = operator.index(size), operator.index(step)
     if size < 0:
         raise LazytError(f"size is {size} but must be >= 0")
     if step <= 0:

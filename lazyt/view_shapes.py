@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
-from lazyt.dispatch import method, view_of, wrap
+from lazyt.dispatch import add_property, method, view_of, wrap
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim, sizes_by_name
 from lazyt.ir.dtypes import DType
@@ -246,10 +246,10 @@ def _conjugate_matrix(input: Tensor) -> Tensor:
     return t(input)
 
 
-Tensor.T = property(_reversed)  # type: ignore[attr-defined]
-Tensor.mT = property(_matrices_transposed)  # type: ignore[attr-defined]
-Tensor.mH = property(_conjugate_matrices)  # type: ignore[attr-defined]
-Tensor.H = property(_conjugate_matrix)  # type: ignore[attr-defined]
+add_property("T", property(_reversed))
+add_property("mT", property(_matrices_transposed))
+add_property("mH", property(_conjugate_matrices))
+add_property("H", property(_conjugate_matrix))
 
 
 @method("movedim", "moveaxis")

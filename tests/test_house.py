@@ -45,7 +45,18 @@ ROOMS: dict[str, frozenset[str]] = {
 ABOVE = frozenset({"api", "errors", "config", "front"})
 FRONT = frozenset({"__init__", "__main__"})
 RECIPE = frozenset(
-    {"compiler", "planning", "lifting", "keeping", "differences", "explanation", "steps", "timing"}
+    {
+        "compiler",
+        "planning",
+        "graph_keys",
+        "lifting",
+        "keeping",
+        "differences",
+        "explanation",
+        "footprint",
+        "steps",
+        "timing",
+    }
 )
 #: Above the API, but for developers: they look into every room.
 OPEN = frozenset({"tools", "front"})

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from lazyt import grad_mode as grad_mode
 from lazyt import ops
 from lazyt.autograd import handles as handles
+from lazyt.autograd.edges import ends
 from lazyt.autograd.engine import (
     Backward,
     accumulate,
     check_tape,
     free_tape,
     gradient_tensor,
+    running,
     walk_tape,
 )
 from lazyt.autograd.function import Function as Function
@@ -30,12 +33,6 @@ from lazyt.tensor import Tensor
 from lazyt.watching import hook
 
 Tensors = Tensor | Sequence[Tensor]
-
-
-def _tuple(value: Any) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, Tensor) else tuple(value)
 
 
 def _roots(outputs: Sequence[Tensor], given: Sequence[Tensor | None]) -> list[tuple[Node, Node]]:
@@ -108,13 +105,14 @@ def backward(
     """
     if hook.watcher is not None:
         _refuse_in_transform()
-    outputs, only = _tuple(tensors), _tuple(inputs)
+    outputs, only = ends(tensors), ends(inputs)
     if inputs is not None and not only:
-        raise GradientError("'inputs' argument to backward cannot be empty.")
-    pairs = _roots(outputs, _tuple(grad_tensors))
+        raise GradientError("`inputs` argument to `backward()` cannot be empty.")
+    pairs = _roots(outputs, ends(grad_tensors))
     targets = set(_fns(only)) if inputs is not None else None
     order = walk_tape(_fns(outputs), targets)
     check_tape(order)
+    running.order = order
     inner = [t for t in only if not isinstance(t._fn, AccumulateGrad)]
     run = Backward(pairs, [t.node for t in inner], create_graph)
     found = run.leaf_gradients()
@@ -171,14 +169,15 @@ def grad(
             outputs, inputs, grad_outputs, retain_graph, create_graph,
             allow_unused=allow_unused, materialize_grads=materialize_grads,
         )  # fmt: skip
-    results, wanted = _tuple(outputs), _tuple(inputs)
+    results, wanted = ends(outputs), ends(inputs)
     if not wanted:
         raise GradientError("`inputs` argument to `grad()` cannot be empty.")
-    pairs = _roots(results, _tuple(grad_outputs))
+    pairs = _roots(results, ends(grad_outputs))
     if any(tensor._fn is None for tensor in wanted):
         raise GradientError("One of the differentiated Tensors does not require grad")
     order = walk_tape(_fns(results), set(_fns(wanted)))
     check_tape(order)
+    running.order = [*order, *_fns(wanted)]
     run = Backward(pairs, [tensor.node for tensor in wanted], create_graph)
     by_leaf = run.leaf_gradients()
     found: list[Tensor | None] = []
@@ -226,7 +225,7 @@ def _grad_of_many(
     """``grad`` for every row of ``grad_outputs``, which have one more axis in front."""
     from lazyt.autograd.vectorizing import vmap
 
-    _check_batches(_tuple(outputs), _tuple(grad_outputs))
+    _check_batches(ends(outputs), ends(grad_outputs))
     found: list[int] = []
 
     def one(*weights: Tensor) -> Any:
@@ -234,8 +233,8 @@ def _grad_of_many(
         found[:] = [number for number, item in enumerate(grads) if item is not None]
         return tuple(grads[number] for number in found)
 
-    many = iter(vmap(one, randomness="same")(*_tuple(grad_outputs)))
-    return tuple(next(many) if n in found else None for n in range(len(_tuple(inputs))))
+    many = iter(vmap(one, randomness="same")(*ends(grad_outputs)))
+    return tuple(next(many) if n in found else None for n in range(len(ends(inputs))))
 
 
 @method("backward")
@@ -251,10 +250,10 @@ def _tensor_backward(
     backward((self,), weights, retain_graph, create_graph, inputs)
 
 
-_MODULES = frozenset({"forward_ad", "functional", "graph", "profiler"})
+_MODULES = frozenset({"forward_ad", "functional", "graph", "profiler", "variable"})
 _ELSEWHERE = {
     "GradcheckError": "checking", "gradcheck": "checking", "gradgradcheck": "checking",
-    "detect_anomaly": "anomalies", "once_differentiable": "function",
+    "Variable": "variable", "detect_anomaly": "anomalies", "once_differentiable": "function",
     "set_detect_anomaly": "anomalies", "set_multithreading_enabled": "anomalies",
 }  # fmt: skip
 

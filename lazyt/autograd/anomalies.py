@@ -13,6 +13,8 @@ from lazyt.errors import GradientError
 from lazyt.ir.dtypes import int32
 from lazyt.ir.graph import Node, source_text
 from lazyt.tape import anomaly
+from lazyt.tape import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from lazyt.tape import is_anomaly_enabled as is_anomaly_enabled
 
 
 def watch(node: Node, cotangent: Node, index: int, part: Node) -> None:
@@ -91,16 +93,6 @@ class set_multithreading_enabled:
 
     def __exit__(self, *_: object) -> None:
         return None
-
-
-def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
-    return anomaly.enabled
-
-
-def is_anomaly_check_nan_enabled() -> bool:
-    """Whether NaN raises in anomaly mode."""
-    return anomaly.check_nan
 
 
 class detect_anomaly:

@@ -25,7 +25,7 @@ def replaced(roots: Sequence[Node], table: Table) -> list[Node]:
     What needs no gradient would be right with the leaves, which are identities, but two versions
     of one value would be computed twice. ``table`` is filled.
     """
-    _carry(roots, table, _is_done, _remade, _ReplacedFn)
+    _carry(roots, table, _is_done, _remade, _ReplacedFn, lambda node: replaced([node], table)[0])
     return [table.get(root, root) for root in roots]
 
 
@@ -34,8 +34,13 @@ def batched(roots: Sequence[Node], table: Table, level: Level) -> list[Node | No
 
     ``table`` has every symbol of ``level`` with its values, and is filled.
     """
+
+    def value(node: Node) -> Node:
+        (found,) = batched([node], table, level)
+        return repeated(node, level.size) if found is None else found
+
     kind = _maker(level)
-    _carry(roots, table, lambda node: node.data is not None, _all_examples, kind)
+    _carry(roots, table, lambda node: node.data is not None, _all_examples, kind, value)
     return [table.get(root) for root in roots]
 
 
@@ -73,8 +78,13 @@ def _carry(
     ends: Callable[[Node], bool],
     change: Callable[[Node, Table], Node],
     kind: Callable[[GradFn, Table], GradFn],
+    value: Callable[[Node], Node],
 ) -> None:
-    """Fill ``table`` with what everything between its leaves and ``roots`` becomes."""
+    """Fill ``table`` with what everything between its leaves and ``roots`` becomes.
+
+    ``ends`` tells where to stop, ``change`` what a node becomes, ``kind`` what the grad_fn of a
+    boundary becomes and ``value`` what the value behind it does.
+    """
     fns: dict[GradFn, GradFn] = {}
     seen: set[Node] = set()
     waiting: list[tuple[Node, bool]] = [(root, False) for root in roots]
@@ -87,7 +97,7 @@ def _carry(
                 if known is None:
                     table[node] = change(node, table)
                 else:
-                    table[node] = _across(node, known, table, fns, change, kind)
+                    table[node] = _across(node, known, table, fns, kind, value)
             continue
         if node in seen or node in table or ends(node):
             continue
@@ -101,22 +111,20 @@ def _across(
     known: tuple[GradFn, int],
     table: Table,
     fns: dict[GradFn, GradFn],
-    change: Callable[[Node, Table], Node],
     kind: Callable[[GradFn, Table], GradFn],
+    value: Callable[[Node], Node],
 ) -> Node:
     """What a boundary becomes."""
     hidden = node.inputs[0]
     while hidden.op is ops.DETACH:
         hidden = hidden.inputs[0]
     fn, index = known
-    sample = kind(fn, table)
-    assert isinstance(sample, _CarriedFn)
-    value = sample.value(hidden)
+    found = value(hidden)
     if not any(table.get(item, item).needs_grad for item in fn.below()):
-        return ops.detach(value) if value.needs_grad else value
+        return ops.detach(found) if found.needs_grad else found
     if fn not in fns:
-        fns[fn] = sample
-    return boundary(value, fns[fn], index)
+        fns[fn] = kind(fn, table)
+    return boundary(found, fns[fn], index)
 
 
 class _CarriedFn(GradFn):
@@ -136,10 +144,6 @@ class _CarriedFn(GradFn):
         """The name of the boundary that it stands for."""
         return self.inner.name()
 
-    def value(self, node: Node) -> Node:
-        """What the boundary's value becomes."""
-        raise NotImplementedError
-
     def below(self) -> list[Node]:
         """What the boundary depends on, outside of the level."""
         return [self.table.get(item, item) for item in self.inner.below()]
@@ -158,11 +162,6 @@ class _ReplacedFn(_CarriedFn):
 
     __slots__ = ()
 
-    def value(self, node: Node) -> Node:
-        """The value; what was hidden below ``detach`` has the same whatever the leaf is."""
-        found = replaced([node], self.table)[0]
-        return found
-
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
         """What the boundary says, outside of the level."""
         pairs = self.ask(cotangents)
@@ -176,11 +175,6 @@ class _BatchedFn(_CarriedFn):
     __slots__ = ("level",)
 
     level: Level
-
-    def value(self, node: Node) -> Node:
-        """The value for all examples."""
-        (found,) = batched([node], self.table, self.level)
-        return repeated(node, self.level.size) if found is None else found
 
     def below(self) -> list[Node]:
         """What the boundary depends on, for all examples."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lazyt import cast_mode
+from lazyt import cast_mode, ops
 from lazyt.autograd.engine import find_variables
 from lazyt.dispatch import wrap
 from lazyt.errors import GradientError
 from lazyt.functional.generators import default_generator
 from lazyt.grad_mode import enable_grad, mode
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, topological
 from lazyt.storage import Storage, raw
 from lazyt.tape import GradFn, boundaries, boundary, leaves
 from lazyt.tensor import Tensor
@@ -43,8 +43,29 @@ class CheckpointBackward(GradFn):
                 "checkpoint: the function gave other tensors when it was called again: "
                 f"{[list(r.shape) for r in results]} instead of {[list(s) for s in self.shapes]}"
             )
-        pairs = zip(results, cotangents)
-        return [(r.node, cotangent) for r, cotangent in pairs if cotangent is not None]
+        pairs = [(r.node, c) for r, c in zip(results, cotangents) if c is not None]
+        return self._through_inner(pairs)
+
+    def _through_inner(self, pairs: list[tuple[Node, Node]]) -> list[tuple[Node, Node]]:
+        """The pairs, with those behind checkpoints that the second call made: whoever goes
+        backward knows only those of the first."""
+        from lazyt.transforms.vjp import vjp
+
+        known = set(self.variables)
+        inner: dict[GradFn, dict[int, Node]] = {}
+        for node in find_variables([node for node, _ in pairs]):
+            fn, index = boundaries.get(node, (None, 0))
+            if fn is not None and node not in known:
+                inner.setdefault(fn, {})[index] = node
+        for fn in reversed(list(inner)):
+            nodes = [inner[fn].get(index) for index in range(max(inner[fn]) + 1)]
+            asked = [node for node in nodes if node is not None]
+            found = iter(vjp([n for n, _ in pairs], [c for _, c in pairs], asked))
+            parts = [None if node is None else next(found) for node in nodes]
+            if any(part is not None for part in parts):
+                plain = [p if p is None or mode.enabled else raw(p) for p in parts]
+                pairs = pairs + fn.advance(plain)
+        return pairs
 
 
 def run_checkpointed(
@@ -58,24 +79,41 @@ def run_checkpointed(
         return function(*args, **kwargs)
     # The state as numbers: asking for it must not compute anything.
     before = (default_generator._seed, default_generator._calls) if preserve_rng_state else None
+    keys = default_generator.known  # of a checkpoint around this one
+    if keys is None and preserve_rng_state:
+        keys = {}
     dtype = cast_mode.mode.dtype
 
     def again() -> Any:
-        with enable_grad(), _as_before(before, dtype):
+        with enable_grad(), _as_before(before, dtype), _noting(keys):
             return function(*args, **kwargs)
 
-    out = function(*args, **kwargs)
+    with _noting(keys):
+        out = function(*args, **kwargs)
     results = differentiable(out)
     variables = find_variables([r.node for r in results])
     if not variables:
         return out
     fn: CheckpointBackward = object.__new__(CheckpointBackward)
     fn.again, fn.shapes, fn.variables = again, [r.shape for r in results], variables
+    since = _since([r.node for r in results], (*args, *kwargs.values()))
     fn.parents = tuple(_fns(variables))
     fn.saved = tuple(_saved((*args, *kwargs.values())))
     fn.freed = fn.dead = False
     fn._extra = None
-    return _replaced(out, iter([_behind(r, fn, i) for i, r in enumerate(results)]))
+    return _replaced(out, iter([_behind(r, fn, i, since) for i, r in enumerate(results)]))
+
+
+@contextmanager
+def _noting(keys: dict[tuple[int, int], Node] | None) -> Iterator[None]:
+    """Random keys are those in ``keys``, by the point of the numbers, and new ones go there; both
+    calls have the very same leaves, and what they compute is one value."""
+    outer = default_generator.known
+    try:
+        default_generator.known = keys
+        yield
+    finally:
+        default_generator.known = outer
 
 
 @contextmanager
@@ -118,9 +156,17 @@ def _replaced(value: Any, new: Iterator[Tensor]) -> Any:
     return value
 
 
-def _behind(result: Tensor, fn: CheckpointBackward, index: int) -> Tensor:
+def _since(results: list[Node], values: tuple[Any, ...]) -> tuple[Node, ...]:
+    """The arguments that results depend on: what lies between need not be kept."""
+    given = [v.node for v in values if isinstance(v, Tensor)]
+    known = set(topological(results, lambda n: n.data is not None))
+    return tuple(dict.fromkeys(n for n in given if n in known and n not in results))
+
+
+def _behind(result: Tensor, fn: CheckpointBackward, index: int, since: tuple[Node, ...]) -> Tensor:
     """A tensor of the result's value whose gradient goes to ``fn``."""
-    value = raw(result.node)
+    value = ops.detach(result.node, *since)
+    value.data = result.node.data
     made = wrap(value)
     made._storage.node = boundary(value, fn, index)
     made._storage.fn = fn

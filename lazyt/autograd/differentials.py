@@ -69,8 +69,6 @@ class Differential:
         node = tensor.node
         (outer,) = self.outer([node])
         if outer is node and not any(tensor is made for _, made in self._copies):
-            if tensor._fn is None or not isinstance(tensor._fn, AccumulateGrad):
-                return tensor
             return tensor
         found = wrap(outer, name="Clone")
         if tensor._view is not None:
@@ -95,7 +93,7 @@ class Differential:
     def write_back(self) -> None:
         """What the function wrote into its arguments is written into those outside."""
         for tensor, made in self._copies:
-            if made._storage.version_now():
+            if made._storage.was_written:
                 assign(tensor, wrap(self.outer([made.node])[0], name="Clone"))
 
     def pull(self, outputs: Sequence[Node], cotangents: Sequence[Node | None]) -> list[Node | None]:

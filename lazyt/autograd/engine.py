@@ -7,23 +7,25 @@ each boundary receiving its whole gradient before the segment below it starts.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 from lazyt import ops, pending
-from lazyt.dispatch import assign, wrap
+from lazyt.dispatch import assign, type_title, wrap
 from lazyt.errors import GradientError
 from lazyt.grad_mode import mode, set_grad_enabled
 from lazyt.ir.dtypes import package_name
 from lazyt.ir.graph import Node
 from lazyt.memory_formats import lay_out, strides_like
+from lazyt.ops.leaves import VARIABLE
 from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad, GradFn, anomaly, boundaries, checks, leaves
+from lazyt.tape import AccumulateGrad, GradFn, anomaly, boundaries, checks, hooked, leaves
 from lazyt.tensor import Tensor
 from lazyt.watching import capturing
 
 Pair = tuple[Node, Node]
 
-_TWICE = (
+FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after "
     "they have already been freed). Saved intermediate values of the graph are freed when you call "
     ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
@@ -35,6 +37,16 @@ _WITHOUT = {
     "Unique2": "_unique2", "UniqueConsecutive": "unique_consecutive", "UniqueDim": "unique_dim",
     "UniqueDimConsecutive": "unique_dim_consecutive",
 }  # fmt: skip
+
+
+class _Running(threading.local):
+    """The grad_fns that the latest backward of one thread runs through."""
+
+    def __init__(self) -> None:
+        self.order: Sequence[GradFn] = ()
+
+
+running = _Running()
 
 
 class NoGradientError(GradientError, NotImplementedError):
@@ -73,7 +85,7 @@ def check_tape(order: Sequence[GradFn]) -> None:
     """Raise GradientError for what was freed, or for saved values that were overwritten."""
     for fn in reversed(order):  # as they run, so that the first to fail is PyTorch's
         if fn.dead:
-            raise GradientError(_TWICE)
+            raise GradientError(FREED)
         if fn.rule == "x":
             name = fn.name().removesuffix("Backward0")
             if name == "FloorDivide":
@@ -114,22 +126,24 @@ def find_variables(roots: Sequence[Node]) -> list[Node]:
     """The variable nodes below ``roots``, also behind boundaries, inputs before users."""
     found: list[Node] = []
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(node, False) for node in roots]
+    stack: list[Node | tuple[Node]] = [*roots]
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            found.append(node)
+        node = stack.pop()
+        if isinstance(node, tuple):  # what is behind it was found
+            found.append(node[0])
             continue
         if node in seen or not node.needs_grad:
             continue
         seen.add(node)
-        if node.op.name != "variable":
-            stack.extend((item, False) for item in node.inputs)
+        if node.op is not VARIABLE:
+            stack += node.inputs
             continue
-        stack.append((node, True))
-        known = boundaries.get(node)
-        if known is not None:
-            stack.extend((item, False) for item in known[0].below())
+        known = boundaries.get(node) if boundaries else None
+        if known is None:
+            found.append(node)
+        else:
+            stack.append((node,))
+            stack += known[0].below()
     pending.budget.nodes -= 2 * len(seen)  # the gradient's nodes are pending work, too
     return found
 
@@ -162,7 +176,12 @@ class Backward:
         if not pairs:
             return
         check = _anomaly_check() if anomaly.enabled else None
-        grads = vjp([n for n, _ in pairs], [c for _, c in pairs], self.wanted, check)
+        if hooked:
+            from lazyt.autograd.node_hooks import pull
+
+            grads = pull(pairs, self.wanted, self.create_graph, check)
+        else:
+            grads = vjp([n for n, _ in pairs], [c for _, c in pairs], self.wanted, check)
         for node, grad in zip(self.wanted, grads):
             if grad is not None:
                 grad = grad if self.create_graph else raw(grad)
@@ -170,6 +189,8 @@ class Backward:
                 self.received[node] = grad if known is None else ops.apply("add", known, grad)
 
     def _cross_boundaries(self) -> None:
+        if not boundaries:
+            return
         first: dict[GradFn, int] = {}
         outputs: dict[GradFn, list[Node]] = {}
         for place, node in enumerate(self.variables):
@@ -204,8 +225,9 @@ class Backward:
     def leaf_gradients(self) -> dict[AccumulateGrad, Node]:
         """What arrived at every living leaf, after its hooks."""
         found: dict[AccumulateGrad, Node] = {}
+        crossed = boundaries if boundaries else ()
         for node in self.variables:
-            leaf = None if node in boundaries else leaves.get(node.params.uid)
+            leaf = None if node in crossed else leaves.get(node.params.uid)
             grad = self.received.get(node)
             if leaf is None or grad is None:
                 continue
@@ -223,6 +245,12 @@ def run_hooks(fn: GradFn, grad: Node) -> Node:
         if replaced is not None:
             if not isinstance(replaced, Tensor):
                 raise TypeError(f"expected Variable, but hook returned '{type(replaced).__name__}'")
+            if replaced.dtype is not grad.dtype:
+                was, got = (f"torch.{type_title(d)}Tensor" for d in (grad.dtype, replaced.dtype))
+                raise GradientError(
+                    f"hook '{getattr(hook, '__name__', hook)}' has changed the type of value (was "
+                    f"{was} got {got})"
+                )
             if replaced.shape != grad.shape:
                 raise GradientError(
                     f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value"
@@ -244,6 +272,14 @@ def accumulate(leaf: AccumulateGrad, grad: Node) -> None:
     watcher = capturing()
     if watcher is not None:
         watcher.accumulated(leaf)
+    extra = leaf._extra
+    if extra is not None and (extra.prehooks or extra.posthooks):
+        from lazyt.autograd.node_hooks import after, before
+
+        (changed,) = before(leaf, [grad])
+        if changed is None:
+            return
+        grad = changed
     old, variable = leaf.grad, leaf.variable
     if old is None:
         leaf.grad = gradient_tensor(grad)
@@ -259,6 +295,8 @@ def accumulate(leaf: AccumulateGrad, grad: Node) -> None:
     if tensor is not None:
         for hook in list(leaf.post_hooks.values()):
             hook(tensor)
+    if extra is not None and extra.posthooks:
+        after(leaf, [], [grad])
 
 
 def _accumulate_retained(tensor: Tensor, grad: Node) -> None:
@@ -267,4 +305,4 @@ def _accumulate_retained(tensor: Tensor, grad: Node) -> None:
     tensor.__dict__["_grad"] = gradient_tensor(total)
 
 
-__all__ = ["Backward", "accumulate", "check_tape", "free_tape", "mode", "walk_tape"]
+__all__ = ["Backward", "accumulate", "check_tape", "free_tape", "mode", "running", "walk_tape"]

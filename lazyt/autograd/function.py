@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lazyt import ops
+from lazyt.autograd.engine import FREED
+from lazyt.autograd.node_hooks import after, before
+from lazyt.autograd.once import once_differentiable as once_differentiable
 from lazyt.autograd.saving import Packed, pack
 from lazyt.dispatch import assign, wrap
 from lazyt.errors import DTypeError, GradientError
@@ -96,6 +98,13 @@ class FunctionBackward(GradFn):
             raise AttributeError(name)
         return getattr(self.ctx, name)
 
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What the function saved. Raises GradientError after a backward that kept nothing."""
+        if self.freed:
+            raise GradientError(FREED)
+        return self.ctx.saved_tensors
+
     def below(self) -> list[Node]:
         """The arguments that require gradients."""
         return [item[1] for item in self.inputs if item is not None]
@@ -114,8 +123,13 @@ class FunctionBackward(GradFn):
                 grads.append(wrap(ops.zeros_like(node)))
             else:
                 grads.append(None)
+        hooks = self._extra is not None and (self._extra.prehooks or self._extra.posthooks)
+        if hooks:
+            grads = _changed(before(self, _nodes(grads)))
         returned = self.backward(self.ctx, *grads)
         values = returned if isinstance(returned, tuple) else (returned,)
+        if hooks:
+            values = tuple(_changed(after(self, _nodes(values), _nodes(grads))))
         if len(values) < len(self.inputs) or any(v is not None for v in values[len(self.inputs) :]):
             raise GradientError(
                 f"function {self.name()} returned an incorrect number of gradients "
@@ -148,6 +162,14 @@ class FunctionBackward(GradFn):
         returned = self.forward(self.ctx, *tensors)
         values = returned if isinstance(returned, tuple) else (returned,)
         return [v.node if isinstance(v, Tensor) else None for v in values]
+
+
+def _nodes(tensors: Sequence[Any]) -> list[Node | None]:
+    return [item.node if isinstance(item, Tensor) else None for item in tensors]
+
+
+def _changed(nodes: Sequence[Node | None]) -> list[Tensor | None]:
+    return [None if node is None else wrap(node, name="Clone") for node in nodes]
 
 
 def _summed(value: Node, shape: tuple[int, ...]) -> Node | None:
@@ -240,8 +262,17 @@ class Function:
         if not mode.enabled or not any(moving):
             return output
         outputs = output if isinstance(output, tuple) else (output,)
+        _check_dirty(ctx, outputs)
         made = _attach(cls, ctx, args, before, outputs)
         return made if isinstance(output, tuple) else made[0]
+
+
+def _check_dirty(ctx: FunctionCtx, outputs: tuple[Any, ...]) -> None:
+    if any(not any(item is output for output in outputs) for item in ctx.dirty_tensors):
+        raise GradientError(
+            "Some elements marked as dirty during the forward method were not returned as output. "
+            "The inputs that are modified inplace must all be outputs of the Function."
+        )
 
 
 def _forward(
@@ -252,6 +283,12 @@ def _forward(
         return cls.forward(ctx, *args, **kwargs)
     output = NotImplemented
     if hook.watcher is not None and cls.vmap is not Function.vmap:
+        if cls.generate_vmap_rule:
+            raise GradientError(
+                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True "
+                "and an overridden vmap staticmethod. Please set generate_vmap_rule=False or "
+                "delete the overridden vmap staticmethod to avoid ambiguity."
+            )
         from lazyt.autograd.vectorizing import vmapped_function
 
         output = vmapped_function(cls.vmap, VmapInfo, args)
@@ -271,7 +308,7 @@ def _attach(
     """The outputs as tensors whose gradient is the function's."""
     made_type = type(f"{cls.__name__}Backward", (FunctionBackward,), {"__slots__": ()})
     fn: FunctionBackward = object.__new__(made_type)
-    fn.parents = tuple(a._fn if isinstance(a, Tensor) else None for a in args)
+    fn.parents = tuple(a._fn for a in args if isinstance(a, Tensor))
     fn.saved = ()
     fn.freed = fn.dead = False
     fn._extra = None
@@ -320,52 +357,6 @@ def _save(
         if place < 0:
             fn.saved = (*fn.saved, (tensor._storage, tensor._storage.version_now()))
     ctx._given = ()
-
-
-class DelayedError(GradFn):
-    """The grad_fn of what cannot be differentiated: asking for its gradient raises."""
-
-    __slots__ = ("text", "under")
-
-    def __init__(self, text: str, under: list[Node]) -> None:
-        self.parents = ()
-        self.saved = ()
-        self.freed = self.dead = False
-        self._extra = None
-        self.text, self.under = text, under
-
-    def below(self) -> list[Node]:
-        """What a gradient would go to."""
-        return self.under
-
-    def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
-        """Raises GradientError."""
-        raise GradientError(self.text)
-
-
-def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator of ``backward``: what it returns cannot be differentiated again, which raises."""
-
-    @functools.wraps(function)
-    def inside(ctx: Any, *args: Any) -> Any:
-        with no_grad():
-            outputs = function(ctx, *args)
-        needed = [a.node for a in args if isinstance(a, Tensor) and a.node.needs_grad]
-        if not mode.enabled or not needed:
-            return outputs
-        text = "trying to differentiate twice a function that was marked with @once_differentiable"
-        several = outputs if isinstance(outputs, tuple) else (outputs,)
-        found = []
-        for output in several:
-            if isinstance(output, Tensor):
-                fn = DelayedError(text, needed)
-                node = raw(output.node)
-                output = wrap(node)
-                output._storage.node, output._storage.fn = boundary(node, fn), fn
-            found.append(output)
-        return tuple(found) if isinstance(outputs, tuple) else found[0]
-
-    return inside
 
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]

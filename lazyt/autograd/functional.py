@@ -96,6 +96,25 @@ _ONE_INPUT = (
 )
 
 
+def _called(
+    func: Function, own: tuple[Tensor, ...], name: str, strict: bool
+) -> tuple[bool, tuple[Tensor, ...]]:
+    """Whether the function gives a tuple, and its outputs as one."""
+    is_tuple, outputs = several(func(*own), "outputs of the user-provided function", name)
+    require(outputs, "outputs", strict)
+    return is_tuple, outputs
+
+
+def _both(
+    outputs: Any, outs_tuple: bool, product: Any, is_tuple: bool, create_graph: bool
+) -> tuple[Any, Any]:
+    """Outputs and a product as they are handed out."""
+    return (
+        _unpacked(_finished(outputs, create_graph), outs_tuple),
+        _unpacked(_finished(product, create_graph), is_tuple),
+    )
+
+
 def vjp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -106,15 +125,11 @@ def vjp(
     with enable_grad():
         is_tuple, given = several(inputs, "inputs", "vjp")
         own = _own(given, create_graph)
-        outs_tuple, outputs = several(func(*own), "outputs of the user-provided function", "vjp")
-        require(outputs, "outputs", strict)
+        outs_tuple, outputs = _called(func, own, "vjp", strict)
         vectors = _vector(v, outputs, outs_tuple, "vjp", _ONE_ELEMENT)
         grads = _pull(outputs, own, vectors, create_graph)
         product = filled(grads, given, strict, create_graph, "back")
-    return (
-        _unpacked(_finished(outputs, create_graph), outs_tuple),
-        _unpacked(_finished(product, create_graph), is_tuple),
-    )
+    return _both(outputs, outs_tuple, product, is_tuple, create_graph)
 
 
 def jvp(
@@ -128,17 +143,13 @@ def jvp(
         is_tuple, given = several(inputs, "inputs", "jvp")
         own = _own(given, create_graph)
         vectors = _vector(v, given, is_tuple, "jvp", _ONE_INPUT)
-        outs_tuple, outputs = several(func(*own), "outputs of the user-provided function", "jvp")
-        require(outputs, "outputs", strict)
+        outs_tuple, outputs = _called(func, own, "jvp", strict)
         weights = tuple(zero_like(o).requires_grad_() for o in outputs)
         grads = _pull(outputs, own, weights, True)
         require(grads, "grad_inputs", strict)
         moved = _pull(grads, weights, vectors, create_graph)
         product = filled(moved, outputs, strict, create_graph, "back_trick")
-    return (
-        _unpacked(_finished(outputs, create_graph), outs_tuple),
-        _unpacked(_finished(product, create_graph), outs_tuple),
-    )
+    return _both(outputs, outs_tuple, product, outs_tuple, create_graph)
 
 
 def _gradient(
@@ -147,8 +158,7 @@ def _gradient(
     """Of a function with one number as its value: inputs, value and gradient."""
     is_tuple, given = several(inputs, "inputs", name)
     own = _own(given, create_graph)
-    outs_tuple, outputs = several(func(*own), "outputs of the user-provided function", name)
-    require(outputs, "outputs", strict)
+    outs_tuple, outputs = _called(func, own, name, strict)
     if outs_tuple or outputs[0].numel() != 1:
         raise GradientError(_one_number(name, outs_tuple))
     grads = _pull(outputs, own, (None,), True)
@@ -175,10 +185,7 @@ def vhp(
         _, _, own, outputs, grads = _gradient(func, inputs, strict, "vhp", create_graph)
         second = _pull(grads, own, vectors, create_graph)
         product = filled(second, given, strict, create_graph, "double_back")
-    return (
-        _unpacked(_finished(outputs, create_graph), False),
-        _unpacked(_finished(product, create_graph), is_tuple),
-    )
+    return _both(outputs, False, product, is_tuple, create_graph)
 
 
 def hvp(
@@ -197,10 +204,7 @@ def hvp(
         require(second, "hessian", strict)
         moved = _pull(second, weights, vectors, create_graph)
         product = filled(moved, given, strict, create_graph, "double_back_trick")
-    return (
-        _unpacked(_finished(outputs, create_graph), False),
-        _unpacked(_finished(product, create_graph), is_tuple),
-    )
+    return _both(outputs, False, product, is_tuple, create_graph)
 
 
 def jacobian(
@@ -226,10 +230,7 @@ def jacobian(
         if strategy == "forward-mode":
             return _forward_jacobian(func, given, is_tuple)
         own = _own(given, create_graph)
-        outs_tuple, outputs = several(
-            func(*own), "outputs of the user-provided function", "jacobian"
-        )
-        require(outputs, "outputs", strict)
+        outs_tuple, outputs = _called(func, own, "jacobian", strict)
         if strict and vectorize:
             raise GradientError(
                 "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
+from lazyt.autograd.edges import GradientEdge as GradientEdge
+from lazyt.autograd.engine import running
 from lazyt.autograd.handles import RemovableHandle
 from lazyt.autograd.saving import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from lazyt.autograd.saving import save_on_cpu as save_on_cpu
 from lazyt.autograd.saving import saved_tensors_hooks as saved_tensors_hooks
-from lazyt.errors import GradientError, LazytError
-from lazyt.tape import AccumulateGrad, checks
+from lazyt.errors import GradientError
 from lazyt.tape import GradFn as Node
+from lazyt.tape import checks
 from lazyt.tensor import Tensor
 
 __all__ = [
-    "GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge",
-    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
+    "saved_tensors_hooks",
 ]  # fmt: skip
-
-
-class GradientEdge(NamedTuple):
-    """Where a tensor's gradient goes: a grad_fn, and the number of its output."""
-
-    node: Node
-    output_nr: int
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -34,28 +30,6 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if fn is None:
         raise GradientError("It is not possible to get the gradient edge for a Tensor that does not require gradients")  # noqa: E501  # fmt: skip
     return GradientEdge(fn, 0)
-
-
-def add_prehook(fn: Node, hook: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
-    """Call ``hook`` with the gradients that arrive at ``fn``, as a tuple.
-
-    Raises LazytError where the tensor that ``fn`` made no longer exists.
-    """
-    owner = None if fn.extra.owner is None else fn.extra.owner()
-    if isinstance(fn, AccumulateGrad):
-        owner = fn.variable
-    if owner is None:
-        raise LazytError(
-            f"register_prehook: the tensor that {fn.name()} made no longer exists, or was never "
-            "asked for its grad_fn; register a hook on the tensor"
-        )
-
-    def single(grad: Tensor) -> Any:
-        replaced = hook((grad,))
-        return replaced[0] if isinstance(replaced, (tuple, list)) else replaced
-
-    found: RemovableHandle = owner.register_hook(single)
-    return found
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
@@ -69,12 +43,14 @@ def register_multi_grad_hook(
 ) -> Any:
     """Call ``fn`` when the gradients of all ``tensors`` have come, or of the first ("any").
 
-    Returns a handle, whose ``remove()`` takes the hook away.
+    Tensors that a backward does not reach are not waited for; ``fn`` gets None for them. Returns a
+    handle, whose ``remove()`` takes the hook away.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     grads: dict[int, Tensor] = {}
     called: list[bool] = []
+    fns = [tensor._fn for tensor in tensors]
 
     def came(index: int) -> Callable[[Tensor], None]:
         def hook(grad: Tensor) -> None:
@@ -84,7 +60,8 @@ def register_multi_grad_hook(
                     fn(grad)
                 return
             grads[index] = grad
-            if len(grads) == len(tensors):
+            reached = set(running.order)
+            if len(grads) == sum(own in reached for own in fns):
                 found = [grads.get(i) for i in range(len(tensors))]
                 grads.clear()
                 fn(found)

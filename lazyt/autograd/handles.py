@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
-from lazyt.dispatch import method, type_title
+from lazyt.dispatch import add_property, method, type_title
 from lazyt.errors import DTypeError, GradientError, LazytError
+from lazyt.grad_mode import mode
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad, GradFn, boundaries, boundary
 from lazyt.tensor import Tensor
@@ -64,6 +65,10 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
         return
     if fn is not None:
         return
+    if tensor._storage.version < 0 and not mode.inference:
+        raise GradientError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        )
     if tensor.dtype.kind != "f":
         raise DTypeError("only Tensors of floating point and complex dtype can require gradients")
     make_leaf(tensor, AccumulateGrad(tensor))
@@ -141,6 +146,8 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
                 "assigned grad expected to be a Tensor or None but got grad of type "
                 f"{type(value).__name__}"
             )
+        if value is self:
+            raise GradientError("can't assign Variable as its own grad")
         if value.dtype is not self.dtype:
             from lazyt.functional.promotion import c_name
 
@@ -315,8 +322,7 @@ def zero_like(tensor: Tensor) -> Tensor:
     return wrap(ops.expand(lone, shape))
 
 
-# Attached here because the handle must not know of gradients' bookkeeping; mypy does not follow
-# properties that are assigned to a class.
-Tensor.grad = property(_get_grad, _set_grad, _delete_grad)  # type: ignore[assignment]
-Tensor.data = property(_get_data, _set_data)  # type: ignore[assignment]
-Tensor.retains_grad = property(_retains_grad)  # type: ignore[attr-defined]
+# Attached here because the handle must not know of gradients' bookkeeping.
+add_property("grad", property(_get_grad, _set_grad, _delete_grad))
+add_property("data", property(_get_data, _set_data))
+add_property("retains_grad", property(_retains_grad))

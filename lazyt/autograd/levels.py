@@ -40,27 +40,28 @@ _UNBATCHED = (
     "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor "
     "`other` in extra_args that has more elements than `self`. This happened due to `other` being "
     "vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place "
-    "operators instead of inplace arithmetic. If said operator is being called inside the PyTorch "
-    "framework, please file a bug report instead."
+    "operators instead of inplace arithmetic."
 )
 _ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling "
-    ".item() on a Tensor, please try to rewrite what you're doing with other operations. If error "
-    "is occurring somewhere inside PyTorch internals, please file a bug report."
+    ".item() on a Tensor, please try to rewrite what you're doing with other operations: the "
+    "examples have one value each."
 )
 _CONTROL = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. "
-    "We don't support that yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
+    "We don't support that yet: all examples take the same way through the program. Compute both "
+    "results and choose with where()."
 )
 _DYNAMIC = (
     "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap "
-    "over aten::{name}. Please file an issue at https://github.com/pytorch/pytorch/issues if you "
-    "need this feature."
+    "over aten::{name}, whose result would have another shape for each example."
 )
 _MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to "
     "batch over indexing with a boolean mask."
 )
+# Modules whose functions are wrapped around others.
+_AROUND = frozenset({"calls", "cast_mode", "dispatch", "vectorizing", "derivatives", "staging"})
 _NO_MEMORY = "Cannot access data pointer of Tensor that doesn't have storage"
 RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
@@ -236,7 +237,9 @@ def _look_error(reason: str) -> str:
         modules = {module for module, _ in names}
         if modules & {"masks", "distinct"}:
             break
-    title = {"unique": "_unique2", "argwhere": "nonzero"}.get(names[-1][1], names[-1][1])
+    own = (name for module, name in reversed(names) if module not in _AROUND)
+    called = next(own, names[-1][1])
+    title = {"unique": "_unique2", "argwhere": "nonzero"}.get(called, called)
     if "masks" in modules and modules & {"indexing", "index_plan"}:
         return _MASK
     if modules & {"masks", "distinct"}:

@@ -115,23 +115,27 @@ class profile:
             return []
         return self._events
 
-    def events(self) -> list[FunctionEvent]:
-        """Everything that was noted, in order of time."""
-        return list(self._finished())
+    def events(self) -> Events:
+        """Everything that was noted, in order of time; a list that can print a table, too."""
+        return Events(self)
 
     @property
-    def function_events(self) -> list[FunctionEvent]:
+    def function_events(self) -> Events:
         """``events()``."""
         return self.events()
 
     def key_averages(
-        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
     ) -> EventList:
         """One row per name, in order of first occurrence.
 
         Args:
             group_by_input_shape: one row per name and shapes of the values written.
             group_by_stack_n: one row per name and so many source lines, counted from the last.
+            group_by_overload_name: changes nothing; kernels have one name.
 
         Raises RuntimeError inside of the ``with`` block.
         """
@@ -148,7 +152,7 @@ class profile:
         return EventList(rows.values(), self.profile_memory, self.with_flops, self.with_stack)
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **layout: Any) -> str:
-        """``key_averages().table(...)``."""
+        """``key_averages().table(...)``, and its arguments."""
         return self.key_averages().table(sort_by, row_limit, **layout)
 
     def total_average(self) -> FunctionEventAvg:
@@ -204,6 +208,17 @@ class profile:
         return self.table() if self._events else "<unfinished torch.autograd.profile>"
 
     __repr__ = __str__
+
+
+class Events(list[FunctionEvent]):
+    """The events of a profile, with what PyTorch's list of them can do."""
+
+    def __init__(self, whole: profile) -> None:
+        super().__init__(whole._finished())
+        self.key_averages, self.total_average = whole.key_averages, whole.total_average
+        self.table, self.export_stacks = whole.table, whole.export_stacks
+        self.export_chrome_trace = whole.export_chrome_trace
+        self.self_cpu_time_total = whole.self_cpu_time_total
 
 
 class record_function(ContextDecorator):

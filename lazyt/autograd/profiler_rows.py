@@ -5,15 +5,65 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Widths of the columns of PyTorch's tables.
 _WIDTH, _MOST_SOURCE, _MOST_SHAPES = 12, 75, 80
 _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 
 
+class Interval(NamedTuple):
+    """A time from ``start`` to ``end``, in microseconds."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """How long it is."""
+        return self.end - self.start
+
+
+class _Timed:
+    """Times of events and rows in all the forms that PyTorch has. Nothing runs on a GPU yet."""
+
+    count: int
+    device_type = "cpu"
+    device_time = self_device_time_total = device_time_total = 0.0
+    device_memory_usage = self_device_memory_usage = 0
+
+    @property
+    def cpu_time_total(self) -> float:
+        """Microseconds."""
+        raise NotImplementedError
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds without what else happened inside."""
+        raise NotImplementedError
+
+    @property
+    def cpu_time(self) -> float:
+        """Mean time of one, in microseconds."""
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+    @property
+    def cpu_time_str(self) -> str:
+        """``cpu_time`` with a unit."""
+        return _time(self.cpu_time)
+
+    @property
+    def cpu_time_total_str(self) -> str:
+        """``cpu_time_total`` with a unit."""
+        return _time(self.cpu_time_total)
+
+    @property
+    def self_cpu_time_total_str(self) -> str:
+        """``self_cpu_time_total`` with a unit."""
+        return _time(self.self_cpu_time_total)
+
+
 @dataclass(eq=False)
-class FunctionEvent:
+class FunctionEvent(_Timed):
     """Something that took time: a kernel, a plan, a range that was named, a compilation.
 
     Attributes:
@@ -50,6 +100,18 @@ class FunctionEvent:
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
 
+    count = 1
+
+    @property
+    def time_range(self) -> Interval:
+        """When it happened, on the clock of ``begin`` and ``end``."""
+        return Interval(1e6 * self.begin, 1e6 * self.end)
+
+    @property
+    def self_cpu_memory_usage(self) -> int:
+        """Bytes written: nothing is written on behalf of others."""
+        return self.cpu_memory_usage
+
     @property
     def key(self) -> str:
         """The name under which it is counted."""
@@ -67,7 +129,7 @@ class FunctionEvent:
 
 
 @dataclass
-class FunctionEventAvg:
+class FunctionEventAvg(_Timed):
     """All intervals of one name. Times are microseconds, memory is bytes.
 
     Attributes:
@@ -88,20 +150,6 @@ class FunctionEventAvg:
     least_time: float = 0.0
     input_shapes: list[list[int]] | None = None
     stack: list[str] = field(default_factory=list)
-    device_time_total: float = field(default=0.0, repr=False)
-    self_device_time_total: float = field(default=0.0, repr=False)
-    device_memory_usage: int = field(default=0, repr=False)
-    self_device_memory_usage: int = field(default=0, repr=False)
-
-    @property
-    def cpu_time(self) -> float:
-        """Mean time of one, in microseconds."""
-        return self.cpu_time_total / self.count if self.count else 0.0
-
-    @property
-    def device_time(self) -> float:
-        """Mean time of one on a GPU: nothing runs there yet."""
-        return 0.0
 
     @property
     def self_cpu_memory_usage(self) -> int:

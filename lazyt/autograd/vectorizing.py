@@ -15,7 +15,7 @@ from lazyt.autograd.carrying import batched, repeated, symbol
 from lazyt.autograd.levels import RANDOM, Level, entered, stack
 from lazyt.autograd.trees import Tree, flatten, spread, unflatten
 from lazyt.dispatch import assign, wrap
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import BoundsError, LazytError, ShapeError
 from lazyt.ir.graph import Node
 from lazyt.memory_formats import lay_out, strides_like
 from lazyt.storage import Storage
@@ -267,7 +267,7 @@ class Vectorized:
                 lay_out(made, (item.numel(), *inner))
             rank = len(whole.shape)
             if not -rank <= place < rank:
-                raise ShapeError(
+                raise BoundsError(
                     f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], "
                     f"but got {place})"
                 )
@@ -277,7 +277,7 @@ class Vectorized:
     def write_back(self) -> None:
         """What the function wrote into its arguments is written into those outside."""
         for tensor, made in self._given:
-            if made._storage.version_now():
+            if made._storage.was_written:
                 (whole,) = self.all_of([made.node])
                 if whole is None:
                     whole = repeated(made.node, self.level.size)

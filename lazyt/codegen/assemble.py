@@ -1,5 +1,7 @@
 """From groups to a Program: kernels as text, memory from lifetimes, launches in order.
 
+Independent groups that are one program become one launch (``batches.py``).
+
 Values that live between kernels get a place in one arena; places are shared by values whose
 lifetimes do not overlap. A slice assignment or scatter takes over the memory of its base when
 nothing reads the base afterwards.
@@ -10,18 +12,20 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lazyt.codegen.c import PrintedKernel, print_entry_c
+from lazyt.codegen.batches import Batch, make_batches
+from lazyt.codegen.c import print_entry_c
 from lazyt.codegen.lower import Lowered, lower_group
+from lazyt.codegen.numbers import Printer, share_texts
 from lazyt.codegen.prelude import sections_for
+from lazyt.codegen.printed import PrintedKernel
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel
-from lazyt.ir.program import KernelSource, Launch, Program, Slot
+from lazyt.ir.program import Launch, Program, Slot
 
 _ALIGN = 64
-Printer = Callable[[Kernel], PrintedKernel]
 
 
 @dataclass(eq=False)
@@ -52,33 +56,46 @@ def assemble(
     of ``donated`` inputs may be overwritten: nobody else refers to them.
     """
     spare = {n: i for i, n in enumerate(inputs) if n in donated and n not in roots}
-    places, shared = _find_places(groups, _outputs(roots), spare)
-    lowered = [lower_group(group, unroll, group.head in shared) for group in groups]
+    batches = make_batches(groups, unroll, {*roots, *inputs})
+    stores, shared = _find_places([b.groups for b in batches], _outputs(roots), spare)
+    lowered = [_lowered(batch, unroll, shared) for batch in batches]
     if check is not None:
-        for made in lowered:
+        alone = [g for batch in batches if len(batch.groups) > 1 for g in batch.groups]
+        for made in (*lowered, *(lower_group(group, unroll) for group in alone)):
             check(made.kernel)
-    printed = [_renamed(printer(m.kernel), g.kind) for m, g in zip(lowered, groups, strict=True)]
+    kernels = [made.kernel for made in lowered]
+    texts = share_texts(kernels, [printer(kernel, None) for kernel in kernels], printer)
+    printed = [_renamed(t, b.groups[0].kind) for t, b in zip(texts, batches, strict=True)]
     scratch = [
         [_Place(size, step, step) for size in _scratch_sizes(made, text)]
         for step, (made, text) in enumerate(zip(lowered, printed, strict=True))
     ]
-    intervals = {id(p): p for p in places.values()}
+    places = {node: place for made in reversed(stores) for node, place in made.items()}
+    intervals = {id(p): p for made in stores for p in made.values()}
     everything = [*intervals.values(), *(p for step in scratch for p in step)]
     arena = _allocate([p for p in everything if p.output < 0 and p.input < 0])
-    slots, launches = _launches(lowered, printed, places, scratch, inputs)
-    kernels = {p.source.name: p.source for p in printed}
+    slots, launches = _launches(lowered, printed, stores, scratch, inputs)
+    sources = {p.source.name: p.source for p in printed}
     program = Program(
         target="c",
         sections=_sections(printed),
-        kernels=tuple(kernels.values()),
-        entry=print_entry_c(tuple(kernels.values()), launches),
+        kernels=tuple(sources.values()),
+        entry=print_entry_c(tuple(sources.values()), launches),
         slots=tuple(slots),
         launches=tuple(launches),
         arena_bytes=arena,
         results=_results(roots, inputs, places),
         notes=tuple(_note(low, text) for low, text in zip(lowered, printed, strict=True)),
     )
-    return program, [low.kernel for low in lowered]
+    return program, kernels
+
+
+def _lowered(batch: Batch, unroll: int, shared: Container[Node | None]) -> Lowered:
+    """The kernel of a launch."""
+    if batch.lowered is not None:
+        return batch.lowered
+    (group,) = batch.groups
+    return lower_group(group, unroll, group.head in shared)
 
 
 def _scratch_sizes(made: Lowered, text: PrintedKernel) -> list[int]:
@@ -110,52 +127,69 @@ def _results(
 
 
 def _find_places(
-    groups: Sequence[Group], outputs: dict[Node, int], spare: dict[Node, int]
-) -> tuple[dict[Node, _Place], set[Node]]:
-    """Where every stored value lives, and the heads that take over their base's memory."""
-    last: dict[Node, int] = {}
-    for step, group in enumerate(groups):
-        for node in group.reads:
-            last[node] = step
-    places: dict[Node, _Place] = {}
+    steps: Sequence[Sequence[Group]], outputs: dict[Node, int], spare: dict[Node, int]
+) -> tuple[list[dict[Node, _Place]], set[Node]]:
+    """Where the values that each step stores live, and the heads that take over their base's
+    memory.
+
+    ``steps`` are the groups that run at the same time, one launch after the other. A value may be
+    stored by several: each reader has the one that was stored last.
+    """
+    order = [(step, group) for step, groups in enumerate(steps) for group in groups]
+    last = _last_reads(order)
+    stores: list[dict[Node, _Place]] = [{} for _ in steps]
+    places: dict[Node, _Place] = {}  # of what was stored last
+    begin: dict[Node, int] = {}
     shared: set[Node] = set()
-    for step, group in enumerate(groups):
+    for step, group in order:
         for node in group.stored:
-            end = last.get(node, step)
-            place = _Place(node.nbytes, step, end, outputs.get(node, -1))
-            base = _overwritten(group, node, last, step, places, outputs, spare)
-            if base is not None:
+            end = last.get((node, step), step)
+            place = _Place(node.nbytes, step, end, -1 if group.again else outputs.get(node, -1))
+            base = _overwritten(group, node, places, outputs, spare)
+            if base is not None and last.get((base, begin.get(base, -1))) == step:
                 shared.add(node)
                 if base in spare:
-                    places[node] = _Place(node.nbytes, step, end, input=spare[base])
-                    continue
-                old = places[base]
-                old.last = max(old.last, end)
-                if place.output >= 0 and old.input < 0:
-                    old.output = place.output
-                place = old
-            places[node] = place
-    used = sorted({p.output for p in places.values() if p.output >= 0})
-    for place in {id(p): p for p in places.values()}.values():
+                    place = _Place(node.nbytes, step, end, input=spare[base])
+                else:
+                    old = places[base]
+                    old.last = max(old.last, end)
+                    if place.output >= 0 and old.input < 0:
+                        old.output = place.output
+                    place = old
+            stores[step][node] = places[node] = place
+            begin[node] = step
+    every = {id(p): p for made in stores for p in made.values()}.values()
+    used = sorted({p.output for p in every if p.output >= 0})
+    for place in every:
         if place.output >= 0:
             place.output = used.index(place.output)
-    return places, shared
+    return stores, shared
+
+
+def _last_reads(order: Sequence[tuple[int, Group]]) -> dict[tuple[Node, int], int]:
+    """The last step that reads a value, by the value and the step that stored it (-1: none)."""
+    last: dict[tuple[Node, int], int] = {}
+    begin: dict[Node, int] = {}
+    for step, group in order:
+        for node in group.reads:
+            last[node, begin.get(node, -1)] = step
+        for node in group.stored:
+            begin[node] = step
+    return last
 
 
 def _overwritten(
     group: Group,
     node: Node,
-    last: dict[Node, int],
-    step: int,
     places: dict[Node, _Place],
     outputs: dict[Node, int],
     spare: dict[Node, int],
 ) -> Node | None:
-    """The base whose memory an update or scatter may take over, if nobody needs it any more."""
+    """The base whose memory an update or scatter may take over, if nobody reads it later."""
     if group.head is not node or group.kind not in ("update", "scatter"):
         return None
     base = node.inputs[0]
-    if (base not in places and base not in spare) or base in outputs or last.get(base) != step:
+    if (base not in places and base not in spare) or base in outputs:
         return None
     if base in places and places[base].output >= 0:
         return None
@@ -202,8 +236,7 @@ def _renamed(printed: PrintedKernel, kind: str) -> PrintedKernel:
     own = [n for n, _ in printed.sections]
     shared = sections_for(n for n in source.prelude if n not in own)
     needed = tuple(n for n, _ in shared) + tuple(own)
-    named = KernelSource(name, text, needed, source.arity)
-    return PrintedKernel(named, printed.sections, printed.workspace, printed.note)
+    return replace(printed, source=replace(source, name=name, text=text, prelude=needed))
 
 
 def _sections(printed: Sequence[PrintedKernel]) -> tuple[tuple[str, str], ...]:
@@ -216,7 +249,7 @@ def _sections(printed: Sequence[PrintedKernel]) -> tuple[tuple[str, str], ...]:
 def _launches(
     lowered: Sequence[Lowered],
     printed: Sequence[PrintedKernel],
-    places: dict[Node, _Place],
+    stores: Sequence[dict[Node, _Place]],
     scratch: Sequence[list[_Place]],
     inputs: Sequence[Node],
 ) -> tuple[list[Slot], list[Launch]]:
@@ -228,10 +261,13 @@ def _launches(
     numbers = {node: n for n, node in enumerate(inputs)}
     for number, item in enumerate(inputs):
         slot(Slot("input", number, 0, item.nbytes))
-    for place in sorted((p for p in places.values() if p.output >= 0), key=lambda p: p.output):
+    every = {id(p): p for made in stores for p in made.values() if p.output >= 0}
+    for place in sorted(every.values(), key=lambda p: p.output):
         slot(Slot("output", place.output, 0, place.nbytes))
     launches: list[Launch] = []
-    for made, text, extra in zip(lowered, printed, scratch, strict=True):
+    places: dict[Node, _Place] = {}  # of what was stored last
+    for made, text, stored, extra in zip(lowered, printed, stores, scratch, strict=True):
+        places |= stored
         waiting = iter(extra)
         arguments: list[int] = []
         for node in made.arguments:
@@ -243,7 +279,10 @@ def _launches(
                 arguments.append(slot(_slot_of(next(waiting))))
         if text.workspace:
             arguments.append(slot(_slot_of(next(waiting))))
-        launches.append(Launch(text.source.name, tuple(arguments)))
+        offsets = made.offsets or text.offsets
+        segments = made.kernel.segments
+        name, values = text.source.name, text.values
+        launches.append(Launch(name, tuple(arguments), offsets, segments, values))
     return list(slots), launches
 
 

@@ -1,51 +1,49 @@
 """The C target: kernels and plans as C text.
 
-A kernel becomes ``void name(char *b0, ..., int threads)``. A plan becomes one entry function that
-calls its kernels in order.
+A kernel becomes ``void name(char *b0, ..., int threads)``; one with segments takes tables instead,
+see ``c_segments.py``. A plan becomes one entry function that calls its kernels in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_contract import contract_text
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_loops import PhasePrinter
+from lazyt.codegen.c_segments import segment_starts, segments_text
+from lazyt.codegen.origins import find_origins
+from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel
 from lazyt.ir.program import KernelSource, Launch
 
 
-@dataclass(frozen=True)
-class PrintedKernel:
-    """A kernel as text.
-
-    Attributes:
-        source: the C function.
-        sections: helpers of its own beside the shared prelude (micro-kernels of contractions).
-        workspace: bytes of scratch that it takes as its last buffer, 0 for none.
-        note: how the target chose to do it.
-    """
-
-    source: KernelSource
-    sections: tuple[tuple[str, str], ...] = ()
-    workspace: int = 0
-    note: str = ""
-
-
 def print_kernel_c(
-    kernel: Kernel, vector_bytes: int, caches: tuple[int, int, int]
+    kernel: Kernel,
+    vector_bytes: int,
+    caches: tuple[int, int, int],
+    names: Mapping[int, str] | None = None,
 ) -> PrintedKernel:
-    """The kernel's C function ``void name(char *b0_, ..., int threads)``."""
-    expressions = Expressions(kernel.buffers)
+    """The kernel's C function ``void name(char *b0_, ..., int threads)``.
+
+    With segments: ``void name(char **table, const lz_i64 *extents, const lz_i64 *starts, int count,
+    int threads)``. ``names`` are those of constants that it takes as arguments, see Expressions.
+    """
+    origins = find_origins(kernel)
+    offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.buffers)
+    expressions = Expressions(kernel.buffers, origins)
+    if kernel.segments:
+        return segments_text(kernel, expressions)
     first = kernel.phases[0]
     if isinstance(first, ContractPhase):
         made = contract_text(kernel, first, expressions, vector_bytes, caches)
         used = tuple(sorted(expressions.used)) + tuple(name for name, _ in made.sections)
         source = KernelSource(kernel.name, made.text, used, len(kernel.buffers) + 1)
-        return PrintedKernel(source, made.sections, max(made.workspace_bytes, 1), made.note)
+        space = max(made.workspace_bytes, 1)
+        return PrintedKernel(source, made.sections, space, made.note, offsets)
+    expressions.names = names
     body: list[ct.Node] = []
     for number, buffer in enumerate(kernel.buffers):
         const = buffer.role == "in"
@@ -58,22 +56,68 @@ def print_kernel_c(
             body += routine_c(phase, expressions)
             continue
         body += PhasePrinter(phase, expressions, number).statements()
-    parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))] + [("int", "threads")]
+    kinds = {name: expressions.constants[place][0] for place, name in (names or {}).items()}
+    parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))]
+    parameters += [*((kind, name) for name, kind in kinds.items()), ("int", "threads")]
     text = ct.text(ct.function(kernel.name, parameters, body))
     used = tuple(sorted(expressions.used))
-    return PrintedKernel(KernelSource(kernel.name, text, used, len(kernel.buffers)))
+    source = KernelSource(kernel.name, text, used, len(kernel.buffers), tuple(kinds.values()))
+    values = tuple(text for _, text in expressions.constants)
+    return PrintedKernel(source, offsets=offsets, values=values)
 
 
 def print_entry_c(kernels: Sequence[KernelSource], launches: Sequence[Launch]) -> str:
     """The plan's entry function ``lz_plan``, with declarations of the kernels it calls."""
     lines = []
+    units = {kernel.name: kernel.unit for kernel in kernels}
+    wide = "long long"
     for kernel in kernels:
-        pointers = ", ".join(["char *"] * kernel.arity + ["int"])
-        lines.append(f"void {kernel.name}({pointers});")
+        if kernel.unit:
+            parameters = f"char **, const {wide} *, const {wide} *, int, int"
+        else:
+            parameters = ", ".join(["char *"] * kernel.arity + [*kernel.numbers, "int"])
+        lines.append(f"void {kernel.name}({parameters});")
+    calls: list[str] = []
+    for number, launch in enumerate(launches):
+        if launch.extents:
+            lines += _tables(number, launch, units[launch.kernel])
+            calls += _tabled_call(number, launch)
+            continue
+        places = [f"slots[{s}]" for s in launch.slots]
+        for place, offset in enumerate(launch.offsets):
+            if offset:
+                places[place] += f" + {offset}"
+        arguments = ", ".join([*places, *launch.numbers, "threads"])
+        calls.append(f"  {launch.kernel}({arguments});")
     lines.append('__attribute__((visibility("default")))')
     lines.append("void lz_plan(char **slots, int threads)\n{")
-    for launch in launches:
-        arguments = ", ".join([f"slots[{s}]" for s in launch.slots] + ["threads"])
-        lines.append(f"  {launch.kernel}({arguments});")
-    lines.append("}\n")
-    return "\n".join(lines)
+    return "\n".join([*lines, *calls, "}\n"])
+
+
+def _tables(number: int, launch: Launch, unit: int) -> list[str]:
+    """What a launch of segments knows beforehand: slots, offsets, extents, where each starts."""
+    tables: list[tuple[str, str, Sequence[int]]] = [("int", "slots", launch.slots)]
+    if any(launch.offsets):
+        none = [0] * (len(launch.slots) - len(launch.offsets))  # the workspace
+        tables.append(("long long", "offsets", (*launch.offsets, *none)))
+    tables.append(("long long", "extents", launch.extents))
+    tables.append(("long long", "starts", segment_starts(launch.extents, unit)))
+    return [
+        f"static const {kind} {name}{number}[] = {{{', '.join(map(str, values))}}};"
+        for kind, name, values in tables
+    ]
+
+
+def _tabled_call(number: int, launch: Launch) -> list[str]:
+    """Collects the pointers of a launch of segments and makes it."""
+    count = len(launch.slots)
+    place = f"slots[slots{number}[k]]"
+    if any(launch.offsets):
+        place += f" + offsets{number}[k]"
+    tables = f"table{number}, extents{number}, starts{number}"
+    return [
+        f"  char *table{number}[{count}];",
+        f"  for (int k = 0; k < {count}; k++)",
+        f"    table{number}[k] = {place};",
+        f"  {launch.kernel}({tables}, {len(launch.extents)}, threads);",
+    ]

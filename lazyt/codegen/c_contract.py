@@ -9,7 +9,8 @@ from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type, compute_type
 from lazyt.codegen.contract import ContractSpec, ContractText, emit_contract
 from lazyt.ir.index import Axis, linearize
-from lazyt.ir.kernel import ContractPhase, Kernel, Let, Load, Store, sub_expressions
+from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
+from lazyt.ir.point import Load, sub_expressions
 from lazyt.ir.scalar import Expr
 
 

@@ -9,26 +9,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.errors import InternalError
-from lazyt.ir.dtypes import DType, bool_, float32
+from lazyt.ir.dtypes import DType, bool_, float32, int64
 from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, data_of, linearize
-from lazyt.ir.kernel import (
-    Buffer,
-    Guard,
-    Guarded,
-    Let,
-    Load,
-    Phase,
-    Position,
-    Reduce,
-    Stage,
-    Store,
-    Var,
-    sub_expressions,
-)
+from lazyt.ir.kernel import Buffer, Let, Phase, Reduce, Stage, Store
+from lazyt.ir.point import Guard, Guarded, Load, Position, Var, sub_expressions
 from lazyt.ir.scalar import Call, Const, Expr
 
 _BOOLEAN = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
@@ -39,14 +27,23 @@ class Expressions:
 
     Attributes:
         buffers: the kernel's buffers by name.
+        origins: elements that come before what a buffer's pointer points at, where there are any.
         values: what each IR name currently stands for in C.
         used: prelude functions that were called.
+        names: the C names of constants that are arguments, by their number: constants are numbered
+            in the order in which they are first printed. None to write all of them out; empty to
+            name all of them.
+        constants: C type and text of every constant so far.
     """
 
-    def __init__(self, buffers: Sequence[Buffer]) -> None:
+    def __init__(self, buffers: Sequence[Buffer], origins: Mapping[str, int] | None = None) -> None:
         self.buffers = {b.name: b for b in buffers}
+        self.origins = origins or {}
         self.values: dict[str, ct.Node] = {}
         self.used: set[str] = set()
+        self.names: Mapping[int, str] | None = None
+        self.constants: list[tuple[str, str]] = []
+        self._numbered: dict[int, int] = {}
 
     def prelude(self, function: str, *arguments: ct.Node) -> ct.Node:
         """A call of a prelude function, remembered for the section list."""
@@ -89,7 +86,8 @@ class Expressions:
 
     def position(self, buffer: Buffer, index: Sequence[Linear]) -> ct.Node:
         """The C expression of a buffer element."""
-        return ct.element(buffer.name, self.index(linearize(index, buffer.shape)))
+        place = linearize(index, buffer.shape) - self.origins.get(buffer.name, 0)
+        return ct.element(buffer.name, self.index(place))
 
     def condition(self, guards: Sequence[Guard]) -> ct.Node | None:
         """The conjunction of guards, without what the axes' ranges imply; None for no tests."""
@@ -114,7 +112,7 @@ class Expressions:
         if isinstance(expr, Var):
             return self.values.get(expr.name) or ct.name(expr.name)
         if isinstance(expr, Const):
-            return self.number(expr.value, expr.dtype.compute)
+            return self._constant(expr, self.number(expr.value, expr.dtype.compute))
         if isinstance(expr, Load):
             buffer = self.buffers[expr.buffer]
             node = self.position(buffer, expr.index)
@@ -122,7 +120,11 @@ class Expressions:
                 return self.prelude(f"lz_load_{buffer.dtype.suffix}", node)
             return node
         if isinstance(expr, Position):
-            return ct.cast(f"lz_{expr.dtype.suffix}", self.index(expr.index))
+            if self.names is None:
+                return ct.cast(f"lz_{expr.dtype.suffix}", self.index(expr.index))
+            rest = ct.cast("lz_i64", self.index(expr.index - expr.index.const))
+            first = self._constant(expr, self.number(expr.index.const, int64))
+            return ct.cast(f"lz_{expr.dtype.suffix}", ct.binary("+", rest, first))
         if isinstance(expr, Guarded):
             test = self.condition(expr.guards)
             if test is None:
@@ -131,6 +133,17 @@ class Expressions:
         if isinstance(expr, Call):
             return self._call(expr)
         raise InternalError("codegen.c_family", f"cannot print {expr!r}")
+
+    def _constant(self, expr: Const | Position, written: ct.Node) -> ct.Node:
+        """A constant as it is written, or the name of an argument."""
+        if self.names is None:
+            return written
+        place = self._numbered.setdefault(id(expr), len(self.constants))
+        if place == len(self.constants):
+            kind = "lz_i64" if isinstance(expr, Position) else compute_type(expr.dtype)
+            self.constants.append((kind, ct.text(written)))
+        name = self.names.get(place) if self.names else f"n{place}_"
+        return written if name is None else ct.name(name)
 
     def number(self, value: float, dtype: DType) -> ct.Node:
         """A constant of a compute type, exact to the bit."""
@@ -168,8 +181,13 @@ class Expressions:
         if fn.name == "where":
             test, yes, no = (self.value(a) for a in expr.args)
             return ct.choose(test, yes, no)
-        arguments = [self.value(a) for a in expr.args]
         kind = expr.args[0].dtype.compute
+        # Bounds that keep indices inside of their axis stay where a proof can see them.
+        bound = kind is int64 and fn.name in ("minimum", "maximum")
+        arguments = [
+            self.number(a.value, kind) if bound and isinstance(a, Const) else self.value(a)
+            for a in expr.args
+        ]
         if fn.name == "threefry":
             return self.prelude("lz_threefry_u32", *arguments)
         if fn.name in _BOOLEAN:

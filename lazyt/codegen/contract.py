@@ -41,6 +41,8 @@ PACKED_MACS = 48**3
 PACKED_LEAST_SIDE = 16
 TINY_MACS = 1024
 DOT_MOST_COLUMNS = 3
+# How much longer a contraction takes that stores its results across the rows of a tile.
+STORE_ACROSS = 1.15
 
 
 def emit_contract(
@@ -97,7 +99,12 @@ def choose_form(spec: ContractSpec) -> tuple[Form, bool, str]:
 def _choose_packed(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]:
     other = transpose_spec(spec)
     waste, other_waste = padding(spec), padding(other)
-    if other_waste < 0.9 * waste:
+    if spec.c_unit == "m" and other_waste < STORE_ACROSS * waste:
+        reason = "large; exchanged, so that results are stored along the tile's rows"
+        return choose_packed_form(other, parallel), True, reason
+    if other_waste < 0.9 * waste and not (
+        spec.c_unit == "n" and STORE_ACROSS * other_waste > waste
+    ):
         reason = f"large; exchanged, as padding costs {other_waste:.2f} rather than {waste:.2f}"
         return choose_packed_form(other, parallel), True, reason
     return choose_packed_form(spec, parallel), False, "large"

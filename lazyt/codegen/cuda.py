@@ -21,6 +21,7 @@ from lazyt.codegen.cuda_folds import GroupPhase
 from lazyt.codegen.cuda_routines import PointLaunch, routine_cuda
 from lazyt.codegen.cuda_threads import ThreadPhase, is_ordered, over_tiles
 from lazyt.codegen.prelude import sections_for
+from lazyt.errors import InternalError
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase
 
 #: Blocks of the largest launch; larger grids are walked with a stride.
@@ -80,8 +81,10 @@ class CudaKernel:
 def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKernel:
     """A kernel as CUDA C; phases without grid points are left out.
 
-    Raises InternalError for a phase that no form fits.
+    Raises InternalError for a phase that no form fits, and for segments: ``take_apart`` first.
     """
+    if kernel.segments:
+        raise InternalError("codegen.cuda", "there are no launches of segments on a GPU yet")
     parameters = ", ".join(
         f"{'const ' if b.role == 'in' else ''}{c_type(b.dtype)} *restrict {b.name}"
         for b in kernel.buffers

@@ -17,18 +17,8 @@ from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, compute_type
 from lazyt.codegen.cuda_threads import MOST_LOCAL_BYTES, ThreadPhase
 from lazyt.ir.index import Axis
-from lazyt.ir.kernel import (
-    BLOCK,
-    LANES,
-    Keep,
-    Load,
-    Phase,
-    Reduce,
-    Stage,
-    Statement,
-    Store,
-    sub_expressions,
-)
+from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Stage, Statement, Store
+from lazyt.ir.point import Load, sub_expressions
 from lazyt.ir.scalar import Call
 
 Trees = list[ct.Node]

@@ -14,17 +14,8 @@ from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.c_loops import PhasePrinter
 from lazyt.errors import InternalError
 from lazyt.ir.index import Axis, Linear, Quotient, Remainder, linearize
-from lazyt.ir.kernel import (
-    Buffer,
-    Guarded,
-    Keep,
-    Load,
-    Phase,
-    Position,
-    Scan,
-    Store,
-    sub_expressions,
-)
+from lazyt.ir.kernel import Buffer, Keep, Phase, Scan, Store
+from lazyt.ir.point import Guarded, Load, Position, sub_expressions
 
 Trees = list[ct.Node]
 

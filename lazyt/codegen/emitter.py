@@ -14,18 +14,8 @@ from dataclasses import dataclass, field
 from lazyt.ir.dtypes import DType, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.index import Axis, Linear, axes_of, data_of
-from lazyt.ir.kernel import (
-    Buffer,
-    Guarded,
-    Keep,
-    Let,
-    Load,
-    Position,
-    Statement,
-    Store,
-    Var,
-    sub_expressions,
-)
+from lazyt.ir.kernel import Buffer, Keep, Let, Statement, Store
+from lazyt.ir.point import Guarded, Load, Position, Var, sub_expressions
 from lazyt.ir.scalar import Call, Const, Expr, call, const
 from lazyt.ops.walking import Index, Pair, Walker
 
@@ -100,6 +90,7 @@ class Emitter(Walker):
         self._loop: dict[int, dict[Pair, Expr]] = {}
         self._kept: dict[Pair, Expr] = {}
         self._cost: dict[str, float] = {}
+        self._outside: dict[Expr, Var] = {}
         self._names = 0
 
     # ------------------------------------------------------------- walking
@@ -146,11 +137,48 @@ class Emitter(Walker):
         guarded = pair[2]
         level, inner = self.traits(expr)
         if not (leaf or guarded or isinstance(expr, Const | Var | Load | Position)):
+            if inner and self.keep:
+                expr = self._hoist(expr)
             expr = self.name(expr, level, inner)
+        elif self.keep and not (inner or guarded) and isinstance(expr, Load) and _varies(expr):
+            expr = self.name(expr, level, False)
         if inner:
             self._loop.setdefault(self.stage, {})[pair] = expr
         else:
             self._row[pair] = expr
+
+    def _hoist(self, expr: Expr) -> Expr:
+        """``expr`` with parts that are the same at every step of a row named outside of the loop.
+
+        C compilers find them, too, but gcc then keeps some in a way that its vectoriser refuses.
+        """
+        new: dict[int, Expr] = {}
+        found: dict[int, tuple[int, bool, bool]] = {}  # level, inner, whether it is fixed
+        for item in sub_expressions(expr):
+            if not isinstance(item, Call):
+                fixed = isinstance(item, Const) or (isinstance(item, Load) and not _varies(item))
+                found[id(item)] = (*self.traits(item), fixed)
+                continue
+            facts = [found[id(a)] for a in item.args]
+            level, inner = max(f[0] for f in facts), any(f[1] for f in facts)
+            found[id(item)] = (level, inner, all(f[2] for f in facts))
+            if not inner:
+                continue
+            args = [new.get(id(a), a) for a in item.args]
+            for place, (operand, (depth, below, fixed)) in enumerate(
+                zip(item.args, facts, strict=True)
+            ):
+                if isinstance(operand, Call) and not (below or fixed):
+                    args[place] = self._hoisted(operand, depth)
+            if any(a is not b for a, b in zip(args, item.args, strict=True)):
+                new[id(item)] = Call(item.fn, tuple(args), item.dtype)
+        return new.get(id(expr), expr)
+
+    def _hoisted(self, expr: Expr, level: int) -> Var:
+        known = self._outside.get(expr)
+        if known is None:
+            known = self._outside[expr] = self.name(expr, level, False)
+        return known
 
     def name(self, expr: Expr, level: int, inner: bool) -> Var:
         """A Let for ``expr``."""
@@ -158,7 +186,10 @@ class Emitter(Walker):
         name = f"v{self._names}"
         self.place(Let(name, expr), level, inner)
         self._level[name] = (level, inner)
-        self._cost[name] = sum(e.fn.cost for e in sub_expressions(expr) if isinstance(e, Call))
+        if _is_flat(expr):
+            self._cost[name] = expr.fn.cost if isinstance(expr, Call) else 0.0
+        else:
+            self._cost[name] = sum(e.fn.cost for e in sub_expressions(expr) if isinstance(e, Call))
         return Var(name, expr.dtype)
 
     def place(self, statement: Statement, level: int, inner: bool) -> None:
@@ -211,12 +242,26 @@ class Emitter(Walker):
         return level, inner
 
 
+def _is_flat(expr: Expr) -> bool:
+    """Whether an expression is a name or a constant, or one function of such."""
+    if type(expr) is Call:
+        return all(type(a) is Var or type(a) is Const for a in expr.args)
+    return type(expr) is Var or type(expr) is Const
+
+
+def _varies(load: Load) -> bool:
+    """Whether another row may read another element."""
+    return any(axes_of(i) or data_of(i) for i in load.index)
+
+
 def indices_of(statement: Statement) -> list[tuple[str | None, Index]]:
     """(buffer or None, index) of every access, position and guard in a statement."""
     out: list[tuple[str | None, Index]] = []
     if isinstance(statement, Store):
         out.append((statement.buffer, statement.index))
         out += [(None, (g.index,)) for g in statement.guards]
+    if _is_flat(statement.value):
+        return out
     for item in sub_expressions(statement.value):
         if isinstance(item, Load):
             out.append((item.buffer, item.index))

@@ -14,36 +14,35 @@ from lazyt.errors import InternalError, LazytError
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis
-from lazyt.ir.kernel import (
-    AnyPhase,
-    Buffer,
-    CallPhase,
-    ContractPhase,
-    Kernel,
-    Load,
-    sub_expressions,
-)
+from lazyt.ir.kernel import AnyPhase, Buffer, CallPhase, ContractPhase, Kernel
+from lazyt.ir.point import Load, sub_expressions
 from lazyt.ir.scalar import Call
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel and what each of its buffers holds: a node, or None for scratch."""
+    """A kernel and what each of its buffers holds: a node, or None for scratch.
+
+    Of a kernel with segments: in those of the first segment, then those of the second, and so on.
+    ``offsets`` are the bytes from the beginning of each to what the kernel uses.
+    """
 
     kernel: Kernel
     arguments: tuple[Node | None, ...]
+    offsets: tuple[int, ...] = ()
 
 
-def lower_group(group: Group, unroll: int, in_place: bool = False) -> Lowered:
+def lower_group(group: Group, unroll: int, in_place: bool = False, whole: bool = False) -> Lowered:
     """The kernel of a group.
 
     ``unroll``: longest reduction that is written out. ``in_place``: the head's base may be
-    overwritten, so its result starts out in the same buffer (update and scatter).
+    overwritten, so its result starts out in the same buffer (update and scatter). ``whole``:
+    reductions are one loop, however short or long.
     """
     buffers = Buffers(group.reads, list(group.stored))
     phases: list[AnyPhase] = []
     if group.kind in ("map", "row"):
-        phases += lower_rows(group, buffers, unroll)
+        phases += lower_rows(group, buffers, unroll, whole)
     elif group.kind == "contract":
         phases += lower_contract(group, buffers)
     elif group.kind == "update":
@@ -74,9 +73,8 @@ def lower_group(group: Group, unroll: int, in_place: bool = False) -> Lowered:
             for b, n in declared
         ]
     arguments = tuple(n if b.role != "work" or n is None else None for b, n in declared)
-    kernel = Kernel(
-        "lz_kernel", tuple(b for b, _ in declared), tuple(phases), _notes(group, phases)
-    )
+    notes = facts(group) | {"flops": _flops(phases), "phases": len(phases)}
+    kernel = Kernel("lz_kernel", tuple(b for b, _ in declared), tuple(phases), notes)
     return Lowered(kernel, arguments)
 
 
@@ -131,20 +129,17 @@ def _title(node: Node) -> str:
     return f"{node.op.name} {kind}".rstrip()
 
 
-def _notes(group: Group, phases: list[AnyPhase]) -> dict[str, object]:
-    """What ``explain()`` says about the kernel."""
-    read = sum(n.nbytes for n in group.reads)
-    written = sum(n.nbytes for n in group.stored)
+def facts(group: Group) -> dict[str, object]:
+    """What ``explain()`` says about a group, whatever its kernel is."""
     sources = list(
         dict.fromkeys(source_text(m.source) for m in group.members if m.source is not None)
     )
     return {
         "kind": group.kind,
         "computes": [f"{_title(m)} {m.dtype.name}{list(m.shape)}" for m in group.stored],
-        "bytes_read": read,
-        "bytes_written": written,
-        "flops": _flops(phases),
-        "phases": len(phases),
+        "bytes_read": sum(n.nbytes for n in group.reads),
+        "bytes_written": sum(n.nbytes for n in group.stored),
         "reasons": list(group.reasons),
         "sources": sources,
+        **({"again": True} if group.again else {}),
     }

@@ -9,7 +9,8 @@ from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis, Linear, datum, delinearize, variable
-from lazyt.ir.kernel import ContractPhase, Phase, Scan, Stage, Store, Var
+from lazyt.ir.kernel import ContractPhase, Phase, Scan, Stage, Store
+from lazyt.ir.point import Var
 from lazyt.ir.scalar import call, const
 
 COMBINES = {"set": None, "add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}

@@ -13,23 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lazyt.codegen.axes import split_last
 from lazyt.codegen.emitter import Buffers, Emitter, indices_of
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group, Index, Part
 from lazyt.ir.index import Axis, Linear, constant, linearize, replace_axes, variable
-from lazyt.ir.kernel import (
-    BLOCK,
-    LANES,
-    Guard,
-    Load,
-    Phase,
-    Position,
-    Reduce,
-    Stage,
-    Store,
-    Var,
-)
+from lazyt.ir.kernel import BLOCK, LANES, Phase, Reduce, Stage, Store
+from lazyt.ir.point import Guard, Load, Position, Var
 from lazyt.ir.scalar import Expr, call, const
 
 #: Work (multiply-adds) per thread below which blocks are not split off.
@@ -41,12 +32,12 @@ FOLDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum",
          "any": "logical_or", "all": "logical_and"}  # fmt: skip
 
 
-def lower_rows(group: Group, buffers: Buffers, unroll: int) -> list[Phase]:
-    """All phases of a map or row group."""
+def lower_rows(group: Group, buffers: Buffers, unroll: int, whole: bool = False) -> list[Phase]:
+    """All phases of a map or row group; ``whole``: reductions are one loop, however long."""
     _declare_crossing(group, buffers)
     phases: list[Phase] = []
     for number in range(len(group.parts)):
-        phases += _PartLowering(group, number, buffers, unroll).phases()
+        phases += _PartLowering(group, number, buffers, unroll, whole).phases()
     return phases
 
 
@@ -59,11 +50,14 @@ def _declare_crossing(group: Group, buffers: Buffers) -> None:
 
 
 class _PartLowering:
-    def __init__(self, group: Group, number: int, buffers: Buffers, unroll: int) -> None:
+    def __init__(
+        self, group: Group, number: int, buffers: Buffers, unroll: int, whole: bool
+    ) -> None:
         self.group = group
         self.number = number
         self.buffers = buffers
         self.unroll = unroll
+        self.whole = whole
         self.part = group.parts[number]
         self.level = self._levels()
         self.fixed = len(buffers.work)
@@ -71,6 +65,10 @@ class _PartLowering:
     def phases(self) -> list[Phase]:
         """The part's phases, with neighbouring axes merged where every access allows it."""
         made = self._attempt(self.part)
+        split = split_last(self.part, made)
+        if split is not self.part:
+            self.group.parts[self.number] = self.part = split
+            made = self._attempt(split)
         merged = self._merged(self.part, made)
         if merged.axes != self.part.axes:
             self.part = merged
@@ -98,10 +96,12 @@ class _PartLowering:
         before, inner, after = part.extents()
         if part.inner is None:
             return [self._straight(part, 0)]
-        if inner <= self.unroll:
+        if inner <= self.unroll and not self.whole:
             return [self._straight(part, inner)]
         if lanes is None:
             lanes = "grid" if after >= 8 else "inner"
+        if self.whole:
+            return [self._loops(part, lanes)]
         tiles = before * -(-after // 64) if lanes == "grid" else before * after
         heavy = before * inner * after > SPLIT_WORK and inner > 2 * BLOCK
         positional = any(r.params.kind.startswith("arg") for r in part.reduces)

@@ -17,9 +17,13 @@ from lazyt.autograd.jacobians import jacrev as jacrev
 from lazyt.autograd.vectorizing import vmap as vmap
 from lazyt.func.models import functional_call as functional_call
 from lazyt.func.models import functionalize as functionalize
+from lazyt.func.models import (
+    replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_,
+)
 from lazyt.func.models import stack_module_state as stack_module_state
 
 __all__ = [
     "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev",
-    "jvp", "linearize", "stack_module_state", "value_and_grad", "vjp", "vmap",
+    "jvp", "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "value_and_grad",
+    "vjp", "vmap",
 ]  # fmt: skip

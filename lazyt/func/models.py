@@ -175,6 +175,19 @@ def _stacked(tables: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     return found
 
 
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let all batch norms in a module use the statistics of each batch only; returns the module.
+
+    Running statistics, which ``vmap`` refuses to write, are taken away.
+    """
+    for module in root.modules():
+        if any(kind.__name__ == "_BatchNorm" for kind in type(module).__mro__):
+            module.running_mean = module.running_var = None
+            module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """``func`` itself: every graph here is without mutations and views already.
 

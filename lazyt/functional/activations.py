@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from lazyt import ops
+from lazyt.cast_mode import in_low_precision
 from lazyt.dispatch import type_title
 from lazyt.errors import ArgumentError, DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, constant_of, mapped, normalize_dim, require_tensor
@@ -101,14 +102,16 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def _softplus_of(x: Expr) -> Expr:
     """log(1 + exp(x)) without overflow."""
-    gap = call("log1p", call("exp", call("neg", call("abs", x))))
-    return call("add", call("maximum", x, _of(0, x)), gap)
+    above = call("gt", x, _of(0, x))  # without kinks, so that it has all derivatives
+    gap = call("log1p", call("exp", call("where", above, call("neg", x), x)))
+    return call("add", call("where", above, x, _of(0, x)), gap)
 
 
 def _softplus(x: Expr, beta: Expr, threshold: Expr) -> Expr:
     steep = call("mul", x, beta)
-    soft = call("div", call("log1p", call("exp", call("minimum", steep, threshold))), beta)
-    return call("where", call("gt", steep, threshold), x, soft)
+    high = call("gt", steep, threshold)
+    soft = call("log1p", call("exp", call("where", high, threshold, steep)))
+    return call("where", high, x, call("div", soft, beta))
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
@@ -126,8 +129,9 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _elu(x: Expr, alpha: Expr) -> Expr:
-    low = call("mul", alpha, call("expm1", call("minimum", x, _of(0, x))))
-    return call("where", call("le", x, _of(0, x)), low, x)
+    below = call("le", x, _of(0, x))
+    low = call("expm1", call("where", below, x, _of(0, x)))
+    return call("where", below, call("mul", alpha, low), x)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -143,8 +147,9 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def _celu(x: Expr, alpha: Expr) -> Expr:
-    low = call("expm1", call("div", call("minimum", x, _of(0, x)), alpha))
-    return call("where", call("le", x, _of(0, x)), call("mul", alpha, low), x)
+    below = call("le", x, _of(0, x))
+    low = call("expm1", call("div", call("where", below, x, _of(0, x)), alpha))
+    return call("where", below, call("mul", alpha, low), x)
 
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -169,15 +174,15 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return written(input, result, inplace)
 
 
+@in_low_precision
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``leaky_relu`` with a learned slope, one for all or one per channel (dimension 1).
 
     Raises ShapeError for another number of slopes, DTypeError for two dtypes.
     """
     _check_slopes(input, weight)
-    slope = weight.node
-    tail = (1,) * (len(input.shape) - 2) if slope.size > 1 else ()
-    slope = ops.reshape(slope, (slope.size, *tail) if slope.size > 1 else ())
+    count = weight.numel()
+    slope = ops.reshape(weight.node, (count, *(1,) * (input.ndim - 2)) if count > 1 else ())
     dtype = input.dtype
     return give(mapped(_leaky, (input.node, slope), dtype, dtype), "PreluKernel", (input, weight))
 
@@ -281,7 +286,8 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 
 def _softshrink(x: Expr, width: Expr) -> Expr:
-    low = call("where", call("lt", x, call("neg", width)), call("add", x, width), _of(0, x))
+    flat = call("mul", x, _of(0, x))  # NaN stays
+    low = call("where", call("lt", x, call("neg", width)), call("add", x, width), flat)
     return call("where", call("gt", x, width), call("sub", x, width), low)
 
 
@@ -298,8 +304,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def _hardshrink(x: Expr, width: Expr) -> Expr:
-    # NaN is not <= the width, so it stays.
-    return call("where", call("le", call("abs", x), width), _of(0, x), x)
+    return call("where", call("le", call("abs", x), width), _of(0, x), x)  # NaN stays
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -322,13 +327,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     extent = input.shape[axis]
     if extent % 2:
         raise LazytError(f"Halving dimension must be even, but dimension {axis} is size {extent}")
-    first = input.narrow(axis, 0, extent // 2)
-    second = input.narrow(axis, extent // 2, extent // 2)
+    first, second = (input.narrow(axis, start, extent // 2) for start in (0, extent // 2))
     result: Tensor = first * sigmoid(second)
     return result
-
-
-# ------------------------------------------------------------------ random slopes
 
 
 def _sloped(x: Expr, draw: Expr, low: Expr, width: Expr) -> Expr:

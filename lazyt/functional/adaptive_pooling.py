@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
@@ -154,6 +155,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _average(2, input, output_size)
 
 
+@in_full_precision
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means over so many bins of the last three dimensions; None keeps one. Raises ShapeError."""
     return _average(3, input, output_size)
@@ -230,4 +232,6 @@ def _adaptive_max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., An
 
 adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pools(1)
 adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _adaptive_max_pools(2)
-adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pools(3)
+adaptive_max_pool3d, adaptive_max_pool3d_with_indices = map(
+    in_full_precision, _adaptive_max_pools(3)
+)

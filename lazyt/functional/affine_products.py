@@ -16,7 +16,7 @@ from lazyt.functional.operands import constant_of, mapped, require_tensor
 from lazyt.functional.products import bmm, check_vector_types, mm
 from lazyt.functional.promotion import c_name, promote_types, torch_name
 from lazyt.functional.results import give
-from lazyt.functional.unsupported import refuse
+from lazyt.functional.unsupported import check_product_types, refuse
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
@@ -73,7 +73,7 @@ def addmm(
     for number, item in ((1, mat1), (2, mat2)):
         if len(item.shape) != 2:
             raise ShapeError(f"mat{number} must be a matrix, got {len(item.shape)}-D tensor")
-    _check_types(input, mat1, mat2)
+    check_product_types(input, mat1, mat2)
     product = mm(mat1, mat2).node
     _check_input(input, product.shape)
     if alpha == 0:

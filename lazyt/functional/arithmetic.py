@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,41 +11,35 @@ from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.operands import (
     Build,
     as_number,
+    floating_number,
     mapped,
     operand_dtype,
     require_tensor,
 )
+from lazyt.functional.operands import (
+    scalar_build as scalar_build,
+)
 from lazyt.functional.pair_forms import check_pair, pair
 from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
 from lazyt.functional.results import give
-from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64
+from lazyt.ir.dtypes import DType, bool_, float64
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
 __all__ = [
     "add", "arctan2", "atan2", "bitwise_and", "bitwise_left_shift",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign", "div", "divide", "eq",
-    "float_power", "floor_divide", "fmax", "fmin", "fmod", "ge", "greater", "greater_equal",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign", "eq",
+    "float_power", "fmax", "fmin", "ge", "greater", "greater_equal",
     "gt", "hypot", "le", "less", "less_equal", "logical_and",
     "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul", "multiply", "ne",
-    "not_equal", "pow", "remainder", "result_type", "rsub", "square", "sub", "subtract",
-    "true_divide", "xlogy",
+    "not_equal", "pow", "result_type", "rsub", "square", "sub", "subtract",
+    "xlogy",
 ]  # fmt: skip
 
 Binary = Callable[..., Tensor]
 
 
-def scalar_build(name: str) -> Build:
-    """The lasting builder of one scalar function, for ``mapped``."""
-
-    def build(*args: Expr) -> Expr:
-        return call(name, *args)
-
-    return build
-
-
-_ADD, _SUB, _MUL, _DIV = (scalar_build(n) for n in ("add", "sub", "mul", "div"))
-_FLOORDIV, _MOD, _FMOD, _POW = (scalar_build(n) for n in ("floordiv", "mod", "fmod", "pow"))
+_ADD, _SUB, _MUL, _POW = (scalar_build(n) for n in ("add", "sub", "mul", "pow"))
 
 
 def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
@@ -107,94 +102,6 @@ def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input * other``; of bools, the logical and."""
     x, y, dtype = pair(input, other, "mul")
     return give(mapped(_MUL, (x, y), dtype, dtype), "Mul", (input, other), out)
-
-
-def div(
-    input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None
-) -> Tensor:
-    """``input / other``: true division, or rounded ``"trunc"`` or ``"floor"``.
-
-    Whole numbers divide truly in the default dtype. Raises LazytError for another mode.
-    """
-    if rounding_mode == "floor":
-        return _divided_down(input, other, "Div", out)
-    if rounding_mode is None:
-        input, other = floating_number(input), floating_number(other)
-    x, y, dtype = pair(input, other, "div")
-    if rounding_mode is None:
-        if dtype.kind != "f":
-            dtype = get_default_dtype()
-        return give(mapped(_DIV, (x, y), dtype, dtype), "Div", (input, other), out)
-    if rounding_mode != "trunc":
-        raise LazytError(
-            "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
-            f"but found '{rounding_mode}'"
-        )
-    if dtype is bool_:
-        raise NoKernelError("\"div_trunc_cpu\" not implemented for 'Bool'")
-    build = _TRUNC_DIVIDE.get(dtype, _int_trunc_divide)
-    return give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out)
-
-
-def floating_number(value: Any) -> Any:
-    """A number as a float, so that it does not wrap around in a small integer type."""
-    number = None if isinstance(value, Tensor) else as_number(value)
-    return value if number is None else float(number)
-
-
-def _trunc_divide(dtype: DType) -> Build:
-    """Rounded towards 0, of half types after the quotient was rounded to them, as in PyTorch."""
-
-    def build(a: Expr, b: Expr) -> Expr:
-        quotient = call("cast", call("div", a, b), dtype=dtype)
-        return call("trunc", call("cast", quotient, dtype=a.dtype))
-
-    return build
-
-
-_TRUNC_DIVIDE = {d: _trunc_divide(d) for d in (float16, bfloat16, float32, float64)}
-
-
-def _int_trunc_divide(a: Expr, b: Expr) -> Expr:
-    # a minus its remainder of a's sign divides exactly, so that floor and trunc agree.
-    return call("floordiv", call("sub", a, call("fmod", a, b)), b)
-
-
-def _refuse_zero(other: Any, dtype: DType) -> None:
-    """Whole division by a literal zero is an error in PyTorch, unlike by a tensor's zero here."""
-    if dtype.kind != "f" and not isinstance(other, Tensor) and as_number(other) == 0:
-        raise LazytError("ZeroDivisionError")
-
-
-def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """``input / other`` rounded down. Raises LazytError for a whole number by literal 0."""
-    return _divided_down(input, other, "FloorDivide", out)
-
-
-def _divided_down(input: Any, other: Any, title: str, out: Tensor | None) -> Tensor:
-    x, y, dtype = pair(input, other, "floor_divide")
-    if dtype is bool_:
-        raise NoKernelError("\"div_floor_cpu\" not implemented for 'Bool'")
-    _refuse_zero(other, dtype)
-    return give(mapped(_FLOORDIV, (x, y), dtype, dtype), title, (input, other), out)
-
-
-def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """The remainder with the sign of ``other``, as Python's ``%``."""
-    x, y, dtype = pair(input, other, "remainder")
-    if dtype is bool_:
-        raise NoKernelError("\"remainder_cpu\" not implemented for 'Bool'")
-    _refuse_zero(other, dtype)
-    return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
-
-
-def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """The remainder with the sign of ``input``, as C's ``fmod``."""
-    x, y, dtype = pair(input, other, "fmod")
-    if dtype is bool_:
-        raise NoKernelError("\"fmod_cpu\" not implemented for 'Bool'")
-    _refuse_zero(other, dtype)
-    return give(mapped(_FMOD, (x, y), dtype, dtype), "Fmod", (input, other), out)
 
 
 def _square(x: Expr) -> Expr:
@@ -336,9 +243,12 @@ def _logical(name: str, doc: str) -> Binary:
 
 def _xlogy(x: Expr, y: Expr) -> Expr:
     zero = const(0, x.dtype)
-    product = call("mul", x, call("log", y))
+    inside = call("logical_and", call("gt", y, zero), call("lt", y, const(math.inf, y.dtype)))
+    outside = call("logical_and", call("eq", x, zero), call("logical_not", inside))
     kept = call("where", call("isnan", y), y, zero)
-    return call("where", call("eq", x, zero), kept, product)
+    # Elsewhere the product of 0 is 0 by itself, with the logarithm for a slope.
+    factor = call("log", call("where", outside, const(1, y.dtype), y))
+    return call("where", outside, kept, call("mul", x, factor))
 
 
 maximum = _same("maximum", "Maximum", "The larger element; NaN wins.")
@@ -390,8 +300,6 @@ def cast_to(input: Tensor, dtype: Any) -> Tensor:
 # Other names that PyTorch has for the same functions.
 subtract = sub
 multiply = mul
-divide = div
-true_divide = div
 arctan2 = atan2
 not_equal = ne
 less = lt

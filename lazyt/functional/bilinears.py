@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazyt.cast_mode import in_low_precision
+from lazyt.cast_mode import in_given_precision
 from lazyt.errors import ShapeError
 from lazyt.functional.equations import einsum
 from lazyt.tensor import Tensor
@@ -10,7 +10,7 @@ from lazyt.tensor import Tensor
 __all__ = ["bilinear"]
 
 
-@in_low_precision
+@in_given_precision
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x1 @ weight[k] @ x2 + bias[k]``: [*, in1] and [*, in2] to [*, out]. Raises ShapeError."""
     if input1.ndim != input2.ndim:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lazyt import ops
+from lazyt.cast_mode import raised
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
@@ -70,6 +71,8 @@ def pad(
         raise PaddingError(
             f"Padding size {len(pad)} is not supported for {len(input.shape)}D input tensor."
         )
+    if mode == "replicate" or (mode == "reflect" and len(low) < 3):  # as autocast's list has it
+        input = raised(input)
     node = input.node
     first = len(node.shape) - len(low)
     build = {"reflect": _mirrored, "replicate": _repeated, "circular": _wrapped}[mode]

@@ -14,6 +14,7 @@ from lazyt.functional.normalizers import log_softmax_node
 from lazyt.functional.operands import constant_of, require_tensor
 from lazyt.functional.picking import Range, gather_node, value_range, within
 from lazyt.functional.products import linear
+from lazyt.functional.repeated import repeated
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import int64, uint8
@@ -72,29 +73,40 @@ def _safe_ranges(classes: int, ignored: int) -> list[Range]:
 
 
 def _picked_loss(
-    logs: Node, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
-    smoothing: float = 0.0,
+    scores: Node, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
+    smoothing: float = 0.0, raw: bool = False,
 ) -> Node:  # fmt: skip
     """Minus the log-probability of each target class, reduced; in the compute type.
 
-    With ``smoothing`` that share of the loss is the mean over all classes (Szegedy et al. 2016).
+    ``scores`` are log-probabilities, or with ``raw`` any scores. With ``smoothing`` that share of
+    the loss is the mean over all classes (Szegedy et al. 2016).
     """
-    axis = _check_classes(logs.shape, target)
-    classes = logs.shape[axis]
+    axis = _check_classes(scores.shape, target)
+    classes = scores.shape[axis]
     _check_weight(weight, classes)
     places = ops.cast(target.node, int64)
     safe = _safe_ranges(classes, ignore_index)
     low, high = value_range(target.node, *safe) if places.size else (0, 0)
-    ignoring = low <= ignore_index <= high
     for bad in (low, high):
         if not 0 <= bad < classes and bad != ignore_index:
             raise BoundsError(f"Target {bad} is out of bounds.")
-    kept = ops.apply("ne", places, ops.constant(ignore_index, int64)) if ignoring else None
+    ignored = ignore_index if low <= ignore_index <= high else None
+    weights = None if weight is None else ops.cast(weight.node, scores.dtype.compute)
+    return _loss_node(scores, places, weights, axis, reduction, ignored, smoothing, raw)
+
+
+@repeated
+def _loss_node(
+    scores: Node, places: Node, weights: Node | None, axis: int, reduction: str,
+    ignored: int | None, smoothing: float, raw: bool,
+) -> Node:  # fmt: skip
+    """``_picked_loss`` of targets that were checked; ``ignored`` is None where none of them is."""
+    logs = log_softmax_node(scores, axis) if raw else scores
+    kept = None if ignored is None else ops.apply("ne", places, ops.constant(ignored, int64))
     if kept is not None:
         places = choose(kept, places, ops.constant(0, int64), int64)
     spread = ops.reshape(places, (*places.shape[:axis], 1, *places.shape[axis:]))
     loss = ops.apply("neg", ops.reshape(gather_node(logs, spread, axis), places.shape))
-    weights = None if weight is None else ops.cast(weight.node, loss.dtype)
     scale = None if weights is None else ops.gather(weights, places, 0)
     if scale is not None:
         loss = ops.apply("mul", loss, scale)
@@ -153,12 +165,13 @@ def cross_entropy(
     reduction = chosen_reduction(reduction, size_average, reduce, 4)
     _check_soft_target(input, target, ignore_index, label_smoothing)
     require_floating("log_softmax_lastdim_kernel_impl", input.dtype)
-    axis = 0 if len(input.shape) == 1 else 1
-    logs = log_softmax_node(input.node, axis)
     if target.dtype.kind == "f" and target.shape == input.shape:
+        axis = 0 if len(input.shape) == 1 else 1
+        logs = log_softmax_node(input.node, axis)
         node = _soft_loss(logs, target, weight, reduction, axis, label_smoothing)
         return give(ops.cast(node, input.dtype), "CrossEntropyLoss", (input, target))
-    node = _picked_loss(logs, target, weight, reduction, ignore_index, label_smoothing)
+    scores = input.node
+    node = _picked_loss(scores, target, weight, reduction, ignore_index, label_smoothing, True)
     return give(ops.cast(node, input.dtype), "NllLoss", (input,))
 
 

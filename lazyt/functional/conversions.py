@@ -136,33 +136,34 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return self
 
 
-def is_pinned(self: Tensor, device: Any = None) -> Any:
+def is_pinned(self: Tensor, device: Any = None) -> builtins.bool:
     """Whether the memory is pinned for transfers to a GPU: never."""
     return False
 
 
-def is_floating_point(input: Tensor) -> Any:
+def is_floating_point(input: Tensor) -> builtins.bool:
     """Whether the elements are floating point."""
     require_tensor(input, "is_floating_point")
     return input.dtype.kind == "f"
 
 
-def is_complex(input: Tensor) -> Any:
+def is_complex(input: Tensor) -> builtins.bool:
     """Whether the elements are complex: there are no complex types."""
+    require_tensor(input, "is_complex")
     return False
 
 
-def is_signed(input: Tensor) -> Any:
+def is_signed(input: Tensor) -> builtins.bool:
     """Whether the elements can be negative."""
     return input.dtype.is_signed
 
 
-def is_tensor(obj: Any) -> Any:
+def is_tensor(obj: Any) -> builtins.bool:
     """Whether ``obj`` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
-def element_size(self: Tensor) -> Any:
+def element_size(self: Tensor) -> builtins.int:
     """Bytes per element."""
     return self.dtype.itemsize
 
@@ -172,19 +173,20 @@ def size(self: Tensor, dim: Any = None) -> Any:
     return self.shape if dim is None else self.shape[existing_dim(dim, self.ndim)]
 
 
-def dim(self: Tensor) -> Any:
+def dim(self: Tensor) -> builtins.int:
     """Number of dimensions."""
     return self.ndim
 
 
-def numel(input: Tensor) -> Any:
+def numel(input: Tensor) -> builtins.int:
     """Number of elements."""
     require_tensor(input, "numel")
     return input.shape.numel()
 
 
-def get_device(input: Tensor) -> Any:
+def get_device(input: Tensor) -> builtins.int:
     """Number of the GPU, -1 on the CPU."""
+    require_tensor(input, "get_device")
     return -1
 
 

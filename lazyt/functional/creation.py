@@ -12,9 +12,11 @@ from lazyt.dispatch import array_node, type_title, wrap
 from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.functional.arithmetic import cast_to
 from lazyt.functional.nesting import node_of_nested
+from lazyt.functional.operands import constant_of
 from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
+from lazyt.lifted import is_lifted
 from lazyt.tensor import Size, Tensor
 
 __all__ = ["as_tensor", "asarray", "frombuffer", "scalar_tensor", "tensor"]
@@ -45,6 +47,11 @@ def tensor(
     """
     check_device(device)
     wanted = None if dtype is None else as_dtype(dtype)
+    if is_lifted(data):  # a float goes on being followed
+        number = get_default_dtype() if wanted is None else wanted
+        if isinstance(data, float) and number.kind == "f":
+            return fresh(constant_of(data, number), requires_grad)
+        data = float(data) if isinstance(data, float) else int(data)
     if isinstance(data, Tensor):
         node = ops.detach(data.node) if data.requires_grad else data.node
     elif isinstance(data, np.ndarray) and not data.flags.c_contiguous:

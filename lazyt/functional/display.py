@@ -31,7 +31,7 @@ def tensor_text(self: Tensor, *, tensor_contents: str | None = None) -> str:
     try:
         fn = self.grad_fn
         if fn is not None:
-            suffixes.append(f"grad_fn=<{fn.name()}>")
+            suffixes.append(f"grad_fn=<{fn.name().rpartition('::')[2]}>")
         elif self.requires_grad:
             suffixes.append("requires_grad=True")
     except GradientError:  # one of several views, after a write to what it shows

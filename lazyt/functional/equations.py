@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
-from lazyt.cast_mode import in_low_precision
+from lazyt.cast_mode import lowered
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import expand_to, mapped
@@ -75,11 +75,12 @@ def _letter(label: Any) -> str:
     return chr(ord("A") + label) if label < 26 else chr(ord("a") + label - 26)
 
 
-@in_low_precision
 def _einsum(equation: str, *operands: Tensor) -> Tensor:
     left, arrow, _ = equation.partition("->")
     terms = _inputs(left, len(operands))
     right = _output_term(equation, len(left) + 2) if arrow else None
+    if _contracts(terms, right):
+        operands = lowered(operands)
     labelled = [
         _operand(_labels(term, len(t.shape), i), t.node, i)
         for i, (term, t) in enumerate(zip(terms, operands))
@@ -88,6 +89,18 @@ def _einsum(equation: str, *operands: Tensor) -> Tensor:
     out = _implicit_output(terms, labelled) if right is None else _output(right, labelled)
     labels, node = _reduce_all(labelled, out, extents)
     return give(_arranged(labels, node, out, extents), "Einsum", operands)
+
+
+def _contracts(terms: list[Term], out: Term | None) -> bool:
+    """Whether a label of two operands is summed, so that the equation is a matrix product."""
+    shared = {
+        label
+        for number, term in enumerate(terms)
+        for label in term
+        for other in terms[:number]
+        if label in other
+    }
+    return bool(shared - {None} if out is None else shared - {None, *out})
 
 
 Labelled = tuple[tuple[int, ...], Node]

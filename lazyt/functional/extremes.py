@@ -25,7 +25,7 @@ from lazyt.functional.reductions import kept_shape, reduce_node, refuse_dims
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import bool_, int64, uint8
 from lazyt.ir.graph import Node, Shape
-from lazyt.tape import remember
+from lazyt.tape import remember, titled
 from lazyt.tensor import Tensor
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
@@ -189,6 +189,5 @@ def aminmax(
         if target.dtype is not input.dtype:
             check_output("aminmax", input.dtype, target.dtype)
     dims = () if dim is None else dim
-    return return_types.aminmax(
-        (amin(input, dims, keepdim, out=low), amax(input, dims, keepdim, out=high))
-    )
+    both = (amin(input, dims, keepdim, out=low), amax(input, dims, keepdim, out=high))
+    return return_types.aminmax(titled(found, "AminmaxBackward0") for found in both)

@@ -33,14 +33,17 @@ class Generator:
 
     Attributes:
         device: where it lives; always the CPU.
+        known: keys by the point of the numbers that they belong to, while a function runs that will
+            run again from the same point (``checkpoint``): both runs have the very same leaves.
     """
 
-    __slots__ = ("_calls", "_seed", "device")
+    __slots__ = ("_calls", "_seed", "device", "known")
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = check_device(device)
         self._seed = 67280421310721
         self._calls = 0
+        self.known: dict[tuple[int, int], Node] | None = None
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from ``seed``; returns the generator.
@@ -114,7 +117,15 @@ class Generator:
 
     def next_key(self) -> Node:
         """The key of the next call: a leaf of two words, so that plans do not depend on it."""
-        return random_key(self._make_key)
+        if self.known is None:
+            return random_key(self._make_key)
+        place = self._seed, self._calls
+        key = self.known.get(place)
+        if key is None:
+            key = self.known[place] = random_key(self._make_key)
+        else:
+            self._calls += 1
+        return key
 
     def _make_key(self) -> Node:
         self._calls += 1

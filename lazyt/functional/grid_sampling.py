@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.mixed_types import mixed
@@ -333,6 +334,7 @@ def _check(input: Tensor, grid: Tensor, mode: str, border: str) -> None:
         )
 
 
+@in_full_precision
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,

@@ -18,7 +18,8 @@ from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
 from lazyt.functional.picking import checked_index, scatter_of
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.ir.dtypes import DType, bool_, int64, package_name, uint8
-from lazyt.ir.graph import Node, Shape, broadcast_shapes
+from lazyt.ir.graph import Node, Shape
+from lazyt.ir.shapes import broadcast_shapes
 from lazyt.memory_formats import common_order, dense_strides, lay_out
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor

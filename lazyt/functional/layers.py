@@ -151,13 +151,14 @@ def batch_norm(
     """Mean 0 and variance 1 per channel (dimension 1), of the batch or as they ran so far.
 
     In training the running statistics are updated in place. Raises StatisticsError (a ValueError)
-    for one value per channel in training, ShapeError, and LazytError without statistics outside
-    of training.
+    for one value per channel in training and for a bad ``eps``, ShapeError, and LazytError without
+    statistics outside of training.
     """
     shape = tuple(input.shape)
     axes = (0, *range(2, len(shape)))
     if training and shape:
         _check_count(math.prod(shape[a] for a in axes), shape)
+    _check_eps(eps, training)
     if not training:
         for name, part in (("running_mean", running_mean), ("running_var", running_var)):
             if part is None:
@@ -177,8 +178,9 @@ def batch_norm(
     if training:
         centre, gap, variance = _moments(node, axes)
         count = node.size // max(shape[1], 1)
-        _update_running(running_mean, centre, 1.0, momentum)
-        _update_running(running_var, variance, count / max(count - 1, 1), momentum)
+        if count:
+            _update_running(running_mean, centre, 1.0, momentum)
+            _update_running(running_var, variance, count / max(count - 1, 1), momentum)
     else:
         assert running_mean is not None and running_var is not None
         centre, variance = (
@@ -187,6 +189,13 @@ def batch_norm(
         gap = mapped(_SUB, (node, centre), node.dtype, None)
     result = _finish(gap, variance, eps, parts[0], parts[1], input)
     return give(result, "NativeBatchNorm", (input, weight, bias))
+
+
+def _check_eps(eps: float, training: bool) -> None:
+    if training and eps <= 0:
+        raise StatisticsError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0:
+        raise StatisticsError(f"batch_norm eps must be non-negative, but got {eps}")
 
 
 def _check_count(count: int, shape: Sequence[int]) -> None:

@@ -29,7 +29,6 @@ def _check_variance(input: Tensor, var: Tensor) -> Tensor:
     raise ReductionError("var is of incorrect size")
 
 
-@in_full_precision
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",

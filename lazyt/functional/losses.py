@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
@@ -62,15 +63,15 @@ def _half(x: Expr) -> Expr:
 
 
 def _huber(x: Expr, y: Expr, delta: Expr) -> Expr:
-    gap = _absolute(x, y)
+    gap, signed = _absolute(x, y), call("sub", x, y)
     far = call("mul", delta, call("sub", gap, _half(delta)))
-    near = call("mul", _half(gap), gap)
+    near = call("mul", _half(signed), signed)
     return call("where", call("le", gap, delta), near, far)
 
 
 def _smooth(x: Expr, y: Expr, beta: Expr) -> Expr:
-    gap = _absolute(x, y)
-    near = call("div", call("mul", _half(gap), gap), beta)
+    gap, signed = _absolute(x, y), call("sub", x, y)
+    near = call("div", call("mul", _half(signed), signed), beta)
     return call("where", call("lt", gap, beta), near, call("sub", gap, _half(beta)))
 
 
@@ -134,15 +135,29 @@ def smooth_l1_loss(
     return _pairwise(_smooth, "SmoothL1Loss", input, target, reduction, beta)
 
 
+_CERTAIN = 1e-12
+
+
 def _bounded_log(x: Expr) -> Expr:
     # PyTorch bounds the logarithm so that certainty in the wrong answer stays finite.
     return call("maximum", call("log", x), const(-100.0, x.dtype))
 
 
-def _binary_cross_entropy(x: Expr, y: Expr) -> Expr:
+def _entropy(x: Expr, y: Expr, log: Callable[[Expr], Expr]) -> Expr:
     one = const(1, x.dtype)
-    wrong = call("mul", call("sub", y, one), _bounded_log(call("sub", one, x)))
-    return call("sub", wrong, call("mul", y, _bounded_log(x)))
+    wrong = call("mul", call("sub", y, one), log(call("sub", one, x)))
+    return call("sub", wrong, call("mul", y, log(x)))
+
+
+def _binary_cross_entropy(x: Expr, y: Expr, fixed: Expr) -> Expr:
+    """``fixed`` is ``x`` without its gradient: near 0 and 1 PyTorch bounds the slope as well."""
+    certain = const(_CERTAIN, x.dtype)
+    room = call("mul", fixed, call("sub", const(1, x.dtype), fixed))
+    inside = call("gt", room, certain)
+    usual = _entropy(call("where", inside, x, const(0.5, x.dtype)), y, lambda v: call("log", v))
+    slope = call("div", call("sub", fixed, y), certain)
+    rise = call("mul", call("sub", x, fixed), slope)  # 0, but for its derivative
+    return call("where", inside, usual, call("add", _entropy(fixed, y, _bounded_log), rise))
 
 
 @in_full_precision
@@ -164,7 +179,8 @@ def binary_cross_entropy(
         found, wanted = type_title(target.dtype), type_title(input.dtype)
         raise DTypeError(f"Found dtype {found} but expected {wanted}")
     check_unit_interval(input.node)
-    node = mapped(_binary_cross_entropy, (input.node, target.node), input.dtype, None)
+    given = (input.node, target.node, ops.detach(input.node))
+    node = mapped(_binary_cross_entropy, given, input.dtype, None)
     if weight is not None:
         node = ops.apply("mul", node, ops.cast(weight.node, node.dtype))
     return give(reduced(node, reduction, input.dtype), "BinaryCrossEntropy", (input, target))
@@ -173,8 +189,9 @@ def binary_cross_entropy(
 def _with_logits(x: Expr, y: Expr, positive: Expr) -> Expr:
     one = const(1, x.dtype)
     slope = call("add", one, call("mul", call("sub", positive, one), y))
-    soft = call("log1p", call("exp", call("neg", call("abs", x))))
-    soft = call("add", soft, call("maximum", call("neg", x), const(0, x.dtype)))
+    below = call("lt", x, const(0, x.dtype))  # no kink, so that it has all derivatives
+    soft = call("log1p", call("exp", call("where", below, x, call("neg", x))))
+    soft = call("add", soft, call("where", below, call("neg", x), const(0, x.dtype)))
     return call("add", call("mul", call("sub", one, y), x), call("mul", slope, soft))
 
 

@@ -77,7 +77,6 @@ def soft_margin_loss(
     return reduced_tensor(exponent.to(input.dtype).exp().log1p(), reduction)
 
 
-@in_full_precision
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from typing import Any
 
@@ -15,6 +16,7 @@ from lazyt.functional.results import give
 from lazyt.ir.dtypes import bool_, float32, float64, int64
 from lazyt.ir.graph import Node
 from lazyt.memory_formats import lay_out
+from lazyt.numpy_bridge import read_values
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
 ]  # fmt: skip
 
 _SUB, _FLOORDIV, _MOD = (scalar_build(n) for n in ("sub", "floordiv", "mod"))
+#: what ``why_realized()`` tells of a look that finds the size of a result
+COUNTING = "the number of true elements"
 _counts: weakref.WeakKeyDictionary[Node, int] = weakref.WeakKeyDictionary()
 
 
@@ -31,7 +35,7 @@ def count_true(mask: Node) -> int:
     found = _counts.get(mask)
     if found is None:
         total = ops.reduce_("sum", ops.cast(mask, int64), tuple(range(len(mask.shape))))
-        found = _counts[mask] = int(give(total, "sum", ()).item())
+        found = _counts[mask] = int(read_values(give(total, "sum", ()), COUNTING).item())
     return found
 
 
@@ -89,6 +93,7 @@ def nonzero_static(
 
     Raises LazytError for a negative size.
     """
+    size = operator.index(size)
     if size < 0:
         raise LazytError("nonzero_static: 'size' must be an non-negative integer")
     shape = tuple(input.shape)

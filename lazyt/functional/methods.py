@@ -20,6 +20,7 @@ from lazyt.functional import (
     cumulative,
     decompositions,
     distinct,
+    division,
     elimination,
     extremes,
     filling,
@@ -51,17 +52,18 @@ from lazyt.functional import (
     view_scatters,
     writes,
 )
+from lazyt.functional.calls import explained, is_wrapped
 from lazyt.tensor import Tensor
 
 # Public functions by module; a name ending in "_" has an in-place form too, and "." after it says
 # that PyTorch has that form as a function as well (torch.exp_).
 _TABLE: dict[ModuleType, str] = {
     arithmetic: """
-        add_ sub_ subtract_ rsub mul_ multiply_ div_ divide_ true_divide_ floor_divide_
-        remainder_ fmod_ pow_ float_power maximum minimum fmax fmin hypot_ atan2_ arctan2_
-        copysign_ xlogy_. square_. bitwise_and_ bitwise_or_ bitwise_xor_
+        add_ sub_ subtract_ rsub mul_ multiply_ pow_ float_power maximum minimum fmax fmin hypot_
+        atan2_ arctan2_ copysign_ xlogy_. square_. bitwise_and_ bitwise_or_ bitwise_xor_
         bitwise_left_shift_ bitwise_right_shift_ eq_ ne_ lt_ le_ gt_ ge_ not_equal_ less_
         less_equal_ greater_ greater_equal_ logical_and_ logical_or_ logical_xor_""",
+    division: "div_ divide_ true_divide_ floor_divide_ remainder_ fmod_",
     unary: """
         exp_. exp2_. expm1_. log_. log2_. log10_. log1p_. sqrt_. rsqrt_. reciprocal_. sin_.
         cos_. tan_. asin_. acos_. atan_. arcsin_. arccos_. arctan_. sinh_. cosh_. tanh_.
@@ -138,7 +140,10 @@ def install() -> None:
             entry = marked.removesuffix(".")
             # "!" marks functions that are written as in-place functions themselves.
             name = entry.removesuffix("!" if entry.endswith("!") else "_")
-            add_method(name, getattr(module, name), inplace=entry.endswith("_"))
+            function = getattr(module, name)
+            add_method(name, function, inplace=entry.endswith("_"))
+            if is_wrapped(function):
+                setattr(Tensor, name, explained(function, name, "lazyt", method=True))
             if marked.endswith("."):
                 changed = entry.removesuffix("!")
                 INPLACE_FUNCTIONS[changed] = getattr(Tensor, changed)

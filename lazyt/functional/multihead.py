@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.attention import scaled_dot_product_attention
@@ -89,7 +90,7 @@ def _projected(
         if query is key and key is value:
             together: tuple[Tensor, ...] = linear(query, joint, bias).chunk(3, -1)
             return together
-        weights = joint.chunk(3)
+        weights: tuple[Any, ...] = joint.chunk(3)
     else:
         for name, weight in zip("qkv", separate):
             if weight is None:
@@ -102,7 +103,9 @@ def _projected(
                 f"{value.shape[:2]}"
             )
         weights = separate
-    biases = (None,) * 3 if bias is None else bias.chunk(3)
+    biases: tuple[Tensor | None, ...] = (None,) * 3
+    if bias is not None:
+        biases = bias.chunk(3)
     return tuple(linear(x, w, b) for x, w, b in zip(inputs, weights, biases))
 
 

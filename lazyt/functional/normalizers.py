@@ -14,6 +14,7 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.functional.reductions import reduce_node
+from lazyt.functional.repeated import repeated
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import DType
@@ -43,10 +44,10 @@ def _normalised_dtype(input: Tensor, axis: int, dtype: Any, name: str) -> DType:
 
 def _top(node: Node, axes: tuple[int, ...]) -> Node:
     """The largest element, without gradient: it cancels out."""
-    top = reduce_node("max", node, axes, True)
-    return ops.detach(top) if top.needs_grad else top
+    return ops.detach(reduce_node("max", node, axes, True))
 
 
+@repeated
 def softmax_node(node: Node, axis: int) -> Node:
     """``exp(x - max) / sum`` along an axis, in the compute type of ``node``'s dtype."""
     if not node.size:
@@ -59,6 +60,7 @@ def softmax_node(node: Node, axis: int) -> Node:
     return mapped(_DIV, (raised, total), dtype, None)
 
 
+@repeated
 def log_softmax_node(node: Node, axis: int) -> Node:
     """``x - max - log(sum(exp(x - max)))`` along an axis, in the compute type."""
     if not node.size:

@@ -17,8 +17,10 @@ from lazyt.functional.promotion import (
     promote_scalar,
 )
 from lazyt.ir.dtypes import DType, float32, package_name
-from lazyt.ir.graph import Node, Shape
+from lazyt.ir.graph import Head, Node, Shape, head_of, make_of
 from lazyt.ir.scalar import Expr, arg, call
+from lazyt.lifted import LIFTED, leaf_of_number
+from lazyt.ops.pointwise import MAP
 from lazyt.tensor import Tensor
 
 Number = bool | int | float
@@ -66,6 +68,12 @@ def wrong_arguments(
     return DTypeError(f"{text}, but expected one of:\n{listed}")
 
 
+def floating_number(value: Any) -> Any:
+    """A number as a float, so that it does not wrap around in a small integer type."""
+    number = None if isinstance(value, Tensor) else as_number(value)
+    return value if number is None else number * 1.0
+
+
 # Constants of recent calls, kept so that a loop does not make them anew.
 _constants: dict[tuple[type, Number, DType], Node] = {}
 _MAX_CONSTANTS = 1024
@@ -73,6 +81,8 @@ _MAX_CONSTANTS = 1024
 
 def constant_of(value: Number, dtype: DType) -> Node:
     """A constant node; integers wrap around as a C conversion does."""
+    if type(value) in LIFTED:
+        return leaf_of_number(value, dtype, _new_constant)
     key = (type(value), value, dtype)
     found = _constants.get(key)
     if found is None:
@@ -202,7 +212,18 @@ def expand_to(node: Node, shape: Shape) -> Node:
 
 
 Build = Callable[..., Expr]
-_expressions: dict[Any, Expr] = {}
+
+
+def scalar_build(name: str) -> Build:
+    """The lasting builder of one scalar function, for ``mapped``."""
+
+    def build(*args: Expr) -> Expr:
+        return call(name, *args)
+
+    return build
+
+
+_mapped: dict[Any, Head] = {}
 
 
 def _rounded(value: Expr, node: Node, half: DType) -> Expr:
@@ -223,8 +244,8 @@ def mapped(build: Build, nodes: tuple[Node, ...], compute: DType, result: DType 
     key: tuple[Any, ...] = (build, compute, result, *[n.dtype for n in nodes])
     if compute.is_half:
         key = (*key, *[bool(n.shape) for n in nodes])
-    expr = _expressions.get(key)
-    if expr is None:
+    head = _mapped.get(key)
+    if head is None:
         wide = compute.compute
         args = [call("cast", arg(i, n.dtype), dtype=wide) for i, n in enumerate(nodes)]
         if compute.is_half:
@@ -232,8 +253,8 @@ def mapped(build: Build, nodes: tuple[Node, ...], compute: DType, result: DType 
         expr = build(*args)
         if result is not None:
             expr = call("cast", expr, dtype=result)
-        _expressions[key] = expr
-    return ops.elementwise(expr, nodes)
+        head = _mapped[key] = head_of(MAP, expr, len(nodes))
+    return make_of(head, nodes)
 
 
 def pair_nodes(a: Any, b: Any) -> tuple[Node, Node, DType] | None:

@@ -10,7 +10,7 @@ import numpy as np
 from lazyt.dispatch import add_method
 from lazyt.errors import DTypeError
 from lazyt.functional import arithmetic as a
-from lazyt.functional import unary
+from lazyt.functional import division, unary
 from lazyt.functional.creation import as_tensor
 from lazyt.functional.display import tensor_text
 from lazyt.functional.indexing import getitem, setitem
@@ -66,9 +66,9 @@ _ARITHMETIC: dict[str, Function] = {
     "add": a.add,
     "sub": a.sub,
     "mul": a.mul,
-    "truediv": a.div,
-    "floordiv": a.floor_divide,
-    "mod": a.remainder,
+    "truediv": division.div,
+    "floordiv": division.floor_divide,
+    "mod": division.remainder,
     "pow": a.pow,
     "and": a.bitwise_and,
     "or": a.bitwise_or,
@@ -92,7 +92,7 @@ def install() -> None:
     add_method("__matmul__", _matmul)
     add_method("__rmatmul__", _reflected_matmul)
     add_method("__delitem__", _delete)
-    add_method("__rdiv__", _reflected(a.div))
+    add_method("__rdiv__", _reflected(division.div))
     for name, function in _COMPARISONS.items():
         add_method(f"__{name}__", _forward(function))
     add_method("__neg__", unary.neg)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import BoundsError, DTypeError, LazytError, NoKernelError
 from lazyt.functional import return_types
 from lazyt.functional.arithmetic import scalar_build
@@ -87,7 +89,7 @@ def kthvalue(
     for bool.
     """
     node = require_tensor(input, "kthvalue").node
-    axis = _axis(node, dim, "kthvalue")
+    axis, k = _axis(node, dim, "kthvalue"), operator.index(k)
     if not 1 <= k <= (node.shape[axis] if node.shape else 1):
         raise LazytError(f"kthvalue(): selected number k out of range for dimension {axis}")
     _refuse_bool(node, "kthvalue_cpu")
@@ -336,6 +338,7 @@ def _at_ranks(rows: Node, place: Node, interpolation: str) -> Node:
     return mapped(_interpolate, (low, high, weight), dtype, dtype)
 
 
+@in_full_precision
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Tensor | None = None,
@@ -350,6 +353,7 @@ def quantile(
     return _quantile(input, q, dim, keepdim, interpolation, "quantile", out)
 
 
+@in_full_precision
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Tensor | None = None,

@@ -73,11 +73,18 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     return give(mapped(_heaviside, nodes, dtype, dtype), "heaviside", (x, y), out)
 
 
+def _larger(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """The larger of two, and how far the other is below: by ``where``, whose derivatives, unlike
+    those of ``maximum`` and ``abs``, add up to the right ones where both are equal."""
+    first = call("gt", a, b)
+    gap = call("where", first, call("sub", b, a), call("sub", a, b))
+    return call("where", first, a, b), gap
+
+
 def logaddexp_expr(a: Expr, b: Expr) -> Expr:
     """``log(exp(a) + exp(b))`` relative to the larger of the two."""
     # Equal infinities have no difference: the sum is that infinity itself.
-    top = call("maximum", a, b)
-    gap = call("neg", call("abs", call("sub", a, b)))
+    top, gap = _larger(a, b)
     same = call("logical_and", call("isinf", a), call("eq", a, b))
     return call("where", same, a, call("add", top, call("log1p", call("exp", gap))))
 
@@ -90,8 +97,8 @@ def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
 
 def _logaddexp2(a: Expr, b: Expr) -> Expr:
     # Equal infinities have no difference: the sum is that infinity itself.
-    top = call("maximum", a, b)
-    power = call("exp2", call("neg", call("abs", call("sub", a, b))))
+    top, gap = _larger(a, b)
+    power = call("exp2", gap)
     rise = call("mul", call("log1p", power), const(1.4426950408889634, a.dtype))
     same = call("logical_and", call("isinf", a), call("eq", a, b))
     return call("where", same, a, call("add", top, rise))

@@ -14,6 +14,7 @@ from lazyt import ops, pending
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
+from lazyt.functional.integer_ranges import known_range
 from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import (
     broadcast_pair,
@@ -44,13 +45,17 @@ _ranges: weakref.WeakKeyDictionary[Node, tuple[int, int]] = weakref.WeakKeyDicti
 _LAYOUT_OPS = ("reshape", "permute", "expand", "cast", "slice", "flip", "detach")
 
 
-def value_range(node: Node, *safe: Range) -> tuple[int, int]:
-    """The smallest and largest value of a non-empty integer node; looks at pending values.
+def value_range(
+    node: Node, *safe: Range, reason: str = "the values of an index are checked"
+) -> tuple[int, int]:
+    """The smallest and largest value of a non-empty integer node; looks at pending values, unless
+    it follows from their graph that they are within one of the ranges ``safe``: then bounds.
 
     Args:
         safe: ranges of smallest and largest values within which the caller does the same. A
             captured function is replayed within the first of them that holds now, or where
             there is none, for the same two values alone.
+        reason: what ``why_realized()`` tells.
     """
     source = node
     while source.op.name in _LAYOUT_OPS and source.data is None:
@@ -61,10 +66,17 @@ def value_range(node: Node, *safe: Range) -> tuple[int, int]:
     if watcher is not None:
         node = watcher.whole(node)
     found = _ranges.get(node)
+    if found is None and safe and node.data is None:
+        bounds = known_range(node)
+        for lowest, highest in safe:
+            if bounds and lowest == highest and lowest[0] <= bounds[0] and bounds[1] <= lowest[1]:
+                return bounds
     if found is None:
         if watcher is not None:
             pending.realize_nodes([node])
-        values = node.data.as_numpy(node.dtype, node.shape) if watcher else known_values(node)
+            values = node.data.as_numpy(node.dtype, node.shape)
+        else:
+            values = known_values(node, reason)
         found = _ranges[node] = (int(values.min()), int(values.max()))
     if watcher is not None:
         low, high = found

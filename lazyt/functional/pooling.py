@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.errors import LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.borders import padded
@@ -316,7 +317,7 @@ def _max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., tuple[Tenso
 
 max_pool1d, max_pool1d_with_indices = _max_pools(1)
 max_pool2d, max_pool2d_with_indices = _max_pools(2)
-max_pool3d, max_pool3d_with_indices = _max_pools(3)
+max_pool3d, max_pool3d_with_indices = map(in_full_precision, _max_pools(3))
 
 
 # ------------------------------------------------------------------ means
@@ -384,6 +385,7 @@ def avg_pool2d(
     return _avg_pool(2, input, kernel_size, *options)
 
 
+@in_full_precision
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,

@@ -7,12 +7,16 @@ to be computed stay pending, and the result of wrong ones is NaN or meaningless.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lazyt.errors import LazytError
 from lazyt.functional.loss_reduction import ReductionError
+from lazyt.grad_mode import no_grad
 from lazyt.ir.dtypes import bfloat16, decode_bfloat16
 from lazyt.ir.graph import Node
+from lazyt.runtime.interpreter import interpret
+from lazyt.tensor import Tensor
 from lazyt.watching import capturing
 
 
@@ -79,3 +83,26 @@ def check_deviations(node: Node) -> None:
     values = _known(node)
     if values is not None and not (values >= 0).all():
         raise LazytError("normal expects all elements of std >= 0.0")
+
+
+#: Ops that only place values: what they show is known where their input is.
+_PLACING = frozenset(
+    {"reshape", "expand", "permute", "slice", "flip", "cast", "variable", "detach"}
+)
+
+
+def _is_known(node: Node) -> bool:
+    while node.data is None and node.op.name in _PLACING and len(node.inputs) == 1:
+        node = node.inputs[0]
+    return node.data is not None or node.op.name == "const"
+
+
+def known_violation(check: Callable[[], Tensor], values: Iterable[Tensor]) -> bool:
+    """Whether known values break a rule: ``check`` gives a bool tensor that should be all true.
+
+    False where some are still to be computed, and in a captured function.
+    """
+    if capturing() is not None or not all(_is_known(value.node) for value in values):
+        return False
+    with no_grad():
+        return not interpret([check().node])[0].all()

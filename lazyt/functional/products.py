@@ -7,10 +7,10 @@ from math import prod
 from typing import Any
 
 from lazyt import ops
-from lazyt.cast_mode import in_low_precision
+from lazyt.cast_mode import in_low_precision, lowered
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
-from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.arithmetic import mul, scalar_build
 from lazyt.functional.operands import (
     broadcast_pair,
     constant_of,
@@ -20,9 +20,9 @@ from lazyt.functional.operands import (
     normalize_dims,
     require_tensor,
 )
-from lazyt.functional.promotion import c_name, torch_name
+from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give
-from lazyt.functional.unsupported import refuse
+from lazyt.functional.unsupported import check_product_types, refuse
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, Shape
 from lazyt.tensor import Tensor
@@ -32,14 +32,6 @@ __all__ = [
 ]  # fmt: skip
 
 _ADD = scalar_build("add")
-
-
-def _same_dtype(a: Tensor, b: Tensor) -> None:
-    if a.dtype is not b.dtype:
-        raise DTypeError(
-            "expected m1 and m2 to have the same dtype, but got: "
-            f"{c_name(a.dtype)} != {c_name(b.dtype)}"
-        )
 
 
 def _check_not_bool(input: Tensor, kernel: str) -> None:
@@ -140,7 +132,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         raise ShapeError("mat2 must be a matrix")
     if input.shape[1] != mat2.shape[0]:
         raise _mismatch(input.shape, mat2.shape)
-    _same_dtype(input, mat2)
+    check_product_types(None, input, mat2)
     empty = _empty_bools(input, mat2, (input.shape[0], mat2.shape[1]))
     if empty is not None:
         return give(empty, "Mm", (input, mat2), out)
@@ -220,7 +212,7 @@ def _check_batches(input: Tensor, other: Tensor) -> None:
     elif len(b) == 2:
         if a[-1] != b[0]:
             raise _mismatch((prod(a[:-1]), a[-1]), b)
-        _same_dtype(input, other)
+        check_product_types(None, input, other)
     else:
         lead = broadcast_pair(a[:-2], b[:-2])
         if a[-1] != b[-2]:
@@ -290,12 +282,11 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(product.node, "Mul", (input, vec2), out)
 
 
-@in_low_precision
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products summed over the last dimensions of both. Raises ShapeError and DTypeError."""
     require_tensor(input, "inner")
     if not input.shape or not other.shape:
-        return give((input * other).node, "Mul", (input, other), out)
+        return mul(input, other, out=out)
     if input.shape[-1] != other.shape[-1]:
         raise ShapeError(
             "inner() the last dimension must match on both input tensors but got shapes "
@@ -336,7 +327,6 @@ def _uncontractable(a: Tensor, b: Tensor, left: int, right: int) -> ShapeError:
     )
 
 
-@in_low_precision
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Products summed over ``dims``: a number of last/first dimensions, or two lists of them.
 
@@ -344,6 +334,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     that make no pairs, ShapeError for sizes that differ, DTypeError for two dtypes.
     """
     left, right = _contracted_axes(a, b, dims)
+    if out is None and (len(left) < len(a.shape) or len(right) < len(b.shape)):
+        a, b = lowered((a, b))  # a single number is no matrix product
     if isinstance(dims, int):
         for i, j in zip(left, right):
             if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
@@ -370,7 +362,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, the transposition only a label. Raises ShapeError."""
     require_tensor(input, "linear")
     require_tensor(weight, "linear", "weight", 2)
-    _same_dtype(input, weight)
+    check_product_types(bias, input, weight)
     if weight.ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
     a, w = tuple(input.shape), tuple(weight.shape)

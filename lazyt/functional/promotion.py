@@ -48,6 +48,15 @@ _C_NAMES = {
 _PYTHON_TYPES: dict[Any, DType] = {float: float64, int: int64, bool: bool_}
 
 
+def _checked_type(type: Any, function: str) -> DType:
+    if isinstance(type, DType):
+        return type
+    raise DTypeError(
+        f"{function}(): argument 'type' (position 1) must be {package_name()}.dtype, "
+        f"not {type.__class__.__name__}"
+    )
+
+
 class finfo:
     """Limits of a floating point type, the default dtype by itself; raises DTypeError for others.
 
@@ -57,7 +66,7 @@ class finfo:
     """
 
     def __init__(self, type: DType | None = None) -> None:
-        found = _default if type is None else type
+        found = _default if type is None else _checked_type(type, "finfo")
         if found.kind != "f":
             raise DTypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
@@ -101,7 +110,7 @@ class iinfo:
     """
 
     def __init__(self, type: DType) -> None:
-        if type.kind not in "ui":
+        if _checked_type(type, "iinfo").kind not in "ui":
             raise DTypeError(
                 f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'"
             )

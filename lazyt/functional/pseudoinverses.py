@@ -169,10 +169,26 @@ def lstsq(
     tolerance = _EPSILONS[input.dtype] * max(m, n) if rcond is None else rcond
     limits = ops.broadcast_to(ops.constant(tolerance, input.dtype), (*a.shape[:-2], 1, 1))
     x, rank, values = ops.library("lstsq", a, right_side, limits)
+    own = tuple(input.shape[:-2])  # what is about the matrix alone has its batch
+    rank, values = _of_batch(rank, own, 0), _of_batch(values, own, 1)
     solution = give(ops.reshape(x, x.shape[:-1]) if vector else x, "LinalgLstsq", (input, b))
     return return_types.linalg_lstsq(
         (solution, *_facts(a, right_side, solution, (rank, values), chosen, vector))
     )
+
+
+def _of_batch(node: Node, batch: tuple[int, ...], tail: int) -> Node:
+    """What belongs to matrices of ``batch``, given for the batch that these were repeated to.
+
+    Args:
+        tail: number of dimensions after those of the batch.
+    """
+    rank = len(node.shape) - tail
+    inner = node.shape[rank:]
+    sizes = (*(1,) * (rank - len(batch)), *batch, *inner)
+    if sizes != node.shape:
+        node = ops.slice_(node, (0,) * len(sizes), sizes, (1,) * len(sizes))
+    return ops.reshape(node, (*batch, *inner))
 
 
 def _facts(

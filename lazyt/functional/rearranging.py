@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,6 +95,7 @@ def repeat_interleave(
             )
         index = _repeated_positions(repeats).node
         return give(ops.gather(input.node, index, axis), "IndexSelect", (input,))
+    repeats = operator.index(repeats)
     if repeats < 0:
         raise LazytError("Repeats must be non-negative")
     head, tail = shape[: axis + 1], shape[axis + 1 :]
@@ -140,7 +142,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 def _rolled(node: Node, shift: int, axis: int) -> Node:
     extent = node.shape[axis]
-    cut = (extent - shift) % extent if extent else 0
+    cut = (extent - operator.index(shift)) % extent if extent else 0
     if not cut:
         return node
     ones, starts = (1,) * len(node.shape), [0] * len(node.shape)

@@ -234,7 +234,8 @@ def _spread_and_mean(name: str, root: bool) -> Callable[..., tuple[Tensor, Tenso
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         axes, less = _spread_arguments(dim, unbiased, correction)
         node = _spread(input, axes, less, keepdim, root, name)
-        return give(node, name.title().replace("_", ""), (input,)), mean(input, axes, keepdim)
+        title = f"{name.title().replace('_', '')}Backward0"
+        return give(node, title, (input,)), titled(mean(input, axes, keepdim), title)
 
     function.__doc__ = f"``({name.removesuffix('_mean')}(input), mean(input))``."
     function.__name__ = function.__qualname__ = name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyt import ops, pending
-from lazyt.dispatch import assign, check_writable, view_of, wrap, write_result
+from lazyt.dispatch import assign, assign_value, check_writable, view_of, wrap, write_result
 from lazyt.errors import DTypeError, GradientError
 from lazyt.functional.outputs import check_output, warn_resized
 from lazyt.grad_mode import mode
@@ -75,15 +75,19 @@ def _zeros_like_result(node: Node, out: Tensor) -> Node:
     return ops.expand(zero, node.shape) if node.shape else zero
 
 
-def known_values(node: Node) -> np.ndarray[Any, Any]:
-    """The values of an index, to check them; computes it when it is pending."""
-    pending.realize_now([node], "the values of an index are checked")
+def known_values(
+    node: Node, reason: str = "the values of an index are checked"
+) -> np.ndarray[Any, Any]:
+    """The values of an index or divisor, to check them; computes it when it is pending."""
+    pending.realize_now([node], reason)
     values: np.ndarray[Any, Any] = node.data.as_numpy(node.dtype, node.shape)
     return values
 
 
 def overwrite(target: Tensor, node: Node, name: str, parents: Sequence[Any]) -> Tensor:
     """Write ``node``, of the same shape and dtype, into ``target``; returns ``target``."""
+    if not mode.enabled:
+        return assign_value(target, node)
     return assign(target, wrap(node, *parents, name=name))
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from inspect import get_annotations
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from lazyt.ir.dtypes import package_name
 from lazyt.tensor import Tensor
 
 
 class Named(tuple[Tensor, ...]):
-    """A tuple whose items have names, as attributes and in print."""
+    """A tuple whose items have names, as attributes and in print: the annotations of the class."""
 
-    fields: tuple[str, ...] = ()
+    fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.fields = tuple(get_annotations(cls))
         for index, field in enumerate(cls.fields):
             setattr(cls, field, property(itemgetter(index)))
 
@@ -27,178 +29,222 @@ class Named(tuple[Tensor, ...]):
 class max(Named):
     """Result of ``max`` along a dimension."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class min(Named):
     """Result of ``min`` along a dimension."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class cummax(Named):
     """Result of ``cummax``."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class cummin(Named):
     """Result of ``cummin``."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class aminmax(Named):
     """Result of ``aminmax``."""
 
-    fields = ("min", "max")
+    min: Tensor
+    max: Tensor
 
 
 class histogram(Named):
     """Result of ``histogram``."""
 
-    fields = ("hist", "bin_edges")
+    hist: Tensor
+    bin_edges: Tensor
+
+
+class histogramdd(Named):
+    """Result of ``histogramdd``: a tensor, and a tuple of the edges of every dimension."""
+
+    hist: Tensor
+    bin_edges: Any
 
 
 class kthvalue(Named):
     """Result of ``kthvalue``."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class median(Named):
     """Result of ``median`` along a dimension."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class mode(Named):
     """Result of ``mode``."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class nanmedian(Named):
     """Result of ``nanmedian`` along a dimension."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class sort(Named):
     """Result of ``sort``."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class topk(Named):
     """Result of ``topk``."""
 
-    fields = ("values", "indices")
+    values: Tensor
+    indices: Tensor
 
 
 class frexp(Named):
     """Result of ``frexp``."""
 
-    fields = ("mantissa", "exponent")
+    mantissa: Tensor
+    exponent: Tensor
 
 
 class linalg_cholesky_ex(Named):
     """Result of ``linalg.cholesky_ex``."""
 
-    fields = ("L", "info")
+    L: Tensor
+    info: Tensor
 
 
 class linalg_eigh(Named):
     """Result of ``linalg.eigh``."""
 
-    fields = ("eigenvalues", "eigenvectors")
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class linalg_inv_ex(Named):
     """Result of ``linalg.inv_ex``."""
 
-    fields = ("inverse", "info")
+    inverse: Tensor
+    info: Tensor
 
 
 class linalg_lstsq(Named):
     """Result of ``linalg.lstsq``."""
 
-    fields = ("solution", "residuals", "rank", "singular_values")
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
 
 
 class linalg_lu(Named):
     """Result of ``linalg.lu``."""
 
-    fields = ("P", "L", "U")
+    P: Tensor
+    L: Tensor
+    U: Tensor
 
 
 class linalg_lu_factor(Named):
     """Result of ``linalg.lu_factor``."""
 
-    fields = ("LU", "pivots")
+    LU: Tensor
+    pivots: Tensor
 
 
 class linalg_lu_factor_ex(Named):
     """Result of ``linalg.lu_factor_ex``."""
 
-    fields = ("LU", "pivots", "info")
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
 
 
 class linalg_qr(Named):
     """Result of ``linalg.qr``."""
 
-    fields = ("Q", "R")
+    Q: Tensor
+    R: Tensor
 
 
 class linalg_slogdet(Named):
     """Result of ``linalg.slogdet``."""
 
-    fields = ("sign", "logabsdet")
+    sign: Tensor
+    logabsdet: Tensor
 
 
 class linalg_solve_ex(Named):
     """Result of ``linalg.solve_ex``."""
 
-    fields = ("result", "info")
+    result: Tensor
+    info: Tensor
 
 
 class linalg_svd(Named):
     """Result of ``linalg.svd``."""
 
-    fields = ("U", "S", "Vh")
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
 
 
 class geqrf(Named):
     """Result of ``geqrf``."""
 
-    fields = ("a", "tau")
+    a: Tensor
+    tau: Tensor
 
 
 class lu_unpack(Named):
     """Result of ``lu_unpack``."""
 
-    fields = ("P", "L", "U")
+    P: Tensor
+    L: Tensor
+    U: Tensor
 
 
 class qr(Named):
     """Result of ``qr``."""
 
-    fields = ("Q", "R")
+    Q: Tensor
+    R: Tensor
 
 
 class slogdet(Named):
     """Result of ``slogdet``."""
 
-    fields = ("sign", "logabsdet")
+    sign: Tensor
+    logabsdet: Tensor
 
 
 class svd(Named):
     """Result of ``svd``."""
 
-    fields = ("U", "S", "V")
+    U: Tensor
+    S: Tensor
+    V: Tensor
 
 
 class triangular_solve(Named):
     """Result of ``triangular_solve``."""
 
-    fields = ("solution", "cloned_coefficient")
+    solution: Tensor
+    cloned_coefficient: Tensor

@@ -7,11 +7,12 @@ see ``probabilities``.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from lazyt import ops
 from lazyt.device import check_device
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import without_slope
 from lazyt.functional.creation import fresh
 from lazyt.functional.generators import Generator
@@ -221,6 +222,7 @@ def multinomial(
             "multinomial only supports floating-point dtypes for input, got: "
             + torch_name(node.dtype)
         )
+    num_samples = operator.index(num_samples)
     if num_samples <= 0:
         raise LazytError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > node.shape[-1]:
@@ -248,12 +250,20 @@ def _number(value: Any, dtype: DType) -> Node:
     return constant_of(float(value), dtype)
 
 
+def _from(positional: Any, kwargs: dict[str, Any], function: str) -> Any:
+    """The lower bound, whose name in PyTorch is a word that Python keeps."""
+    found = kwargs.pop("from", positional)
+    for name in kwargs:
+        raise DTypeError(f"{function}() got an unexpected keyword argument '{name}'")
+    return found
+
+
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None,
     **kwargs: Any,
 ) -> Tensor:  # fmt: skip
     """Write numbers evenly distributed over [from, to). Raises LazytError where from > to."""
-    low = kwargs.get("from", from_)
+    low = _from(from_, kwargs, "uniform_")
     check_floating(self.dtype, "check_uniform_bounds")
     if low > to:
         raise LazytError(
@@ -286,7 +296,7 @@ def random_(
 
     Raises LazytError for an empty range and for bounds that the dtype does not hold.
     """
-    low = kwargs.get("from", from_)
+    low = _from(from_, kwargs, "random_")
     if to is None:
         to, low = low, 0
     if to is None:

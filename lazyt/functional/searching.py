@@ -226,7 +226,8 @@ def _no_kernel(kernel: str, node: Node) -> NoKernelError:
     return NoKernelError(f"\"{kernel}\" not implemented for '{type_title(node.dtype)}'")
 
 
-def _check_bins(bins: int, node: Node, kernel: str) -> None:
+def check_bins(bins: int, node: Node, kernel: str) -> None:
+    """Raise NoKernelError for whole numbers, LazytError for a number of bins below 1."""
     if node.dtype.kind != "f":
         raise _no_kernel(kernel, node)
     if bins <= 0:
@@ -243,7 +244,7 @@ def _bin_of(x: Expr, low: Expr, high: Expr, bins: Expr) -> Expr:
     return call("where", inside, place, count)
 
 
-def _counted(place: Node, amount: Node, bins: int) -> Node:
+def counted(place: Node, amount: Node, bins: int) -> Node:
     """Sums of amounts by bin; what is in no bin has the number ``bins``."""
     base = expand_to(constant_of(0, amount.dtype), (bins + 1,))
     total = ops.scatter(base, place, expand_to(amount, place.shape), 0, "add")
@@ -261,16 +262,16 @@ def histc(
     limits.
     """
     node = require_tensor(input, "histc").node
-    _check_bins(bins, node, "histogram_cpu")
+    check_bins(bins, node, "histogram_cpu")
     row = ops.detach(ops.reshape(node, (node.size,)))
     low, high = _limits(row, float(min), float(max), "torch.histc", 1.0)
     wide = node.dtype.compute
     limits = [constant_of(v, wide) for v in (low, high, float(bins))]
     place = mapped(_bin_of, (row, *limits), wide, None)
-    return give(_counted(place, constant_of(1.0, node.dtype), bins), "histc", (), out)
+    return give(counted(place, constant_of(1.0, node.dtype), bins), "histc", (), out)
 
 
-def _edges(
+def edges_of(
     row: Node, bins: Any, range: Sequence[float] | None
 ) -> Node:  # fmt: skip
     """The ascending edges of the bins, one more than there are bins."""
@@ -287,7 +288,7 @@ def _edges(
 
 
 @cache
-def _bin_between(kind: DType) -> Expr:
+def bin_between(kind: DType) -> Expr:
     """The bin before an insertion place; the last edge belongs to the last bin.
 
     Of the place, the value, the first and the last edge, and the number of bins.
@@ -313,17 +314,17 @@ def histogram(
     count = bins.shape[0] - 1 if isinstance(bins, Tensor) else bins
     given = isinstance(bins, Tensor)
     free = not given and range is None
-    _check_bins(1 if given else count, node, "histogramdd" if free else "histogram_cpu")
+    check_bins(1 if given else count, node, "histogramdd" if free else "histogram_cpu")
     if free and node.dtype.is_half:
         raise _no_kernel("histogramdd", node)
     dtype, wide = node.dtype, node.dtype.compute
     row = ops.detach(ops.reshape(node, (node.size,)))
-    edges = _edges(row, bins, range)
+    edges = edges_of(row, bins, range)
     ends = [ops.reshape(ops.slice_(edges, (i,), (1,), (1,)), ()) for i in (0, count)]
     place = insertion_places(edges, row, "gt")
     nodes = [ops.cast(n, wide) for n in (row, *ends)]
     number = constant_of(count, int64)
-    inside = ops.elementwise(_bin_between(wide), (place, *nodes, number))
+    inside = ops.elementwise(bin_between(wide), (place, *nodes, number))
     if weight is None:
         amount = constant_of(1.0, dtype)
     else:
@@ -334,7 +335,7 @@ def histogram(
                 f"{[*input.shape, 1]} and weight with shape {list(weight.shape)}"
             )
         amount = ops.cast(ops.reshape(ops.detach(weight.node), (node.size,)), dtype)
-    hist = _counted(inside, amount, count)
+    hist = counted(inside, amount, count)
     if density:
         hist = _normalized(hist, edges, count)
     targets = (None, None) if out is None else out

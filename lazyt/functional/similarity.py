@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError
-from lazyt.functional.arithmetic import div
+from lazyt.functional.division import div
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.promotion import promote_pair
 from lazyt.tensor import Tensor

@@ -234,9 +234,13 @@ legendre_polynomial_p = _polynomial(
 
 def _xlog1py(x: Expr, y: Expr) -> Expr:
     zero = _number(0, x)
-    product = call("mul", x, call("log1p", y))
+    low, high = _number(-1, y), _number(math.inf, y)
+    inside = call("logical_and", call("gt", y, low), call("lt", y, high))
+    outside = call("logical_and", call("eq", x, zero), call("logical_not", inside))
     kept = call("where", call("isnan", y), y, zero)
-    return call("where", call("eq", x, zero), kept, product)
+    # Elsewhere the product of 0 is 0 by itself, with the logarithm for a slope.
+    factor = call("log1p", call("where", outside, _number(0, y), y))
+    return call("where", outside, kept, call("mul", x, factor))
 
 
 def xlog1py(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:

@@ -114,6 +114,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return _marked(_chunked(input, chunks, dim), "Split")
 
 
+_TENSOR_SPLIT = (
+    "Tensor input, Tensor tensor_indices_or_sections, int dim = 0",
+    "Tensor input, int sections, int dim = 0",
+    "Tensor input, tuple of ints indices, int dim = 0",
+)
+
+
 def tensor_split(
     input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None,
     indices: Any = None,
@@ -123,7 +130,10 @@ def tensor_split(
     Raises LazytError for no sections.
     """
     require_tensor(input, "tensor_split")
-    given = next(v for v in (indices_or_sections, sections, indices) if v is not None)
+    given = indices_or_sections if sections is None else sections
+    given = indices if given is None else given
+    if given is None:
+        raise wrong_arguments("tensor_split", (input,), _TENSOR_SPLIT)
     if isinstance(given, Tensor):
         if given.dtype.name != "int64":
             raise LazytError("tensor_split expected tensor_indices_or_sections to have dtype of "

@@ -316,7 +316,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
 
 def is_nonzero(input: Tensor) -> bool:
     """The truth of a tensor of one element; raises as ``bool(tensor)`` does."""
-    return bool(input)
+    return bool(require_tensor(input, "is_nonzero"))
 
 
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import in_full_precision
 from lazyt.dispatch import type_title
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
@@ -187,8 +188,12 @@ def _fractional_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]
     return plain, with_indices
 
 
-fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_pools(2)
-fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_pools(3)
+fractional_max_pool2d, fractional_max_pool2d_with_indices = map(
+    in_full_precision, _fractional_pools(2)
+)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = map(
+    in_full_precision, _fractional_pools(3)
+)
 
 
 # ------------------------------------------------------------------ back from maxima
@@ -269,7 +274,7 @@ def _unpool(rank: int) -> Callable[..., Tensor]:
     last wins. Raises PoolingError (a ValueError) for an impossible ``output_size``, ShapeError,
     DTypeError, and BoundsError for an index out of range, which looks at the indices.
     """
-    return function
+    return in_full_precision(function)
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = _unpool(1), _unpool(2), _unpool(3)

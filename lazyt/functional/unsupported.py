@@ -6,7 +6,9 @@ from typing import NoReturn
 
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError
+from lazyt.functional.promotion import c_name, torch_name
 from lazyt.ir.dtypes import DType
+from lazyt.tensor import Tensor
 
 
 class UnsupportedTypeError(DTypeError, NotImplementedError):
@@ -16,6 +18,21 @@ class UnsupportedTypeError(DTypeError, NotImplementedError):
 def refuse(kernel: str, dtype: DType) -> NoReturn:
     """Raise UnsupportedTypeError: ``kernel`` is not implemented for ``dtype``."""
     raise UnsupportedTypeError(f"\"{kernel}\" not implemented for '{type_title(dtype)}'")
+
+
+def check_product_types(added: Tensor | None, mat1: Tensor, mat2: Tensor) -> None:
+    """Raise DTypeError unless the factors, and what is added to their product, have one dtype."""
+    if mat1.dtype is not mat2.dtype and added is None:
+        raise DTypeError(
+            "expected m1 and m2 to have the same dtype, but got: "
+            f"{c_name(mat1.dtype)} != {c_name(mat2.dtype)}"
+        )
+    for name, item in (("mat1", mat1), ("self", added)):
+        if item is not None and item.dtype is not mat2.dtype:
+            raise DTypeError(
+                f"{name} and mat2 must have the same dtype, but got "
+                f"{torch_name(item.dtype)} and {torch_name(mat2.dtype)}"
+            )
 
 
 def refuse_cast(given: DType, wanted: DType) -> NoReturn:

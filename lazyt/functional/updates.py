@@ -21,7 +21,7 @@ def _update(build: Build, target: Tensor, *operands: Any) -> Tensor:
     dtype = target.dtype
     nodes = [o.node if isinstance(o, Tensor) else operand_node(o, dtype) for o in operands]
     node = mapped(build, (target.node, *nodes), dtype, dtype)
-    return overwrite(target, node, "Update", ())
+    return overwrite(target, node, "Update", (target, *operands))
 
 
 def python_number(compute: Callable[[], Tensor], key: Hashable) -> Tensor:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+
 from lazyt import ops
+from lazyt.cast_mode import in_low_precision
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.matrix_checks import check_floating, check_same_dtype
@@ -60,6 +63,7 @@ def cross(
     return linalg_cross(input, other, dim=dim, out=out)
 
 
+@in_low_precision
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The scalar products of vectors along ``dim``; the rest broadcasts.
 
@@ -99,7 +103,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     require_tensor(x, "vander", "x")
     if len(x.shape) != 1:
         raise ShapeError("x must be a one-dimensional tensor.")
-    count = x.shape[0] if N is None else N
+    count = x.shape[0] if N is None else operator.index(N)
     if count < 0:
         raise LazytError("N must be non-negative.")
     table = _powers(x, count)

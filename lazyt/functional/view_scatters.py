@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import ShapeError
+from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.operands import as_shape, require_tensor, sizes_by_name
 from lazyt.functional.results import give
 from lazyt.ir.graph import Shape
@@ -98,6 +98,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
 
     Raises ShapeError where it does not.
     """
+    if not size:
+        raise DTypeError('sum_to_size() missing 1 required positional arguments: "size"')
     shape, wanted = tuple(input.shape), as_shape(size, "sum_to_size")
     lead = len(shape) - len(wanted)
     fits = lead >= 0 and all(n in (1, m) for n, m in zip(wanted, shape[lead:]))

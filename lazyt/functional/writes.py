@@ -18,6 +18,7 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.results import give, overwrite
 from lazyt.overlap import refuse_overlap
+from lazyt.tape import titled
 from lazyt.tensor import Tensor
 
 __all__ = ["fill"]
@@ -96,4 +97,6 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Write zeros everywhere."""
-    return fill_(self, 0)
+    before = self._fn
+    fill_(self, 0)
+    return self if self._view is not None or self._fn is before else titled(self, "ZeroBackward0")

@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lazyt.ir.index import Atom, Axis, Datum, Linear, Quotient, Remainder, axes_of
-from lazyt.ir.kernel import (
-    ContractPhase,
-    Guard,
-    Guarded,
-    Kernel,
-    Load,
-    Phase,
-    Statement,
-    Store,
-    operands,
-)
+from lazyt.ir.kernel import ContractPhase, Kernel, Phase, Statement, Store
+from lazyt.ir.point import Guard, Guarded, Load, operands
 from lazyt.ir.scalar import Expr
 from lazyt.ir.text_kernel import kernel_lines
 from lazyt.ir.verify import failure

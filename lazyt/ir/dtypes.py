@@ -23,10 +23,12 @@ class DType:
         kind: ``b`` bool, ``u`` unsigned, ``i`` signed, ``f`` floating point.
         itemsize: bytes per element.
         numpy: the NumPy dtype of stored elements. bfloat16 is stored as uint16 bit patterns.
+        is_half: whether kernels store this type in 16 bits but compute in float32.
+        compute: the type in which kernels do arithmetic on elements of this type.
         suffix: what kernel helper functions end in, such as ``f32``.
     """
 
-    __slots__ = ("itemsize", "kind", "name", "numpy", "suffix")
+    __slots__ = ("compute", "is_half", "itemsize", "kind", "name", "numpy", "suffix")
     __module__ = "lazyt"
 
     def __init__(self, name: str, kind: str, itemsize: int, storage: str, suffix: str) -> None:
@@ -35,6 +37,8 @@ class DType:
         self.itemsize = itemsize
         self.numpy = np.dtype(storage)
         self.suffix = suffix
+        self.is_half = kind == "f" and itemsize == 2
+        self.compute: DType = float32 if self.is_half else self
 
     @property
     def is_floating_point(self) -> bool:
@@ -50,16 +54,6 @@ class DType:
     def is_signed(self) -> bool:
         """Whether the type can hold negative numbers."""
         return self.kind in "if"
-
-    @property
-    def is_half(self) -> bool:
-        """Whether kernels store this type in 16 bits but compute in float32."""
-        return self.kind == "f" and self.itemsize == 2
-
-    @property
-    def compute(self) -> DType:
-        """The type in which kernels do arithmetic on elements of this type."""
-        return float32 if self.is_half else self
 
     def __repr__(self) -> str:
         return f"{package_name()}.{self.name}"
@@ -79,9 +73,9 @@ int8 = DType("int8", "i", 1, "int8", "i8")
 int16 = DType("int16", "i", 2, "int16", "i16")
 int32 = DType("int32", "i", 4, "int32", "i32")
 int64 = DType("int64", "i", 8, "int64", "i64")
+float32 = DType("float32", "f", 4, "float32", "f32")
 float16 = DType("float16", "f", 2, "float16", "f16")
 bfloat16 = DType("bfloat16", "f", 2, "uint16", "bf16")
-float32 = DType("float32", "f", 4, "float32", "f32")
 float64 = DType("float64", "f", 8, "float64", "f64")
 
 ALL: tuple[DType, ...] = (

@@ -8,19 +8,21 @@ that visits a graph does so without recursion; chains of hundreds of thousands o
 from __future__ import annotations
 
 import functools
-import os
+import itertools
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType
-
-Shape = tuple[int, ...]
-Source = tuple[CodeType, int]
+from lazyt.ir.positions import Source as Source
+from lazyt.ir.positions import position_to_note as position_to_note
+from lazyt.ir.positions import record_source as record_source
+from lazyt.ir.positions import recording
+from lazyt.ir.positions import source_text as source_text
+from lazyt.ir.positions import user_position as user_position
+from lazyt.ir.shapes import Shape as Shape
 
 
 class Type(NamedTuple):
@@ -46,6 +48,8 @@ class Op:
             axis; so has the result.
         lower: how kernels are made of it: a pointwise rule ``(node, index, read) -> Expr``, or the
             name of the kernel kind in ``codegen`` that it stands for.
+        marks: whether gradients start (True) or stop (False) at its values, whatever the inputs;
+            None for all but two ops.
     """
 
     name: str
@@ -56,6 +60,7 @@ class Op:
     jvp: Callable[[Node, Sequence[Node | None]], Node | None] | NoGradient
     batch: Callable[[Node, Sequence[Node], Sequence[bool]], Node]
     lower: Callable[..., Any] | str
+    marks: bool | None = None
 
     @functools.cached_property
     def heavy(self) -> bool:
@@ -73,28 +78,57 @@ class NoGradient:
     reason: str
 
 
+class Head:
+    """An op with its parameters and number of inputs: what equal calls on other values share.
+
+    Attributes:
+        op, params, arity: its identity.
+        types: what ``infer`` gave, by the forms of the inputs.
+        key: the number that stands for it in keys of plans, None before there was one.
+    """
+
+    __slots__ = ("__weakref__", "arity", "key", "op", "params", "types")
+
+    def __init__(self, op: Op, params: Any, arity: int) -> None:
+        self.op = op
+        self.params = params
+        self.arity = arity
+        self.types: dict[Any, tuple[Shape, DType, int]] = {}
+        self.key: int | None = None
+
+
 class Node:
     """One value of the graph.
 
     Attributes:
         op, inputs, params: what computes it; the key of its identity.
+        head: op and params as one shared object.
         shape, dtype: its inferred type.
+        form: the number of that type, below zero; equal types have equal numbers.
         needs_grad: whether a differentiable path leads from it to a ``variable``.
         data: the runtime buffer that holds the value once it is computed, else None. Not part of
             the identity: it caches the value that the rest of the node already determines.
+        made: the time on the ``clock`` when it was made.
+        oldest: the same of the oldest node that had to be computed for it then; without end for
+            leaves, and for constants however often they are repeated.
         source: the user's code position that made it first, else None.
     """
 
     __slots__ = (
-        "__weakref__", "data", "dtype", "inputs", "needs_grad", "op", "params", "shape", "source",
+        "__weakref__", "data", "dtype", "form", "head", "inputs", "made", "needs_grad", "oldest",
+        "op", "params", "shape", "source",
     )  # fmt: skip
 
     op: Op
     inputs: tuple[Node, ...]
     params: Any
+    head: Head
     shape: Shape
     dtype: DType
+    form: int
     needs_grad: bool
+    made: int
+    oldest: int
     data: Any
     source: Source | None
 
@@ -120,92 +154,195 @@ class Node:
         return f"<{self.op.name} {self.dtype.name}{list(self.shape)}>"
 
 
+class Clock:
+    """Counts how often graphs were computed: the age of pending work.
+
+    Attributes:
+        now: the count.
+    """
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+
+clock = Clock()
+#: The age of what does not age.
+NEVER = sys.maxsize
+_SPREADING = frozenset({"expand", "reshape"})
+
+
 class _Reference(weakref.ref[Node]):
     """A weak reference that knows its key in the table."""
 
     __slots__ = ("key",)
-    key: tuple[Any, ...]
+    key: tuple[Head, tuple[Node, ...]]
 
 
-_table: dict[tuple[Any, ...], _Reference] = {}
+class _HeadReference(weakref.ref[Head]):
+    """The same for heads."""
+
+    __slots__ = ("key",)
+    key: tuple[Op, Any, int]
 
 
-def _forget(reference: weakref.ref[Node]) -> None:
-    assert isinstance(reference, _Reference)
+_table: dict[tuple[Head, tuple[Node, ...]], _Reference] = {}
+_heads: dict[tuple[Op, Any, int], _HeadReference] = {}
+_forms: dict[Type, int] = {}
+_form_numbers = itertools.count(-1, -1)
+_new = object.__new__
+
+
+def _forget(reference: Any) -> None:
     key = reference.key
     if _table.get(key) is reference:
         del _table[key]
 
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_record_source = True
+def _forget_head(reference: Any) -> None:
+    key = reference.key
+    if _heads.get(key) is reference:
+        del _heads[key]
 
 
-def record_source(enabled: bool) -> None:
-    """Turn the recording of the user's code positions on or off."""
-    global _record_source
-    _record_source = enabled
-
-
-def user_position() -> Source | None:
-    """The innermost code position outside the package, cheap to take; see ``source_text``."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
-            return (code, frame.f_lasti)
-        frame = frame.f_back
-    return None
-
-
-def source_text(source: Source | None) -> str:
-    """``file:line`` of a recorded position, or ``<unknown>``."""
-    if source is None:
-        return "<unknown>"
-    code, lasti = source
-    for start, end, line in code.co_lines():
-        if start <= lasti < end and line is not None:
-            return f"{code.co_filename}:{line}"
-    return f"{code.co_filename}:{code.co_firstlineno}"
-
-
-def make(op: Op, inputs: tuple[Node, ...], params: Any = None) -> Node:
-    """The node of ``op`` on ``inputs``: the living equal one, or a new one with inferred type."""
-    key = (op, params, inputs)
-    reference = _table.get(key)
+def head_of(op: Op, params: Any, arity: int) -> Head:
+    """The head of ``op`` with ``params`` on ``arity`` inputs; equal means identical."""
+    key = (op, params, arity)
+    reference = _heads.get(key)
     if reference is not None:
         found = reference()
         if found is not None:
             return found
-    shape, dtype = op.infer(params, *inputs)
-    node = Node.__new__(Node)
-    node.op = op
+    head = Head(op, params, arity)
+    reference = _HeadReference(head, _forget_head)
+    reference.key = key
+    _heads[key] = reference
+    return head
+
+
+def form_of(type_: Type) -> int:
+    """The number of a type, below zero."""
+    found = _forms.get(type_)
+    if found is None:
+        found = _forms.setdefault(type_, next(_form_numbers))
+    return found
+
+
+def make(op: Op, inputs: tuple[Node, ...], params: Any = None) -> Node:
+    """The node of ``op`` on ``inputs``: the living equal one, or a new one with inferred type."""
+    known = _heads.get((op, params, len(inputs)))
+    head = None if known is None else known()
+    if head is None:
+        head = head_of(op, params, len(inputs))
+    key = (head, inputs)
+    reference = _table.get(key)
+    if reference is not None:
+        found = reference()
+        if found is not None:
+            if found.made != clock.now:
+                _renew(found)
+            return found
+    return _make_new(key, user_position() if recording.enabled else None)
+
+
+def make_of(head: Head, inputs: tuple[Node, ...]) -> Node:
+    """``make`` where the head is known already."""
+    key = (head, inputs)
+    reference = _table.get(key)
+    if reference is not None:
+        found = reference()
+        if found is not None:
+            if found.made != clock.now:
+                _renew(found)
+            return found
+    return _make_new(key, user_position() if recording.enabled else None)
+
+
+def make_like(head: Head, inputs: tuple[Node, ...], source: Source | None) -> Node:
+    """``make_of`` with the position that a new node gets."""
+    key = (head, inputs)
+    reference = _table.get(key)
+    if reference is not None:
+        found = reference()
+        if found is not None:
+            if found.made != clock.now:
+                _renew(found)
+            return found
+    return _make_new(key, source)
+
+
+def _renew(node: Node) -> None:
+    """Note that the program made the node now: what is made again at every step does not age."""
+    node.made = now = clock.now
+    oldest = NEVER
+    for item in node.inputs:
+        since = item.oldest if item.data is None else now
+        if since < oldest:
+            oldest = since
+    if oldest == NEVER and node.inputs and node.op.name not in _SPREADING:
+        oldest = now
+    node.oldest = oldest
+
+
+def _make_new(key: tuple[Head, tuple[Node, ...]], source: Source | None) -> Node:
+    head, inputs = key
+    forms = inputs[0].form if head.arity == 1 else tuple([item.form for item in inputs])
+    known = head.types.get(forms)
+    if known is None:
+        type_ = Type(*head.op.infer(head.params, *inputs))
+        known = head.types[forms] = (*type_, form_of(type_))
+    node: Node = _new(Node)
+    node.head = head
+    node.op = op = head.op
     node.inputs = inputs
-    node.params = params
-    node.shape = shape
+    node.params = head.params
+    node.shape, dtype, node.form = known
     node.dtype = dtype
     node.data = None
-    needs_grad = False
-    if dtype.kind == "f":
-        for item in inputs:
-            if item.needs_grad:
-                needs_grad = True
-                break
-    node.needs_grad = needs_grad
-    node.source = user_position() if _record_source else None
+    node.source = source
+    _renew(node)
+    needs_grad = op.marks
+    if needs_grad is None:
+        needs_grad = True in [item.needs_grad for item in inputs]
+    node.needs_grad = dtype.kind == "f" and needs_grad
     reference = _Reference(node, _forget)
     reference.key = key
     _table[key] = reference
     return node
 
 
+def make_leaf(head: Head, params: Any, type_: Type, data: Any) -> Node:
+    """A node without inputs that is unequal to all others; ``params`` may be its own."""
+    node: Node = _new(Node)
+    node.head = head
+    node.op = head.op
+    node.inputs = ()
+    node.params = params
+    node.shape, node.dtype = type_
+    node.form = form_of(type_)
+    node.data = data
+    node.made = clock.now
+    node.oldest = NEVER
+    node.needs_grad = False
+    node.source = position_to_note()
+    return node
+
+
+def find(head: Head, inputs: tuple[Node, ...]) -> Node | None:
+    """The living node of ``head`` on ``inputs``, None where there is none."""
+    reference = _table.get((head, inputs))
+    return None if reference is None else reference()
+
+
 def become(node: Node, leaf: Node) -> None:
     """Turn a computed node, which no gradient flows through, into ``leaf``, a new one of the same
     value: whoever refers to it no longer holds on to how it was made."""
-    reference = _table.get((node.op, node.params, node.inputs))
+    reference = _table.get((node.head, node.inputs))
     if reference is not None and reference() is node:
         del _table[reference.key]
-    node.inputs, node.op, node.params = (), leaf.op, leaf.params
+    node.inputs, node.head, node.op, node.params = (), leaf.head, leaf.op, leaf.params
+    node.oldest = NEVER
 
 
 def topological(roots: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
@@ -261,30 +398,3 @@ def remake(node: Node, inputs: tuple[Node, ...]) -> Node:
     if node.source is not None:
         new.source = node.source
     return new
-
-
-def broadcast_shapes(*shapes: Shape) -> Shape:
-    """The common shape under NumPy's broadcasting rules; raises InternalError when there is none.
-
-    The user's API checks shapes first and raises ShapeError in PyTorch's words.
-    """
-    first = shapes[0]
-    if len(shapes) == 2:  # nearly all calls, and most of them with equal shapes or a number
-        second = shapes[1]
-        if first == second or not second:
-            return first
-        if not first:
-            return second
-    elif all(s == first for s in shapes):
-        return first
-    rank = max(map(len, shapes))
-    out = []
-    for axis in range(-rank, 0):
-        extent = 1
-        for shape in shapes:
-            if -axis <= len(shape) and shape[axis] != 1:
-                if extent not in (1, shape[axis]):
-                    raise InternalError("ir.graph", f"shapes {shapes} do not broadcast")
-                extent = shape[axis]
-        out.append(extent)
-    return tuple(out)

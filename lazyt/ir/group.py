@@ -73,6 +73,9 @@ class Group:
         inside: the members that each member reads.
         stored: members that must be written to memory.
         reasons: why things were fused, and why no more.
+        weight: pointwise operations of the kernel.
+        cost: multiply-adds per element in its long functions (exponential, sine ...).
+        again: whether the launch computes values that were there before, to save memory.
     """
 
     kind: str
@@ -86,6 +89,8 @@ class Group:
     stored: list[Node] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     weight: int = 0
+    cost: float = 0.0
+    again: bool = False
 
     def place(self, node: Node) -> Index:
         """The index at which member ``node`` is computed."""

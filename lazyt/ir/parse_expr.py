@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from lazyt.ir.dtypes import DType
 from lazyt.ir.index import Atom, Axis, Datum, Linear, Quotient, Remainder
-from lazyt.ir.kernel import Guard, Guarded
+from lazyt.ir.point import Guard, Guarded
 from lazyt.ir.scalar import FUNCTIONS, Expr, Number, ScalarFunction, call, const
 from lazyt.ir.text_tokens import Reader, read_dtype, read_integer
 

@@ -184,10 +184,7 @@ def params_hints(op: Op) -> dict[str, Any]:
 def _build(scope: _Scope, op: Op, inputs: tuple[Node, ...], params: Any, start: int) -> Node:
     """The node, or a ParseError with the reason for which ``op`` refuses."""
     try:
-        node = make(op, inputs, params)
-        if op.name in ("variable", "detach"):  # what these two ops are for; see their builders
-            node.needs_grad = op.name == "variable" and node.dtype.kind == "f"
-        return node
+        return make(op, inputs, params)
     except (LazytError, TypeError, ValueError, IndexError) as error:
         raise scope.reader.error(f"{op.name} refuses: {error}", start) from error
 

@@ -10,21 +10,18 @@ from lazyt.ir.kernel import (
     Buffer,
     CallPhase,
     ContractPhase,
-    Guard,
     Keep,
     Kernel,
     Let,
-    Load,
     Phase,
-    Position,
     Reduce,
     Scan,
     Stage,
     Statement,
     Store,
-    Var,
 )
 from lazyt.ir.parse_expr import read_expr, read_guards, read_index
+from lazyt.ir.point import Guard, Load, Position, Var
 from lazyt.ir.scalar import Expr
 from lazyt.ir.text_kernel import defined_type
 from lazyt.ir.text_tokens import Reader, read_dtype, read_integer, read_type
@@ -231,6 +228,15 @@ class _KernelReader:
         reads, writes, work = groups
         return CallPhase(routine, reads, writes, work, tuple(settings))
 
+    def segments(self) -> tuple[int, ...]:
+        """Extents in parentheses."""
+        self.reader.expect("(")
+        found = [read_integer(self.reader)]
+        while not self.reader.accept(")"):
+            self.reader.expect(",")
+            found.append(read_integer(self.reader))
+        return tuple(found)
+
     def any_phase(self, word: str) -> AnyPhase:
         """What follows the word that begins a phase."""
         if word == "call":
@@ -251,12 +257,13 @@ class _KernelReader:
             reader.expect(":")
             shape, dtype = read_type(reader)
             self.buffers[buffer] = Buffer(buffer, dtype, shape, role)
+        segments = self.segments() if reader.accept("segments") else ()
         reader.expect("{")
         phases: list[AnyPhase] = []
         while not reader.accept("}"):
             self.axes, self.values = {}, {}
             phases.append(self.any_phase(self.choice(_PHASES)))
-        return Kernel(name, tuple(self.buffers.values()), tuple(phases))
+        return Kernel(name, tuple(self.buffers.values()), tuple(phases), segments=segments)
 
 
 def parse_kernels(text: str) -> list[Kernel]:

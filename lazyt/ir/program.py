@@ -7,8 +7,6 @@ the disk cache stores it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, field
 
 
@@ -17,24 +15,42 @@ class KernelSource:
     """One kernel as text.
 
     Attributes:
-        name: the C function's name, ``void name(char *b0, char *b1, ..., int threads)``.
+        name: the C function's name, ``void name(char *b0, char *b1, ..., int threads)``; with
+            segments ``void name(char **table, const lz_i64 *extents, const lz_i64 *starts,
+            int count, int threads)``.
         text: C (or CUDA C) of the function and of what it needs beside the prelude.
         prelude: names of prelude sections that the text uses, in order.
-        arity: how many buffer pointers the function takes.
+        arity: how many buffer pointers the function takes (for each segment).
+        numbers: C types of the numbers that it takes between them and the threads.
+        unit: with segments, at multiples of how many elements each of them begins in ``starts``.
     """
 
     name: str
     text: str
     prelude: tuple[str, ...]
     arity: int
+    numbers: tuple[str, ...] = ()
+    unit: int = 0
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One call of a kernel: which slot each pointer argument comes from."""
+    """One call of a kernel: which slot each pointer argument comes from, and how many bytes behind
+    its beginning each of the first ones points.
+
+    ``extents``: of a kernel with segments, the elements of each; slots and offsets are those of the
+    first segment, then those of the second, and so on. ``numbers``: C text of what it is given for
+    its ``KernelSource.numbers``.
+    """
 
     kernel: str
     slots: tuple[int, ...]
+    offsets: tuple[int, ...] = ()
+    extents: tuple[int, ...] = ()
+    numbers: tuple[str, ...] = ()
+
+
+_LAUNCH = ("slots", "offsets", "extents", "numbers")
 
 
 @dataclass(frozen=True)
@@ -85,23 +101,28 @@ class Program:
 
     def to_json(self) -> str:
         """The program as JSON text."""
+        import json  # not for `import lazyt`
+
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Program:
         """The program that ``to_json`` wrote; else raises ValueError, KeyError or TypeError."""
+        import json  # not for `import lazyt`
+
         raw = json.loads(text)
         return Program(
             target=raw["target"],
             sections=tuple((name, text) for name, text in raw["sections"]),
             entry=raw["entry"],
             kernels=tuple(
-                KernelSource(k["name"], k["text"], tuple(k["prelude"]), int(k["arity"]))
+                KernelSource(**(k | {item: tuple(k[item]) for item in ("prelude", "numbers")}))
                 for k in raw["kernels"]
             ),
             slots=tuple(Slot(**s) for s in raw["slots"]),
             launches=tuple(
-                Launch(item["kernel"], tuple(item["slots"])) for item in raw["launches"]
+                Launch(item["kernel"], *(tuple(item[k]) for k in _LAUNCH))
+                for item in raw["launches"]
             ),
             arena_bytes=int(raw["arena_bytes"]),
             results=tuple(int(n) for n in raw["results"]),
@@ -110,6 +131,8 @@ class Program:
 
     def fingerprint(self) -> str:
         """A hash of what decides the binary: kernels, slots and launches, not the notes."""
+        import hashlib  # not for `import lazyt`
+
         digest = hashlib.sha256()
         for text in (self.entry, *(k.text for k in self.kernels), *(t for _, t in self.sections)):
             digest.update(text.encode())

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from lazyt.ir.dtypes import bool_
-from lazyt.ir.kernel import Guard, Guarded, operands, sub_expressions
+from lazyt.ir.point import Guard, Guarded, operands, sub_expressions
 from lazyt.ir.scalar import Call, Const, Expr, const_bits, format_number
 
 #: Nesting past which a part of an expression gets a name of its own.

@@ -26,16 +26,14 @@ from lazyt.ir.kernel import (
     ContractPhase,
     Keep,
     Kernel,
-    Load,
     Phase,
-    Position,
     Reduce,
     Scan,
     Stage,
     Statement,
     Store,
-    Var,
 )
+from lazyt.ir.point import Load, Position, Var
 from lazyt.ir.scalar import Expr
 from lazyt.ir.text_expr import format_expr, format_guards
 from lazyt.ir.text_tokens import format_type
@@ -163,7 +161,8 @@ def kernel_lines(kernel: Kernel) -> list[tuple[object, str]]:
     buffers = ", ".join(
         f"{b.role} {b.name}: {format_type(b.shape, b.dtype)}" for b in kernel.buffers
     )
-    printer.add(0, kernel, f"kernel {kernel.name}({buffers}) {{")
+    segments = f" segments ({', '.join(map(str, kernel.segments))})" if kernel.segments else ""
+    printer.add(0, kernel, f"kernel {kernel.name}({buffers}){segments} {{")
     for phase in kernel.phases:
         printer.values = {}
         if isinstance(phase, Phase):

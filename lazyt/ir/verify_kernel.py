@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lazyt.ir.dtypes import bool_, int64
-from lazyt.ir.index import Axis, Linear, axes_of, data_of
+from lazyt.ir.index import Axis, Linear, axes_of, constant, data_of, variable
 from lazyt.ir.kernel import (
     AnyPhase,
     CallPhase,
     ContractPhase,
-    Guard,
-    Guarded,
     Keep,
     Kernel,
     Let,
-    Load,
-    Position,
+    Phase,
     Reduce,
     Scan,
     Stage,
     Statement,
     Store,
-    Var,
-    sub_expressions,
 )
+from lazyt.ir.point import Guard, Guarded, Load, Position, Var, sub_expressions
 from lazyt.ir.routines import ROUTINES
 from lazyt.ir.scalar import Arg, Call, Const, Expr
 from lazyt.ir.text_kernel import defined_type, kernel_lines
@@ -307,6 +303,52 @@ class _Checker:
             body = tuple(item for stage in phase.stages for item in stage.body)
         self.written |= {item.buffer for item in body if isinstance(item, Store)}
 
+    def segments(self) -> None:
+        """What has to hold for the extents of segments to take the place of the axis' own: a
+        buffer is walked along the axis, or used at fixed places. The axis is the grid's, or that
+        of a loop before what runs once."""
+        kernel = self.kernel
+        phase = kernel.phases[0] if len(kernel.phases) == 1 else None
+        grid = [*phase.grid, *(s.axis for s in phase.stages)] if isinstance(phase, Phase) else []
+        axes = [axis for axis in grid if axis is not None]
+        if not isinstance(phase, Phase) or len(axes) != 1:
+            self.complain("segments need one phase over one axis")
+            return
+        (axis,) = axes
+        if min(kernel.segments) < 1 or max(kernel.segments) != axis.extent:
+            self.complain(f"segments are extents up to that of {axis.name}, {axis.extent}")
+        walked: set[str] = set()
+        fixed: set[str] = set()
+        for stage in phase.stages:
+            everywhere = bool(phase.grid) or stage.axis is not None
+            here = (variable(axis),) if everywhere else (constant(0),)
+            for self.here in stage.body:
+                self._segment_accesses(self.here, here, walked if everywhere else fixed, fixed)
+        self.here = kernel
+        if walked & fixed:
+            names = ", ".join(sorted(walked & fixed))
+            self.complain(f"{names} is read at fixed places and walked along the segments")
+
+    def _segment_accesses(
+        self, item: Statement, here: tuple[Linear], walked: set[str], fixed: set[str]
+    ) -> None:
+        """Sorts the buffers of one statement by how it gets at them."""
+        if isinstance(item, Store):
+            if item.index != here or item.guards or item.combine:
+                self.complain("what segments write, they write at their own place")
+            walked.add(item.buffer)
+        elif not isinstance(item, Let | Reduce):
+            self.complain("segments have values, reductions and stores only")
+        for expr in sub_expressions(item.value):
+            if isinstance(expr, Guarded):
+                self.complain("segments have no conditions")
+            elif isinstance(expr, Load) and any(i.terms for i in expr.index):
+                walked.add(expr.buffer)
+                if expr.index != here:
+                    self.complain("segments are read at their own place, or at fixed ones")
+            elif isinstance(expr, Load) and expr.index != here:
+                fixed.add(expr.buffer)
+
     def run(self) -> None:
         """The whole kernel."""
         if not self.kernel.name.isidentifier():
@@ -319,6 +361,9 @@ class _Checker:
                 self.complain(f"buffer {buffer.name} has a negative extent")
         for phase in self.kernel.phases:
             self.phase(phase)
+        self.here = self.kernel
+        if self.kernel.segments:
+            self.segments()
 
 
 def verify_kernel(kernel: Kernel) -> None:

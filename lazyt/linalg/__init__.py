@@ -7,6 +7,7 @@ on. The ``_ex`` forms stay lazy. Complex results do not exist: ``eig`` and ``eig
 """
 
 from lazyt.errors import LinAlgError as LinAlgError
+from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.functional.decompositions import cholesky_ex, eigh, eigvalsh, svdvals
 from lazyt.functional.decompositions import linalg_cholesky as cholesky
 from lazyt.functional.decompositions import linalg_qr as qr
@@ -53,3 +54,6 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     """A view of the diagonals of matrices in the last two dimensions; raises BoundsError."""
     view: Tensor = A.diagonal(offset, dim1, dim2)
     return view
+
+
+_explain_calls(globals(), __all__, __name__, "linalg_")

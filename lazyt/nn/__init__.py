@@ -1,8 +1,10 @@
 """Neural networks, by PyTorch's names."""
 
 from lazyt.nn import functional as functional
+from lazyt.nn import grad as grad
 from lazyt.nn import init as init
 from lazyt.nn import modules as modules
+from lazyt.nn import parallel as parallel
 from lazyt.nn import utils as utils
 from lazyt.nn.activation import (
     CELU,
@@ -71,6 +73,11 @@ from lazyt.nn.embedding import (
     Embedding,
     EmbeddingBag,
 )
+from lazyt.nn.layer_norms import (
+    GroupNorm,
+    LayerNorm,
+    RMSNorm,
+)
 from lazyt.nn.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -92,6 +99,10 @@ from lazyt.nn.linear import (
     Identity,
     Linear,
     Unflatten,
+)
+from lazyt.nn.linear_loss import (
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
 )
 from lazyt.nn.loss import (
     BCELoss,
@@ -125,13 +136,10 @@ from lazyt.nn.normalization import (
     BatchNorm2d,
     BatchNorm3d,
     CrossMapLRN2d,
-    GroupNorm,
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
-    LayerNorm,
     LocalResponseNorm,
-    RMSNorm,
     SyncBatchNorm,
 )
 from lazyt.nn.padding import (
@@ -150,6 +158,9 @@ from lazyt.nn.padding import (
     ZeroPad1d,
     ZeroPad2d,
     ZeroPad3d,
+)
+from lazyt.nn.parallel import (
+    DataParallel,
 )
 from lazyt.nn.parameter import (
     Buffer,
@@ -221,7 +232,8 @@ __all__ = [
     "Bilinear", "Buffer", "CTCLoss", "ChannelShuffle", "CircularPad1d", "CircularPad2d",
     "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "Conv1d", "Conv2d",
     "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "CosineEmbeddingLoss",
-    "CosineSimilarity", "CrossEntropyLoss", "CrossMapLRN2d", "Dropout", "Dropout1d", "Dropout2d",
+    "CosineSimilarity", "CrossEntropyLoss", "CrossMapLRN2d", "DataParallel", "Dropout",
+    "Dropout1d", "Dropout2d",
     "Dropout3d", "Embedding", "EmbeddingBag", "FeatureAlphaDropout", "Flatten", "Fold",
     "FractionalMaxPool2d", "FractionalMaxPool3d", "GRUCell", "GaussianNLLLoss", "GroupNorm",
     "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "HingeEmbeddingLoss", "HuberLoss",
@@ -230,6 +242,7 @@ __all__ = [
     "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
     "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d",
     "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear", "LeakyReLU", "Linear",
+    "LinearCrossEntropyLoss", "LinearCrossEntropyOptions",
     "LocalResponseNorm", "LogSigmoid", "LogSoftmax", "MSELoss", "MarginRankingLoss", "MaxPool1d",
     "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish", "Module",
     "ModuleDict", "ModuleList", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
@@ -243,6 +256,6 @@ __all__ = [
     "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
     "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Unflatten", "Unfold",
     "UninitializedBuffer", "UninitializedParameter", "Upsample", "UpsamplingBilinear2d",
-    "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "functional", "init",
-    "modules", "utils",
+    "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "functional", "grad",
+    "init", "modules", "parallel", "utils",
 ]  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
+from collections.abc import Iterator
 from typing import Any
 
 from lazyt.functional.multihead import AttentionError
@@ -47,13 +50,13 @@ class MultiheadAttention(Module):
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         self.batch_first, self.add_zero_attn = batch_first, add_zero_attn
         made: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.joint = self.kdim == self.vdim == embed_dim
+        joint = self.kdim == self.vdim == embed_dim
         widths = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim}
         widths["v_proj_weight"] = self.vdim
         for name, width in widths.items():
-            weight = None if self.joint else blank_parameter(embed_dim, width, **made)
+            weight = None if joint else blank_parameter(embed_dim, width, **made)
             self.register_parameter(name, weight)
-        stacked = blank_parameter(3 * embed_dim, embed_dim, **made) if self.joint else None
+        stacked = blank_parameter(3 * embed_dim, embed_dim, **made) if joint else None
         self.register_parameter("in_proj_weight", stacked)
         added = blank_parameter(3 * embed_dim, **made) if bias else None
         self.register_parameter("in_proj_bias", added)
@@ -97,7 +100,7 @@ class MultiheadAttention(Module):
         batched = query.ndim == 3
         if self.batch_first and batched:
             query, key, value = _sequence_first(query, key, value)
-        separate = not self.joint
+        separate = self.in_proj_weight is None
         out, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
             self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
@@ -106,6 +109,46 @@ class MultiheadAttention(Module):
             self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
         )  # fmt: skip
         return (out.transpose(0, 1) if self.batch_first and batched else out), weights
+
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
+        """Both masks as one [N, num_heads, L, L], for queries [N, L, E], and which it was made of:
+        2 with ``attn_mask``, 1 for the padding alone (as it is), None for no mask."""
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length = query.shape[:2]
+        own = (batch, -1) if attn_mask.ndim == 3 else (1, 1)
+        merged = attn_mask.view(*own, length, length).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            padding = key_padding_mask.view(batch, 1, 1, length)
+            merged = merged + padding.expand(-1, self.num_heads, -1, -1)
+        return merged, 2
+
+
+class SDPBackend(enum.IntEnum):
+    """PyTorch's ways to compute ``scaled_dot_product_attention``. Here they are all the same."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextlib.contextmanager
+def sdpa_kernel(
+    backends: list[SDPBackend] | SDPBackend, set_priority: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Where PyTorch would choose among its ways to compute attention; there is one here, and so
+    nothing to choose. Raises AttentionError (an AssertionError) for what is no backend."""
+    if not isinstance(backends, (list, SDPBackend)):
+        raise AttentionError(
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
+            f"{type(backends).__name__}"
+        )
+    yield {}
 
 
 def _sequence_first(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -22,7 +22,7 @@ def spread(value: Any, rank: int) -> tuple[int, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
 
 
-class _Convolution(Module):
+class _ConvNd(Module):
     rank: ClassVar[int]
     transposed: ClassVar[bool] = False
     function: ClassVar[Callable[..., Tensor]]
@@ -72,10 +72,10 @@ class _Convolution(Module):
         if self.transposed and mode != "zeros":
             name = type(self).__name__
             raise ConvolutionError(f'Only "zeros" padding mode is supported for {name}')
-        allowed = {"zeros", "reflect", "replicate", "circular"}
-        if mode not in allowed:
+        if mode not in ("zeros", "reflect", "replicate", "circular"):
             raise ConvolutionError(
-                f"padding_mode must be one of {sorted(allowed)}, but got padding_mode='{mode}'"
+                "padding_mode must be one of {'zeros', 'reflect', 'replicate', 'circular'}, but "
+                f"got padding_mode='{mode}'"
             )
 
     def _check_named_padding(self, padding: str, stride: tuple[int, ...]) -> None:
@@ -136,28 +136,28 @@ class _Convolution(Module):
         return text
 
 
-class Conv1d(_Convolution):
+class Conv1d(_ConvNd):
     """Convolution over [N, channels, length]."""
 
     rank = 1
     function = F.conv1d
 
 
-class Conv2d(_Convolution):
+class Conv2d(_ConvNd):
     """Convolution over [N, channels, height, width]."""
 
     rank = 2
     function = F.conv2d
 
 
-class Conv3d(_Convolution):
+class Conv3d(_ConvNd):
     """Convolution over [N, channels, depth, height, width]."""
 
     rank = 3
     function = F.conv3d
 
 
-class _Transposed(_Convolution):
+class _ConvTransposeNd(_ConvNd):
     transposed = True
 
     def __init__(
@@ -212,21 +212,21 @@ class _Transposed(_Convolution):
         return tuple(extra)
 
 
-class ConvTranspose1d(_Transposed):
+class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution over [N, channels, length]."""
 
     rank = 1
     function = F.conv_transpose1d
 
 
-class ConvTranspose2d(_Transposed):
+class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution over [N, channels, height, width]."""
 
     rank = 2
     function = F.conv_transpose2d
 
 
-class ConvTranspose3d(_Transposed):
+class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution over [N, channels, depth, height, width]."""
 
     rank = 3

@@ -11,7 +11,7 @@ from lazyt.nn.module import Module
 from lazyt.tensor import Tensor
 
 
-class _Dropout(Module):
+class _DropoutNd(Module):
     function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
@@ -30,31 +30,31 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """Elements set to zero at random (Srivastava et al. 2014)."""
 
     function = F.dropout
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """Whole channels set to zero at random."""
 
     function = F.dropout2d
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """Whole channels of [N, C, L] set to zero at random."""
 
     function = F.dropout1d
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """Whole channels of [N, C, D, H, W] set to zero at random."""
 
     function = F.dropout3d
 
 
-class _AlphaDropout(_Dropout):
+class _AlphaDropout(_DropoutNd):
     def forward(self, input: Tensor) -> Tensor:
         """In training, some set to the limit of SELU, and all moved and scaled; else ``input``."""
         return type(self).function(input, self.p, self.training)

@@ -55,6 +55,7 @@ from lazyt.functional.bilinears import (
 from lazyt.functional.borders import (
     pad,
 )
+from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.functional.class_losses import (
     cross_entropy,
     linear_cross_entropy,
@@ -208,3 +209,5 @@ __all__ = [
     "triplet_margin_with_distance_loss", "unfold", "upsample", "upsample_bilinear",
     "upsample_nearest",
 ]  # fmt: skip
+
+_explain_calls(globals(), __all__, __name__)

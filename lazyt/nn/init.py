@@ -68,7 +68,7 @@ def uniform_(
 ) -> Tensor:
     """Numbers evenly distributed over [a, b)."""
     with lazyt.no_grad():
-        return tensor.uniform_(a, b, generator=generator)  # type: ignore[no-any-return]
+        return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(
@@ -76,7 +76,7 @@ def normal_(
 ) -> Tensor:
     """Normal numbers."""
     with lazyt.no_grad():
-        return tensor.normal_(mean, std, generator=generator)  # type: ignore[no-any-return]
+        return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(
@@ -103,13 +103,13 @@ def trunc_normal_(
     with lazyt.no_grad():
         tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
         tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean)
-        return tensor.clamp_(a, b)  # type: ignore[no-any-return]
+        return tensor.clamp_(a, b)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One value everywhere."""
     with lazyt.no_grad():
-        return tensor.fill_(val)  # type: ignore[no-any-return]
+        return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
@@ -127,7 +127,7 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.ndim != 2:
         raise InitializationError("Only tensors with 2 dimensions are supported")
     with lazyt.no_grad():
-        return tensor.copy_(lazyt.eye(*tensor.shape))  # type: ignore[no-any-return]
+        return tensor.copy_(lazyt.eye(*tensor.shape))
 
 
 def xavier_uniform_(
@@ -234,7 +234,7 @@ def orthogonal_(
         q, r = lazyt.linalg.qr(tall)
         q = q * r.diagonal().sign()
         tensor.copy_((q.t() if rows < columns else q).reshape(tensor.shape))
-        return tensor.mul_(gain)  # type: ignore[no-any-return]
+        return tensor.mul_(gain)
 
 
 def sparse_(
@@ -251,7 +251,7 @@ def sparse_(
     with lazyt.no_grad():
         tensor.normal_(0, std, generator=generator)
         order = lazyt.rand(rows, columns).argsort(0)
-        return tensor.masked_fill_(order < count, 0)  # type: ignore[no-any-return]
+        return tensor.masked_fill_(order < count, 0)
 
 
 def _deprecated(function: Callable[P, R]) -> Callable[P, R]:

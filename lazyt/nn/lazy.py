@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import lazyt
 from lazyt.errors import LazytError
@@ -70,13 +70,13 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.in_features = self.weight.shape[1]
             return
         self.in_features = input.shape[-1]
-        self.weight.materialize((self.out_features, self.in_features))
+        cast(Any, self.weight).materialize((self.out_features, self.in_features))
         if self.bias is not None:
-            self.bias.materialize((self.out_features,))
+            cast(Any, self.bias).materialize((self.out_features,))
         self.reset_parameters()
 
 
-class _LazyConvolution(LazyModuleMixin, convolution._Convolution):
+class _LazyConvolution(LazyModuleMixin, convolution._ConvNd):
     def _wait(self, device: Any, dtype: Any) -> None:
         """Parameters without sizes instead of those for no channels."""
         has_bias = self.bias is not None
@@ -87,7 +87,7 @@ class _LazyConvolution(LazyModuleMixin, convolution._Convolution):
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, where they have sizes."""
         if not self.has_uninitialized_params() and self.in_channels:
-            convolution._Convolution.reset_parameters(self)
+            convolution._ConvNd.reset_parameters(self)
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Weight and bias for the channels of ``input``. Raises ConvolutionError."""
@@ -106,9 +106,9 @@ class _LazyConvolution(LazyModuleMixin, convolution._Convolution):
         size = (self.out_channels, self.in_channels // self.groups)
         if self.transposed:
             size = (self.in_channels, self.out_channels // self.groups)
-        self.weight.materialize((*size, *self.kernel_size))
+        cast(Any, self.weight).materialize((*size, *self.kernel_size))
         if self.bias is not None:
-            self.bias.materialize((self.out_channels,))
+            cast(Any, self.bias).materialize((self.out_channels,))
         self.reset_parameters()
 
 
@@ -165,7 +165,7 @@ class _LazyTransposed(_LazyConvolution):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        convolution._Transposed.__init__(
+        convolution._ConvTransposeNd.__init__(
             self, 0, out_channels, kernel_size, stride, padding, output_padding, groups, bias,  # type: ignore[arg-type]
             dilation, padding_mode,
         )  # fmt: skip

@@ -121,7 +121,7 @@ class Flatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """``input.flatten(start_dim, end_dim)``."""
-        return input.flatten(self.start_dim, self.end_dim)  # type: ignore[no-any-return]
+        return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         """The dimensions."""
@@ -142,7 +142,7 @@ class Unflatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """``input.unflatten(dim, unflattened_size)``."""
-        return input.unflatten(self.dim, self.unflattened_size)  # type: ignore[no-any-return]
+        return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
         """The dimension and its new sizes."""

@@ -26,6 +26,10 @@ class Parameter(Tensor):
             data = lazyt.empty(0)
         if not isinstance(data, Tensor):
             raise DTypeError(f"Parameter() takes a Tensor, not {type(data).__name__}")
+        if requires_grad and data.dtype.kind not in "fc":
+            raise DTypeError(
+                "Only Tensors of floating point and complex dtype can require gradients"
+            )
         return _over(data.detach(), requires_grad)
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:

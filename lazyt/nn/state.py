@@ -6,7 +6,7 @@ import itertools
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import lazyt
 from lazyt.autograd.handles import RemovableHandle
@@ -277,7 +277,7 @@ def _load(module: Any, name: str, key: str, pair: tuple[Tensor, Any], assign: bo
             f"object from checkpoint but received {type(given)}"
         )
     if is_uninitialized(own):
-        own.materialize(given.shape)
+        cast(Any, own).materialize(given.shape)
     if own.ndim == 0 and given.shape == (1,):
         given = given[0]
     if given.shape != own.shape:

@@ -16,9 +16,9 @@ from lazyt.nn.activation import GELU, ReLU
 from lazyt.nn.attention import MultiheadAttention
 from lazyt.nn.containers import ModuleList
 from lazyt.nn.dropout import Dropout
+from lazyt.nn.layer_norms import LayerNorm
 from lazyt.nn.linear import Linear
 from lazyt.nn.module import Module
-from lazyt.nn.normalization import LayerNorm
 from lazyt.tensor import Tensor
 
 Activation = str | Callable[[Tensor], Tensor]
@@ -59,17 +59,26 @@ class _Layer(Module):
         self_attn, linear1, dropout, linear2: PyTorch's names, and so in state dicts.
     """
 
-    def _add_first(
-        self, size: int, heads: int, inner: int, dropout: float, bias: bool, batch_first: bool,
-        decoder: bool, made: dict[str, Any],
+    def _build(
+        self, parts: int, size: int, heads: int, inner: int, dropout: float,
+        activation: Activation, eps: float, batch_first: bool, norm_first: bool, bias: bool,
+        device: Any, dtype: Any,
     ) -> None:  # fmt: skip
+        """The children, in PyTorch's order; ``parts`` is 2 in an encoder and 3 in a decoder."""
+        made = {"device": device, "dtype": dtype}
         settings = {"dropout": dropout, "bias": bias, "batch_first": batch_first} | made
         self.self_attn = MultiheadAttention(size, heads, **settings)
-        if decoder:
+        if parts == 3:
             self.multihead_attn = MultiheadAttention(size, heads, **settings)
         self.linear1 = Linear(size, inner, bias=bias, **made)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(inner, size, bias=bias, **made)
+        self.norm_first = norm_first
+        for number in range(1, parts + 1):
+            setattr(self, f"norm{number}", LayerNorm(size, eps=eps, bias=bias, **made))
+        for number in range(1, parts + 1):
+            setattr(self, f"dropout{number}", Dropout(dropout))
+        self.activation = _activation(activation)
 
     def _attended(
         self, attention: Any, x: Tensor, memory: Tensor, masks: tuple[Tensor | None, Tensor | None],
@@ -112,13 +121,10 @@ class TransformerEncoderLayer(_Layer):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        made = {"device": device, "dtype": dtype}
-        self._add_first(d_model, nhead, dim_feedforward, dropout, bias, batch_first, False, made)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
-        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
-        self.activation = _activation(activation)
+        self._build(
+            2, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias, device, dtype,
+        )  # fmt: skip
         self.activation_relu_or_gelu = _known_activation(self.activation)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -182,15 +188,10 @@ class TransformerDecoderLayer(_Layer):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        made = {"device": device, "dtype": dtype}
-        self._add_first(d_model, nhead, dim_feedforward, dropout, bias, batch_first, True, made)
-        self.norm_first = norm_first
-        for number in (1, 2, 3):
-            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
-            setattr(self, f"norm{number}", norm)
-        for number in (1, 2, 3):
-            setattr(self, f"dropout{number}", Dropout(dropout))
-        self.activation = _activation(activation)
+        self._build(
+            3, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias, device, dtype,
+        )  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # As PyTorch has it: a copy, and so every layer of a TransformerDecoder, works with relu

@@ -192,6 +192,10 @@ def _scatter_evaluate(node: Node, base: Any, index: Any, updates: Any) -> Any:
     return np.moveaxis(out, batch, axis)
 
 
+def _two(node: Node) -> Node:
+    return ops.constant(2, node.dtype)
+
+
 def _weights(node: Node) -> tuple[Node, Node]:
     """For add, mul, max, min: the partial derivatives by the base and by the updates."""
     base, index, updates = node.inputs
@@ -205,12 +209,16 @@ def _weights(node: Node) -> tuple[Node, Node]:
         count = scatter(zeros, index, ops.cast(is_zero, node.dtype), axis, "add", batch)
         product = gather(scatter(base, index, safe, axis, "mul", batch), index, axis, batch)
         found = gather(count, index, axis, batch)
-        lone = ops.apply("logical_and", is_zero, ops.apply("eq", found, one))
-        free = ops.apply("eq", found, zero)
-        rest = ops.apply("where", free, ops.apply("div", product, safe), zero)
-        return scatter(ones, index, updates, axis, "mul", batch), ops.apply(
-            "where", lone, product, rest
-        )
+        # The product of the others, as what it is by each of them: one more 0 among them is a
+        # factor, and the product itself holds all that a factor other than 0 is multiplied with.
+        naught = ops.apply("where", is_zero, updates, zero)
+        naughts = gather(scatter(zeros, index, naught, axis, "add", batch), index, axis, batch)
+        pair = ops.apply("mul", ops.apply("sub", naughts, updates), product)
+        pair = ops.apply("where", ops.apply("eq", found, _two(node)), pair, zero)
+        alone = ops.apply("where", ops.apply("eq", found, one), product, pair)
+        rest = ops.apply("div", gather(node, index, axis, batch), safe)
+        weights = ops.apply("where", is_zero, alone, rest)
+        return scatter(ones, index, updates, axis, "mul", batch), weights
     mine = ops.cast(ops.apply("eq", base, node), node.dtype)
     theirs = ops.cast(ops.apply("eq", updates, gather(node, index, axis, batch)), node.dtype)
     count = scatter(mine, index, theirs, axis, "add", batch)

@@ -13,10 +13,10 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.ir.dtypes import DType, float16, int64, uint32
-from lazyt.ir.graph import Node, NoGradient, Shape, Type, make
+from lazyt.ir.graph import Node, NoGradient, Shape, Type, head_of, make, make_leaf, make_like
 from lazyt.ir.index import Linear, linearize
 from lazyt.ir.index import constant as fixed
-from lazyt.ir.kernel import Position
+from lazyt.ir.point import Position
 from lazyt.ir.scalar import Const, Expr, Number, call, const
 from lazyt.ops.registry import define_op
 from lazyt.ops.scalars_special import threefry
@@ -169,13 +169,14 @@ INPUT = define_op(
     lower="input",
 )
 _uids = itertools.count()
+_INPUT_HEAD = head_of(INPUT, None, 0)
 
 
 def input_(shape: Sequence[int], dtype: DType, data: Any = None) -> Node:
     """A new leaf, unequal to all others; ``data`` is the runtime buffer that holds its value."""
-    node = make(INPUT, (), InputParams(next(_uids), tuple(shape), dtype))
-    node.data = data
-    return node
+    shape = tuple(shape)
+    params = InputParams(next(_uids), shape, dtype)
+    return make_leaf(_INPUT_HEAD, params, Type(shape, dtype), data)
 
 
 # ------------------------------------------------------------------------------ random
@@ -249,11 +250,11 @@ class VariableParams(NamedTuple):
     uid: int
 
 
-def _same_type(params: Any, node: Node) -> Type:
+def _same_type(params: Any, node: Node, *since: Node) -> Type:
     return Type(node.shape, node.dtype)
 
 
-def _identity_evaluate(node: Node, array: Any) -> Any:
+def _identity_evaluate(node: Node, array: Any, *since: Any) -> Any:
     return array
 
 
@@ -262,7 +263,7 @@ def _identity_vjp(node: Node, cotangent: Node) -> list[Node | None]:
 
 
 def _stopped_vjp(node: Node, cotangent: Node) -> list[Node | None]:
-    return [None]
+    return [None for _ in node.inputs]
 
 
 def _stopped_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
@@ -278,7 +279,7 @@ def _variable_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool])
 
 
 def _detach_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return detach(inputs[0])
+    return detach(inputs[0] if batched[0] else ops.batch_all(inputs, batched)[0])
 
 
 def _identity_lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:
@@ -295,6 +296,7 @@ VARIABLE = define_op(
     jvp=_identity_jvp,
     batch=_variable_batch,
     lower=_identity_lower,
+    marks=True,
 )
 DETACH = define_op(
     "detach",
@@ -305,18 +307,25 @@ DETACH = define_op(
     jvp=_stopped_jvp,
     batch=_detach_batch,
     lower=_identity_lower,
+    marks=False,
 )
 
 
 def variable(node: Node, uid: int) -> Node:
     """``node`` as a differentiable leaf: what uses it needs gradients, which are taken by it."""
-    result = make(VARIABLE, (node,), VariableParams(uid))
-    result.needs_grad = result.dtype.kind == "f"
-    return result
+    head = head_of(VARIABLE, VariableParams(uid), 1)
+    return make_like(head, (node,), node.source)
 
 
-def detach(node: Node) -> Node:
-    """``node`` without its history: gradients stop here."""
-    result = make(DETACH, (node,))
-    result.needs_grad = False
-    return result
+_DETACH_HEAD = head_of(DETACH, None, 1)
+
+
+def detach(node: Node, *since: Node) -> Node:
+    """``node`` without its history: gradients stop here.
+
+    ``since`` marks a checkpoint: what lies between these values and ``node`` is to be computed
+    again where it is needed later, not kept.
+    """
+    if since:
+        return make(DETACH, (node, *since))
+    return make_like(_DETACH_HEAD, (node,), node.source)

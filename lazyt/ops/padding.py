@@ -11,7 +11,7 @@ from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ir.index import Linear
-from lazyt.ir.kernel import Guard, Guarded
+from lazyt.ir.point import Guard, Guarded
 from lazyt.ir.scalar import Const, Expr, Number, const
 from lazyt.ops.leaves import representable
 from lazyt.ops.registry import define_op
@@ -187,11 +187,24 @@ def _concat_lower(node: Node, index: Index, read: Any) -> Expr:
         start = stop
     if len(pieces) == 1:
         return pieces[0][1]
-    # Every piece is guarded, the last one too: an ``other`` may be evaluated anywhere.
-    result: Expr = const(0, node.dtype)
-    for guard, value in reversed(pieces):
-        result = Guarded((guard,), value, result)
-    return result
+    return _chosen(pieces, smallest, const(0, node.dtype))
+
+
+def _chosen(pieces: Sequence[tuple[Guard, Expr]], smallest: int, nothing: Expr) -> Expr:
+    """The piece whose guard holds, found by halving: the depth grows with the logarithm only.
+
+    Every piece is guarded, the last one too: an ``other`` may be evaluated anywhere. ``smallest``
+    is the least position, ``nothing`` what stands where there is no piece.
+    """
+    if not pieces:
+        return nothing
+    middle = len(pieces) // 2
+    if middle < 2:
+        guard, value = pieces[0]
+        return Guarded((guard,), value, _chosen(pieces[1:], smallest, nothing))
+    half = Guard(pieces[0][0].index, smallest, pieces[middle][0].low)
+    below = _chosen(pieces[:middle], smallest, nothing)
+    return Guarded((half,), below, _chosen(pieces[middle:], smallest, nothing))
 
 
 CONCAT = define_op(

@@ -11,7 +11,7 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, InternalError, ShapeError
 from lazyt.ir.dtypes import DType, bool_, uint32
-from lazyt.ir.graph import Node, Shape, Type, broadcast_shapes, make
+from lazyt.ir.graph import Head, Node, Shape, Type, head_of, make, make_of
 from lazyt.ir.index import Linear, constant
 from lazyt.ir.scalar import (
     FUNCTIONS,
@@ -25,6 +25,7 @@ from lazyt.ir.scalar import (
     post_order,
     substitute,
 )
+from lazyt.ir.shapes import broadcast_shapes
 from lazyt.ops.differentiate import gradients, tangent
 from lazyt.ops.registry import define_op
 
@@ -186,7 +187,7 @@ def elementwise(expr: Expr, inputs: Sequence[Node]) -> Node:
     return make(MAP, tuple(inputs), expr)
 
 
-_calls: dict[tuple[Any, ...], Expr] = {}
+_calls: dict[tuple[Any, ...], Head] = {}
 
 
 def apply(name: str, *nodes: Node, dtype: DType | None = None) -> Node:
@@ -196,10 +197,11 @@ def apply(name: str, *nodes: Node, dtype: DType | None = None) -> Node:
     for types that the function does not take, ShapeError for shapes that do not broadcast.
     """
     key = (name, dtype, *[n.dtype for n in nodes])
-    expr = _calls.get(key)
-    if expr is None:
-        _calls[key] = expr = _call_on(FUNCTIONS[name], [n.dtype for n in nodes], dtype)
-    return make(MAP, nodes, expr)
+    head = _calls.get(key)
+    if head is None:
+        expr = _call_on(FUNCTIONS[name], [n.dtype for n in nodes], dtype)
+        head = _calls[key] = head_of(MAP, expr, len(nodes))
+    return make_of(head, nodes)
 
 
 def _call_on(function: ScalarFunction, dtypes: Sequence[DType], dtype: DType | None) -> Expr:

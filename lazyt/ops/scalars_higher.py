@@ -27,10 +27,15 @@ def _by_argument(partner: str) -> Slope:
     """``partner(x) - y / x``, which tends to 1/2 at 0: the derivative in order 1."""
 
     def rule(x: Expr, y: Expr) -> Expr:
-        slope = call("sub", call(partner, x), call("div", y, x))
+        slope = call("sub", call(partner, x), call("div", y, _not_zero(x)))
         return call("where", call("eq", x, _number(0, x)), _number(0.5, x), slope)
 
     return rule
+
+
+def _not_zero(x: Expr) -> Expr:
+    """``x``, 1 for 0: what is not chosen must not be NaN, or its own derivative is."""
+    return call("where", call("eq", x, _number(0, x)), _number(1, x), x)
 
 
 def _i0e_slope(x: Expr, y: Expr) -> Expr:
@@ -38,7 +43,7 @@ def _i0e_slope(x: Expr, y: Expr) -> Expr:
 
 
 def _i1e_slope(x: Expr, y: Expr) -> Expr:
-    factor = call("add", call("sign", x), call("reciprocal", x))
+    factor = call("add", call("sign", x), call("reciprocal", _not_zero(x)))
     slope = call("sub", call("i0e", x), call("mul", y, factor))
     return call("where", call("eq", x, _number(0, x)), _number(0.5, x), slope)
 
@@ -117,8 +122,11 @@ def _flat(c: Call, number: int) -> Expr | None:
 
 
 def _gamma_density(c: Call, sign: float) -> Expr:
+    return _gamma_slope_at(c.args[0], c.args[1], sign)
+
+
+def _gamma_slope_at(a: Expr, x: Expr, sign: float) -> Expr:
     """``sign * x**(a-1) * exp(-x) / gamma(a)``."""
-    a, x = c.args
     power = call("mul", call("sub", a, _number(1, a)), call("log", x))
     exponent = call("sub", call("sub", power, x), call("lgamma", a))
     return call("mul", _number(sign, x), call("exp", exponent))
@@ -131,6 +139,14 @@ def _igamma_slope(c: Call, number: int) -> Expr | None:
 
 def _igammac_slope(c: Call, number: int) -> Expr | None:
     return _gamma_density(c, -1) if number else None
+
+
+def _gamma_quantile_slope(c: Call, number: int) -> Expr:
+    """Implicit differentiation (Figurnov, Mohamed and Mnih, 2018); by u, 1 over the density."""
+    a = c.args[0]
+    if number == 0:
+        return call("gamma_quantile_slope", a, c)
+    return call("reciprocal", _gamma_slope_at(a, c, 1))
 
 
 def _zeta_slope(c: Call, number: int) -> Expr | None:
@@ -162,6 +178,12 @@ _several("gcd", 2, np.gcd, None, "ui", 60, "gives integers, which carry no gradi
 _several("nextafter", 2, np.nextafter, _step_slope, "f", 3, "")
 _several("poisson", 2, incomplete.poisson, _flat, "f", 300, "")
 _several("binomial", 3, incomplete.binomial, _flat, "f", 300, "")
+# Their costs keep a draw and its gradient within what one kernel may hold.
+_several("gamma_quantile", 2, incomplete.gamma_quantile, _gamma_quantile_slope, "f", 150, "")
+_several(
+    "gamma_quantile_slope", 2, incomplete.gamma_quantile_slope, None, "f", 150,
+    "is a gradient without one of its own: draws are differentiated once",
+)  # fmt: skip
 _several("exponent", 1, lambda x: np.frexp(x)[1].astype(x.dtype), _flat, "f", 3, "")
 for _name in (
     "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w",

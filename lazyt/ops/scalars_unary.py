@@ -73,7 +73,9 @@ def trigamma(x: Expr) -> Expr:
         tail = call("add", _number(coefficient, x), call("mul", r, tail))
     series = call("add", _one_plus(_times(u, 0.5)), call("mul", r, tail))
     total = call("add", total, call("mul", u, series))
-    sine = call("sin", _times(call("sub", x, call("round", x)), math.pi))
+    # What is not chosen must not be infinite, or its own derivative is NaN.
+    rest = call("where", below, call("sub", x, call("round", x)), _number(0.5, x))
+    sine = call("sin", _times(rest, math.pi))
     mirror = call("sub", call("div", _number(math.pi**2, x), _square(sine)), total)
     return call("where", below, mirror, total)
 
@@ -102,9 +104,9 @@ _float(
     6,
 )
 _float("reciprocal", lambda x: x.dtype.type(1) / x, lambda x, y: call("neg", _square(y)), 4)
-_float("sin", np.sin, lambda x, y: call("cos", x), 15)
-_float("cos", np.cos, lambda x, y: call("neg", call("sin", x)), 15)
-_float("tan", np.tan, lambda x, y: _one_plus(_square(y)), 20)
+_float("sin", np.sin, lambda x, y: call("cos", x), 40)
+_float("cos", np.cos, lambda x, y: call("neg", call("sin", x)), 40)
+_float("tan", np.tan, lambda x, y: _one_plus(_square(y)), 45)
 _float("asin", np.arcsin, lambda x, y: call("rsqrt", _one_minus(_square(x))), 15)
 _float("acos", np.arccos, lambda x, y: call("neg", call("rsqrt", _one_minus(_square(x)))), 15)
 _float("atan", np.arctan, lambda x, y: _inverse(_one_plus(_square(x))), 15)

@@ -9,10 +9,8 @@ from lazyt.functional.updates import accumulate_square_, adam_
 from lazyt.optim.optimizer import Group, Optimizer
 from lazyt.optim.settings import (
     SettingError,
-    check_betas,
-    check_rate,
-    check_setting,
-    unused_settings,
+    check_fused,
+    check_moments,
 )
 from lazyt.tensor import Tensor
 
@@ -52,22 +50,16 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check_rate(lr, foreach=foreach, capturable=capturable)
-        check_setting(eps >= 0, "epsilon value", eps)
-        check_betas(betas)
-        check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        check_moments(lr, betas, eps, weight_decay, foreach=foreach, capturable=capturable)
         betas = _numbers_of(betas, foreach, capturable)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "amsgrad": amsgrad, "maximize": maximize, "capturable": capturable,
-            **unused_settings(foreach=foreach, differentiable=differentiable, fused=fused),
+            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable, "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay,
         }  # fmt: skip
         super().__init__(params, defaults)
-
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
-        for parameter in parameters:
-            self._update_one(group, parameter)
+        check_fused(fused, foreach, differentiable)
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
@@ -81,7 +73,7 @@ class Adam(Optimizer):
         accumulate_square_(square, grad, keep_square, 1 - keep_square)
         if group["amsgrad"]:
             greatest = self.slot(parameter, "max_exp_avg_sq")
-            greatest.copy_(greatest.maximum(square))
+            greatest.copy_(self.old(greatest).maximum(square))
             square = greatest
 
         def root() -> float:

@@ -9,7 +9,8 @@ import lazyt
 from lazyt.errors import LazytError
 from lazyt.functional.updates import accumulate_square_, descend_
 from lazyt.optim.optimizer import Group, Optimizer
-from lazyt.optim.settings import check_betas, check_rate, check_setting, unused_settings
+from lazyt.optim.settings import check_betas, check_moments, check_rate, check_setting
+from lazyt.optim.stored_state import in_float32
 from lazyt.tensor import Tensor
 from lazyt.watching import each_call
 
@@ -42,30 +43,26 @@ class Adamax(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_rate(lr)
-        check_setting(eps >= 0, "epsilon value", eps)
-        check_betas(betas)
-        check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        check_moments(lr, betas, eps, weight_decay)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "maximize": maximize, "capturable": capturable,
-            **unused_settings(foreach=foreach, differentiable=differentiable),
+            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "capturable": capturable,
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
         keep_mean, keep_greatest = group["betas"]
-        for parameter in parameters:
-            count, state = self.count(parameter), self.state[parameter]
-            grad = self.gradient(group, parameter)
-            mean, greatest = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_inf")
-            mean.lerp_(grad, 1 - keep_mean)
-            greatest.copy_((greatest * keep_greatest).maximum(grad.abs() + group["eps"]))
+        count, state = self.count(parameter), self.state[parameter]
+        grad = self.gradient(group, parameter)
+        mean, greatest = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_inf")
+        mean.lerp_(grad, 1 - keep_mean)
+        greatest.copy_((greatest * keep_greatest).maximum(grad.abs() + group["eps"]))
 
-            def share(state: dict[str, Any] = state) -> float:
-                return 1 / float(1 - keep_mean ** state["step"])
+        def share() -> float:
+            return 1 / float(1 - keep_mean ** state["step"])
 
-            descend_(parameter, mean / greatest, self.rate(group, parameter, share, count))
+        descend_(parameter, mean / greatest, self.rate(group, parameter, share, count))
 
 
 class NAdam(Optimizer):
@@ -102,22 +99,15 @@ class NAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_rate(lr)
-        check_setting(eps >= 0, "epsilon value", eps)
-        check_betas(betas)
-        check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        check_moments(lr, betas, eps, weight_decay)
         check_setting(momentum_decay >= 0, "momentum_decay value", momentum_decay)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize, "capturable": capturable,
-            **unused_settings(foreach=foreach, differentiable=differentiable),
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "differentiable": differentiable,
         }  # fmt: skip
         super().__init__(params, defaults)
-
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
-        for parameter in parameters:
-            self._update_one(group, parameter)
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
@@ -129,7 +119,8 @@ class NAdam(Optimizer):
 
         def advance() -> tuple[float, float]:
             step = state["step"] = float(state.get("step", 0)) + 1
-            product = state["mu_product"] = state.get("mu_product", 1.0) * momentum(step)
+            product = in_float32(state.get("mu_product", 1.0) * in_float32(momentum(step)))
+            state["mu_product"] = product
             return step, product
 
         def grad_share() -> float:
@@ -184,21 +175,13 @@ class RAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_rate(lr)
-        check_setting(eps >= 0, "epsilon value", eps)
-        check_betas(betas)
-        check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        check_moments(lr, betas, eps, weight_decay)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
-            "capturable": capturable,
-            **unused_settings(foreach=foreach, differentiable=differentiable),
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
         }  # fmt: skip
         super().__init__(params, defaults)
-
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
-        for parameter in parameters:
-            self._update_one(group, parameter)
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]

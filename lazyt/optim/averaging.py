@@ -7,7 +7,8 @@ from typing import Any
 import lazyt
 from lazyt.functional.updates import descend_
 from lazyt.optim.optimizer import Group, Optimizer
-from lazyt.optim.settings import check_rate, check_setting, unused_settings
+from lazyt.optim.settings import check_rate, check_setting
+from lazyt.optim.stored_state import in_float32
 from lazyt.tensor import Tensor
 from lazyt.watching import each_call
 
@@ -49,19 +50,15 @@ class ASGD(Optimizer):
         check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
         defaults = {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
-            "maximize": maximize, "capturable": capturable,
-            **unused_settings(foreach=foreach, differentiable=differentiable),
+            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "capturable": capturable,
         }  # fmt: skip
         super().__init__(params, defaults)
-
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
-        for parameter in parameters:
-            self._update_one(group, parameter)
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         state, lambd = self.state[parameter], group["lambd"]
         if "eta" not in state:
-            state.update(step=0.0, eta=float(group["lr"]), mu=1.0)
+            state.update(step=0.0, eta=in_float32(float(group["lr"])), mu=1.0)
         grad = self.gradient(group, parameter)
         key = (id(group), state["step"], state["eta"], state["mu"])
         rate = self.number(lambda: float(state["eta"]), parameter, ("eta", key))
@@ -76,7 +73,7 @@ class ASGD(Optimizer):
         def advance() -> None:
             step = state["step"] = state["step"] + 1
             lr = float(group["lr"])
-            state["eta"] = lr / (1 + lambd * lr * step) ** group["alpha"]
-            state["mu"] = 1 / max(1.0, step - group["t0"])
+            state["eta"] = in_float32(lr / (1 + lambd * lr * step) ** group["alpha"])
+            state["mu"] = in_float32(1 / max(1.0, step - group["t0"]))
 
         each_call(advance)

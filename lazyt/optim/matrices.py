@@ -65,10 +65,6 @@ class Adafactor(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
-        for parameter in parameters:
-            self._update_one(group, parameter)
-
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         smallest, least_size = group["eps"]
         if smallest is None:
@@ -176,22 +172,19 @@ class Muon(Optimizer):
                     f"{parameter.size()}",
                 )
 
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, momentum = group["weight_decay"], group["momentum"]
-        for parameter in parameters:
-            grad = parameter.grad
-            assert grad is not None
-            mean = self.slot(parameter, "momentum_buffer")
-            mean.lerp_(grad, 1 - momentum)
-            direction = grad.lerp(mean, momentum) if group["nesterov"] else mean
-            step = orthogonalize(
-                direction, group["ns_coefficients"], group["ns_steps"], group["eps"]
-            )
-            ratio = _shape_ratio(group["adjust_lr_fn"], parameter)
-            if decay:
-                parameter.mul_(self.kept(group, parameter, decay))
-            rate = self.rate(group, parameter, lambda r=ratio: r, ratio)  # type: ignore[misc]
-            descend_(parameter, step.to(parameter.dtype), rate)
+        grad = parameter.grad
+        assert grad is not None
+        mean = self.slot(parameter, "momentum_buffer")
+        mean.lerp_(grad, 1 - momentum)
+        direction = grad.lerp(mean, momentum) if group["nesterov"] else mean
+        step = orthogonalize(direction, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        ratio = _shape_ratio(group["adjust_lr_fn"], parameter)
+        if decay:
+            parameter.mul_(self.kept(group, parameter, decay))
+        rate = self.rate(group, parameter, lambda r=ratio: r, ratio)  # type: ignore[misc]
+        descend_(parameter, step.to(parameter.dtype), rate)
 
 
 def _shape_ratio(kind: str | None, parameter: Tensor) -> float:

@@ -18,12 +18,20 @@ import numpy as np
 
 import lazyt
 from lazyt.functional.updates import python_number
-from lazyt.guards import SIZE
+from lazyt.guards import ELEMENTS, KEYS, SIZE, Itself
 from lazyt.optim.settings import SettingError, required
-from lazyt.optim.step_hooks import Hooked
+from lazyt.optim.step_hooks import (
+    Hooked,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from lazyt.optim.stored_state import pack, unpack
 from lazyt.tensor import Tensor
 from lazyt.watching import capturing, each_call
+
+__all__ = [
+    "Group", "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
+]  # fmt: skip
 
 Group = dict[str, Any]
 
@@ -108,8 +116,7 @@ class Optimizer(Hooked):
         self._check_group(param_group)
         self.param_groups.append(param_group)
 
-    @staticmethod
-    def _check_parameters(given: list[Any]) -> None:
+    def _check_parameters(self, given: list[Any]) -> None:
         for parameter in given:
             if not isinstance(parameter, Tensor):
                 kind = type(parameter)
@@ -118,7 +125,8 @@ class Optimizer(Hooked):
                     "optimizer can only optimize Tensors, but one of the params is "
                     f"{module}{kind.__qualname__}"
                 )
-            if not (parameter.is_leaf or parameter.retains_grad):
+            computed = not (parameter.is_leaf or parameter.retains_grad)
+            if computed and not self.defaults.get("differentiable"):
                 raise SettingError("can't optimize a non-leaf Tensor")
 
     def _check_group(self, group: Group) -> None:
@@ -149,16 +157,30 @@ class Optimizer(Hooked):
             closure: computes the loss anew and its gradients; called first.
 
         Returns: the closure's loss, None without one.
+
+        Raises NotImplementedError where no class defines a step.
         """
+        if type(self) is Optimizer:
+            raise NotImplementedError("Optimizer is the base of all optimizers: it has no step")
         loss = None
         if closure is not None:
             with lazyt.enable_grad():
                 loss = closure()
         self._compute_pending()
-        with lazyt.no_grad():
+        differentiable = bool(self.defaults.get("differentiable"))
+        with lazyt.set_grad_enabled(differentiable):
+            if differentiable:
+                self._renew_state()
             for group in self.param_groups:
                 self._update(group, [p for p in group["params"] if p.grad is not None])
         return loss
+
+    def _renew_state(self) -> None:
+        """Copies of the state that has gradients: what this step writes may be needed later."""
+        for state in self.state.values():
+            for name, value in state.items():
+                if isinstance(value, Tensor) and value.requires_grad:
+                    state[name] = value.clone()
 
     def _compute_pending(self) -> None:
         parameters = [p for group in self.param_groups for p in group["params"]]
@@ -167,6 +189,11 @@ class Optimizer(Hooked):
 
     def _update(self, group: Group, parameters: list[Tensor]) -> None:
         """One step of one group; every parameter has a gradient."""
+        for parameter in parameters:
+            self._update_one(group, parameter)
+
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        """One step of one parameter, which has a gradient."""
         raise NotImplementedError(f"{type(self).__name__} does not define a step")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -218,7 +245,8 @@ class Optimizer(Hooked):
         A rate that is a tensor is read when the step is computed.
         """
         if isinstance(group["lr"], Tensor):
-            lr: Tensor = group["lr"].detach().reshape(()).to(_wide(like))
+            given = group["lr"] if lazyt.is_grad_enabled() else group["lr"].detach()
+            lr: Tensor = given.reshape(()).to(_wide(like))
             if factor is None:
                 return lr
             scaled: Tensor = lr * self.number(factor, like, ("share", id(group), key))
@@ -266,8 +294,11 @@ class Optimizer(Hooked):
 
     def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
         """What a captured step depends on, but not the numbers that change from step to step."""
-        yield self.param_groups, SIZE, "param_groups"
+        for name in ("param_groups", "state"):
+            yield vars(self), Itself(name), name
+        yield self.param_groups, ELEMENTS, "param_groups"
         yield self.state, SIZE, "state"
+        yield self.state, KEYS, "state"
         for hooks, name in self._hooks_to_watch():
             yield hooks, SIZE, name
             yield from ((hooks, key, name) for key in hooks)
@@ -279,6 +310,7 @@ class Optimizer(Hooked):
                     yield group, key, f"param_groups[{number}][{key!r}]"
             for place, parameter in enumerate(group["params"]):
                 state = self.state.get(parameter)
+                yield self.state, Itself(parameter), f"state[{place}]"
                 if state is not None:
                     yield state, SIZE, f"state[{place}]"
                     for key in state:
@@ -298,7 +330,12 @@ class Optimizer(Hooked):
             found = lazyt.tensor(values).to(dtype)
             lazyt.realize(found)
             state[name] = found
-        return found  # type: ignore[no-any-return]
+        return found
+
+    @staticmethod
+    def old(value: Tensor) -> Tensor:
+        """State that is read and then overwritten; a copy where its gradient may need it."""
+        return value.clone() if lazyt.is_grad_enabled() else value
 
     # ------------------------------------------------------------------ taking state elsewhere
 

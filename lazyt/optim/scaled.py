@@ -7,7 +7,7 @@ from typing import Any
 import lazyt
 from lazyt.functional.updates import accumulate_, accumulate_square_, descend_
 from lazyt.optim.optimizer import Group, Optimizer
-from lazyt.optim.settings import check_rate, check_setting, unused_settings
+from lazyt.optim.settings import check_fused, check_rate, check_setting
 from lazyt.tensor import Tensor
 
 
@@ -48,29 +48,28 @@ class RMSprop(Optimizer):
         check_setting(alpha >= 0, "alpha value", alpha)
         defaults = {
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-            "weight_decay": weight_decay, "capturable": capturable, "maximize": maximize,
-            **unused_settings(foreach=foreach, differentiable=differentiable),
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable,
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
         keep = group["alpha"]
-        for parameter in parameters:
-            self.count(parameter)
-            grad = self.gradient(group, parameter)
-            square = self.slot(parameter, "square_avg")
-            accumulate_square_(square, grad, keep, 1 - keep)
-            spread = square
-            if group["centered"]:
-                mean = self.slot(parameter, "grad_avg")
-                mean.lerp_(grad, 1 - keep)
-                spread = square.addcmul(mean, mean, value=-1)
-            step = grad / (spread.sqrt() + group["eps"])
-            if group["momentum"]:
-                buffer = self.slot(parameter, "momentum_buffer")
-                accumulate_(buffer, step, group["momentum"], 1)
-                step = buffer
-            descend_(parameter, step, self.rate(group, parameter))
+        self.count(parameter)
+        grad = self.gradient(group, parameter)
+        square = self.slot(parameter, "square_avg")
+        buffer = self.slot(parameter, "momentum_buffer") if group["momentum"] else None
+        accumulate_square_(square, grad, keep, 1 - keep)
+        spread = square
+        if group["centered"]:
+            mean = self.slot(parameter, "grad_avg")
+            mean.lerp_(grad, 1 - keep)
+            spread = square.addcmul(mean, mean, value=-1)
+        step = grad / (spread.sqrt() + group["eps"])
+        if buffer is not None:
+            accumulate_(buffer, step, group["momentum"], 1)
+            step = buffer
+        descend_(parameter, step, self.rate(group, parameter))
 
 
 class Adagrad(Optimizer):
@@ -110,10 +109,11 @@ class Adagrad(Optimizer):
         check_setting(eps >= 0, "epsilon value", eps)
         defaults = {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-            "initial_accumulator_value": start, "maximize": maximize,
-            **unused_settings(foreach=foreach, differentiable=differentiable, fused=fused),
+            "initial_accumulator_value": start, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
         super().__init__(params, defaults)
+        check_fused(fused, foreach, differentiable)
         for group in self.param_groups:
             for parameter in group["params"]:
                 self.state[parameter]["step"] = 0.0
@@ -122,14 +122,13 @@ class Adagrad(Optimizer):
                     with lazyt.no_grad():
                         total.fill_(start)
 
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
-        for parameter in parameters:
-            grad = self.gradient(group, parameter)
-            rate = self._rate(group, parameter)
-            total = self.state[parameter]["sum"]
-            accumulate_square_(total, grad, 1, 1)
-            step = grad / (total.sqrt() + group["eps"])
-            descend_(parameter, step, rate)
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        grad = self.gradient(group, parameter)
+        rate = self._rate(group, parameter)
+        total = self.state[parameter]["sum"]
+        accumulate_square_(total, grad, 1, 1)
+        step = grad / (total.sqrt() + group["eps"])
+        descend_(parameter, step, rate)
 
     def _rate(self, group: Group, parameter: Tensor) -> Tensor:
         """The learning rate, which falls with the parameter's own steps."""
@@ -175,19 +174,17 @@ class Adadelta(Optimizer):
         check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
         defaults = {
             "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-            "capturable": capturable,
-            **unused_settings(foreach=foreach, differentiable=differentiable),
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
         keep, eps = group["rho"], group["eps"]
-        for parameter in parameters:
-            self.count(parameter)
-            grad = self.gradient(group, parameter)
-            square = self.slot(parameter, "square_avg")
-            accumulate_square_(square, grad, keep, 1 - keep)
-            steps = self.slot(parameter, "acc_delta")
-            step = (steps + eps).sqrt() / (square + eps).sqrt() * grad
-            accumulate_square_(steps, step, keep, 1 - keep)
-            descend_(parameter, step, self.rate(group, parameter))
+        self.count(parameter)
+        grad = self.gradient(group, parameter)
+        square = self.slot(parameter, "square_avg")
+        accumulate_square_(square, grad, keep, 1 - keep)
+        steps = self.slot(parameter, "acc_delta")
+        step = (steps + eps).sqrt() / (square + eps).sqrt() * grad
+        accumulate_square_(steps, step, keep, 1 - keep)
+        descend_(parameter, step, self.rate(group, parameter))

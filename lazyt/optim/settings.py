@@ -43,16 +43,20 @@ def check_betas(betas: Any) -> None:
         check_setting(0 <= beta < 1, f"beta parameter at index {index}", beta)
 
 
-def unused_settings(**given: Any) -> dict[str, Any]:
-    """Settings that only say how PyTorch should compute, kept so that state dicts look alike.
+def check_moments(
+    lr: Any, betas: tuple[Any, Any], eps: float, weight_decay: float, **how: Any
+) -> None:
+    """Raise SettingError (a ValueError) for what is out of range in the settings of Adam and those
+    derived from it; ``how`` as for ``check_rate``."""
+    check_rate(lr, **how)
+    check_setting(eps >= 0, "epsilon value", eps)
+    check_betas(betas)
+    check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
 
-    Raises LazytError (a RuntimeError) for two that exclude each other, and SettingError for
-    ``differentiable``, which would change what is computed.
-    """
-    if given.get("fused") and given.get("differentiable"):
+
+def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """Raise LazytError (a RuntimeError) where ``fused`` is not alone."""
+    if fused and differentiable:
         raise LazytError("`fused` does not support `differentiable`")
-    if given.get("fused") and given.get("foreach"):
+    if fused and foreach:
         raise LazytError("`fused` and `foreach` cannot be `True` together.")
-    if given.get("differentiable"):
-        raise SettingError("differentiable=True is not supported")
-    return given

@@ -6,7 +6,7 @@ from typing import Any
 
 from lazyt.functional.updates import accumulate_, descend_
 from lazyt.optim.optimizer import Group, Optimizer
-from lazyt.optim.settings import SettingError, check_rate, check_setting, unused_settings
+from lazyt.optim.settings import SettingError, check_fused, check_rate, check_setting
 from lazyt.tensor import Tensor
 
 
@@ -49,15 +49,15 @@ class SGD(Optimizer):
             raise SettingError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize,
-            **unused_settings(foreach=foreach, differentiable=differentiable, fused=fused),
+            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
+            "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
         super().__init__(params, defaults)
+        check_fused(fused, foreach, differentiable)
 
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
-        for parameter in parameters:
-            step = self._direction(group, parameter)
-            descend_(parameter, step, self.rate(group, parameter))
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        step = self._direction(group, parameter)
+        descend_(parameter, step, self.rate(group, parameter))
 
     def _direction(self, group: Group, parameter: Tensor) -> Any:
         """What the learning rate is multiplied with."""

@@ -12,7 +12,6 @@ from lazyt.optim.settings import (
     check_betas,
     check_rate,
     check_setting,
-    unused_settings,
 )
 from lazyt.tensor import Tensor
 
@@ -48,28 +47,26 @@ class Rprop(Optimizer):
         if not 0 < etas[0] < 1 < etas[1]:
             raise SettingError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         defaults = {
-            "lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize,
-            "capturable": capturable,
-            **unused_settings(foreach=foreach, differentiable=differentiable),
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
         shrink, grow = group["etas"]
-        for parameter in parameters:
-            self.count(parameter)
-            grad = self.gradient(group, parameter)
-            before = self.slot(parameter, "prev")
-            if "step_size" not in self.state[parameter]:
-                self.slot(parameter, "step_size", float(group["lr"]))
-            size = self.state[parameter]["step_size"]
-            turn = (grad * before).sign()
-            factor = lazyt.where(turn == 0, 1.0, turn)  # NaN stays
-            factor = lazyt.where(turn > 0, grow, lazyt.where(turn < 0, shrink, factor))
-            size.copy_((size * factor).clamp(*group["step_sizes"]))
-            grad = lazyt.where(turn < 0, 0.0, grad)
-            parameter.addcmul_(grad.sign(), size, value=-1)
-            before.copy_(grad)
+        self.count(parameter)
+        grad = self.gradient(group, parameter)
+        before = self.slot(parameter, "prev")
+        if "step_size" not in self.state[parameter]:
+            self.slot(parameter, "step_size", float(group["lr"]))
+        size = self.state[parameter]["step_size"]
+        turn = (grad * self.old(before)).sign()
+        factor = lazyt.where(turn == 0, 1.0, turn)  # NaN stays
+        factor = lazyt.where(turn > 0, grow, lazyt.where(turn < 0, shrink, factor))
+        size.copy_((self.old(size) * factor).clamp(*group["step_sizes"]))
+        grad = lazyt.where(turn < 0, 0.0, grad)
+        parameter.addcmul_(grad.sign(), size, value=-1)
+        before.copy_(grad)
 
 
 class Lion(Optimizer):
@@ -101,14 +98,13 @@ class Lion(Optimizer):
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, defaults)
 
-    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
         mix, keep = group["betas"]
         decay = group["weight_decay"]
-        for parameter in parameters:
-            grad = self.gradient(group, parameter, decayed=False)
-            mean = self.slot(parameter, "exp_avg")
-            direction = (mean * mix + grad * (1 - mix)).sign()
-            if decay:
-                parameter.mul_(self.kept(group, parameter, decay))
-            descend_(parameter, direction, self.rate(group, parameter))
-            mean.lerp_(grad, 1 - keep)
+        grad = self.gradient(group, parameter, decayed=False)
+        mean = self.slot(parameter, "exp_avg")
+        direction = (mean * mix + grad * (1 - mix)).sign()
+        if decay:
+            parameter.mul_(self.kept(group, parameter, decay))
+        descend_(parameter, direction, self.rate(group, parameter))
+        mean.lerp_(grad, 1 - keep)

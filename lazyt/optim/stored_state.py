@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,12 @@ def pack(
         else:
             packed_state[owner] = values
     return {"state": packed_state, "param_groups": packed_groups}
+
+
+def in_float32(value: float) -> float:
+    """What a state dict keeps of a number. Steps calculate with it, too: whoever goes on from a
+    file then has the same numbers as who never stopped."""
+    return ctypes.c_float(value).value
 
 
 def _as_tensor(value: Any) -> Any:

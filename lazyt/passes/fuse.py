@@ -20,6 +20,9 @@ from lazyt.passes.targets import Targets, is_pointwise
 
 #: Most pointwise operations and buffers of one kernel.
 GROUP_WEIGHT = 1500
+#: Most multiply-adds in the long functions (sine ...) of a kernel, unless one value has more:
+#: compilers take more than proportional time over them (50 sines in one loop: 40 s).
+GROUP_COST = 500.0
 GROUP_BUFFERS = 60
 
 #: What a value reads: each target or input with the indices at which it is read.
@@ -44,7 +47,7 @@ class _Fusion:
         self.touched: dict[Node, list[Group]] = {}
         self.read_by: dict[Node, set[Node]] = {}
         self.alive: set[int] = set()
-        self.walked = 0  # operations of the value last found legal
+        self.walked, self.cost = 0, 0.0  # operations and their cost, of the value last found legal
 
     def run(self) -> list[Group]:
         for node in self.targets.order:
@@ -186,7 +189,7 @@ class _Fusion:
             return False
         if len(other.parts) > 1 or len(group.members) + len(other.members) > GROUP_BUFFERS:
             return False
-        if group.weight + other.weight > GROUP_WEIGHT:
+        if group.weight + other.weight > GROUP_WEIGHT or group.cost + other.cost > GROUP_COST:
             return False
         return not self._waits(group, other) and not self._waits(other, group)
 
@@ -226,6 +229,7 @@ class _Fusion:
             if node in group.members:
                 group.inside[node] = {r for r in read if r in group.members}
         group.weight += other.weight
+        group.cost += other.cost
         group.reasons += other.reasons
         for node in other.members:
             self.home[node] = group
@@ -246,7 +250,8 @@ class _Fusion:
             probe.reads.append((start, index, False))
         else:
             probe.run(start, index)
-        if group.weight + probe.count > GROUP_WEIGHT:
+        large = group.weight + probe.count > GROUP_WEIGHT or group.cost + probe.cost > GROUP_COST
+        if large and group.members:
             return None
         reads: Reads = {}
         for item, where, _ in probe.reads:
@@ -261,7 +266,7 @@ class _Fusion:
             other = self.home.get(item)
             if other is not None and other is not group and self._depends(other, group):
                 return None
-        self.walked = probe.count
+        self.walked, self.cost = probe.count, probe.cost
         return reads
 
     def _admit(
@@ -280,7 +285,8 @@ class _Fusion:
     def _enter(self, node: Node, group: Group, part: int, extent: str, reads: Reads) -> None:
         group.members[node] = (part, extent)
         group.weight += self.walked
-        self.walked = 0
+        group.cost += self.cost
+        self.walked, self.cost = 0, 0.0
         group.inside[node] = {r for r in reads if r in group.members}
         group.reads |= {r for r in reads if r not in group.members}
         self.read_by[node] = set(reads)

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lazyt.ir.graph import Node
-from lazyt.ir.kernel import Var
-from lazyt.ir.scalar import Expr
+from lazyt.ir.point import Var
+from lazyt.ir.scalar import Call, Expr, post_order
 from lazyt.ops.walking import Index, Pair, Walker
+
+#: Multiply-adds from which a function counts as a long one.
+LONG = 10.0
+
+
+def long_cost(node: Node) -> float:
+    """Multiply-adds per element in a node's own long functions (exponential, sine ...)."""
+    if node.op.name != "map":
+        return 0.0
+    calls = (e for e in post_order(node.params) if isinstance(e, Call))
+    return sum([e.fn.cost for e in calls if e.fn.cost >= LONG])
 
 
 class Probe(Walker):
@@ -17,7 +28,8 @@ class Probe(Walker):
         super().__init__()
         self.is_target = is_target
         self.reads: list[tuple[Node, Index, bool]] = []
-        self.count = 0
+        self.count = 0  # operations
+        self.cost = 0.0  # of its long functions
         self._memo: dict[Pair, Expr] = {}
         self._origin: Node | None = None
 
@@ -43,6 +55,7 @@ class Probe(Walker):
             self.reads.append(pair)
         else:
             self.count += 1
+            self.cost += long_cost(pair[0])
 
     def index_name(self, node: Node, value: Expr, extent: int) -> str:
         """A name of its own for every data-dependent index."""

@@ -18,6 +18,11 @@ from lazyt.ir.scalar import Call, post_order
 SHARED_COST = 8.0
 #: Most operations that are inlined into one value; longer chains are cut.
 CHAIN_LIMIT = 400
+#: Multiply-adds after one another in one kernel. Storing costs less than these, and the compiler
+#: takes more than proportional time for longer chains of long functions (50 sines: 40 s).
+CHAIN_COST = 400
+#: Most guards inside of each other: each is a condition within the one before.
+GUARD_LIMIT = 24
 #: Most operations inlined below a guard or into a contraction's operand.
 OPERAND_LIMIT = 8
 #: Total recomputation (multiply-adds) that is cheaper than one more kernel.
@@ -27,7 +32,8 @@ MOVEMENT = frozenset(
     {"reshape", "permute", "expand", "slice", "flip", "window", "variable", "detach"}
 )
 _FREE = frozenset({"const", "iota", "input"})
-_RESTRICTING = frozenset({"pad", "concat", "contract"})
+_GUARDS = frozenset({"pad", "concat"})
+_RESTRICTING = _GUARDS | {"contract"}
 
 
 def is_pointwise(node: Node) -> bool:
@@ -113,18 +119,26 @@ class Targets:
 
     def _choose_shared(self) -> None:
         cost: dict[Node, float] = {}
+        depth: dict[Node, float] = {}  # the costliest way from what is stored to a node
         weight: dict[Node, int] = {}
+        guards: dict[Node, int] = {}
         for node in self.order:
             if node.op.name == "input":
-                cost[node], weight[node] = 0.0, 0
+                cost[node], depth[node], weight[node], guards[node] = 0.0, 0.0, 0, 0
                 continue
             inputs = [i for i in node.inputs if i not in self.chosen]
+            guards[node] = max([guards[i] for i in inputs], default=0) + (node.op.name in _GUARDS)
             cost[node] = operation_cost(node) + sum(cost[i] for i in inputs)
+            depth[node] = operation_cost(node) + max([depth[i] for i in inputs], default=0.0)
             weight[node] = (node.op.name not in _FREE) + sum(weight[i] for i in inputs)
             if node in self.chosen or node.op.name in MOVEMENT or node.op.name in _FREE:
                 continue
             if weight[node] > CHAIN_LIMIT:
                 self.chosen[node] = f"more than {CHAIN_LIMIT} operations in one chain"
+            elif depth[node] > CHAIN_COST:
+                self.chosen[node] = f"more than {CHAIN_COST} multiply-adds after one another"
+            elif guards[node] > GUARD_LIMIT:
+                self.chosen[node] = f"more than {GUARD_LIMIT} guards inside of each other"
             elif cost[node] >= SHARED_COST:
                 times = self._blow_up(node)
                 if len(self.readers(node)) > 1:

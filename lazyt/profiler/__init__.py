@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lazyt.autograd.profiler import EventList, FunctionEvent, record_function
+from lazyt.autograd.profiler import EventList, Events, record_function
 from lazyt.autograd.profiler import profile as _Profile
 from lazyt.errors import LazytError
 from lazyt.profiler.scheduling import ProfilerAction, ProfilerActivity, schedule
@@ -177,14 +177,17 @@ class profile:
         return self.profiler
 
     def key_averages(
-        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
     ) -> EventList:
         """One row per name of what was recorded last; ``table()`` prints them. Raises
         AssertionError where nothing was recorded, RuntimeError while it still is."""
         recorded = self._recorded("getting key averages")
         return recorded.key_averages(group_by_input_shape, group_by_stack_n)
 
-    def events(self) -> list[FunctionEvent]:
+    def events(self) -> Events:
         """Everything that was recorded last, in order of time; raises as ``key_averages``."""
         return self._recorded("accessing events").events()
 

@@ -11,8 +11,6 @@ treated as absent. When the folder cannot be written, caching is lost and nothin
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -38,6 +36,8 @@ def folder() -> str:
 
 def hash_text(*parts: str) -> str:
     """A key, 40 hexadecimal digits, for some text."""
+    import hashlib  # not for `import lazyt`
+
     digest = hashlib.blake2b(digest_size=20)
     for part in parts:
         data = part.encode()
@@ -48,6 +48,8 @@ def hash_text(*parts: str) -> str:
 
 def get_binary(key: str) -> str | None:
     """Path of the binary stored under ``key`` after checking it, or None."""
+    import json  # not for `import lazyt`
+
     meta = _get(f"{key}.json")
     if meta is None:
         return None
@@ -66,6 +68,8 @@ def get_binary(key: str) -> str | None:
 
 def put_binary(key: str, binary: bytes, source: str, facts: dict[str, object]) -> str | None:
     """Store a binary with its source and JSON-compatible facts; its path, or None if refused."""
+    import json  # not for `import lazyt`
+
     digest = _checksum(binary)
     meta = json.dumps({"binary": digest, "bytes": len(binary), **facts}, indent=1)
     path = _put(f"{digest}.so", binary, mode=0o700)
@@ -203,6 +207,8 @@ def _text_name(kind: str, key: str) -> str:
 
 
 def _checksum(data: bytes) -> str:
+    import hashlib  # not for `import lazyt`
+
     return hashlib.blake2b(data, digest_size=20).hexdigest()
 
 

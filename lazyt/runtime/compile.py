@@ -8,7 +8,6 @@ split into batches that are compiled by processes side by side and linked.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import warnings
@@ -266,13 +265,16 @@ def _search(cc: str | None) -> Compiler:
 
 def _look_up(words: list[str]) -> Compiler | None:
     """The compiler that ``words`` start, from the disk cache or by asking it."""
+    import json  # not for `import lazyt`
+
     found = _which(words[0])
     if found is None:
         return None
     path = os.path.realpath(found)
     status = os.stat(path)
     features = " ".join(devices.cpu_features())
-    key = cache.hash_text(*words, path, str(status.st_mtime_ns), str(status.st_size), features)
+    facts = (path, str(status.st_mtime_ns), str(status.st_size), features)
+    key = cache.hash_text(*words, *facts, *_COMMON)
     text = cache.get_text("compiler", key)
     if text is not None:
         try:

@@ -15,12 +15,16 @@ import threading
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from threading import get_ident
+from typing import Any
 
 from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
 from lazyt.runtime import cache, compile, devices, events
 from lazyt.runtime.memory import Buffer
+
+#: A plan's function: takes packed pointers, or the address of some, and a number of threads.
+Entry = Callable[[bytes | int, int], object]
 
 
 class _Threads:
@@ -70,20 +74,30 @@ class Executable:
         program: what it was made from.
         inputs: number of input buffers.
         outputs: number of output buffers.
+        entry: the foreign function; it takes the slots' pointers and a number of threads.
+        places: where each slot's pointer stands in (inputs, outputs, arena pointers).
+        scratch: offsets of the arena pointers.
+        serial: whether no kernel starts threads.
     """
 
-    __slots__ = ("_arena", "_call", "_order", "_pack", "_scratch", "inputs", "outputs", "program")
+    __slots__ = (
+        "_arena", "_order", "_pack", "entry", "inputs", "outputs", "places", "program", "scratch",
+        "serial",
+    )  # fmt: skip
 
-    def __init__(self, program: Program, entry: Callable[[bytes, int], object]) -> None:
+    def __init__(self, program: Program, entry: Entry) -> None:
         self.program = program
         self.inputs = _count(program, "input")
         self.outputs = _count(program, "output")
-        self._call = entry
+        self.entry = entry
         self._arena = program.arena_bytes
-        self._scratch: list[int] = []
-        places = [self._place(slot.kind, slot.index, slot.offset) for slot in program.slots]
-        self._order = _picker(places)
-        self._pack = struct.Struct(f"{len(places)}P").pack
+        self.scratch: list[int] = []
+        self.places = [self._place(slot.kind, slot.index, slot.offset) for slot in program.slots]
+        texts = [program.entry, *(k.text for k in program.kernels)]
+        texts += [text for _, text in program.sections]
+        self.serial = not any("omp parallel" in text for text in texts)
+        self._order = _picker(self.places)
+        self._pack = struct.Struct(f"{len(self.places)}P").pack
 
     def _place(self, kind: str, index: int, offset: int) -> int:
         """Where a slot's pointer stands in (inputs, outputs, arena pointers)."""
@@ -93,8 +107,8 @@ class Executable:
             return self.inputs + index
         if kind != "arena":
             raise InternalError("execute", f"a slot of unknown kind {kind!r}")
-        self._scratch.append(offset)
-        return self.inputs + self.outputs + len(self._scratch) - 1
+        self.scratch.append(offset)
+        return self.inputs + self.outputs + len(self.scratch) - 1
 
     def run(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         """Run all launches; returns when they are done.
@@ -114,21 +128,27 @@ class Executable:
         if self._arena:
             arena = Buffer(self._arena)
             start = arena.ptr
-            pointers += [start + offset for offset in self._scratch]
-        packed = self._pack(*self._order(pointers))
+            pointers += [start + offset for offset in self.scratch]
+        self.launch(self._pack(*self._order(pointers)))
+
+    def launch(self, slots: bytes | int) -> None:
+        """Run all launches on these slots, packed pointers or the address of some.
+
+        One thread runs where no kernel wants more, and where another Python thread's are running.
+        """
         me = get_ident()
         owner = _threads.owner
         if owner is not None and owner != me:
-            self._call(packed, 1)
+            self.entry(slots, 1)
             return
-        count = thread_count()
+        count = 1 if self.serial else thread_count()
         if count == 1:
-            self._call(packed, 1)
+            self.entry(slots, 1)
             return
         try:
             _threads.owner = me
             _threads.used = True
-            self._call(packed, count)
+            self.entry(slots, count)
         finally:
             _threads.owner = None
 
@@ -146,6 +166,14 @@ class Executable:
                 fits = given[slot.kind][slot.index].nbytes >= slot.nbytes
             if not fits:
                 raise InternalError("execute", f"a buffer is smaller than its slot {slot}")
+
+
+def held(entry: Entry) -> Callable[[int, int], object]:
+    """The foreign function taking an address, called without letting other Python threads run:
+    for work so short that handing over would take longer."""
+    found: Any = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
+    made: Callable[[int, int], object] = found(ctypes.cast(entry, ctypes.c_void_p).value)  # type: ignore[arg-type]
+    return made
 
 
 def _count(program: Program, kind: str) -> int:
@@ -211,9 +239,7 @@ def forget() -> None:
     _loaded.clear()
 
 
-def _find_or_build(
-    program: Program, fingerprint: str, reason: str, where: str
-) -> Callable[[bytes, int], object]:
+def _find_or_build(program: Program, fingerprint: str, reason: str, where: str) -> Entry:
     compiler = compile.find()
     features = " ".join(devices.cpu_features())
     key = cache.hash_text(str(cache.FORMAT), fingerprint, compiler.identity(), features)
@@ -226,7 +252,7 @@ def _find_or_build(
     return entry
 
 
-def _open_cached(key: str) -> Callable[[bytes, int], object] | None:
+def _open_cached(key: str) -> Entry | None:
     path = cache.get_binary(key)
     if path is None:
         return None
@@ -241,7 +267,7 @@ def _open_cached(key: str) -> Callable[[bytes, int], object] | None:
 
 def _build(
     program: Program, compiler: compile.Compiler, key: str, reason: str, where: str
-) -> Callable[[bytes, int], object]:
+) -> Entry:
     import time
 
     begun = time.perf_counter()
@@ -268,7 +294,7 @@ def _build(
     return entry
 
 
-def _open(path: str) -> Callable[[bytes, int], object] | None:
+def _open(path: str) -> Entry | None:
     """The entry of a shared object, or None when it cannot be loaded from where it is."""
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it when the first kernel is loaded. By default a thread that waits spins for
@@ -278,13 +304,13 @@ def _open(path: str) -> Callable[[bytes, int], object] | None:
         entry = ctypes.CDLL(path).lz_plan
     except (OSError, AttributeError):
         return None
-    entry.argtypes = (ctypes.c_char_p, ctypes.c_int)
+    entry.argtypes = (ctypes.c_void_p, ctypes.c_int)  # bytes pass for an address, too
     entry.restype = None
-    found: Callable[[bytes, int], object] = entry
+    found: Entry = entry
     return found
 
 
-def _open_copy(binary: bytes) -> Callable[[bytes, int], object] | None:
+def _open_copy(binary: bytes) -> Entry | None:
     """Load from a private copy that is deleted at once; the mapping outlives the file."""
     for place in cache.scratch_places():
         with contextlib.suppress(OSError), cache.scratch(place) as folder:

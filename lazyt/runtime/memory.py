@@ -147,7 +147,7 @@ class Pool:
     def _find_class(self, nbytes: int) -> _SizeClass:
         if nbytes < 0:
             raise ValueError(f"a buffer cannot have {nbytes} bytes")
-        size = _round_up(nbytes)
+        size = block_size(nbytes)
         with self.lock:
             home = self._classes.get(size) or self._classes.setdefault(size, _SizeClass(size))
             if len(self.known) >= _KNOWN_SIZES:
@@ -194,7 +194,7 @@ def _most_kept() -> int:
     return devices.memory_limit() // 4
 
 
-def _round_up(nbytes: int) -> int:
+def block_size(nbytes: int) -> int:
     """The size class of ``nbytes``: 64, 128, 192, 256, then four steps per power of two."""
     if nbytes <= 4 * _ALIGNMENT:
         return max(1, -(-nbytes // _ALIGNMENT)) * _ALIGNMENT

@@ -33,7 +33,8 @@ def save(
 
     Args:
         obj: a tensor, a ``state_dict``, or any object that can be pickled; ``load`` makes the
-            kinds of objects that this module's description names.
+            kinds of objects that this module's description names, and all others with
+            ``weights_only=False``.
         f: a path, whose file is replaced only when all is written, or a file to write to.
         pickle_protocol: from 2 to 5.
 
@@ -64,13 +65,16 @@ def load(
     weights_only: bool | None = None,
     mmap: bool | None = None,
 ) -> Any:
-    """What ``save`` or ``torch.save`` wrote. Nothing in the file is run.
+    """What ``save`` or ``torch.save`` wrote; by default nothing in the file is run.
 
     Args:
         f: a path, or a binary file that can seek.
         map_location: where tensors go: a device, a dictionary from the devices in the file to
             others, or a function of a storage and its device in the file.
-        weights_only: True, which is always so; False raises, because it asks to run the file.
+        weights_only: True, the default, makes tensors and plain containers and runs nothing. False
+            unpickles whatever the file holds, whole models for example, and may run code of it:
+            only for files whose author you trust.
+        pickle_module: Python's ``pickle`` or nothing.
         mmap: read the values from the file when they are used; needs a path. The file must stay as
             it is, changes to the tensors are not written to it, and checksums are not compared.
 
@@ -82,16 +86,18 @@ def load(
     from lazyt.serialization.rebuild import Finder, Loader
     from lazyt.serialization.safe_pickle import Machine
 
-    if weights_only is False or pickle_module is not None:
-        raise LazytError(
-            "load() never runs code of a file, as weights_only=False and pickle_module would. "
-            "Leave them out; classes that you trust are allowed by "
-            "lazyt.serialization.add_safe_globals([...])."
-        )
+    if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
+        raise LazytError("load() reads with Python's own pickle module only")
+    if pickle_module is not None and weights_only:
+        raise LazytError("Can not safely load weights when explicit pickle_module is specified")
     archive = Archive(as_source(f), mapped=bool(mmap))
     try:
-        machine = Machine(Finder(_allowed, archive.title), Loader(archive, map_location))
-        return machine.run(archive.read("data.pkl"))
+        finder, loader = Finder(_allowed, archive.title), Loader(archive, map_location)
+        if weights_only is False:
+            from lazyt.serialization.trusting import run_pickle
+
+            return run_pickle(archive.read("data.pkl"), finder, loader)
+        return Machine(finder, loader).run(archive.read("data.pkl"))
     finally:
         archive.close()
 

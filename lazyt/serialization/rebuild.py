@@ -210,19 +210,25 @@ class Finder:
 
     def __call__(self, module: str, name: str) -> Any:
         """The value of ``module.name``; raises CheckpointError for a name that is not known."""
-        found = self._known.get(f"{module} {name}")
+        found = self.known(module, name)
         if found is not None:
             return found
         advice = (
-            "To load an object of a class that you trust, import it and call "
+            "If you trust who made the file, load it with weights_only=False, which may run code "
+            "of it; or allow this class alone: import it and call "
             f"lazyt.serialization.add_safe_globals([{name}]) first."
         )
         if module.startswith(("torch.nn", "lazyt.nn", "__main__")):
-            advice += " Of a model, save model.state_dict() and not the model."
+            advice += " Of a model, better save model.state_dict() and not the model."
         raise CheckpointError(
-            f"{self._title} holds {module}.{name}, which load() does not make: it builds tensors "
-            f"and plain containers and never runs what a file says. {advice}"
+            f"Weights only load failed: {self._title} holds {module}.{name}, which load() does not "
+            "make with weights_only=True, its default: it builds tensors and plain containers and "
+            f"runs nothing of a file. {advice}"
         )
+
+    def known(self, module: str, name: str) -> Any:
+        """The value of ``module.name`` where it is known, else None."""
+        return self._known.get(f"{module} {name}")
 
 
 class Loader:

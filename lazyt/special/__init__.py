@@ -4,6 +4,7 @@ Functions of one operand take whole numbers as the default dtype; all take ``out
 """
 
 from lazyt.functional.arithmetic import xlogy
+from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.functional.normalizers import log_softmax, logsumexp, softmax
 from lazyt.functional.special_functions import (
     airy_ai,
@@ -82,3 +83,5 @@ gammaincc = igammac
 gammaln = lgamma
 multigammaln = mvlgamma
 psi = digamma
+
+_explain_calls(globals(), __all__, __name__, "special_")

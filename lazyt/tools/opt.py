@@ -80,8 +80,10 @@ def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
     """Kernels as kernel IR, C or CUDA C."""
     if emit == "cuda":
         from lazyt.codegen.cuda import print_kernel_cuda
+        from lazyt.codegen.flat import take_apart
 
-        return "\n".join(print_kernel_cuda(kernel).text for kernel in kernels)
+        plain = [one for kernel in kernels for one in take_apart(kernel)]
+        return "\n".join(print_kernel_cuda(kernel).text for kernel in plain)
     if emit == "c":
         from lazyt.codegen.c import print_kernel_c
         from lazyt.runtime import devices

@@ -37,18 +37,27 @@ def _format(options: dict[str, Any]) -> str:
 
 
 def tensors_of(path: str) -> dict[str, Any]:
-    """The module-level tensors of a script, which is run. Raises UsageError when it fails."""
+    """The module-level tensors of a script, which is run as ``lazyt run`` would.
+
+    Raises UsageError when it fails.
+    """
     import runpy
 
+    from lazyt import standin
     from lazyt.tensor import Tensor
 
     read_input(path)  # a clear error for a file that cannot be read
+    before = standin.installed()
+    standin.install()  # a script may say `import torch`
     try:
         names = runpy.run_path(path, run_name="__main__")
     except SystemExit as stop:
         raise UsageError(f"{path} ended itself with exit code {stop.code}") from None
     except Exception as error:  # whatever the user's script raises
         raise UsageError(f"{path} failed: {type(error).__name__}: {error}") from error
+    finally:
+        if not before:
+            standin.uninstall()
     return {name: value for name, value in names.items() if isinstance(value, Tensor)}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.ir.graph import Node, NoGradient, source_text, topological
+from lazyt.transforms.derivations import Walk, known
 
 
 def connected(outputs: Sequence[Node], wrt: Sequence[Node]) -> list[Node]:
@@ -50,11 +51,38 @@ def vjp(
     higher derivatives. Raises GradientError, in the op's words, for an op without a gradient, and
     ShapeError or DTypeError for a cotangent that does not fit.
     """
-    sums: dict[Node, Node] = {}
+    given: list[Node] = []
     for output, cotangent in zip(outputs, cotangents, strict=True):
         if cotangent is not None:
             _check(output, cotangent)
-            _accumulate(sums, output, cotangent)
+            given += (output, cotangent)
+    if watch is not None or not all(node.needs_grad for node in wrt):
+        return _derive(outputs, given, wrt, watch)
+    walk = Walk(outputs, wrt, given)
+    found = known.find(walk.key)
+    if found is not None:
+        return found.apply(walk.numbers)
+
+    def derive(new: dict[Node, Node]) -> list[Node | None]:
+        def copied(nodes: Sequence[Node]) -> list[Node]:
+            return [new[node] for node in nodes]
+
+        return _derive(copied(outputs), copied(given), copied(wrt), None)
+
+    known.offer(walk, derive)
+    return _derive(outputs, given, wrt, None)
+
+
+def _derive(
+    outputs: Sequence[Node],
+    given: Sequence[Node],
+    wrt: Sequence[Node],
+    watch: Callable[[Node, Node, int, Node], None] | None,
+) -> list[Node | None]:
+    """``vjp`` by the rules of the ops; ``given`` are outputs and their cotangents in turn."""
+    sums: dict[Node, Node] = {}
+    for output, cotangent in zip(given[::2], given[1::2]):
+        _accumulate(sums, output, cotangent)
     path = connected(outputs, wrt)
     active = set(path)
     targets = set(wrt)

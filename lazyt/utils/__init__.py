@@ -3,5 +3,6 @@
 from lazyt.utils import checkpoint as checkpoint
 from lazyt.utils import data as data
 from lazyt.utils import dlpack as dlpack
+from lazyt.utils import hooks as hooks
 
-__all__ = ["checkpoint", "data", "dlpack"]
+__all__ = ["checkpoint", "data", "dlpack", "hooks"]

@@ -98,6 +98,7 @@ def test_messages_are_pytorchs(run: Callable[[], Any], error: type[Exception], t
         run()
 
 
+@pytest.mark.lazy
 def test_a_captured_step_of_a_scaler_runs_as_always() -> None:
     weight = lazyt.ones(2, requires_grad=True)
     optimizer = optim.SGD([weight], lr=1.0)

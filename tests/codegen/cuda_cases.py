@@ -18,21 +18,8 @@ from lazyt.ir.dtypes import (
     int64,
 )
 from lazyt.ir.index import Axis, Linear, constant, variable
-from lazyt.ir.kernel import (
-    Buffer,
-    Guard,
-    Guarded,
-    Keep,
-    Kernel,
-    Let,
-    Load,
-    Phase,
-    Position,
-    Reduce,
-    Stage,
-    Store,
-    Var,
-)
+from lazyt.ir.kernel import Buffer, Keep, Kernel, Let, Phase, Reduce, Stage, Store
+from lazyt.ir.point import Guard, Guarded, Load, Position, Var
 from lazyt.ir.scalar import call, const
 
 Array = np.ndarray

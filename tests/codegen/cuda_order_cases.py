@@ -14,13 +14,12 @@ from lazyt.ir.kernel import (
     ContractPhase,
     Kernel,
     Let,
-    Load,
     Phase,
     Scan,
     Stage,
     Store,
-    Var,
 )
+from lazyt.ir.point import Load, Var
 from lazyt.ir.scalar import Expr, call, const
 from tests.codegen.cuda_cases import Array, Case, add, at, axes, numbers, straight, wide
 

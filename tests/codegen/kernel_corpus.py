@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lazyt import ops
-from lazyt.codegen.c import PrintedKernel, print_kernel_c
+from lazyt.codegen.c import print_kernel_c
 from lazyt.codegen.lower import lower_group
+from lazyt.codegen.printed import PrintedKernel
 from lazyt.compiler import group_graph
 from lazyt.ir.dtypes import (
     DType,

@@ -9,10 +9,11 @@ from functools import cache
 
 import pytest
 
+from lazyt import ops
 from lazyt.codegen.check_c import argument_bytes, check_kernel_c, require_in_bounds
 from lazyt.codegen.check_facts import Atom, Facts, Form, number, unknown
 from lazyt.errors import VerifyError
-from tests.codegen.kernel_corpus import GRAPHS, Printed, print_kernels
+from tests.codegen.kernel_corpus import GRAPHS, Printed, leaf, print_kernels
 from tests.strategies import random_graph
 
 RANDOM_GRAPHS = 200
@@ -21,7 +22,7 @@ BATCH = 50
 
 def violations(printed: Printed, text: str | None = None) -> list[str]:
     """What the check says about a kernel's text, or about ``text`` in its place."""
-    sizes = argument_bytes(printed.kernel, printed.c.workspace)
+    sizes = argument_bytes(printed.kernel, printed.c.workspace, printed.c.offsets)
     found = check_kernel_c(printed.c.source.text if text is None else text, sizes)
     return [str(v) for v in found]
 
@@ -55,6 +56,18 @@ def test_random_kernels_stay_inside(first: int) -> None:
             assert not violations(printed), (seed, printed.c.source.text)
 
 
+@pytest.mark.parametrize("count", [2, 3, 7, 300])
+def test_values_side_by_side_are_found_by_halving(count: int) -> None:
+    """A chain of conditions would be as deep as there are values: too deep to be parsed."""
+    (printed,) = print_kernels([ops.concat([leaf(3 + n % 2) for n in range(count)], 0)])
+    assert not violations(printed), printed.c.source.text
+    deepest, depth = 0, 0
+    for letter in printed.c.source.text:
+        depth += (letter == "(") - (letter == ")")
+        deepest = max(deepest, depth)
+    assert deepest < 40
+
+
 # ------------------------------------------------------------------- mutations
 
 #: Graph, which of its kernels, a piece of the text, and what breaks it.
@@ -69,8 +82,8 @@ MUTATIONS = [
     ("pad_with_gaps", 0, "i1 >= 2", "i1 >= 0"),
     ("pad_with_gaps", 0, "- 65]", "- 66]"),
     ("concatenation", 0, "i1 < 8", "i1 < 9"),
-    ("slices", 0, "+ 1951", "+ 1960"),
-    ("overlapping_window", 0, "+ 3]", "+ 17]"),
+    ("slices", 0, "+ 1900", "+ 1909"),
+    ("overlapping_window", 0, "* 4) + i1]", "* 4) + i1 + 14]"),
     ("reduce_rows", 0, "const lz_i64 end = 1000;", "const lz_i64 end = 1001;"),
     ("reduce_rows", 0, "k < (end - 31)", "k < (end - 7)"),
     ("reduce_rows", 0, "l < (end - k)", "l <= (end - k)"),
@@ -118,7 +131,7 @@ def test_broken_text_is_found(name: str, number: int, old: str, new: str) -> Non
 @pytest.mark.parametrize("name", ["chain", "reduce_rows", "softmax", "gathers", "matmul_large"])
 def test_smaller_buffers_are_found(name: str) -> None:
     printed = kernels(name)[0]
-    sizes = argument_bytes(printed.kernel, printed.c.workspace)
+    sizes = argument_bytes(printed.kernel, printed.c.workspace, printed.c.offsets)
     for number_ in range(len(sizes)):
         smaller = [s - 1 if n == number_ else s for n, s in enumerate(sizes)]
         assert check_kernel_c(printed.c.source.text, smaller), number_

@@ -14,7 +14,8 @@ from lazyt.errors import InternalError
 from lazyt.ir import dtypes
 from lazyt.ir.dtypes import bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8
 from lazyt.ir.index import Axis, variable
-from lazyt.ir.kernel import Buffer, Kernel, Load, Phase, Reduce, Stage, Store, Var
+from lazyt.ir.kernel import Buffer, Kernel, Phase, Reduce, Stage, Store
+from lazyt.ir.point import Load, Var
 from lazyt.runtime import nvrtc
 from lazyt.runtime.emulator import Emulator
 from tests.codegen import cuda_cases as cases

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def nobody_stays() -> Iterator[None]:
     yield
+    gc.collect()  # exceptions and their frames hold iterators
     deadline = time.monotonic() + 5
     while multiprocessing.active_children() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -102,12 +105,12 @@ def test_what_cannot_be_pickled_is_said() -> None:
 @pytest.mark.parametrize(
     ("bad", "text"),
     [
-        (lambda: os._exit(7), "with exit code 7"),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), "by signal 9"),
+        (lambda: os._exit(7), "exited unexpectedly with exit code 7"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "is killed by signal: Killed"),
     ],
 )
 def test_a_worker_that_dies_is_noticed(bad: Any, text: str) -> None:
-    with pytest.raises(RuntimeError, match=f"exited unexpectedly {text}"):
+    with pytest.raises(RuntimeError, match=text):
         list(DataLoader(Doubled(bad), batch_size=4, num_workers=2))
 
 
@@ -124,6 +127,75 @@ def test_giving_up_early_ends_the_workers() -> None:
     next(batches)
     assert len(multiprocessing.active_children()) == 2
     del batches
+
+
+def test_a_failed_batch_does_not_end_the_others() -> None:
+    batches = iter(DataLoader(Doubled(raise_key_error), batch_size=4, num_workers=2))
+    wanted = [rows.tolist() for rows, _ in DataLoader(Doubled(), batch_size=4)]
+    found: list[Any] = []
+    for _ in wanted:
+        try:
+            found.append(next(batches)[0].tolist())
+        except KeyError:
+            found.append(None)
+    assert found.count(None) == 1
+    assert all(mine in (None, theirs) for mine, theirs in zip(found, wanted, strict=True))
+
+
+def test_a_process_forked_later_leaves_the_workers_alone() -> None:
+    loader = DataLoader(Doubled(), batch_size=2, num_workers=2)
+    batches = iter(loader)
+    first = next(batches)[0].tolist()
+    child = multiprocessing.get_context("fork").Process(target=batches.__del__)  # type: ignore[attr-defined]
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    rest = [rows.tolist() for rows, _ in batches]
+    assert [first, *rest] == [rows.tolist() for rows, _ in DataLoader(Doubled(), batch_size=2)]
+
+
+def test_the_number_of_workers_does_not_change_the_order() -> None:
+    orders = []
+    for workers in (0, 1, 2):
+        generator = lazyt.Generator().manual_seed(3)
+        loader = DataLoader(range(9), 2, shuffle=True, generator=generator, num_workers=workers)
+        batches = iter(loader)
+        assert len(batches) == 5  # type: ignore[arg-type]
+        orders.append([[batch.tolist() for batch in part] for part in (batches, loader)])
+    assert orders[0] == orders[1] == orders[2] and orders[0][0] != orders[0][1]
+
+
+def _killed(pids: Any) -> None:
+    batches = iter(DataLoader(Doubled(), batch_size=2, num_workers=2))
+    next(batches)
+    pids.send([child.pid for child in multiprocessing.active_children()])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_of_a_main_process_that_was_killed_end() -> None:
+    mine, theirs = multiprocessing.Pipe(duplex=False)
+    whole = multiprocessing.get_context("fork").Process(target=_killed, args=(theirs,))
+    whole.start()
+    workers = mine.recv()
+    whole.join()
+    assert len(workers) == 2
+    deadline = time.monotonic() + 30
+    while any(map(_lives, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_lives, workers))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def test_more_workers_than_processors_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="This DataLoader will create 999 worker processes"):
+        DataLoader(range(3), num_workers=999)
 
 
 def test_persistent_workers_are_the_same_processes() -> None:

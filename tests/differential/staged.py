@@ -51,16 +51,21 @@ class Interpreted:
         self.roots = list(roots)
         self.order = topological(self.roots, lambda n: n.data is not None)
         self.leaves = [n for n in self.order if n.data is not None]
+        self._leaves = self.leaves
+        # Computed nodes forget how they were made, so it is noted here.
+        self._made = [(n, n.op, n.inputs, n.params) for n in self.order]
+        self.plan = types.SimpleNamespace(executable=None)
+        self.fixed: list[Buffer] = []
 
     def run(self, inputs: Sequence[Buffer]) -> list[Buffer]:
         """The roots' values where the leaves have those of ``inputs``."""
         now: dict[Node, Node] = {}
-        for leaf, data in zip(self.leaves, inputs, strict=True):
+        for leaf, data in zip(self._leaves, inputs, strict=True):
             now[leaf] = ops.input_(leaf.shape, leaf.dtype, data)
-        for node in self.order:
+        for node, op, operands, params in self._made:
             if node not in now:
-                given = tuple(now[i] for i in node.inputs)
-                now[node] = make(node.op, given, node.params) if given else node
+                given = tuple(now[i] for i in operands)
+                now[node] = make(op, given, params) if given else node
         found = interpret([now[root] for root in self.roots])
         return [array_buffer(array) for array in found]
 
@@ -76,7 +81,7 @@ def interpreted() -> Iterator[None]:
     """Captures and replays as always, but no plan is compiled."""
     old, real = planning.prepare, vars(staging)["config"]
     planning.prepare = Interpreted  # type: ignore[assignment]
-    vars(staging)["config"] = types.SimpleNamespace(eager=False, interpret=False)
+    vars(staging)["config"] = types.SimpleNamespace(eager=False, interpret=False, memory_budget=1.0)
     try:
         with lazyt.config.override(interpret=True):
             yield

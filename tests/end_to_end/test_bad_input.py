@@ -133,6 +133,7 @@ def failing_cc(folder: Path) -> str:
     return str(path)
 
 
+@pytest.mark.lazy
 def test_a_failing_compiler_shows_command_message_and_source(
     own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def test_mistakes_raise_what_pytorch_raises(area: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.lazy
 def test_explained_differences_exist() -> None:
     stale = [
         pattern

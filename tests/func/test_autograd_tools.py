@@ -142,4 +142,5 @@ def test_names_of_forms() -> None:
         (x.split(1)[0], "SplitBackward0"), (x.sgn(), "SgnBackward0"), (x.trace(), "TraceBackward0"),
         (x.nansum(), "NansumBackward0"),
     ]  # fmt: skip
-    assert [(t.grad_fn.name(), name) for t, name in names if t.grad_fn.name() != name] == []
+    found: Any = [(t.grad_fn, name) for t, name in names]
+    assert [(fn.name(), name) for fn, name in found if fn.name() != name] == []

@@ -17,7 +17,8 @@ _LOOKS = "its result's shape, or its bins, depend on values"
 #: Functions that vmap refuses, as PyTorch does, and why.
 REFUSED = {
     "argwhere": _LOOKS, "nonzero": _LOOKS, "unique": _LOOKS, "unique_consecutive": _LOOKS,
-    "histc": _LOOKS, "histogram": _LOOKS, "where": _LOOKS, "masked_select": _LOOKS,
+    "histc": _LOOKS, "histogram": _LOOKS, "histogramdd": _LOOKS, "where": _LOOKS,
+    "masked_select": _LOOKS,
     "requires_grad_": "leaves are made outside of transforms",
 }  # fmt: skip
 #: Functions whose forward and reverse derivatives differ on purpose.
@@ -202,6 +203,7 @@ def test_per_sample_gradients_of_a_model_equal_the_loop() -> None:
             assert close(many[key][index], parameter.grad, 1e-5), key
 
 
+@pytest.mark.lazy
 def test_transforms_work_inside_of_jit_and_around_it() -> None:
     w = lazyt.linspace(0.1, 1, 3)
 

@@ -57,7 +57,10 @@ PARAMETERS: Reasons = [
         "one parameter indices_or_sections, as in PyTorch's documents; no second name yet",
     ),
     (r"linalg\.(eig|eigvals)", "no out yet"),
-    (r"torch\.(std_mean|var_mean)", "PyTorch's documents name out, its functions refuse it"),
+    (
+        r"torch\.(std_mean|var_mean|histogramdd)",
+        "PyTorch's documents name out, its functions refuse it",
+    ),
     (
         r"torch\.(as_strided_|fill_|resize_as_|rrelu_?|set_default_dtype|zero_|save)"
         r"|nn\.functional\.(elu_|rrelu_)|Tensor\.(expand|norm|polygamma|split)",

@@ -295,4 +295,4 @@ WITHOUT_LINALG = "eig eigvals"
 #: Not called with tensors alone; tested where they are made.
 WITHOUT_MODULES = """
     Module ModuleDict ModuleList Parameter ParameterDict ParameterList Buffer UninitializedBuffer
-    UninitializedParameter LinearCrossEntropyOptions RNNBase RNNCellBase"""
+    UninitializedParameter LinearCrossEntropyOptions DataParallel RNNBase RNNCellBase"""

@@ -247,6 +247,16 @@ FUNCTIONS: list[tuple[str, str]] = [
     ),
     ("*torch.linalg.lu_factor(A)", "lu_unpack"),
     ("x", "hash_tensor"),
+    ("C, (3, 4), None, None, 1e-5", "native_layer_norm"),
+    ("image, None, None, 2, 2, 36, 2, 1e-5", "native_group_norm"),
+    ("image, None, None, None, None, True, 0.1, 1e-5", "native_batch_norm"),
+    ("x, 0.0, True", "native_dropout"),
+    ("image, kernel2, None, [1, 2], [0, 1], [1, 1], False, [0, 0], 1", "convolution"),
+    ("image, image[:, 0, :, :2].reshape(2, 3, 2, 2), 0, 0, False", "grid_sampler_2d"),
+    ("volume, volume.reshape(1, 8, 4, 4)[..., :3].unsqueeze(1), 0, 0, False", "grid_sampler_3d"),
+    ("A, S, L, A", "rnn_tanh_cell rnn_relu_cell"),
+    ("A, S, A.repeat(3, 1), L.repeat(3, 1)", "gru_cell"),
+    ("A, (S, L), A.repeat(4, 1), L.repeat(4, 1)", "lstm_cell"),
 ]
 
 #: Functions that set, ask or hold state, and things that are no functions of tensors: tested where
@@ -259,9 +269,13 @@ WITHOUT = """
     set_num_threads is_grad_enabled is_inference_mode_enabled is_autocast_enabled set_grad_enabled
     are_deterministic_algorithms_enabled get_deterministic_debug_mode get_num_interop_threads
     get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled is_vulkan_available
+    is_anomaly_check_nan_enabled is_anomaly_enabled
     is_warn_always_enabled set_default_tensor_type set_deterministic_debug_mode set_warn_always
     set_float32_matmul_precision set_flush_denormal set_num_interop_threads
     use_deterministic_algorithms
-    get_autocast_dtype set_autocast_dtype set_autocast_enabled
-    from_numpy from_dlpack to_dlpack frombuffer save load compile vmap explain explain_broadcast
+    get_autocast_dtype set_autocast_dtype set_autocast_enabled autocast_decrement_nesting
+    autocast_increment_nesting clear_autocast_cache get_autocast_cpu_dtype get_autocast_gpu_dtype
+    is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cache_enabled
+    set_autocast_cpu_dtype set_autocast_cpu_enabled
+    from_numpy from_dlpack to_dlpack frombuffer save load compile jit vmap explain explain_broadcast
     realize why_compiled why_realized"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -44,12 +46,13 @@ def test_arrangements_of_arrays_are_kept() -> None:
 
 def test_numbers_that_do_not_fit() -> None:
     assert lt.tensor([-1, -255], dtype=lt.uint8).tolist() == [255, 1]
-    for make in (
+    makers: list[Callable[[], lt.Tensor]] = [
         lambda: lt.tensor([300], dtype=lt.uint8),
         lambda: lt.tensor([-129], dtype=lt.int8),
         lambda: lt.full((2,), 300, dtype=lt.uint8),
         lambda: lt.zeros(2, dtype=lt.uint8).fill_(-300),
-    ):
+    ]
+    for make in makers:
         with pytest.raises(RuntimeError, match=r"value cannot be converted to type u?int8(_t)? "):
             make()
 

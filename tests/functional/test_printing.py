@@ -87,7 +87,8 @@ class Marked(lt.Tensor):
 def test_subclasses_and_given_contents() -> None:
     assert repr(Marked([1.0, 2.0])) == "Marked([1., 2.])"
     leaf = lt.ones(2, dtype=lt.float64).requires_grad_()
-    shown = leaf.__repr__(tensor_contents="...")
+    printer: Any = leaf.__repr__
+    shown = printer(tensor_contents="...")
     assert shown == "tensor(..., dtype=lazyt.float64, requires_grad=True)"
     lt.set_printoptions(edgeitems=0)
     assert repr(lt.arange(2)) == "tensor([0, 1], size=(2,))"

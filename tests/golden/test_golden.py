@@ -16,6 +16,7 @@ import pytest
 
 from lazyt.codegen.c import print_kernel_c
 from lazyt.codegen.cuda import print_kernel_cuda
+from lazyt.codegen.flat import take_apart
 from lazyt.compiler import PASSES, compile_graph, group_graph
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
@@ -98,5 +99,6 @@ def test_plans(path: Path, pytestconfig: pytest.Config) -> None:
     assert "\n".join(map(print_kernel, parse_kernels(text))) == text
     sources = [print_kernel_c(kernel, VECTOR_BYTES, CACHES).source.text for kernel in kernels]
     compare(path.with_suffix(".c"), "\n".join(sources), update)
-    cuda = [print_kernel_cuda(kernel).text for kernel in kernels]
+    plain = [one for kernel in kernels for one in take_apart(kernel)]
+    cuda = [print_kernel_cuda(kernel).text for kernel in plain]
     compare(path.with_suffix(".cu"), "\n".join(cuda), update)

@@ -8,20 +8,9 @@ import lazyt.ops  # noqa: F401 - registers the scalar functions
 from lazyt.errors import ParseError
 from lazyt.ir.dtypes import float16, float32, int64
 from lazyt.ir.index import Axis, Linear, Quotient, constant, datum, variable
-from lazyt.ir.kernel import (
-    Buffer,
-    Guard,
-    Guarded,
-    Kernel,
-    Let,
-    Load,
-    Phase,
-    Position,
-    Stage,
-    Store,
-    Var,
-)
+from lazyt.ir.kernel import Buffer, Kernel, Let, Phase, Stage, Store
 from lazyt.ir.parse_kernel import parse_kernel, parse_kernels
+from lazyt.ir.point import Guard, Guarded, Load, Position, Var
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.ir.text_kernel import print_kernel
 from lazyt.ir.verify_kernel import verify_kernel

@@ -22,7 +22,7 @@ from lazyt.runtime.memory import Buffer
 def forged(node: Node, **changes: Any) -> Node:
     """A copy of ``node`` that did not come from the constructor, with some fields changed."""
     copy = Node.__new__(Node)
-    for name in ("op", "inputs", "params", "shape", "dtype", "needs_grad", "data", "source"):
+    for name in set(Node.__slots__) - {"__weakref__"}:
         setattr(copy, name, changes.get(name, getattr(node, name)))
     return copy
 

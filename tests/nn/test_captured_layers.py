@@ -23,6 +23,7 @@ def first(out: Any) -> Any:
     return out[0] if isinstance(out, tuple) else out
 
 
+@pytest.mark.lazy
 @pytest.mark.parametrize("kind", ["lstm", "transformer"])
 def test_captured_modules_give_what_they_gave(kind: str) -> None:
     net, x = make(kind)

@@ -11,7 +11,7 @@ from lazyt import ops
 from lazyt.ir.dtypes import DType, dtype_by_numpy, float64
 from lazyt.ir.graph import Node, Shape
 from lazyt.ir.index import Linear, constant
-from lazyt.ir.kernel import Guarded, Position
+from lazyt.ir.point import Guarded, Position
 from lazyt.ir.scalar import Call, Const, Expr, const
 from lazyt.ops.scalars_unary import convert
 from lazyt.runtime.interpreter import interpret, load, store

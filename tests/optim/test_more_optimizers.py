@@ -73,7 +73,11 @@ def start() -> Tensor:
     return lazyt.tensor([[1.0, -2.0, 0.5]], requires_grad=True)
 
 
-@pytest.mark.parametrize("name", CASES)
+#: Muon computes in bfloat16: what fuses rounds less often on the way
+ROUNDED = pytest.param("muon", marks=pytest.mark.varies)
+
+
+@pytest.mark.parametrize("name", [ROUNDED if name == "muon" else name for name in CASES])
 def test_steps_are_pytorchs_and_go_on_from_a_file(name: str) -> None:
     make, expected, names = CASES[name]
     weight = start()

@@ -148,7 +148,11 @@ def test_a_hook_that_is_added_is_called() -> None:
 
     for _ in range(3):
         step()
-    handle = optimizer.register_step_post_hook(lambda *_: weight.detach().zero_())
+
+    def clear(*_: Any) -> None:
+        weight.detach().zero_()
+
+    handle = optimizer.register_step_post_hook(clear)
     for _ in range(2):
         step()
         assert weight.tolist() == [0, 0]

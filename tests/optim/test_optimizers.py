@@ -196,7 +196,6 @@ def test_pending_work_does_not_pile_up() -> None:
         (lambda: optim.SGD([start()], lr=0.1, nesterov=True), ValueError, "Nesterov"),
         (lambda: optim.Adam([start()], betas=(1.0, 0.9)), ValueError, "index 0: 1.0"),
         (lambda: optim.Adam([3.0]), TypeError, "float"),
-        (lambda: optim.Adam([start()], differentiable=True), ValueError, "differentiable"),
     ],
 )  # fmt: skip
 def test_wrong_settings_raise(

@@ -62,6 +62,18 @@ def test_rows_have_pytorchs_columns(prof: profile) -> None:
         rows.table(sort_by="nope")
 
 
+def test_events_have_times_and_a_table(prof: profile) -> None:
+    events = prof.events()
+    product = next(event for event in events if event.name == "product")
+    assert product.count == 1 and product.cpu_time == product.cpu_time_total
+    assert product.time_range.elapsed_us() == pytest.approx(product.cpu_time_total)
+    assert product.cpu_time_str.endswith("s") and product.device_time_total == 0.0
+    assert events.table(row_limit=2) == prof.key_averages().table(row_limit=2)
+    assert events.total_average().count == len(events)
+    assert str(events.key_averages(group_by_overload_name=True)) == str(prof.key_averages())
+
+
+@pytest.mark.lazy
 def test_a_kernel_knows_where_it_came_from(prof: profile) -> None:
     (product,) = [row for row in prof.key_averages() if "mm" in row.key]
     assert product.flops >= 2 * 48 * 48 * 32 and product.count == 1
@@ -230,6 +242,7 @@ def test_a_range_may_be_a_decorator_and_recur() -> None:
     assert row.count == 3
 
 
+@pytest.mark.lazy
 def test_captured_functions_run_under_pythons_own_profiler() -> None:
     import cProfile
 

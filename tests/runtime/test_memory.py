@@ -21,10 +21,10 @@ from lazyt.runtime.memory import Buffer, pool
 
 @given(st.integers(0, 1 << 50))
 def test_size_classes_waste_at_most_a_quarter(nbytes: int) -> None:
-    size = memory._round_up(nbytes)
+    size = memory.block_size(nbytes)
     assert size % 64 == 0 and size >= max(nbytes, 64)
     assert size <= max(256, nbytes * 1.25)
-    assert memory._round_up(size) == size
+    assert memory.block_size(size) == size
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 64, 4095, 1 << 20, (4 << 20) + 1, 33 << 20])

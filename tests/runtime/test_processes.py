@@ -94,7 +94,7 @@ def test_a_process_killed_while_compiling_does_no_harm(
 
 
 UNPRIVILEGED = """
-import json, os, shlex, shutil, subprocess, tempfile, time, resource, contextlib
+import hashlib, json, os, shlex, shutil, subprocess, tempfile, time, resource, contextlib
 if os.geteuid() == 0:
     os.setuid(65534)  # root may write everywhere
 """

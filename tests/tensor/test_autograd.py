@@ -25,8 +25,9 @@ def test_grad_fn_names_and_links() -> None:
     y = x * 2
     z = y.sum()
     assert type(z.grad_fn).__name__ == "SumBackward0"
+    assert z.grad_fn is not None and y.grad_fn is not None
     assert z.grad_fn.next_functions[0][0] is y.grad_fn
-    end = y.grad_fn.next_functions[0][0]
+    end: Any = y.grad_fn.next_functions[0][0]
     assert end.name() == "torch::autograd::AccumulateGrad" and end.variable is x
     assert x.grad_fn is None and x.is_leaf and not y.is_leaf
     y.relu_()

@@ -54,6 +54,7 @@ def test_leaves_over_one_memory_stay_leaves() -> None:
         right.add_(2)
     (left * right).sum().backward()
     assert made.tolist() == [1, 1, 2, 2]
+    assert left.grad is not None and right.grad is not None
     assert (left.grad.tolist(), right.grad.tolist()) == ([2, 2], [1, 1])
     assert (made.requires_grad, base.tolist()) == (False, [0] * 4)
 

@@ -183,13 +183,13 @@ def test_gradients_go_on_outside() -> None:
         x = numbers(3, 4).requires_grad_()
         got, want = captured(x), net(x)
         assert got.tolist() == want.tolist() and got.requires_grad
-        grads = []
+        grads: list[Any] = []
         for result in (got, want):
             net.zero_grad()
             x.grad = None
             result.square().sum().backward()
             assert x.grad is not None
-            grads.append([x.grad.tolist(), *[p.grad.tolist() for p in net.parameters()]])  # type: ignore[union-attr]
+            grads.append([x.grad.tolist(), *[p.grad.tolist() for p in net.parameters()]])
         assert grads[0] == grads[1]
     assert captured.why() == ["captured"]
     (second,) = lt.autograd.grad(captured(x).sum(), x, create_graph=True)

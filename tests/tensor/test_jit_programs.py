@@ -70,6 +70,10 @@ FOUND = {
         "t2 = t1.view(3, 1)",
     ),
     "a write to what NumPy sees": (["t1 = torch.zeros(3)", "a1 = t1.numpy()"], "t1.add_(1)"),
+    "a silent write to what NumPy sees": (
+        ["t1 = torch.arange(3.0)", "a1 = t1.numpy()"],
+        "t1.data.zero_()",
+    ),
     "a gradient that goes further": (
         ["t1 = torch.ones(3, requires_grad=True)", "t2 = t1 * 2"],
         "(t2 * t2).sum().backward(retain_graph=True)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -65,9 +67,11 @@ def test_gradients_flow_through_results_in_other_orders() -> None:
     weights = np.arange(6.0).reshape(3, 2)
     wanted = 8 * np.arange(6.0).reshape(2, 3).T * weights**2
     wanted[0] = 0
+    assert x.grad is not None
     assert np.allclose(x.grad.tolist(), wanted.T)
     leaf = (_counted(2, 3).t() + 1).requires_grad_()
     (leaf * leaf).sum().backward()
+    assert leaf.grad is not None
     assert leaf.grad.stride() == leaf.stride() == (1, 3)
     assert leaf.grad.tolist() == (2 * (np.arange(6.0).reshape(2, 3).T + 1)).tolist()
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
@@ -77,7 +81,8 @@ def test_gradients_flow_through_results_in_other_orders() -> None:
     assert leaf.tolist() == (2 * np.arange(6.0).reshape(2, 3) + 2).tolist()
     leaf.grad = None
     (leaf * leaf).sum().backward()
-    assert leaf.grad.tolist() == (4 * np.arange(6.0).reshape(2, 3) + 4).tolist()
+    slopes: Any = leaf.grad
+    assert slopes.tolist() == (4 * np.arange(6.0).reshape(2, 3) + 4).tolist()
     y = (x.t() * 3).t() + 0
     y.retain_grad()
     seen: list[lt.Tensor] = []

@@ -124,6 +124,7 @@ y = torch.exp(x).sum(1)
 {}"""
 
 
+@pytest.mark.lazy
 def test_show_draws_a_tensor_of_a_script(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT.format(""))
@@ -136,6 +137,15 @@ def test_show_draws_a_tensor_of_a_script(tmp_path: Path, capsys: Capture) -> Non
     ElementTree.parse(out)
 
 
+def test_show_takes_scripts_that_import_torch(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "model.py"
+    path.write_text("import torch\nimport torch.nn as nn\ny = nn.Linear(3, 2)(torch.ones(1, 3))\n")
+    assert main(["show", str(path), "--name", "y"]) == 0
+    assert "contract" in capsys.readouterr().out
+    assert "torch" not in sys.modules
+
+
+@pytest.mark.lazy
 @pytest.mark.parametrize(
     ("end", "name", "message"),
     [

@@ -5,6 +5,8 @@
 //@ base
 #ifndef LZ_FN
 #define LZ_FN static inline __attribute__((always_inline, unused))
+// Functions with loops do not vectorise; copies of them cost the compiler much time.
+#define LZ_LONG_FN static __attribute__((noinline, unused))
 #endif
 #ifndef LZ_COPY
 #define LZ_COPY(to, from, size) __builtin_memcpy(to, from, size)

@@ -2,6 +2,7 @@
 // shared memory. "emulator.h" spells the same helpers in C++ for the CPU; kernels use nothing else.
 #define restrict __restrict__
 #define LZ_FN static __device__ __forceinline__
+#define LZ_LONG_FN static __device__ __noinline__
 #define LZ_COPY(to, from, size) memcpy(to, from, size)
 #define LZ_SQRT_F32(x) __fsqrt_rn(x)
 #define LZ_SQRT_F64(x) __dsqrt_rn(x)

@@ -17,7 +17,7 @@ LZ_FN lz_f64 lz_gamma_front_f64(lz_f64 a, lz_f64 x) {
 
 //@ lz_igamma_series_f64
 // The lower function by its power series (8.7.1), whose terms are positive.
-LZ_FN lz_f64 lz_igamma_series_f64(lz_f64 a, lz_f64 x) {
+LZ_LONG_FN lz_f64 lz_igamma_series_f64(lz_f64 a, lz_f64 x) {
   lz_f64 term = 1, sum = 1;
   for (int k = 1; k < 20000 && term > sum * 1e-17; k++) {
     term *= x / (a + k);
@@ -28,7 +28,7 @@ LZ_FN lz_f64 lz_igamma_series_f64(lz_f64 a, lz_f64 x) {
 
 //@ lz_igammac_fraction_f64
 // The upper function by the continued fraction (8.9.2), evaluated from the front (Lentz).
-LZ_FN lz_f64 lz_igammac_fraction_f64(lz_f64 a, lz_f64 x) {
+LZ_LONG_FN lz_f64 lz_igammac_fraction_f64(lz_f64 a, lz_f64 x) {
   lz_f64 b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
   for (int k = 1; k < 20000; k++) {
     lz_f64 top = k * (a - k);
@@ -46,7 +46,7 @@ LZ_FN lz_f64 lz_igammac_fraction_f64(lz_f64 a, lz_f64 x) {
 //@ lz_igammac_small_f64
 // The upper function for a < 1, x < 1.5: 1 less the alternating series (8.7.3), arranged so that
 // small results keep their digits.
-LZ_FN lz_f64 lz_igammac_small_f64(lz_f64 a, lz_f64 x) {
+LZ_LONG_FN lz_f64 lz_igammac_small_f64(lz_f64 a, lz_f64 x) {
   lz_f64 term = 1, sum = 0;
   for (int k = 1; k < 40; k++) {
     term *= -x / k;
@@ -59,7 +59,7 @@ LZ_FN lz_f64 lz_igammac_small_f64(lz_f64 a, lz_f64 x) {
 
 //@ lz_igamma_large_f64
 // Either function for huge a: Temme's uniform expansion (8.12.3, 8.12.4), three terms.
-LZ_FN lz_f64 lz_igamma_large_f64(lz_f64 a, lz_f64 x, int upper) {
+LZ_LONG_FN lz_f64 lz_igamma_large_f64(lz_f64 a, lz_f64 x, int upper) {
   lz_f64 d = (x - a) / a, y = d - lz_log1p_f64(d);
   y = lz_abs_f64(d) < 0.01 ? d * d * (0.5 - d * (1 / 3.0 - d * (0.25 - d * (0.2 - d / 6)))) : y;
   lz_f64 eta = lz_copysign_f64(LZ_SQRT_F64(2 * y), d);
@@ -71,7 +71,7 @@ LZ_FN lz_f64 lz_igamma_large_f64(lz_f64 a, lz_f64 x, int upper) {
 
 //@ lz_igamma_part_f64
 // The lower function of (a, x), or the upper one; the edges are PyTorch's.
-LZ_FN lz_f64 lz_igamma_part_f64(lz_f64 a, lz_f64 x, int upper) {
+LZ_LONG_FN lz_f64 lz_igamma_part_f64(lz_f64 a, lz_f64 x, int upper) {
   if (!(a >= 0 && x >= 0) || (a == 0 && x == 0)) {
     if (a >= 0 && x >= 0) return LZ_NAN_F64;
     // An infinite or vanishing argument decides alone, as long as the other is no negative number.
@@ -103,7 +103,7 @@ LZ_FN lz_@S lz_igammac_@S(lz_@S a, lz_@S x) { return (lz_@S)lz_igamma_part_f64(a
 //@ lz_zeta_f64
 // The sum of (q + k)^-s over k >= 0, by Euler and Maclaurin (25.11.5): the first terms, then the
 // rest with Bernoulli numbers over factorials. Edges as in PyTorch.
-LZ_FN lz_f64 lz_zeta_f64(lz_f64 s, lz_f64 q) {
+LZ_LONG_FN lz_f64 lz_zeta_f64(lz_f64 s, lz_f64 q) {
   const lz_f64 ratios[12] = {
       0.083333333333333333, -0.0013888888888888889, 3.3068783068783069e-05,
       -8.2671957671957672e-07, 2.0876756987868099e-08, -5.2841901386874932e-10,
@@ -137,3 +137,52 @@ LZ_FN lz_f64 lz_zeta_f64(lz_f64 s, lz_f64 q) {
 
 //@ lz_zeta_f32
 LZ_FN lz_f32 lz_zeta_f32(lz_f32 s, lz_f32 q) { return (lz_f32)lz_zeta_f64(s, q); }
+
+//@ lz_gamma_quantile_f64
+// The x with P(a, x) = u for a >= 1: Wilson and Hilferty's start, then Halley's method on the
+// smaller of P and Q, whose digits count.
+LZ_LONG_FN lz_f64 lz_gamma_quantile_f64(lz_f64 a, lz_f64 u) {
+  if (!(a >= 1 && a < LZ_INF_F64 && u > 0 && u < 1)) return LZ_NAN_F64;
+  int upper = u > 0.5;
+  lz_f64 c = 1 / (9 * a), aim = upper ? 1 - u : u, sign = upper ? -1 : 1;
+  lz_f64 x = 1 - c + LZ_SQRT_F64(c) * lz_ndtri_f64(u);
+  x = a * x * x * x;
+  lz_f64 least = lz_exp_f64((lz_log_f64(u) + lz_lgamma_f64(a + 1)) / a);
+  x = x > least ? x : least;
+  for (int k = 0; k < 40; k++) {
+    lz_f64 density = lz_gamma_front_f64(a, x) * a / x;
+    if (density == 0) break;
+    lz_f64 step = sign * (lz_igamma_part_f64(a, x, upper) - aim) / density;
+    lz_f64 bend = step * ((a - 1) / x - 1) / 2, before = x;
+    bend = bend > 0.5 ? 0.5 : bend < -0.5 ? -0.5 : bend;
+    x -= step / (1 - bend);
+    x = x > before / 4 ? x : before / 4;
+    if (lz_abs_f64(x - before) <= 1e-15 * x) break;
+  }
+  return x;
+}
+
+//@ lz_gamma_quantile_slope_f64
+// How the quantile x moves with a: -(dP/da) / (dP/dx), dP/da by central differences of order four
+// of the smaller of P and Q, in steps of the law's own width.
+LZ_LONG_FN lz_f64 lz_gamma_quantile_slope_f64(lz_f64 a, lz_f64 x) {
+  if (!(a >= 1 && a < LZ_INF_F64 && x > 0 && x < LZ_INF_F64)) return LZ_NAN_F64;
+  int upper = x > a;
+  lz_f64 h = 2e-3 * LZ_SQRT_F64(a);
+  lz_f64 near = lz_igamma_part_f64(a + h, x, upper) - lz_igamma_part_f64(a - h, x, upper);
+  lz_f64 far = lz_igamma_part_f64(a + 2 * h, x, upper) - lz_igamma_part_f64(a - 2 * h, x, upper);
+  lz_f64 density = lz_gamma_front_f64(a, x) * a;
+  if (!(density > 0)) return LZ_NAN_F64;
+  lz_f64 slope = (8 * near - far) / (12 * h) * x / density;
+  return upper ? slope : -slope;
+}
+
+//@ lz_gamma_quantile_f32
+LZ_FN lz_f32 lz_gamma_quantile_f32(lz_f32 a, lz_f32 u) {
+  return (lz_f32)lz_gamma_quantile_f64(a, u);
+}
+
+//@ lz_gamma_quantile_slope_f32
+LZ_FN lz_f32 lz_gamma_quantile_slope_f32(lz_f32 a, lz_f32 x) {
+  return (lz_f32)lz_gamma_quantile_slope_f64(a, x);
+}

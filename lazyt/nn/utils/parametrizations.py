@@ -63,7 +63,7 @@ class _Orthogonal(Module):
         scale = 2.0 / (1.0 + (below * below).sum(-2))
         found = lazyt.linalg.householder_product(below, scale)
         signs = X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
-        return found * signs  # type: ignore[no-any-return]
+        return found * signs
 
     def _rotation(self, X: Tensor) -> Tensor:
         """By an exponential or a Cayley transform of a skew-symmetric matrix."""

@@ -154,7 +154,7 @@ class PruningContainer(BasePruningMethod):
         mask = default_mask.to(dtype=t.dtype, copy=True)
         found = method.compute_mask(t[kept], default_mask=default_mask[kept])
         mask[kept] = found.to(dtype=mask.dtype)
-        return mask  # type: ignore[no-any-return]
+        return mask
 
 
 def _part_of(method: Any, t: Tensor, mask: Tensor) -> Any:
@@ -227,7 +227,7 @@ class _Elements(_ByAmount):
         mask = default_mask.clone(memory_format=lazyt.contiguous_format)
         if count:
             mask.view(-1)[self._scores(t).reshape(-1).topk(count, largest=False).indices] = 0
-        return mask  # type: ignore[no-any-return]
+        return mask
 
     @abstractmethod
     def _scores(self, t: Tensor) -> Tensor: ...
@@ -244,7 +244,7 @@ class L1Unstructured(_Elements):
     """Prunes the elements of the smallest size: a number of them (int) or a share (float)."""
 
     def _scores(self, t: Tensor) -> Tensor:
-        return t.abs()  # type: ignore[no-any-return]
+        return t.abs()
 
 
 class _Slices(_ByAmount):
@@ -314,4 +314,4 @@ class CustomFromMask(BasePruningMethod):
                 f"default_mask shape {default_mask.shape} must match self.mask shape "
                 f"{self.mask.shape}"
             )
-        return default_mask * self.mask.to(dtype=default_mask.dtype)  # type: ignore[no-any-return]
+        return default_mask * self.mask.to(dtype=default_mask.dtype)

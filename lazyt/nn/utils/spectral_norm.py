@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Module)
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
     """[size of dim, rest]."""
-    return weight.movedim(dim, 0).flatten(1)  # type: ignore[no-any-return]
+    return weight.movedim(dim, 0).flatten(1)
 
 
 def output_dim(module: Module) -> int:

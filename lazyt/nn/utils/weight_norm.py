@@ -21,9 +21,9 @@ M = TypeVar("M", bound=Module)
 def norm_except_dim(v: Tensor, dim: int) -> Tensor:
     """Lengths of the slices of ``v`` along ``dim``, with 1 for other sizes; of all of it for -1."""
     if dim == -1:
-        return v.norm()  # type: ignore[no-any-return]
+        return v.norm()
     others = [axis for axis in range(v.ndim) if axis != dim % v.ndim]
-    return v.norm(2, others, keepdim=True) if others else v.abs()  # type: ignore[no-any-return]
+    return v.norm(2, others, keepdim=True) if others else v.abs()
 
 
 def scaled_direction(v: Tensor, g: Tensor, dim: int) -> Tensor:

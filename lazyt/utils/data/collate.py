@@ -16,8 +16,8 @@ from lazyt.tensor import Tensor
 def default_collate(batch: Sequence[Any]) -> Any:
     """Tensors stacked, numbers as a tensor, and so within mappings, tuples and lists.
 
-    Text stays a list. Raises TypeError for other values and LazytError for sequences of different
-    lengths.
+    Texts stay as they are, a list or, within samples, a tuple. Raises TypeError for other values
+    and LazytError for sequences of different lengths.
     """
     first = batch[0]
     if isinstance(first, Tensor):
@@ -29,7 +29,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, float):
         return lazyt.tensor(list(batch), dtype=lazyt.float64)
     if isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch
     if isinstance(first, Mapping):
         made = {key: default_collate([item[key] for item in batch]) for key in first}
         return _like_mapping(first, made)

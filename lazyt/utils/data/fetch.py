@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 import lazyt
@@ -52,6 +52,28 @@ class Fetcher:
         if not samples or (self.drop_last and len(samples) < len(numbers)):
             raise StopIteration
         return self.collate(samples)
+
+
+class LocalBatches:
+    """One pass over a dataset in this process; an iterator.
+
+    Args:
+        fetcher: gets the batches.
+        numbers: the samples of each.
+        loader: what iterates; it knows the number of batches.
+    """
+
+    def __init__(self, fetcher: Fetcher, numbers: Iterable[Any], loader: Sized) -> None:
+        self._fetcher, self._numbers, self._loader = fetcher, iter(numbers), loader
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self._fetcher.fetch(next(self._numbers))
+
+    def __len__(self) -> int:
+        return len(self._loader)
 
 
 def _gathered(dataset: Any, numbers: list[int]) -> list[Tensor] | None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import lazyt
 from lazyt.errors import LazytError
+from lazyt.tensor import Tensor
 from lazyt.utils.data.collate import default_collate, default_convert
 from lazyt.utils.data.dataset import IterableDataset
-from lazyt.utils.data.fetch import Fetcher, compute_dataset
+from lazyt.utils.data.fetch import Fetcher, LocalBatches, compute_dataset
 from lazyt.utils.data.parallel import ParallelBatches, WorkerPool
 from lazyt.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
-from lazyt.utils.data.worker import Job
+from lazyt.utils.data.worker import Job, warn_of_many_workers
 
 #: Attributes that may not be changed: others were made of them.
 _FIXED = frozenset({
@@ -80,6 +81,7 @@ class DataLoader:
         self.prefetch_factor = prefetch_factor
         self.persistent_workers = persistent_workers
         self._check_workers()
+        warn_of_many_workers(num_workers)
         if num_workers and prefetch_factor is None:
             self.prefetch_factor = 2
         self._check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
@@ -186,26 +188,18 @@ class DataLoader:
                 stacklevel=2,
             )
         numbers: Iterable[Any] = self.sampler if self.batch_sampler is None else self.batch_sampler
+        # Drawn with and without workers, so that their number does not change the order.
+        seed = lazyt.randint(0, (1 << 31) - self.num_workers, (1,), generator=self.generator)
         if self.num_workers:
-            return self._in_parallel(numbers)
-        return self._here(numbers)
-
-    def _here(self, numbers: Iterable[Any]) -> Iterator[Any]:
+            return self._in_parallel(numbers, seed)
         batched = self.batch_sampler is not None
         fetcher = Fetcher(self.dataset, self.collate_fn, batched, self.drop_last)
-        for samples in numbers:
-            try:
-                batch = fetcher.fetch(samples)
-            except StopIteration:
-                return
-            yield batch
+        return LocalBatches(fetcher, numbers, self)
 
-    def _in_parallel(self, numbers: Iterable[Any]) -> Iterator[Any]:
+    def _in_parallel(self, numbers: Iterable[Any], seed: Tensor) -> Iterator[Any]:
         pool = self._pool if self._pool is not None and self._pool.workers else None
         if pool is None:
             compute_dataset(self.dataset)
-            drawn = lazyt.randint(0, (1 << 31) - self.num_workers, (1,), generator=self.generator)
-            seed = int(drawn.realize().item())
             batched = self.batch_sampler is not None
             jobs = [
                 Job(
@@ -214,9 +208,9 @@ class DataLoader:
                 )
                 for number in range(self.num_workers)
             ]  # fmt: skip
-            pool = WorkerPool(jobs, seed, self.multiprocessing_context)
+            pool = WorkerPool(jobs, int(seed.realize().item()), self.multiprocessing_context)
             self._pool = pool if self.persistent_workers else None
         ahead = self.prefetch_factor or 2
         return ParallelBatches(
-            pool, numbers, ahead, self.timeout, self.persistent_workers, self.in_order
+            pool, numbers, ahead, self.timeout, self.persistent_workers, self.in_order, self
         )

@@ -7,9 +7,11 @@ waiting for a batch, and ends the iteration with an exception.
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
+import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +47,7 @@ class WorkerPool:
         if context is None or isinstance(context, str):
             context = multiprocessing.get_context(context)
         self.workers: list[_Worker] = []
+        self._owner = os.getpid()
         for job in jobs:
             theirs, tasks = context.Pipe(duplex=False)
             results, answers = context.Pipe(duplex=False)
@@ -56,7 +59,12 @@ class WorkerPool:
             self.workers.append(_Worker(process, tasks, results))
 
     def close(self, idle: bool = False) -> None:
-        """End all workers: at once, or after their last task when they are ``idle``."""
+        """End all workers: at once, or after their last task when they are ``idle``.
+
+        A process that was forked later has this pool, too, but not a say in it.
+        """
+        if os.getpid() != self._owner:
+            self.workers = []
         for worker in self.workers:
             if not idle:
                 worker.process.terminate()
@@ -94,6 +102,7 @@ class ParallelBatches:
         ahead: batches per worker that are begun before they are asked for.
         timeout: seconds to wait for a batch, 0 for ever.
         keep: whether the pool goes on living afterwards.
+        loader: what iterates; it knows the number of batches.
         in_order: whether batches come in the order of ``samples``, or as they are ready.
 
     Raises, while iterating, what a worker raised, or LazytError (a RuntimeError) for one that died
@@ -107,9 +116,10 @@ class ParallelBatches:
         ahead: int,
         timeout: float,
         keep: bool,
-        in_order: bool = True,
+        in_order: bool,
+        loader: Sized,
     ) -> None:
-        self._in_order = in_order
+        self._in_order, self._loader = in_order, loader
         self._pool, self._samples = pool, iter(samples)
         self._timeout, self._keep = timeout, keep
         self._ready: dict[int, Any] = {}
@@ -127,6 +137,9 @@ class ParallelBatches:
     def __iter__(self) -> Iterator[Any]:
         return self
 
+    def __len__(self) -> int:
+        return len(self._loader)
+
     def __next__(self) -> Any:
         while self._open:
             if self._ready and not self._in_order:
@@ -136,8 +149,7 @@ class ParallelBatches:
                 self._next += 1
                 self._begin()
                 if isinstance(value, Failure):
-                    self._fail()
-                    value.raise_again()
+                    value.raise_again()  # whoever wants to go on with the next batch may
                 if not isinstance(value, End):
                     return value
             elif self._next in self._begun or (self._begun and not self._in_order):
@@ -192,8 +204,12 @@ class ParallelBatches:
         worker.process.join(_GRACE)
         pid, code = worker.process.pid, worker.process.exitcode
         self._fail()
-        how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
-        raise LazytError(f"DataLoader worker (pid {pid}) exited unexpectedly {how}.")
+        if code is not None and code < 0:
+            name = signal.strsignal(-code)
+            raise LazytError(f"DataLoader worker (pid {pid}) is killed by signal: {name}.")
+        raise LazytError(
+            f"DataLoader worker (pid(s) {pid}) exited unexpectedly with exit code {code}."
+        )
 
     def _fail(self) -> None:
         self._open = False

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import queue
 import random
 import signal
 import threading
+import time
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +23,8 @@ from lazyt.utils.data.fetch import Fetcher, tensors_of
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+_PATIENCE = 1.0  # seconds until a worker looks whether the main process is still there
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,21 @@ _infos: list[WorkerInfo] = []  # empty, or the one of this process
 def get_worker_info() -> WorkerInfo | None:
     """About this worker process; None in the main process."""
     return _infos[-1] if _infos else None
+
+
+def warn_of_many_workers(count: int) -> None:
+    """Warn where there are more workers than processors for them."""
+    processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    most = len(processors) or os.cpu_count() or 1
+    if count > most:
+        warnings.warn(
+            f"This DataLoader will create {count} worker processes in total. Our suggested max "
+            f"number of worker in current system is {most}, which is smaller than what this "
+            "DataLoader is going to create. Please be aware that excessive worker creation might "
+            "get DataLoader running slow or even freeze, lower the worker number to avoid "
+            "potential slowness/freeze if necessary.",
+            stacklevel=3,
+        )
 
 
 class _Message(str):
@@ -141,12 +161,19 @@ def work(job: Job, tasks: Connection, results: Connection, seed: int) -> None:
 
 
 def _drain(tasks: Connection, inbox: queue.SimpleQueue[Any]) -> None:
+    parent = os.getppid()
     task: Any = ()
     while task is not None:
         try:
+            # The other workers may hold this pipe open, too: its end does not tell enough.
+            while not tasks.poll(_PATIENCE):
+                if os.getppid() != parent:
+                    raise EOFError
             task = tasks.recv()
         except (EOFError, OSError):  # the main process is gone
-            task = None
+            inbox.put(None)
+            time.sleep(_PATIENCE)
+            os._exit(1)  # whoever sends a batch to nobody waits for ever
         inbox.put(task)
 
 

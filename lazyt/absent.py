@@ -1,0 +1,110 @@
+"""What the error for a name that lazyt does not have says: the reason, or a name like it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Callable, Iterable
+
+#: Reasons, and the names that they are for, tried in order on PyTorch's name without its package.
+_REASONS: tuple[tuple[str, str], ...] = (
+    (
+        "lazyt has no complex numbers; keep real and imaginary parts in tensors of their own",
+        r"complex(32|64|128)?|Complex\w+|cfloat|cdouble|chalf|polar|fft|i?stft"
+        r"|view_as_(real|complex)(_copy)?|eig|set_default_complex\w*",
+    ),
+    (
+        "lazyt has no sparse tensors; use dense ones, or index_add, scatter_add and embedding_bag",
+        r"\w*sparse\w*|hspmm|hsmm|smm|spmm|dsmm|saddmm|sspaddmm|coalesce|is_coalesced|dense_dim"
+        r"|c?(col|row|crow|ccol)_indices(_copy)?|indices(_copy)?|values(_copy)?|lobpcg"
+        r"|segment_reduce",
+    ),
+    (
+        "lazyt has no nested tensors; use padding (nn.utils.rnn.pad_sequence) and masks",
+        r"nested|jagged|to_padded_tensor|masked",
+    ),
+    (
+        "lazyt has no quantised tensors; float16 and bfloat16 are its smallest types of fractions",
+        r"q_\w+|\w*quanti[sz]e\w*|quantization|ao|q(u?int|scheme)\w*|Q\w*Storage|int_repr"
+        r"|quantized_\w+|fake_quantize\w*|fused_moving\w*|fbgemm\w*|float[48]_\w+|u?int[1-7]"
+        r"|bits?(\d\w*)?|choose_qparams\w*",
+    ),
+    (
+        "lazyt trains on one machine and has no distributed package",
+        r"distributed\w*",
+    ),
+    (
+        "lazyt runs on the CPU (see lazyt.cuda); other devices and their libraries are not there",
+        r"(cudnn|miopen|mkldnn)_\w+|to_mkldnn|mtia|ipu|Stream|Event"
+        r"|\w*_(xla|ipu)(_\w+)?|record_stream|get_device_module",
+    ),
+    (
+        "lazyt compiles the graph that a program builds while it runs (lazyt.jit, lazyt.compile); "
+        "PyTorch's own compilers and their representations are not there",
+        r"export|onnx|fx|_dynamo|_inductor|dynamo|library|classes|package|Script\w+"
+        r"|Graph\w*|[A-Z][a-z]\w*Type|import_ir\w*|parse_(ir|schema|type_comment)|sym_\w+|Sym\w+|cond"
+        r"|while_loop|fork|wait|futures|FileCheck|CompilationUnit",
+    ),
+    (
+        "lazyt downloads nothing; save and load files with lazyt.save and lazyt.load",
+        r"hub",
+    ),
+    (
+        "PyTorch has removed it; use the function of that name in lazyt.linalg",
+        r"lstsq|symeig|solve",
+    ),
+)
+
+_ELSEWHERE = (
+    "lazyt.nn", "lazyt.nn.functional", "lazyt.optim", "lazyt.linalg", "lazyt.special",
+    "lazyt.utils.data",
+)  # fmt: skip
+
+
+def reason(name: str) -> str | None:
+    """Why lazyt does not have ``name`` of PyTorch, if that is a decision."""
+    for text, pattern in _REASONS:
+        if re.fullmatch(pattern, name):
+            return text
+    return None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``" Did you mean: 'relu'?"`` for a name like one of ``known``, else nothing."""
+    spelled = {n.lower(): n for n in known}
+    close = difflib.get_close_matches(name.lower(), spelled, 1, 0.7)
+    return f" Did you mean: '{spelled[close[0]]}'?" if close else ""
+
+
+def elsewhere(name: str) -> str:
+    """``" Did you mean: 'lazyt.nn.Linear'?"`` where an imported package has the name."""
+    for package in _ELSEWHERE:
+        module = sys.modules.get(package)
+        if module is not None and hasattr(module, name):
+            return f" Did you mean: '{package}.{name}'?"
+    return ""
+
+
+class AbsentName(AttributeError):
+    """An AttributeError that looks for its reason when it is shown: most are caught unseen."""
+
+    def __init__(self, owner: str, name: str, known: Callable[[], Iterable[str]]) -> None:
+        # Python itself adds a suggestion where it knows the object: one is enough.
+        text = f"{owner} has no attribute '{name}'"
+        super().__init__(text, name=name, obj=None)
+        self.text = text
+        self.known = known
+
+    def __str__(self) -> str:
+        name = str(self.name)
+        why = reason(name)
+        if why is not None:
+            return f"{self.text}: {why}"
+        found = elsewhere(name) or suggestion(
+            name, (n for n in self.known() if not n.startswith("_"))
+        )
+        return self.text + ("." if found else "") + found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return AttributeError, (str(self),)

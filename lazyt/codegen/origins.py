@@ -1,0 +1,43 @@
+"""Where in its buffers a kernel's work begins, kept out of its text.
+
+What reads step 7 of a stack reads ``x[7, i, j]``, and a number in the text makes it another kernel
+than the one that reads step 8. So the part of the position that is the same in all accesses of a
+buffer moves into the pointer that the launch passes, and kernels that do the same are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lazyt.codegen.emitter import indices_of
+from lazyt.ir.index import Linear, linearize
+from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Let, Statement
+
+
+def find_origins(kernel: Kernel) -> dict[str, int]:
+    """Buffers of a kernel's callers whose first element at hand is not that with number 0, and
+    its number: no access can be of an earlier one."""
+    shapes = {b.name: b.shape for b in kernel.buffers if b.role != "work"}
+    lowest: dict[str, int] = {}
+    for buffer, index in _accesses(kernel):
+        if buffer in shapes:
+            first = linearize(index, shapes[buffer]).bounds[0] if index else 0
+            lowest[buffer] = min(first, lowest.get(buffer, first))
+    return {name: first for name, first in lowest.items() if first > 0}
+
+
+def _accesses(kernel: Kernel) -> Iterator[tuple[str, Sequence[Linear]]]:
+    for phase in kernel.phases:
+        if isinstance(phase, CallPhase):  # takes whole buffers
+            for name in (*phase.reads, *phase.writes):
+                yield name, ()
+            continue
+        statements: list[Statement]
+        if isinstance(phase, ContractPhase):
+            statements = [Let("left", phase.left), Let("right", phase.right), *phase.epilogue]
+        else:
+            statements = [s for stage in phase.stages for s in stage.body]
+        for statement in statements:
+            for buffer, index in indices_of(statement):
+                if buffer is not None:
+                    yield buffer, index

@@ -1,0 +1,59 @@
+"""Probability distributions under the names of ``torch.distributions``, over real tensors.
+
+Parameters and values are checked where they are known; those that are still to be computed stay
+pending, and wrong ones give NaN. Draws follow the same laws as PyTorch's, not the same numbers.
+"""
+
+from lazyt.distributions import constraints as constraints
+from lazyt.distributions import kl_pairs as _kl_pairs  # noqa: F401
+from lazyt.distributions import transforms as transforms
+from lazyt.distributions.carried import (
+    Gumbel,
+    HalfCauchy,
+    HalfNormal,
+    InverseGamma,
+    Kumaraswamy,
+    LogisticNormal,
+    LogNormal,
+    Pareto,
+    Weibull,
+)
+from lazyt.distributions.categories import (
+    Categorical,
+    Multinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+)
+from lazyt.distributions.compounds import Independent, MixtureSameFamily, TransformedDistribution
+from lazyt.distributions.continuous import (
+    Cauchy,
+    Exponential,
+    Laplace,
+    Normal,
+    StudentT,
+    Uniform,
+)
+from lazyt.distributions.discrete import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
+from lazyt.distributions.distribution import Distribution, ExponentialFamily
+from lazyt.distributions.gammas import Beta, Chi2, Dirichlet, FisherSnedecor, Gamma, VonMises
+from lazyt.distributions.kl import kl_divergence, register_kl
+from lazyt.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal
+from lazyt.distributions.relaxed import (
+    ContinuousBernoulli,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+)
+from lazyt.distributions.transforms import *  # noqa: F403
+from lazyt.distributions.transforms import __all__ as _transform_names
+
+__all__ = [
+    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli",
+    "Dirichlet", "Distribution", "Exponential", "ExponentialFamily", "FisherSnedecor", "Gamma",
+    "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "InverseGamma",
+    "Kumaraswamy", "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal",
+    "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
+    "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson",
+    "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution",
+    "Uniform", "VonMises", "Weibull", "kl_divergence", "register_kl",
+]  # fmt: skip
+__all__ += _transform_names

@@ -1,0 +1,289 @@
+"""Distributions of whole numbers: trials, successes, counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import lazyt
+from lazyt import Size, Tensor
+from lazyt.distributions import constraints
+from lazyt.distributions.distribution import Distribution, ExponentialFamily
+from lazyt.distributions.parameters import (
+    broadcast_all,
+    clamp_probs,
+    lazy_property,
+    logits_to_probs,
+    one_given,
+    open_uniform,
+    probs_to_logits,
+)
+from lazyt.errors import ArgumentError
+from lazyt.functional.gamma_draws import log_gamma_draws
+from lazyt.functional.probabilities import known_violation
+
+__all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]
+
+
+class _Odds(Distribution):
+    """Trials that succeed with probability ``probs``, or with the log odds ``logits``."""
+
+    arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
+
+    def _take(self, probs: Any, logits: Any) -> Any:
+        """Keep the one that is given, broadcast, and give it back."""
+        is_probs = one_given(probs, logits)
+        (param,) = broadcast_all(probs if is_probs else logits)
+        setattr(self, "probs" if is_probs else "logits", param)
+        self._is_probs = is_probs
+        return param
+
+    @property
+    def _param(self) -> Tensor:
+        found: Tensor = self.probs if self._is_probs else self.logits
+        return found
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        """The logarithms of the odds."""
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The probabilities of success."""
+        return logits_to_probs(self.logits, is_binary=True)
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter."""
+        return Size(self._param.shape)
+
+
+class Bernoulli(_Odds, ExponentialFamily):
+    """1 with probability ``probs``, else 0. Raises ArgumentError unless one parameter is given."""
+
+    support = constraints.boolean
+    has_enumerate_support = True
+    _mean_carrier_measure = 0
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        shape = self._take(probs, logits).shape
+        super().__init__(shape, validate_args=validate_args)
+
+    def _mean(self) -> Any:
+        return self.probs
+
+    def _mode(self) -> Any:
+        mode = (self.probs >= 0.5).to(self.probs)
+        return lazyt.where(self.probs == 0.5, math.nan, mode)
+
+    def _variance(self) -> Any:
+        return self.probs * (1 - self.probs)
+
+    def _draw(self, shape: Size) -> Tensor:
+        return lazyt.bernoulli(self.probs.expand(shape))
+
+    def _cross(self, value: Tensor) -> Tensor:
+        logits, value = broadcast_all(self.logits, value)
+        return lazyt.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def _log_density(self, value: Tensor) -> Tensor:
+        return -self._cross(value)
+
+    def _entropy(self) -> Tensor:
+        return self._cross(self.probs)
+
+    def _values(self) -> Tensor:
+        return lazyt.arange(2, dtype=self._param.dtype)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (lazyt.logit(self.probs),)
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        return lazyt.nn.functional.softplus(natural_params[0])
+
+
+class Geometric(_Odds):
+    """How many trials fail before the first success.
+
+    Raises ArgumentError unless one parameter is given, and for probabilities of 0.
+    """
+
+    support = constraints.nonnegative_integer
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        shape = self._take(probs, logits).shape
+        super().__init__(shape, validate_args=validate_args)
+        if self._validate_args and self._is_probs:
+            value = self.probs
+            if known_violation(lambda: value > 0, [value]):
+                raise ArgumentError(
+                    f"Expected parameter probs ({type(value).__name__} of shape "
+                    f"{tuple(value.shape)}) of distribution {self!r} to be positive but found "
+                    f"invalid values:\n{value[value <= 0]}"
+                )
+
+    def _mean(self) -> Any:
+        return 1.0 / self.probs - 1.0
+
+    def _mode(self) -> Tensor:
+        return lazyt.zeros_like(self.probs)
+
+    def _variance(self) -> Any:
+        return (1.0 / self.probs - 1.0) / self.probs
+
+    def _draw(self, shape: Size) -> Any:
+        u = open_uniform(shape, self.probs)
+        return (u.log() / (-self.probs.expand(shape)).log1p()).floor()
+
+    def _log_density(self, value: Tensor) -> Any:
+        value, probs = broadcast_all(value, self.probs)
+        # Where success is certain there is no failure: 0 times an infinite logarithm.
+        certain = lazyt.logical_and(probs == 1, value == 0)
+        failures = value * (-lazyt.where(certain, 0.0, probs)).log1p()
+        return failures + self.probs.log()
+
+    def _entropy(self) -> Any:
+        p = clamp_probs(self.probs)
+        return -((1 - p) * (-p).log1p() + p * p.log()) / self.probs
+
+
+class Binomial(_Odds):
+    """How many of ``total_count`` trials succeed. Raises as ``Bernoulli`` does."""
+
+    arg_constraints = {"total_count": constraints.nonnegative_integer, **_Odds.arg_constraints}
+    has_enumerate_support = True
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        param = self._take(probs, logits)
+        self.total_count, param = broadcast_all(total_count, param)
+        self.total_count = self.total_count.type_as(param)
+        setattr(self, "probs" if self._is_probs else "logits", param)
+        super().__init__(param.shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        """From 0 to the number of trials."""
+        return constraints.integer_interval(0, self.total_count)
+
+    def _mean(self) -> Any:
+        return self.total_count * self.probs
+
+    def _mode(self) -> Any:
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    def _variance(self) -> Any:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def _draw(self, shape: Size) -> Tensor:
+        return lazyt.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def _log_density(self, value: Tensor) -> Any:
+        n, logits = self.total_count, self.logits
+        ways = lazyt.lgamma(n + 1) - lazyt.lgamma(value + 1) - lazyt.lgamma(n - value + 1)
+        return ways + value * logits - n * lazyt.nn.functional.softplus(logits)
+
+    def _even_count(self) -> int:
+        most = int(self.total_count.max())
+        if int(self.total_count.min()) != most:
+            raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
+        return most
+
+    def _entropy(self) -> Tensor:
+        """Summed over all values. Raises NotImplementedError for differing numbers of trials."""
+        self._even_count()
+        log_prob = self.log_prob(self.enumerate_support(False))
+        return -(lazyt.exp(log_prob) * log_prob).sum(0)
+
+    def _values(self) -> Tensor:
+        most = int(self.total_count.max())
+        if int(self.total_count.min()) != most:
+            raise NotImplementedError(
+                "Inhomogeneous total count not supported by `enumerate_support`."
+            )
+        return lazyt.arange(1 + most, dtype=self._param.dtype)
+
+
+class NegativeBinomial(_Odds):
+    """How many trials succeed before ``total_count`` of them fail."""
+
+    arg_constraints = {
+        "total_count": constraints.greater_than_eq(0),
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
+    support = constraints.nonnegative_integer
+
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        param = self._take(probs, logits)
+        self.total_count, param = broadcast_all(total_count, param)
+        self.total_count = self.total_count.type_as(param)
+        setattr(self, "probs" if self._is_probs else "logits", param)
+        super().__init__(param.shape, validate_args=validate_args)
+
+    def _mean(self) -> Any:
+        return self.total_count * lazyt.exp(self.logits)
+
+    def _mode(self) -> Any:
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
+
+    def _variance(self) -> Any:
+        return self._mean() / lazyt.sigmoid(-self.logits)
+
+    def _draw(self, shape: Size) -> Tensor:
+        return lazyt.poisson((log_gamma_draws(self.total_count, tuple(shape)) + self.logits).exp())
+
+    def _log_density(self, value: Tensor) -> Any:
+        n, log_sigmoid = self.total_count, lazyt.nn.functional.logsigmoid
+        plain = n * log_sigmoid(-self.logits) + value * log_sigmoid(self.logits)
+        ways = lazyt.lgamma(n + value) - lazyt.lgamma(1.0 + value) - lazyt.lgamma(n)
+        # No failure to wait for, and no success: certain, though both gamma functions are infinite.
+        return plain + lazyt.where(n + value == 0.0, 0.0, ways)
+
+
+class Poisson(ExponentialFamily):
+    """Counts of events that come at a ``rate``."""
+
+    arg_constraints = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(self.rate.shape, validate_args=validate_args)
+
+    def _mean(self) -> Any:
+        return self.rate
+
+    def _mode(self) -> Any:
+        return self.rate.floor()
+
+    def _variance(self) -> Any:
+        return self.rate
+
+    def _draw(self, shape: Size) -> Tensor:
+        return lazyt.poisson(self.rate.expand(shape))
+
+    def _log_density(self, value: Tensor) -> Any:
+        rate, value = broadcast_all(self.rate, value)
+        return lazyt.xlogy(value, rate) - rate - lazyt.lgamma(value + 1)
+
+    def _entropy(self) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (lazyt.log(self.rate),)
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        return lazyt.exp(natural_params[0])

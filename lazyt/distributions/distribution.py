@@ -1,0 +1,279 @@
+"""The base of all distributions: shapes, validation, and the order in which things happen.
+
+A distribution says its mathematics in a few underscored methods (``_log_density``, ``_draw`` ...);
+the public ones check arguments and call them. Parameters and values are checked where they are
+known: those still to be computed stay pending.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import lazyt
+from lazyt import Size, Tensor
+from lazyt.distributions import constraints
+from lazyt.distributions.parameters import lazy_property
+from lazyt.errors import ArgumentError
+from lazyt.functional.probabilities import known_violation
+
+__all__ = ["Distribution", "ExponentialFamily"]
+
+
+def _tensors_of(constraint: Any) -> Iterator[Tensor]:
+    """The bounds that are tensors."""
+    for part in vars(constraint).values():
+        if isinstance(part, Tensor):
+            yield part
+        elif isinstance(part, constraints.Constraint):
+            yield from _tensors_of(part)
+
+
+def _breaks(constraint: Any, value: Tensor, given: Tensor) -> bool:
+    """Whether a value, computed from what was ``given``, is known to lie outside of a set."""
+    return known_violation(lambda: constraint.check(value), [given, *_tensors_of(constraint)])
+
+
+class Distribution:
+    """A distribution of events of ``event_shape``, one for each place of ``batch_shape``.
+
+    ``validate_args`` checks parameters and values (ArgumentError, a ValueError).
+    """
+
+    has_rsample: Any = False
+    has_enumerate_support: Any = False
+    _validate_args: bool = __debug__
+    arg_constraints: Any = {}
+    support: Any = constraints.dependent
+
+    def __init__(
+        self, batch_shape: Any = (), event_shape: Any = (),
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check_parameters()
+        super().__init__()
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether distributions made from now on check what they are given."""
+        if value not in (True, False):
+            raise ValueError
+        Distribution._validate_args = value
+
+    def _check_parameters(self) -> None:
+        for name, constraint in self.arg_constraints.items():
+            if constraints.is_dependent(constraint):
+                continue
+            owner = getattr(type(self), name, None)
+            if name not in self.__dict__ and isinstance(owner, lazy_property):
+                continue
+            value = getattr(self, name)
+            given = self.__dict__.get("_given", value)  # what a parameter was computed from
+            if _breaks(constraint, value, given):
+                raise ArgumentError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape "
+                    f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
+                    f"{constraint!r}, but found invalid values:\n{value}"
+                )
+
+    def _validate_sample(self, value: Any) -> None:
+        """Raise ArgumentError for a value of another shape, or outside the support."""
+        if not isinstance(value, Tensor):
+            raise ArgumentError("The value argument to log_prob must be a Tensor")
+        shape, rank = Size(value.shape), len(self._event_shape)
+        if shape[len(shape) - rank :] != self._event_shape:
+            raise ArgumentError(
+                f"The right-most size of value must match event_shape: {shape} vs "
+                f"{self._event_shape}."
+            )
+        expected = self._batch_shape + self._event_shape
+        for i, j in zip(reversed(shape), reversed(expected), strict=False):
+            if i != 1 and j != 1 and i != j:
+                raise ArgumentError(
+                    f"Value is not broadcastable with batch_shape+event_shape: {shape} vs "
+                    f"{expected}."
+                )
+        support = self.support
+        if constraints.is_dependent(support):
+            warnings.warn(
+                f"{type(self)} does not define `support` to enable sample validation. Please "
+                "initialize the distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+            return
+        if _breaks(support, value, value):
+            raise ArgumentError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be "
+                f"within the support ({support!r}) of the distribution {self!r}, but found "
+                f"invalid values:\n{value}"
+            )
+
+    def _checked(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return value
+
+    @property
+    def batch_shape(self) -> Size:
+        """The shape of the parameters: one distribution each."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one event."""
+        return self._event_shape
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same distribution with its parameters repeated to ``batch_shape``."""
+        shape = Size(batch_shape)
+        made = copy.copy(self)
+        for name, constraint in self.arg_constraints.items():
+            value = self.__dict__.get(name)
+            if isinstance(value, Tensor):
+                made.__dict__[name] = value.expand(
+                    shape + Size(value.shape[value.dim() - constraint.event_dim :])
+                )
+        made._batch_shape = shape
+        made._expanded(shape)
+        return made
+
+    def _expanded(self, shape: Size) -> None:
+        """Expand what is no parameter, in a copy of the distribution."""
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean, NaN where there is none."""
+        return self._mean()
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable event."""
+        return self._mode()
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance of every element."""
+        return self._variance()
+
+    @property
+    def stddev(self) -> Tensor:
+        """The standard deviation of every element."""
+        return self.variance.sqrt()
+
+    def _mean(self) -> Tensor:
+        raise NotImplementedError
+
+    def _mode(self) -> Tensor:
+        raise NotImplementedError(f"{type(self)} does not implement mode")
+
+    def _variance(self) -> Tensor:
+        raise NotImplementedError
+
+    def _draw(self, shape: Size) -> Tensor:
+        """Events of the whole ``shape``, differentiable where ``has_rsample``."""
+        raise NotImplementedError
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Events of shape ``sample_shape + batch_shape + event_shape``, without gradient."""
+        with lazyt.no_grad():
+            return self._draw(self._extended_shape(sample_shape))
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """As ``sample``, with gradients to the parameters.
+
+        Raises NotImplementedError where the events do not move with the parameters.
+        """
+        if not self.has_rsample:
+            raise NotImplementedError
+        return self._draw(self._extended_shape(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density or probability at ``value``, one per event."""
+        return self._log_density(self._checked(value))
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of an event of at most ``value``."""
+        return self._cdf(self._checked(value))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The inverse of ``cdf``."""
+        return self._icdf(value)
+
+    def entropy(self) -> Tensor:
+        """The entropy in nats."""
+        return self._entropy()
+
+    def _log_density(self, value: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _cdf(self, value: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _icdf(self, value: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _entropy(self) -> Tensor:
+        raise NotImplementedError
+
+    def _values(self) -> Tensor:
+        """All values of a discrete distribution, one after the other."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values along a new first dimension, repeated over the batch where ``expand``.
+
+        Raises NotImplementedError unless ``has_enumerate_support``.
+        """
+        values = self._values()
+        rank = len(self._event_shape)
+        values = values.reshape(values.shape[:1] + (1,) * len(self._batch_shape) + values.shape[1:])
+        if expand:
+            values = values.expand(
+                (values.shape[0], *self._batch_shape, *values.shape[values.dim() - rank :])
+            )
+        return values
+
+    def perplexity(self) -> Tensor:
+        """The exponential of the entropy."""
+        return self.entropy().exp()
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+        return Size(sample_shape) + self._batch_shape + self._event_shape
+
+    def __repr__(self) -> str:
+        names = [name for name in self.arg_constraints if name in self.__dict__]
+        shown = []
+        for name in names:
+            value = self.__dict__[name]
+            shown.append(f"{name}: {value if value.numel() == 1 else Size(value.shape)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class ExponentialFamily(Distribution):
+    """Densities ``exp(t(x)·θ - F(θ) + k(x))``; the entropy is found from F by differentiation."""
+
+    _mean_carrier_measure: Any = 0
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _entropy(self) -> Any:
+        """F(θ) - θ·F'(θ) - E k(x): a Bregman divergence (Nielsen and Nock, 2010)."""
+        params = [p.detach().requires_grad_() for p in self._natural_params]
+        normalizer = self._log_normalizer(*params)
+        slopes = lazyt.autograd.grad(normalizer.sum(), params, create_graph=True)
+        result = normalizer - self._mean_carrier_measure
+        for p, slope in zip(params, slopes):
+            rest = p * slope
+            result = result - rest.reshape((*self._batch_shape, -1)).sum(-1)
+        return result

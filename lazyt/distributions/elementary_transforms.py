@@ -1,0 +1,368 @@
+"""Transforms that are single functions: of numbers, of vectors, of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import lazyt
+from lazyt import Size, Tensor
+from lazyt.distributions import constraints
+from lazyt.distributions.composed_transforms import Transform
+from lazyt.distributions.parameters import broadcast_all, sum_rightmost
+
+__all__ = [
+    "AbsTransform", "AffineTransform", "CumulativeDistributionTransform", "ExpTransform",
+    "LowerCholeskyTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform",
+    "SoftmaxTransform", "SoftplusTransform", "StickBreakingTransform", "TanhTransform",
+]  # fmt: skip
+
+
+class _Plain(Transform):
+    """A transform without parameters: all of a kind are equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class _Rising(_Plain):
+    """A rising function of the real line onto ``codomain``."""
+
+    domain = constraints.real
+    bijective = True
+
+    @property
+    def sign(self) -> Any:
+        """1."""
+        return 1
+
+
+class ExpTransform(_Rising):
+    """``exp(x)``."""
+
+    codomain = constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.exp()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        return x
+
+
+class SigmoidTransform(_Rising):
+    """``1 / (1 + exp(-x))``, kept away from 0 and 1."""
+
+    codomain = constraints.unit_interval
+
+    def _call(self, x: Tensor) -> Tensor:
+        limits = lazyt.finfo(x.dtype)
+        return lazyt.sigmoid(x).clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        limits = lazyt.finfo(y.dtype)
+        y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return y.log() - (-y).log1p()
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        softplus = lazyt.nn.functional.softplus
+        return -softplus(-x) - softplus(x)
+
+
+class SoftplusTransform(_Rising):
+    """``log(1 + exp(x))``."""
+
+    codomain = constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return lazyt.nn.functional.softplus(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (-y).expm1().neg().log() + y
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        return -lazyt.nn.functional.softplus(-x)
+
+
+class TanhTransform(_Rising):
+    """``tanh(x)``."""
+
+    codomain = constraints.interval(-1.0, 1.0)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tanh()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return lazyt.atanh(y)
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        # 1 - tanh(x)^2 = sech(x)^2, in a form without cancellation.
+        return 2.0 * (math.log(2.0) - x - lazyt.nn.functional.softplus(-2.0 * x))
+
+
+class AbsTransform(_Plain):
+    """``|x|``, whose inverse gives the positive of the two."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.abs()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y
+
+
+class PowerTransform(Transform):
+    """``x ** exponent`` for positive x."""
+
+    domain = constraints.positive
+    codomain = constraints.positive
+    bijective = True
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        (self.exponent,) = broadcast_all(exponent)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
+
+    __hash__ = Transform.__hash__
+
+    @property
+    def sign(self) -> Any:
+        """The exponent's sign."""
+        return self.exponent.sign()
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.pow(self.exponent)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.pow(1 / self.exponent)
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Any:
+        return (self.exponent * y / x).abs().log()
+
+    def forward_shape(self, shape: Sequence[int]) -> Any:
+        """Broadcast with the exponent."""
+        return lazyt.broadcast_shapes(shape, self.exponent.shape)
+
+    def inverse_shape(self, shape: Sequence[int]) -> Any:
+        """Broadcast with the exponent."""
+        return lazyt.broadcast_shapes(shape, self.exponent.shape)
+
+
+class AffineTransform(Transform):
+    """``loc + scale * x``, for events of ``event_dim`` dimensions."""
+
+    bijective = True
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.loc, self.scale, self._event_dim = loc, scale, event_dim
+
+    @property
+    def event_dim(self) -> int:
+        """As given."""
+        return self._event_dim
+
+    @property
+    def domain(self) -> Any:
+        """The real numbers, or vectors of them."""
+        real = constraints.real
+        return constraints.independent(real, self.event_dim) if self.event_dim else real
+
+    codomain = domain
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AffineTransform):
+            return False
+        pairs = ((self.loc, other.loc), (self.scale, other.scale))
+        return all(bool(lazyt.as_tensor(a == b).all()) for a, b in pairs)
+
+    __hash__ = Transform.__hash__
+
+    @property
+    def sign(self) -> Any:
+        """The scale's sign."""
+        if isinstance(self.scale, Tensor):
+            return self.scale.sign()
+        return 1 if float(self.scale) > 0 else -1 if float(self.scale) < 0 else 0
+
+    def _call(self, x: Tensor) -> Tensor:
+        found: Tensor = self.loc + self.scale * x
+        return found
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        found: Tensor = (y - self.loc) / self.scale
+        return found
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        if isinstance(self.scale, Tensor):
+            slope = lazyt.abs(self.scale).log()
+        else:
+            slope = lazyt.full_like(x, math.log(abs(self.scale)))
+        if self.event_dim:
+            size = Size(slope.shape)[: max(slope.dim() - self.event_dim, 0)]
+            slope = slope.expand((*size, *x.shape[x.dim() - self.event_dim :]))
+            slope = sum_rightmost(slope, self.event_dim)
+        return slope.expand(x.shape[: x.dim() - self.event_dim])
+
+    def _broadcast(self, shape: Sequence[int]) -> Any:
+        tensors = [t for t in (self.loc, self.scale) if isinstance(t, Tensor)]
+        return lazyt.broadcast_shapes(shape, *(t.shape for t in tensors))
+
+    def forward_shape(self, shape: Sequence[int]) -> Any:
+        """Broadcast with the parameters."""
+        return self._broadcast(shape)
+
+    def inverse_shape(self, shape: Sequence[int]) -> Any:
+        """Broadcast with the parameters."""
+        return self._broadcast(shape)
+
+
+class CumulativeDistributionTransform(Transform):
+    """The distribution function of a distribution of numbers."""
+
+    bijective = True
+    codomain = constraints.unit_interval
+
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.distribution = distribution
+
+    @property
+    def sign(self) -> Any:
+        """1."""
+        return 1
+
+    @property
+    def domain(self) -> Any:
+        """The distribution's support."""
+        return self.distribution.support
+
+    def _call(self, x: Tensor) -> Tensor:
+        found: Tensor = self.distribution.cdf(x)
+        return found
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        found: Tensor = self.distribution.icdf(y)
+        return found
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        found: Tensor = self.distribution.log_prob(x)
+        return found
+
+
+class SoftmaxTransform(_Plain):
+    """``softmax`` over the last dimension; the logarithm is one of its inverses."""
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.softmax(-1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+
+class StickBreakingTransform(_Plain):
+    """Vectors to probabilities, one more: each takes a share of what the ones before it left."""
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+    bijective = True
+
+    def _shift(self, x: Tensor) -> Tensor:
+        """So that a vector of zeros becomes equal probabilities."""
+        return lazyt.arange(x.shape[-1], 0, -1, dtype=x.dtype).log()
+
+    def _call(self, x: Tensor) -> Tensor:
+        share = SigmoidTransform()(x - self._shift(x))
+        left = (1 - share).cumprod(-1)
+        one = lazyt.ones_like(x[..., :1])
+        return lazyt.cat([share, one], -1) * lazyt.cat([one, left], -1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        head = y[..., :-1]
+        left = (1 - head.cumsum(-1)).clamp(min=lazyt.finfo(y.dtype).tiny)
+        return head.log() - left.log() + self._shift(head)
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        x = x - self._shift(x)
+        return (-x + lazyt.nn.functional.logsigmoid(x) + y[..., :-1].log()).sum(-1)
+
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
+        """One more at the end."""
+        return Size((*shape[:-1], shape[-1] + 1))
+
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
+        """One less at the end."""
+        return Size((*shape[:-1], shape[-1] - 1))
+
+
+class LowerCholeskyTransform(_Plain):
+    """Square matrices to lower triangular ones with a positive diagonal."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.lower_cholesky
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+
+
+class ReshapeTransform(Transform):
+    """The same elements in another shape. Raises ValueError for other numbers of elements."""
+
+    bijective = True
+
+    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if self.in_shape.numel() != self.out_shape.numel():
+            raise ValueError("in_shape, out_shape have different numbers of elements")
+        super().__init__(cache_size)
+
+    @property
+    def domain(self) -> Any:
+        """Real tensors of ``in_shape``."""
+        return constraints.independent(constraints.real, len(self.in_shape))
+
+    @property
+    def codomain(self) -> Any:
+        """Real tensors of ``out_shape``."""
+        return constraints.independent(constraints.real, len(self.out_shape))
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.reshape(self.forward_shape(x.shape))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.reshape(self.inverse_shape(y.shape))
+
+    def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
+
+    def forward_shape(self, shape: Sequence[int]) -> Any:
+        """``in_shape`` at the end replaced by ``out_shape``."""
+        return self._replaced(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Sequence[int]) -> Any:
+        """``out_shape`` at the end replaced by ``in_shape``."""
+        return self._replaced(shape, self.out_shape, self.in_shape)
+
+    def _replaced(self, shape: Sequence[int], old: Size, new: Size) -> Any:
+        if len(shape) < len(old):
+            raise ValueError("Too few dimensions on input")
+        cut = len(shape) - len(old)
+        if Size(shape)[cut:] != old:
+            raise ValueError(f"Shape mismatch: expected {Size(shape)[cut:]} but got {old}")
+        return Size(shape)[:cut] + new

@@ -1,0 +1,219 @@
+"""Normal distributions of vectors, by a Cholesky factor or by a low-rank covariance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import lazyt
+from lazyt import Size, Tensor
+from lazyt.distributions import constraints
+from lazyt.distributions.distribution import Distribution
+from lazyt.distributions.parameters import lazy_property, standard_normal
+from lazyt.errors import ArgumentError
+
+__all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
+
+
+def mahalanobis(factor: Tensor, difference: Tensor) -> Tensor:
+    """The squared length of ``factor^-1 @ difference`` over the last dimension."""
+    solved = lazyt.linalg.solve_triangular(factor, difference.unsqueeze(-1), upper=False)
+    return solved.squeeze(-1).pow(2).sum(-1)
+
+
+def half_log_det(factor: Tensor) -> Tensor:
+    """Half the logarithm of the determinant of ``factor @ factor.mT``."""
+    return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+def _factor_of_precision(precision: Tensor) -> Tensor:
+    """The Cholesky factor of the inverse: of the flipped matrix, turned back and inverted."""
+    flipped = lazyt.linalg.cholesky(lazyt.flip(precision, (-2, -1)))
+    upper = lazyt.flip(flipped, (-2, -1)).mT
+    eye = lazyt.eye(precision.shape[-1], dtype=precision.dtype)
+    return lazyt.linalg.solve_triangular(upper, eye.expand(precision.shape), upper=False)
+
+
+class MultivariateNormal(Distribution):
+    """Normal vectors of mean ``loc`` with one of three descriptions of their covariance.
+
+    Raises ArgumentError unless exactly one is given as a matrix, and for a ``loc`` without
+    dimensions.
+    """
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, loc: Tensor, covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        if loc.dim() < 1:
+            raise ArgumentError("loc must be at least one-dimensional.")
+        given = {
+            "covariance_matrix": covariance_matrix,
+            "precision_matrix": precision_matrix,
+            "scale_tril": scale_tril,
+        }
+        found = [(name, value) for name, value in given.items() if value is not None]
+        if len(found) != 1:
+            raise ArgumentError(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
+                "specified."
+            )
+        name, matrix = found[0]
+        if matrix.dim() < 2:
+            raise ArgumentError(
+                f"{name} must be at least two-dimensional, with optional leading batch dimensions"
+            )
+        batch = lazyt.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
+        setattr(self, name, matrix.expand((*batch, *matrix.shape[-2:])))
+        self.loc = loc.expand((*batch, *loc.shape[-1:]))
+        super().__init__(batch, Size(self.loc.shape)[-1:], validate_args=validate_args)
+        if name == "scale_tril":
+            self._factor = matrix
+        elif name == "covariance_matrix":
+            self._factor = lazyt.linalg.cholesky(matrix)
+        else:
+            self._factor = _factor_of_precision(matrix)
+
+    def _spread(self, matrix: Tensor) -> Tensor:
+        return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """The lower Cholesky factor of the covariance."""
+        return self._spread(self._factor)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance."""
+        return self._spread(self._factor @ self._factor.mT)
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """The inverse of the covariance."""
+        return self._spread(lazyt.cholesky_inverse(self._factor))
+
+    def _mean(self) -> Tensor:
+        return self.loc
+
+    def _mode(self) -> Tensor:
+        return self.loc
+
+    def _variance(self) -> Tensor:
+        return self._factor.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
+
+    def _draw(self, shape: Size) -> Tensor:
+        noise = standard_normal(shape, self.loc)
+        return self.loc + (self._factor @ noise.unsqueeze(-1)).squeeze(-1)
+
+    def _log_density(self, value: Tensor) -> Any:
+        square = mahalanobis(self._factor, value - self.loc)
+        whole = self._event_shape[0] * math.log(2 * math.pi) + square
+        return -0.5 * whole - half_log_det(self._factor)
+
+    def _entropy(self) -> Any:
+        found = half_log_det(self._factor)
+        found = found + 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi))
+        return found.expand(self._batch_shape)
+
+
+class LowRankMultivariateNormal(Distribution):
+    """Normal vectors with covariance ``cov_factor @ cov_factor.mT + diag(cov_diag)``.
+
+    By Woodbury's identity and the matrix determinant lemma, only a matrix of the factor's rank is
+    factorized. Raises ArgumentError for shapes that do not fit.
+    """
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.independent(constraints.real, 2),
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        if loc.dim() < 1:
+            raise ArgumentError("loc must be at least one-dimensional.")
+        size = Size(loc.shape)[-1:]
+        if cov_factor.dim() < 2:
+            raise ArgumentError(
+                "cov_factor must be at least two-dimensional, with optional leading batch "
+                "dimensions"
+            )
+        if Size(cov_factor.shape)[-2:-1] != size:
+            raise ArgumentError(f"cov_factor must be a batch of matrices with shape {size[0]} x m")
+        if Size(cov_diag.shape)[-1:] != size:
+            raise ArgumentError(f"cov_diag must be a batch of vectors with shape {size}")
+        batch = lazyt.broadcast_shapes(loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1])
+        self.loc = loc.expand((*batch, *size))
+        self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
+        self.cov_diag = cov_diag.expand((*batch, *size))
+        self._factor, self._diag = cov_factor, cov_diag
+        scaled = cov_factor.mT / cov_diag.unsqueeze(-2)
+        inner = scaled @ cov_factor
+        self._capacitance = lazyt.linalg.cholesky(
+            inner + lazyt.eye(inner.shape[-1], dtype=inner.dtype)
+        )
+        super().__init__(batch, size, validate_args=validate_args)
+
+    def _mean(self) -> Tensor:
+        return self.loc
+
+    def _mode(self) -> Tensor:
+        return self.loc
+
+    def _variance(self) -> Tensor:
+        found = self._factor.pow(2).sum(-1) + self._diag
+        return found.expand(self._batch_shape + self._event_shape)
+
+    @property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance."""
+        matrix = self._factor @ self._factor.mT + self._diag.diag_embed()
+        return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
+
+    @property
+    def scale_tril(self) -> Tensor:
+        """The lower Cholesky factor of the covariance."""
+        return lazyt.linalg.cholesky(self.covariance_matrix)
+
+    @property
+    def precision_matrix(self) -> Tensor:
+        """The inverse of the covariance."""
+        return lazyt.cholesky_inverse(self.scale_tril)
+
+    def _draw(self, shape: Size) -> Tensor:
+        low = standard_normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc)
+        carried = (self._factor @ low.unsqueeze(-1)).squeeze(-1)
+        return self.loc + carried + self._diag.sqrt() * standard_normal(shape, self.loc)
+
+    def log_determinant(self) -> Tensor:
+        """The logarithm of the covariance's determinant."""
+        return 2 * half_log_det(self._capacitance) + self._diag.log().sum(-1)
+
+    def square(self, difference: Tensor) -> Tensor:
+        """The squared Mahalanobis length of a difference."""
+        scaled = self._factor.mT / self._diag.unsqueeze(-2)
+        inner = (scaled @ difference.unsqueeze(-1)).squeeze(-1)
+        return (difference.pow(2) / self._diag).sum(-1) - mahalanobis(self._capacitance, inner)
+
+    def _log_density(self, value: Tensor) -> Any:
+        whole = self._event_shape[0] * math.log(2 * math.pi) + self.log_determinant()
+        return -0.5 * (whole + self.square(value - self.loc))
+
+    def _entropy(self) -> Any:
+        whole = self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self.log_determinant()
+        return (0.5 * whole).expand(self._batch_shape)

@@ -1,0 +1,119 @@
+"""What a plan takes: memory and time, as predicted and as measured.
+
+The prediction of memory is the plan itself: what it reads, what it leaves, and the one piece of
+memory for all values that live between its kernels, each as the pool hands it out. The prediction
+of time is an estimate from this machine's bounds (``runtime/roofline.py``): kernels come near to
+them, or not, by their kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lazyt.ir.program import Program
+from lazyt.runtime.memory import block_size
+
+#: Seconds that a launch takes beside its work, and the share of the machine's arithmetic that
+#: contractions and all other kernels reach.
+_LAUNCH, _CONTRACTED, _MAPPED = 4e-6, 0.5, 0.1
+
+
+class Measured(NamedTuple):
+    """One run of a plan: bytes that were in use at the most beside what there was before, and
+    seconds."""
+
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Memory and time of a plan; prints as two lines.
+
+    Attributes:
+        inputs, results: bytes of what the plan reads and leaves.
+        between: bytes for the values that live between its kernels, shared by all.
+        launches: the kernels' facts, as code generation left them.
+        measured: the last run, None before the first.
+    """
+
+    inputs: int
+    results: int
+    between: int
+    launches: Sequence[dict[str, Any]]
+    measured: Measured | None = None
+
+    @staticmethod
+    def of(program: Program, measured: tuple[int, float] | None = None) -> Footprint:
+        """The footprint of a plan, and the bytes and seconds that its last run took."""
+        sizes: dict[tuple[str, int], int] = {}
+        for slot in program.slots:
+            if slot.kind != "arena":
+                key = slot.kind, slot.index
+                sizes[key] = max(sizes.get(key, 0), slot.nbytes)
+        inputs, results = (
+            sum(block_size(size) for (kind, _), size in sizes.items() if kind == which)
+            for which in ("input", "output")
+        )
+        between = block_size(program.arena_bytes) if program.arena_bytes else 0
+        found = None if measured is None else Measured(*measured)
+        return Footprint(inputs, results, between, program.notes, found)
+
+    @property
+    def peak(self) -> int:
+        """The bytes that a run is predicted to take, its inputs included."""
+        return self.inputs + self.results + self.between
+
+    @property
+    def measured_peak(self) -> int | None:
+        """The bytes that the last run took, its inputs included; None before the first."""
+        return None if self.measured is None else self.inputs + self.measured.bytes
+
+    @property
+    def seconds(self) -> float:
+        """The time that a run is predicted to take. Measures the machine's bounds when nobody did
+        before; raises NoCompilerError where it cannot."""
+        return self._predicted(self.launches)
+
+    @property
+    def again(self) -> Sequence[dict[str, Any]]:
+        """The launches that compute values once more, to save memory."""
+        return [note for note in self.launches if note.get("again")]
+
+    @property
+    def again_seconds(self) -> float:
+        """The part of ``seconds`` that computing values once more takes."""
+        return self._predicted(self.again)
+
+    def _predicted(self, launches: Sequence[dict[str, Any]]) -> float:
+        from lazyt.runtime.roofline import measure
+
+        bounds = measure()
+        total = 0.0
+        for note in launches:
+            share = _CONTRACTED if note["kind"] == "contract" else _MAPPED
+            moved = note["bytes_read"] + note["bytes_written"]
+            total += _LAUNCH + bounds.least_seconds(moved, note["flops"] / share)
+        return total
+
+    def memory_text(self) -> str:
+        """The line about memory."""
+        parts = f"inputs {_mega(self.inputs)}, results {_mega(self.results)}, between kernels "
+        text = f"peak memory: predicted {_mega(self.peak)} ({parts}{_mega(self.between)})"
+        found = self.measured_peak
+        return text if found is None else f"{text}, measured {_mega(found)}"
+
+    def __str__(self) -> str:
+        text = f"time: predicted {1e3 * self.seconds:.3g} ms"
+        if self.again:
+            count = f"{len(self.again)} of {len(self.launches)} launches"
+            text += f" ({1e3 * self.again_seconds:.3g} ms of it for {count} that compute again)"
+        if self.measured is not None:
+            text += f", measured {1e3 * self.measured.seconds:.3g} ms"
+        return f"{self.memory_text()}\n{text}"
+
+
+def _mega(nbytes: int) -> str:
+    return f"{nbytes / 1e6:.2f} MB"

@@ -1,0 +1,225 @@
+"""The structure of a graph that has to be computed: what does not change from call to call.
+
+A graph is numbered in order of first visit, and its key is a list of numbers: for a node that has
+to be computed the number of its op and parameters and those of its inputs, for a leaf the number of
+its type. Constants, starts of slices and the marks of variables stay open. Graphs with equal keys
+have one Structure, which remembers everything that the key decides, so that a graph that is met
+again costs one walk and a look at the reference counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt import ops
+from lazyt.config import config
+from lazyt.ir.dtypes import float32
+from lazyt.ir.graph import Head, Node, clock
+from lazyt.keeping import find_kept, hangs_on_old
+from lazyt.lifting import SLICING, structure
+from lazyt.ops.leaves import CONST, INPUT, VARIABLE
+
+Key = tuple[Any, ...]
+Numbers = tuple[int, ...]
+
+_numbers = itertools.count(1)
+_open: dict[tuple[Any, ...], int] = {}
+
+
+def _key_of(head: Head) -> int:
+    """The number that stands for op and parameters in keys."""
+    op = head.op
+    if op is VARIABLE:
+        parts: tuple[Any, ...] = (op,)
+    elif op is CONST or op.name in SLICING:
+        parts = (op, *structure(op, head.params))
+    else:
+        head.key = next(_numbers)
+        return head.key
+    number = _open.get(parts)
+    if number is None:
+        number = _open.setdefault(parts, next(_numbers))
+    head.key = number
+    return number
+
+
+def number_graph(roots: Sequence[Node]) -> tuple[dict[Node, int], list[Any]]:
+    """Numbers of all nodes that have to be computed and of their leaves, inputs first, and the key
+    without the roots. It is ``topological``, written out: all calls pay."""
+    numbers: dict[Node, int] = {}
+    key: list[Any] = []
+    stack = [*roots]
+    stack.reverse()
+    while stack:
+        node = stack[-1]
+        if node in numbers:
+            stack.pop()
+            continue
+        depth = len(stack)
+        if node.data is None:
+            for item in node.inputs:
+                if item not in numbers:
+                    if item.data is None:
+                        stack.append(item)
+                    else:
+                        numbers[item] = len(numbers)
+                        key.append(item.form)
+        if len(stack) == depth:
+            stack.pop()
+            if node.data is not None or node.op is INPUT:
+                key.append(node.form)
+            else:
+                head = node.head
+                key.append(head.key or _key_of(head))
+                for item in node.inputs:
+                    key.append(numbers[item])
+            numbers[node] = len(numbers)
+        elif len(stack) > depth + 1:
+            stack[depth:] = stack[: depth - 1 : -1]
+    return numbers, key
+
+
+class Choice:
+    """Which values a structure keeps and which memory it writes into, for one pattern of what is
+    in use outside of the graph.
+
+    Attributes:
+        roots: numbers of the nodes to compute, the kept ones behind those that were asked for.
+        donated: places, among the leaves, of those whose memory may be taken over.
+        plans: the plans made for it.
+    """
+
+    __slots__ = ("donated", "plans", "roots")
+
+    def __init__(self, roots: list[int], donated: tuple[int, ...] = ()) -> None:
+        self.roots = roots
+        self.donated = donated
+        self.plans: list[Any] = []
+
+
+class Structure:
+    """What graphs with one key have in common; numbers are those of the key.
+
+    Attributes:
+        leaves: the leaves.
+        open: constants, slices and updates, whose numbers the key leaves open.
+        calls: whether there are library calls.
+        plain: the choice that computes nothing but what was asked for, and takes over nothing.
+    """
+
+    __slots__ = (
+        "_choices", "_heads", "_spare", "_watched", "calls", "leaves", "open", "plain",
+    )  # fmt: skip
+
+    def __init__(self, order: Sequence[Node], numbers: dict[Node, int], roots: list[int]) -> None:
+        pending = [node.data is None and node.op is not INPUT for node in order]
+        self.leaves = [i for i, waits in enumerate(pending) if not waits]
+        named = [(i, order[i].op) for i, waits in enumerate(pending) if waits]
+        self.open = [i for i, op in named if op is CONST or op.name in SLICING]
+        self.calls = any(op.lower == "library" for _, op in named)
+        self._heads = {order[i].head for i, _ in named}  # they keep their numbers
+        self.plain = Choice(roots)
+        self._choices: dict[Any, Choice] = {}
+        uses = [0] * len(order)
+        for i, _ in named:
+            for item in order[i].inputs:
+                uses[numbers[item]] += 1
+        wanted = set(roots)
+        self._watched = [
+            (i, uses[i] + _baseline()) for i, _ in named if order[i].inputs and i not in wanted
+        ]
+        self._spare = self._find_spare(order, numbers, uses)
+
+    def _find_spare(
+        self, order: Sequence[Node], numbers: dict[Node, int], uses: list[int]
+    ) -> list[tuple[int, int, int]]:
+        """Leaves that only one write, into them, reads: number, number of the write, references."""
+        found = []
+        leaves = set(self.leaves)
+        for i, node in enumerate(order):
+            if i not in leaves and node.op.name in ("update", "scatter"):
+                base = numbers[node.inputs[0]]
+                if base in leaves and uses[base] == 1:
+                    found.append((base, i, 1 + _baseline()))
+        return found
+
+    def choose(self, order: list[Node]) -> Choice:
+        """The choice for a graph of this structure, by who refers to its nodes. ``order`` and the
+        dict of numbers are all that may refer to them on behalf of the caller."""
+        count = sys.getrefcount
+        used = tuple([i for i, expected in self._watched if count(order[i]) > expected])
+        spare: tuple[int, ...] = ()
+        if self._spare:
+            spare = tuple([
+                base for base, write, expected in self._spare
+                if count(order[base]) <= expected and _is_free(order[base], order[write])
+            ])  # fmt: skip
+        if not used and not spare:
+            return self.plain
+        old = tuple([i for i in used if hangs_on_old(order[i], clock.now)])
+        key = (used, spare, old)
+        return self._choices.get(key) or self._new_choice(order, *key)
+
+    def _new_choice(self, order: list[Node], used: Numbers, spare: Numbers, old: Numbers) -> Choice:
+        roots = self.plain.roots
+        if used:
+            outside = {order[i]: i in used for i, _ in self._watched}
+            numbers = {node: number for number, node in enumerate(order)}
+            asked = {order[i] for i in roots}
+            kept = find_kept(order, outside, asked, {order[i] for i in old})
+            roots = [*roots, *[numbers[node] for node in kept]]
+        donated = [place for place, number in enumerate(self.leaves) if number in spare]
+        choice = self._choices[used, spare, old] = Choice(roots, tuple(donated))
+        return choice
+
+
+def _is_free(leaf: Node, write: Node) -> bool:
+    """Whether a leaf's memory belongs to it alone. Only inputs: another node of equal meaning
+    would be found again, with the new value."""
+    data = leaf.data
+    return (
+        leaf.op is INPUT
+        and data is not None
+        and not write.needs_grad
+        and not data.is_foreign
+        and sys.getrefcount(data) == _ALONE
+    )
+
+
+def _held_once() -> int:
+    """What is counted for an object that a slot and a local name hold."""
+    slot = [object()]
+    held = slot[0]
+    return sys.getrefcount(held)
+
+
+_ALONE = _held_once()
+
+
+@functools.cache
+def _baseline() -> int:
+    """What is counted for a node that nothing else refers to, not even its graph."""
+    numbers, _ = number_graph([ops.apply("neg", ops.apply("neg", ops.input_((), float32)))])
+    order, count = list(numbers), sys.getrefcount
+    (inner,) = [count(order[i]) for i in (order.index(order[-1].inputs[0]),)]
+    return inner - 1
+
+
+#: Structures that were met, by key.
+known: dict[Key, Structure] = {}
+
+
+def structure_of(numbers: dict[Node, int], key: list[Any], roots: Sequence[Node]) -> Structure:
+    """The structure of a numbered graph; ``roots`` are among its nodes. ``key`` is completed."""
+    wanted = [numbers[root] for root in roots]
+    key.append((config.memory_budget,))
+    key += wanted
+    whole = tuple(key)
+    found = known.get(whole)
+    if found is None:
+        found = known.setdefault(whole, Structure(list(numbers), numbers, wanted))
+    return found

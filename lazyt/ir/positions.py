@@ -1,0 +1,60 @@
+"""Where in the user's program a value was made, taken cheaply and put into words when asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+
+#: A code object and the place of an instruction in it; file and line are found out when needed.
+Source = tuple[CodeType, int]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_own_files: set[str] = set()
+
+
+class Recording:
+    """Whether new nodes note the user's code position: ``enabled``."""
+
+    __slots__ = ("enabled",)
+
+    def __init__(self) -> None:
+        self.enabled = True
+
+
+recording = Recording()
+
+
+def record_source(enabled: bool) -> None:
+    """Turn the recording of the user's code positions on or off."""
+    recording.enabled = enabled
+
+
+def user_position() -> Source | None:
+    """The innermost code position outside the package, cheap to take; see ``source_text``."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        if name not in _own_files:
+            if not name.startswith(_PACKAGE):
+                return (code, frame.f_lasti)
+            _own_files.add(name)
+        frame = frame.f_back
+    return None
+
+
+def position_to_note() -> Source | None:
+    """``user_position`` where positions are recorded, else None."""
+    return user_position() if recording.enabled else None
+
+
+def source_text(source: Source | None) -> str:
+    """``file:line`` of a recorded position, or ``<unknown>``."""
+    if source is None:
+        return "<unknown>"
+    code, lasti = source
+    for start, end, line in code.co_lines():
+        if start <= lasti < end and line is not None:
+            return f"{code.co_filename}:{line}"
+    return f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,0 +1,262 @@
+"""Python numbers that change from call to call, followed through a captured function.
+
+A captured function gets, in place of a number that was another one at the last call, a Lifted: it
+says that it is an int or a float, calculates like one, and remembers how it was calculated. Where
+it meets a tensor it becomes a leaf of the graph, which every replay fills anew. Where the function
+looks at it (compares it, makes a size of it, hands it to ``math``) what it saw becomes a condition
+of the replay: another outcome, another capture.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazyt import ops, watching
+from lazyt.ir.dtypes import DType, float32, float64, int64
+from lazyt.ir.graph import Node
+from lazyt.runtime.memory import Buffer
+from lazyt.tensor import Tensor
+
+Recipe = Callable[[], Any]
+_PLAIN = (int, float)
+_CODES = {float32: "f", float64: "d", int64: "q"}
+
+
+def _same(a: Any, b: Any) -> bool:
+    if type(a) is not type(b) or not isinstance(a, float):
+        return type(a) is type(b) and bool(a == b)
+    return (a == b and math.copysign(1.0, a) == math.copysign(1.0, b)) or (a != a and b != b)
+
+
+class Numbers:
+    """The lifted numbers of one capture.
+
+    Attributes:
+        values: what they are at this call, in the order of the arguments.
+        active: whether the capture goes on.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = list(values)
+        self.active = True
+        self._seen: list[tuple[Recipe, Any]] = []
+
+    def lifted(self) -> list[Lifted]:
+        """What the function gets in their place."""
+        values = self.values
+        makes = [lambda n=n: values[n] for n in range(len(values))]
+        return [_lift(value, make, self) for value, make in zip(values, makes)]
+
+    def saw(self, recipe: Recipe, outcome: Any) -> None:
+        """The function saw this outcome, which it may depend on from here."""
+        if self.active:
+            self._seen.append((recipe, outcome))
+
+    def hold(self, values: Sequence[Any]) -> bool:
+        """Whether the function would see the same if the numbers were these; they are, then."""
+        old = list(self.values)
+        self.values[:] = values
+        try:
+            if all(_same(recipe(), outcome) for recipe, outcome in self._seen):
+                return True
+        except (ArithmeticError, ValueError):
+            pass  # the function would raise where it did not: that is another outcome
+        self.values[:] = old
+        return False
+
+
+class Lifted:
+    """A number and how it was calculated from those that change."""
+
+    __slots__ = ("_numbers", "_recipe", "_value")
+
+    def __init__(self, value: Any, recipe: Recipe, numbers: Numbers) -> None:
+        self._value = value
+        self._recipe = recipe
+        self._numbers = numbers
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What ``isinstance`` is told."""
+        return type(self._value)
+
+    def _look(self) -> Any:
+        """The number itself, which from here on has to be the same at every replay."""
+        self._numbers.saw(self._recipe, self._value)
+        return self._value
+
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(type(self._value), name):
+            raise AttributeError(f"{type(self._value).__name__!r} object has no attribute {name!r}")
+        return getattr(self._look(), name)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self._look(), dtype)
+
+    def __reduce__(self) -> Any:
+        return (type(self._value), (self._look(),))
+
+
+def _lift(value: Any, recipe: Recipe, numbers: Numbers) -> Lifted:
+    return (Lifted if isinstance(value, float) else LiftedInt)(value, recipe, numbers)
+
+
+class LiftedInt(Lifted):
+    """A whole number."""
+
+    __slots__ = ()
+
+
+def is_lifted(value: Any) -> bool:
+    """Whether ``value`` only stands for a number."""
+    return type(value) in LIFTED
+
+
+#: The types of what stands for numbers.
+LIFTED: tuple[type, ...] = (Lifted, LiftedInt)
+
+
+def plain(value: Any) -> Any:
+    """``value`` with numbers in place of what stands for them, in tuples, lists and dicts too."""
+    if type(value) in LIFTED:
+        return value._value
+    if type(value) in (list, tuple):
+        parts = [plain(part) for part in value]
+        same = all(a is b for a, b in zip(parts, value))
+        return value if same else type(value)(parts)
+    if type(value) is dict:
+        table = {key: plain(part) for key, part in value.items()}
+        return value if all(table[key] is value[key] for key in value) else table
+    return value
+
+
+def recipe_of(value: Lifted) -> Recipe:
+    """What calculates the number of the call that is replayed."""
+    return value._recipe
+
+
+def leaf_of_number(value: Any, dtype: DType, constant: Callable[[Any, DType], Node]) -> Node:
+    """The node of a lifted number in ``dtype``: a leaf that every call fills, or where nobody
+    captures, what ``constant`` makes of the number."""
+    if watching.capturing() is None or not value._numbers.active:
+        return constant(value._value, dtype)
+    recipe = value._recipe
+    return watching.filled(lambda: _leaf(recipe(), dtype, constant))
+
+
+def _leaf(value: Any, dtype: DType, constant: Callable[[Any, DType], Node]) -> Node:
+    code = _CODES.get(dtype)
+    buffer = Buffer(dtype.itemsize)
+    if code is not None and (code != "q" or -(1 << 63) <= value < 1 << 63):
+        number = int(value) if code == "q" else value
+        try:
+            buffer.copy_from(struct.pack(code, number))
+            return ops.input_((), dtype, buffer)
+        except OverflowError:
+            pass  # beyond float32: the constant knows the rounding to infinity
+    from lazyt.runtime.interpreter import interpret
+
+    buffer.copy_from(interpret([constant(value, dtype)])[0].tobytes())
+    return ops.input_((), dtype, buffer)
+
+
+# ---------------------------------------------------------------------- calculating
+
+
+def _parts(numbers: Numbers, *operands: Any) -> list[Recipe] | None:
+    """The recipes of operands, None where one is no number."""
+    found: list[Recipe] = []
+    for operand in operands:
+        if is_lifted(operand) and operand._numbers is numbers:
+            found.append(operand._recipe)
+        elif type(operand) in _PLAIN:
+            found.append(lambda operand=operand: operand)  # type: ignore[misc]
+        else:
+            return None
+    return found
+
+
+def _calculate(function: Callable[..., Any], *operands: Any, look: bool) -> Any:
+    """``function`` of operands, one lifted: lifted too, or with ``look`` plain and noted."""
+    mine = next(o for o in operands if is_lifted(o))
+    numbers: Numbers = mine._numbers
+    recipes = _parts(numbers, *operands)
+    values = [o._value if is_lifted(o) else o for o in operands]
+    if recipes is None:
+        return function(*[o._look() if is_lifted(o) else o for o in operands])
+    try:
+        value = function(*values)
+    except (ArithmeticError, ValueError, TypeError):
+        for operand in operands:
+            if is_lifted(operand):
+                operand._look()
+        raise
+
+    def recipe() -> Any:
+        return function(*[part() for part in recipes])
+
+    if look or type(value) not in _PLAIN:
+        numbers.saw(recipe, value)
+        return value
+    return _lift(value, recipe, numbers)
+
+
+def _binary(function: Callable[..., Any], turned: bool, look: bool = False) -> Callable[..., Any]:
+    def method(self: Lifted, other: Any, *rest: Any) -> Any:
+        if isinstance(other, Tensor):
+            return NotImplemented
+        if rest and rest != (None,):  # pow() with a modulus
+            return function(self._look(), other, *rest)
+        pair = (other, self) if turned else (self, other)
+        return _calculate(function, *pair, look=look)
+
+    return method
+
+
+def _unary(function: Callable[..., Any], look: bool) -> Callable[..., Any]:
+    def method(self: Lifted, *rest: Any) -> Any:
+        if rest:
+            return function(self._look(), *rest)
+        return _calculate(function, self, look=look)
+
+    return method
+
+
+def _define() -> None:
+    arithmetic = {
+        "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+        "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow,
+    }  # fmt: skip
+    for name, function in {**arithmetic, "divmod": divmod}.items():
+        _define_pair(Lifted, name, function, name == "divmod")
+    for name in ("and", "or", "xor", "lshift", "rshift"):
+        _define_pair(LiftedInt, name, getattr(operator, f"__{name}__"), True)
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(Lifted, f"__{name}__", _binary(getattr(operator, name), False, True))
+    signs: dict[str, Callable[..., Any]]
+    signs = {"neg": operator.neg, "pos": operator.pos, "abs": abs}
+    for name, sign in signs.items():
+        setattr(Lifted, f"__{name}__", _unary(sign, False))
+    looks: dict[str, Callable[..., Any]] = {
+        "bool": bool, "int": int, "float": float, "trunc": math.trunc, "floor": math.floor,
+        "ceil": math.ceil, "round": round, "hash": hash, "repr": repr, "str": str,
+        "format": format,
+    }  # fmt: skip
+    for name, look in looks.items():
+        setattr(Lifted, f"__{name}__", _unary(look, True))
+    for name in ("index", "invert"):
+        setattr(LiftedInt, f"__{name}__", _unary(getattr(operator, name), True))
+
+
+def _define_pair(kind: type, name: str, function: Callable[..., Any], look: bool) -> None:
+    setattr(kind, f"__{name}__", _binary(function, False, look))
+    setattr(kind, f"__r{name}__", _binary(function, True, look))
+
+
+_define()

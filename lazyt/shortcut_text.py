@@ -1,0 +1,298 @@
+"""The text of shortcuts, first half: is everything as it was?
+
+Modes of the thread, arguments, Python's state, and the tensors that places hold. After that nothing
+can be missed any more, and ``shortcut_plan`` goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from lazyt import cast_mode, grad_mode, shortcut
+from lazyt.arguments import is_part, value_of_part
+from lazyt.config import config
+from lazyt.functional import promotion
+from lazyt.guard_text import (
+    CannotWrite,
+    Names,
+    conditions,
+    dict_below,
+    leaf_of_grad,
+    tagged_dicts,
+    tensor_condition,
+)
+from lazyt.places import GradOf, InTable, TensorPlace, is_plain, same_plain
+from lazyt.replay import Made, Replay
+from lazyt.runtime import dict_tags, events
+from lazyt.shortcut import MISSED
+from lazyt.storage import Storage
+from lazyt.tape import AccumulateGrad
+from lazyt.tensor import Tensor
+
+#: Functions that the text calls by these names.
+_HELPERS = ("computed", "fresh", "gradient_of", "in_range", "is_other", "keep", "write")
+
+
+def refuse(what: str) -> NoReturn:
+    """Raises CannotWrite."""
+    raise CannotWrite(what)
+
+
+class Inlet:
+    """Writes the function's first half. Locals of the text: ``a0`` ... leaves of the arguments;
+    ``s3``, ``n3``, ``d3`` storage, node and buffer of the tensor that was given with number 3;
+    ``e0`` ... kept tensors of fresh storages, with ``f0`` whether they are free.
+
+    Attributes:
+        names: objects that the text names.
+        lines: the text so far.
+        tagged: dicts that the tags tell of.
+        given, stores, nodes: expressions of tensors that come in, of their storages and nodes.
+        steady: storages of those tensors that are the same at every call.
+        arguments: numbers of the tensors that are arguments.
+        first: the number that a tensor in places has the first time, by all its numbers.
+        makers: fresh storages that are one plain tensor each, with the tensor.
+        gradients: those that become gradients, by the identity of the leaf.
+    """
+
+    def __init__(
+        self, replay: Replay, shape: Any, leaves: Sequence[Any], result: Any, polled: set[int],
+        moving: Sequence[int],
+    ) -> None:  # fmt: skip
+        self.replay = replay
+        self._moving = list(moving)
+        self.shape = shape
+        self.leaves = leaves
+        self.result = result
+        self.names = Names()
+        self.bind = self.names.bind
+        self.lines: list[str] = []
+        written = [w.table for w, _ in replay.effects if isinstance(w, InTable)]
+        own = {id(dict_below(table)) for table in written}
+        self.tagged = tagged_dicts(replay.guards, polled | own) if dict_tags.available() else {}
+        self.given: dict[int, str] = {}
+        self.stores: dict[int, str] = {}
+        self.nodes: dict[int, str] = {}
+        self.steady: dict[int, Storage] = {}
+        self.first: dict[int, int] = {}
+        self.arguments = {n for n, leaf in enumerate(x for x in leaves if isinstance(x, Tensor))}
+        self.used = {replay.holders[i] for i in replay.used}
+        self.makers: dict[int, Made] = {}
+        self.gradients: dict[int, int] = {}
+        self._known: set[Storage] = set()
+        self._late: list[str] = []  # lines about arguments, once all else is known to be right
+        self.names.table.update(
+            MISSED=MISSED, KNOWN=self._known, kept=[None] * (2 * len(replay.flags)), turn=[0],
+            is_part=is_part, value_of_part=value_of_part,
+            **{name: getattr(shortcut, name) for name in _HELPERS},
+        )  # fmt: skip
+
+    def write_tests(self, tags: dict_tags.Tags | None) -> None:
+        """Writes everything up to the point where the function has to go through."""
+        self._write_modes()
+        self._write_arguments()
+        tests = self._place_tests()
+        tests += conditions(self.replay.guards, self.bind, self.tagged)
+        if tests:
+            self.add("try:", f"    if not ({' and '.join(tests)}): return MISSED")
+            self.add("except (LookupError, ValueError, AttributeError): return MISSED")
+        if tags is not None and self.tagged:
+            self.names.table.update(tags=tags.compare, words=tags.words)
+            self.add(f"tags({tags.address}, 1)", "if words[0]: return MISSED")
+        self._write_tensors()
+        self._write_gradients()
+        self._write_kept()
+        self.add(*self._late)
+        for (kind, number), bounds in self.replay.checks.inputs:
+            holder = number if kind == "part" else self.replay.holders[number]
+            self.require(f"in_range({self.nodes[holder]}, {self.bind(bounds)})")
+
+    def _write_modes(self) -> None:
+        """What decides, beside arguments and state, what a function does."""
+        bind, mode = self.bind, grad_mode.mode
+        default = promotion.get_default_dtype()
+        self.require(
+            f"{bind(mode)}.enabled is {mode.enabled}",
+            f"{bind(mode)}.inference is {mode.inference}",
+            f"{bind(cast_mode.mode)}.dtype is {bind(cast_mode.mode.dtype)}",
+            f"{bind(promotion.get_default_dtype)}() is {bind(default)}",
+            f"{bind(config)}.memory_budget == {config.memory_budget!r}",
+            f"not {bind(events.watching)}",
+            f"{bind(config)}.memory_budget == {config.memory_budget!r}",
+        )  # fmt: skip
+
+    def add(self, *lines: str) -> None:
+        """Appends lines of the text."""
+        self.lines.extend(lines)
+
+    def require(self, *tests: str) -> None:
+        """All ``tests`` have to be true; else the function ends."""
+        self.add(f"if not ({' and '.join(tests)}): return MISSED")
+
+    # ------------------------------------------------------------------ arguments
+
+    def _write_arguments(self) -> None:
+        self._count = 0
+        for part, text in zip(self.shape[1], ("args", "kwargs"), strict=True):
+            self._take(part, text)
+        plain = [self.stores[n] for n in self.stores if n not in self.replay.parts]
+        if len(plain) > 1:
+            self.require(f"is_other(({', '.join(plain)}))")
+        if self._moving:
+            numbers = "".join(f"a{number}, " for number in self._moving)
+            self.require(f"{self.bind(self.replay.numbers.hold)}(({numbers}))")
+
+    def _take(self, shape: Any, text: str) -> None:
+        if shape is None:
+            self._leaf(text)
+            return
+        kind, parts = shape
+        self.require(f"type({text}) is {self.bind(kind)}", f"len({text}) == {len(parts)}")
+        if kind is dict:
+            keys = tuple(key for key, _ in parts)
+            if not all(map(is_plain, keys)):
+                refuse("keys of a dict")
+            if keys:
+                self.require(f"tuple({text}) == {self.bind(keys)}")
+            for key, part in parts:
+                self._take(part, f"{text}[{self.bind(key)}]")
+            return
+        for number, part in enumerate(parts):
+            self._take(part, f"{text}[{number}]")
+
+    def _leaf(self, text: str) -> None:
+        value, name = self.leaves[self._count], f"a{self._count}"
+        self._count += 1
+        if isinstance(value, Tensor):
+            self.add(f"{name} = {text}")
+            self._argument(name, value, len(self.given))
+        elif self._count - 1 in self._moving:
+            self.add(f"{name} = {text}")
+            self.require(f"type({name}) is {self.bind(type(value))}")
+        elif is_plain(value) and value is not None:
+            self.add(f"{name} = {text}")
+            same = f"{self.bind(same_plain)}({name}, {self.bind(value)})"
+            self.require(f"({name} is {self.bind(value)} or {same})")
+        else:
+            self.require(f"{text} is {self.bind(value)}")
+
+    def _argument(self, name: str, value: Tensor, number: int) -> None:
+        """A tensor that is an argument: any that looks like this will do."""
+        storage, bind, part = value._storage, self.bind, number in self.replay.parts
+        if storage.share is not None or storage.fn is not None or value.__dict__:
+            refuse("an argument that shares memory, or has history or attributes")
+        if value._view is not None and not part:
+            refuse("an argument that is a view")
+        store, looks = f"s{number}", name if part else f"s{number}.node"
+        own = f"is_part({name})" if part else f"{name}._view is None"
+        self.require(f"type({name}) is {bind(type(value))}", own, f"not {name}.__dict__")
+        self.add(f"{store} = {name}._storage")
+        self.require(
+            f"{store}.share is None", f"{store}.fn is None", f"{store} not in KNOWN",
+            f"{looks}.shape == {bind(tuple(value.shape))}", f"{looks}.dtype is {bind(value.dtype)}",
+        )  # fmt: skip
+        self.given[number], self.stores[number] = name, store
+        self.nodes[number] = f"n{number}"
+        if part:
+            self._late.append(f"n{number} = value_of_part({name})")
+        elif number in self.used:
+            self._late.append(f"n{number} = {store}.node")
+            self._late.append(f"if n{number}.data is None or n{number}.inputs:")
+            self._late.append(f"    n{number} = computed({store})")
+
+    # ------------------------------------------------------------------ tensors in places
+
+    def _place_tests(self) -> list[str]:
+        tests: list[str] = []
+        for place in self.replay.places:
+            if not isinstance(place.where, GradOf):
+                tensor = place.where.get(())
+                if not isinstance(tensor, Tensor):
+                    refuse(place.path)
+                test = tensor_condition(place, tensor, self.bind, self.tagged)
+                tests += [] if test is None else [test]
+        return tests
+
+    def _numbered(self, gradients: bool) -> list[tuple[int, TensorPlace]]:
+        start = sum(isinstance(leaf, Tensor) for leaf in self.leaves)
+        places = enumerate(self.replay.places, start)
+        return [(n, p) for n, p in places if isinstance(p.where, GradOf) is gradients]
+
+    def _write_tensors(self) -> None:
+        """Looks at the tensors that places hold, which are the same at every call."""
+        seen: dict[int, int] = {}
+        for number, place in self._numbered(False):
+            tensor = place.where.get(())
+            first = self.first[number] = seen.setdefault(id(tensor), number)
+            self.given[number] = self.bind(tensor)
+            if first == number:
+                self._tensor(tensor, number)
+            self.stores[number], self.nodes[number] = self.stores[first], self.nodes[first]
+            self.steady[number] = self.steady[first]
+
+    def _tensor(self, tensor: Tensor, number: int) -> None:
+        storage, bind = tensor._storage, self.bind
+        fn = storage.fn
+        if storage.share is not None or tensor._view is not None or storage in self._known:
+            refuse("a tensor that shares memory")
+        if tensor.__dict__ or not (fn is None or type(fn) is AccumulateGrad):
+            refuse("a tensor with attributes or with history")
+        self._known.add(storage)
+        t, s, n, f = bind(tensor), bind(storage), f"n{number}", bind(fn)
+        self.stores[number], self.nodes[number], self.steady[number] = s, n, storage
+        tests = [
+            f"{t}._storage is {s}", f"{t}._view is None", f"{s}.share is None", f"{s}.fn is {f}",
+            f"type({t}) is {bind(type(tensor))}", f"not {t}.__dict__",
+            f"{n}.shape == {bind(storage.node.shape)}", f"{n}.dtype is {bind(storage.node.dtype)}",
+        ]  # fmt: skip
+        if isinstance(fn, AccumulateGrad):
+            if fn._extra is not None or fn.post_hooks:
+                refuse("hooks")
+            tests += [f"{f}._extra is None", f"not {f}.post_hooks"]
+        self.add(f"{n} = {s}.node")
+        self.require(*tests)
+        if number in self.used:
+            self.add(f"d{number} = {n}.data", f"if d{number} is None: return MISSED")
+
+    def _write_gradients(self) -> None:
+        """Looks at gradients, and finds out which kept ones are free."""
+        used: list[str] = []
+        self._attached: set[int] = set()
+        for number, place in self._numbered(True):
+            leaf = leaf_of_grad(place.where)
+            f, looks = self.bind(leaf), self.bind(place.looks)
+            self.first[number] = number
+            self.given[number] = f"{f}.grad"
+            fresh = self.gradients.get(id(leaf))
+            line = f"s{number} = gradient_of({f}, {looks}, KNOWN)"
+            test = f"if s{number} is None: return MISSED"
+            if number in self.used or fresh is None:
+                self.stores[number], self.nodes[number] = f"s{number}", f"n{number}"
+                self.add(line, test, f"n{number} = s{number}.node")
+                if number in self.used:
+                    used.append(f"s{number}")
+                    self.add(f"d{number} = n{number}.data", f"if d{number} is None: return MISSED")
+            else:
+                self._attached.add(fresh)
+                e = f"e{fresh}"
+                self.add(f"{e} = kept[{2 * fresh}]")
+                self.add(f"f{fresh} = {e} is not None and {f}.grad is {e}.tensor")
+                self.add(f"f{fresh} = f{fresh} and {e}.is_free(1)")
+                self.add(f"if not f{fresh}:", f"    {line}", f"    {test}", f"    del s{number}")
+        if len(used) > 1:
+            self.require(f"is_other(({', '.join(used)}))")
+
+    def _write_kept(self) -> None:
+        """Finds out which kept tensors are free, but for those that are gradients now."""
+        turns = False
+        for fresh in self.makers:
+            if fresh not in self._attached:
+                place = str(2 * fresh)
+                if fresh not in self.gradients.values():  # the last result is still in use
+                    place += " + turn[0]"
+                    if not turns:
+                        self.add("turn[0] = 1 - turn[0]")
+                        turns = True
+                self.add(f"e{fresh} = kept[{place}]")
+                self.add(f"f{fresh} = e{fresh} is not None and e{fresh}.is_free(0)")

@@ -1,0 +1,6 @@
+"""``torch.testing``: comparisons for tests, whose errors say what differs, and where."""
+
+from lazyt.testing.comparison import assert_allclose, assert_close
+from lazyt.testing.making import make_tensor
+
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]

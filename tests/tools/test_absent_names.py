@@ -1,0 +1,106 @@
+"""Names that lazyt does not have: the errors name a reason or a similar name; `lazyt.jit` has
+what programs use of PyTorch's `torch.jit`."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lazyt
+from lazyt import nn, standin
+from lazyt.absent import AbsentName
+
+X = lazyt.ones(2)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        (lazyt, "complex64", "no complex numbers"),
+        (lazyt, "fft", "no complex numbers"),
+        (lazyt, "sparse_coo_tensor", "no sparse tensors"),
+        (lazyt, "quantize_per_tensor", "no quantised tensors"),
+        (lazyt, "distributed", "on one machine"),
+        (lazyt, "mtia", "runs on the CPU"),
+        (lazyt, "sotfmax", "Did you mean: 'softmax'?"),
+        (lazyt, "Relu", "Did you mean: 'relu'?"),
+        (lazyt, "Linear", "Did you mean: 'lazyt.nn.Linear'?"),
+        (X, "stft", "no complex numbers"),
+        (X, "to_sparse", "no sparse tensors"),
+        (X, "sigmiod", "'Tensor' object has no attribute 'sigmiod'. Did you mean: 'sigmoid'?"),
+        (X, "qqqq", "'Tensor' object has no attribute 'qqqq'"),
+    ],
+)
+def test_the_error_says_why_or_what_was_meant(owner: Any, name: str, said: str) -> None:
+    assert not hasattr(owner, name)
+    with pytest.raises(AttributeError) as caught:
+        getattr(owner, name)
+    assert said in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_nothing_that_is_there_has_a_reason_for_its_absence() -> None:
+    from lazyt.absent import reason
+
+    assert [n for n in dir(lazyt) if not n.startswith("_") and reason(n)] == []
+
+
+def test_the_reason_is_looked_for_when_it_is_shown() -> None:
+    looked: list[int] = []
+
+    def known() -> list[str]:
+        looked.append(1)
+        return ["relu"]
+
+    error = AbsentName("'Tensor' object", "rleu", known)
+    assert not looked
+    assert "'relu'" in str(error)
+    assert looked
+
+
+def test_imports_of_absent_packages_say_why() -> None:
+    standin.install()
+    try:
+        with pytest.raises(ImportError, match="one machine"):
+            importlib.import_module("torch.distributed.fsdp")
+        with pytest.raises(ImportError, match="no complex numbers"):
+            importlib.import_module("torch.fft")
+    finally:
+        standin.uninstall()
+
+
+def test_script_and_trace_capture_functions_and_leave_modules() -> None:
+    jit: Any = lazyt.jit
+
+    def double(x: lazyt.Tensor) -> lazyt.Tensor:
+        return x * 2 if not jit.is_scripting() else x
+
+    makers: list[Callable[[], Any]] = [lambda: jit.script(double), lambda: jit.trace(double, (X,))]
+    for make in makers:
+        scripted = make()
+        assert scripted(X).tolist() == [2.0, 2.0]
+        assert hasattr(scripted, "why")
+        assert jit.script(scripted) is scripted
+    model = nn.Linear(2, 2)
+    assert jit.freeze(jit.trace(jit.script(model), X)) is model
+    assert jit.ignore(double) is double
+    assert jit.ignore(drop=True)(double) is double
+    assert jit.unused(double) is jit.export(double) is double
+    assert jit.annotate(list[int], [1]) == [1]
+    assert jit.isinstance([1], list[int])
+    assert not jit.is_tracing()
+    with pytest.raises(TypeError):
+        jit.script(3)
+
+
+def test_files_of_torchscript_are_refused_with_advice(tmp_path: Path) -> None:
+    jit: Any = lazyt.jit
+    with pytest.raises(RuntimeError, match="state_dict"):
+        jit.save(nn.Linear(2, 2), tmp_path / "model.pt")
+    with pytest.raises(RuntimeError, match="state_dict"):
+        jit.load(tmp_path / "model.pt")
