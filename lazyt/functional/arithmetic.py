@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -197,9 +196,9 @@ def _same(
     return function
 
 
-def _floating(name: str, title: str, doc: str, build: Build | None = None) -> Binary:
+def _floating(name: str, title: str, doc: str) -> Binary:
     """A function that computes whole numbers in the default dtype."""
-    rule = build or scalar_build(name)
+    build = scalar_build(name)
 
     def function(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
         _require_tensors(input, other, name, name in ("copysign", "xlogy"))
@@ -207,7 +206,7 @@ def _floating(name: str, title: str, doc: str, build: Build | None = None) -> Bi
         x, y, dtype = pair(input, other, name)
         if dtype.kind != "f":
             dtype = get_default_dtype()
-        return give(mapped(rule, (x, y), dtype, dtype), title, (input, other), out)
+        return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
 
     function.__doc__ = doc
     function.__name__ = function.__qualname__ = name
@@ -241,16 +240,6 @@ def _logical(name: str, doc: str) -> Binary:
     return function
 
 
-def _xlogy(x: Expr, y: Expr) -> Expr:
-    zero = const(0, x.dtype)
-    inside = call("logical_and", call("gt", y, zero), call("lt", y, const(math.inf, y.dtype)))
-    outside = call("logical_and", call("eq", x, zero), call("logical_not", inside))
-    kept = call("where", call("isnan", y), y, zero)
-    # Elsewhere the product of 0 is 0 by itself, with the logarithm for a slope.
-    factor = call("log", call("where", outside, const(1, y.dtype), y))
-    return call("where", outside, kept, call("mul", x, factor))
-
-
 maximum = _same("maximum", "Maximum", "The larger element; NaN wins.")
 minimum = _same("minimum", "Minimum", "The smaller element; NaN wins.")
 fmax = _same("fmax", "Fmax", "The larger element; a number wins over NaN.")
@@ -267,7 +256,7 @@ bitwise_right_shift = _same(
 )
 atan2 = _floating("atan2", "Atan2", "The angle of the point (other, input), in radians.")
 copysign = _floating("copysign", "Copysign", "``input`` with the sign of ``other``.")
-xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.", _xlogy)
+xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.")
 eq = _comparison("eq", "Where the operands are equal.")
 ne = _comparison("ne", "Where the operands differ.")
 lt = _comparison("lt", "Where ``input`` is less.")

@@ -232,15 +232,7 @@ legendre_polynomial_p = _polynomial(
 )
 
 
-def _xlog1py(x: Expr, y: Expr) -> Expr:
-    zero = _number(0, x)
-    low, high = _number(-1, y), _number(math.inf, y)
-    inside = call("logical_and", call("gt", y, low), call("lt", y, high))
-    outside = call("logical_and", call("eq", x, zero), call("logical_not", inside))
-    kept = call("where", call("isnan", y), y, zero)
-    # Elsewhere the product of 0 is 0 by itself, with the logarithm for a slope.
-    factor = call("log1p", call("where", outside, _number(0, y), y))
-    return call("where", outside, kept, call("mul", x, factor))
+_XLOG1PY = scalar_build("xlog1py")
 
 
 def xlog1py(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
@@ -248,7 +240,7 @@ def xlog1py(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     x, y, dtype = pair(input, other, "special_xlog1py")
     if dtype.kind != "f":
         dtype = get_default_dtype()
-    return give(mapped(_xlog1py, (x, y), dtype, dtype), "SpecialXlog1Py", (input, other), out)
+    return give(mapped(_XLOG1PY, (x, y), dtype, dtype), "SpecialXlog1Py", (input, other), out)
 
 
 _polygammas: dict[int, Build] = {}

@@ -74,6 +74,29 @@ def _hypot_slope(c: Call, number: int) -> Expr:
     return call("div", c.args[number], c)
 
 
+def _log_product(logarithm: Any) -> Any:
+    """``x * logarithm(y)``, 0 where x is 0 and y is no NaN."""
+
+    def evaluate(x: Any, y: Any) -> Any:
+        return np.where((x == 0) & ~np.isnan(y), np.zeros_like(x), x * logarithm(y))
+
+    return evaluate
+
+
+def _log_product_slope(logarithm: str, pole: float) -> Derivative:
+    """By x it is 0 where x is 0 and y at the pole or below; by y NaN at (0, pole) (PyTorch)."""
+
+    def rule(c: Call, number: int) -> Expr:
+        x, y = c.args
+        if number:
+            return call("div", x, call("sub", y, _number(pole, y)) if pole else y)
+        zero = _number(0, x)
+        flat = call("logical_and", call("eq", x, zero), call("le", y, _number(pole, y)))
+        return call("where", flat, zero, call(logarithm, y))
+
+    return rule
+
+
 def _copysign_slope(c: Call, number: int) -> Expr | None:
     if number:
         return None
@@ -148,6 +171,8 @@ _binary("fmod", special.fmod, _fmod_slope, kinds="uif", cost=10)
 _binary("pow", special.power, _power_slope, kinds="uif", cost=25)
 _binary("atan2", np.arctan2, _atan2_slope, kinds="f", cost=20)
 _binary("hypot", np.hypot, _hypot_slope, kinds="f", cost=8)
+_binary("xlogy", _log_product(np.log), _log_product_slope("log", 0), kinds="f", cost=12)
+_binary("xlog1py", _log_product(np.log1p), _log_product_slope("log1p", -1), kinds="f", cost=14)
 _binary("copysign", np.copysign, _copysign_slope, kinds="f")
 _binary("maximum", special.maximum, _extreme_slope("gt"), group=True, unit=None)
 _binary("minimum", special.minimum, _extreme_slope("lt"), group=True, unit=None)

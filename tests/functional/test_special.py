@@ -135,7 +135,7 @@ NEW = [
     "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0",
     "scaled_modified_bessel_k1", "airy_ai", "erfcx", "ndtri", "mantissa", "exponent", "igamma",
     "igammac", "zeta", "nextafter", "poisson", "binomial", "chebyshev_t", "chebyshev_w",
-    "hermite_h", "hermite_he", "laguerre_l", "legendre_p",
+    "hermite_h", "hermite_he", "laguerre_l", "legendre_p", "xlogy", "xlog1py",
 ]  # fmt: skip
 POLYNOMIAL_ENDS = ("_t", "_w", "_h", "_he", "_l", "_p")
 _GRID = np.array([-inf, -30.5, -3, -1.25, -0.0, 0, 1e-9, 0.25, 0.75, 1, 2.5, 7, 24, 60, inf, nan])
@@ -189,6 +189,25 @@ def test_gradients(function: Callable[[lt.Tensor], lt.Tensor]) -> None:
     ends = lt.tensor([[p + step, p - step] for p in points], dtype=lt.float64)
     high, low = np.array(function(ends).tolist()).T
     np.testing.assert_allclose(x.grad.tolist(), (high - low) / (2 * step), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("function", "pole"), [(lt.xlogy, 0), (special.xlog1py, -1)])
+def test_slopes_of_products_with_logarithms(function: Callable[..., lt.Tensor], pole: int) -> None:
+    """At the pole, below it, at infinity and at NaN: PyTorch's, of both orders."""
+    nan, inf = math.nan, math.inf
+    x = lt.tensor([0.0, 0.0, 0.0, 0.0, 2.0, 0.0], dtype=lt.float64, requires_grad=True)
+    points = [pole, pole - 1, inf, nan, pole, pole + 1]
+    y = lt.tensor(points, dtype=lt.float64, requires_grad=True)
+    result = function(x, y)
+    assert repr(result.tolist()) == repr([0.0, 0.0, 0.0, nan, -inf, 0.0])
+    by_x, by_y = lt.autograd.grad(result.sum(), (x, y), create_graph=True)
+    assert repr(by_x.tolist()) == repr([0.0, 0.0, inf, nan, -inf, 0.0])
+    np.testing.assert_array_equal(by_y.tolist(), [nan, 0, 0, nan, inf, 0])
+    (mixed,) = lt.autograd.grad(by_x.sum(), y, retain_graph=True)
+    np.testing.assert_array_equal(mixed.tolist(), [nan, 0, 0, nan, inf, 1])
+    crossed, twice = lt.autograd.grad(by_y.sum(), (x, y))
+    np.testing.assert_array_equal(crossed.tolist(), [inf, -1, 0, nan, inf, 1])
+    np.testing.assert_array_equal(twice.tolist(), [nan, 0, 0, nan, -inf, 0])
 
 
 def test_types() -> None:

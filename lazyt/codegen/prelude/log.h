@@ -98,6 +98,18 @@ LZ_FN lz_@S lz_log1p_@S(lz_@S x) {
   return lz_abs_@S(x) < @{3e-8f|5e-17} ? x : r;
 }
 
+//@ lz_xlogy_@S [floats]
+LZ_FN lz_@S lz_xlogy_@S(lz_@S x, lz_@S y) {
+  lz_@S product = x * lz_log_@S(y);
+  return (x == 0) & (y == y) ? 0 : product;
+}
+
+//@ lz_xlog1py_@S [floats]
+LZ_FN lz_@S lz_xlog1py_@S(lz_@S x, lz_@S y) {
+  lz_@S product = x * lz_log1p_@S(y);
+  return (x == 0) & (y == y) ? 0 : product;
+}
+
 //@ lz_asinh_@S [floats] ulp=3
 LZ_FN lz_@S lz_asinh_@S(lz_@S x) {
   lz_@S a = lz_abs_@S(x), z = a * a, big = @{1e9f|1e18};
