@@ -12,7 +12,7 @@ from math import pi as pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lazyt import autograd as autograd
-from lazyt.broadcasting import explain_broadcast as explain_broadcast
+from lazyt import functional as _functional  # noqa: F401  (before the modules that it imports)
 from lazyt.cast_mode import autocast as autocast
 from lazyt.cast_mode import get_autocast_dtype as get_autocast_dtype
 from lazyt.cast_mode import is_autocast_enabled as is_autocast_enabled
@@ -24,49 +24,36 @@ from lazyt.dlpack import from_dlpack as from_dlpack
 from lazyt.dlpack import to_dlpack as to_dlpack
 from lazyt.functional import return_types as return_types
 from lazyt.functional.activations import *  # noqa: F403
-from lazyt.functional.adaptive_pooling import *  # noqa: F403
 from lazyt.functional.affine_products import *  # noqa: F403
 from lazyt.functional.arithmetic import *  # noqa: F403
-from lazyt.functional.bilinears import *  # noqa: F403
 from lazyt.functional.blending import *  # noqa: F403
 from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.functional.calls import explain_methods as _explain_methods
 from lazyt.functional.choice import *  # noqa: F403
-from lazyt.functional.columns import *  # noqa: F403
 from lazyt.functional.combining import *  # noqa: F403
 from lazyt.functional.conjugates import *  # noqa: F403
 from lazyt.functional.conversions import *  # noqa: F403
-from lazyt.functional.convolution import *  # noqa: F403
 from lazyt.functional.covariance import *  # noqa: F403
 from lazyt.functional.creation import *  # noqa: F403
 from lazyt.functional.cumulative import *  # noqa: F403
 from lazyt.functional.decompositions import *  # noqa: F403
-from lazyt.functional.distances import *  # noqa: F403
 from lazyt.functional.distinct import *  # noqa: F403
 from lazyt.functional.division import *  # noqa: F403
 from lazyt.functional.elimination import *  # noqa: F403
-from lazyt.functional.equations import *  # noqa: F403
 from lazyt.functional.extremes import *  # noqa: F403
 from lazyt.functional.filling import *  # noqa: F403
 from lazyt.functional.generators import *  # noqa: F403
-from lazyt.functional.histograms import *  # noqa: F403
 from lazyt.functional.indexing import *  # noqa: F403
-from lazyt.functional.integrals import *  # noqa: F403
 from lazyt.functional.joining import *  # noqa: F403
-from lazyt.functional.low_rank import *  # noqa: F403
 from lazyt.functional.masks import *  # noqa: F403
 from lazyt.functional.matrices import *  # noqa: F403
 from lazyt.functional.matrix_powers import *  # noqa: F403
 from lazyt.functional.methods import INPLACE_FUNCTIONS as _INPLACE_FUNCTIONS
-from lazyt.functional.namespace_forms import *  # noqa: F403
-from lazyt.functional.native_forms import *  # noqa: F403
 from lazyt.functional.normalizers import *  # noqa: F403
 from lazyt.functional.norms import *  # noqa: F403
 from lazyt.functional.order_statistics import *  # noqa: F403
-from lazyt.functional.padding import *  # noqa: F403
 from lazyt.functional.pairs import *  # noqa: F403
 from lazyt.functional.picking import *  # noqa: F403
-from lazyt.functional.pooling import *  # noqa: F403
 from lazyt.functional.printing import *  # noqa: F403
 from lazyt.functional.products import *  # noqa: F403
 from lazyt.functional.promotion import *  # noqa: F403
@@ -78,7 +65,6 @@ from lazyt.functional.reductions import *  # noqa: F403
 from lazyt.functional.reflectors import *  # noqa: F403
 from lazyt.functional.sampling import *  # noqa: F403
 from lazyt.functional.searching import *  # noqa: F403
-from lazyt.functional.similarity import *  # noqa: F403
 from lazyt.functional.slice_writes import *  # noqa: F403
 from lazyt.functional.solvers import *  # noqa: F403
 from lazyt.functional.sorting import *  # noqa: F403
@@ -88,7 +74,6 @@ from lazyt.functional.unary import *  # noqa: F403
 from lazyt.functional.vector_products import *  # noqa: F403
 from lazyt.functional.view_copies import *  # noqa: F403
 from lazyt.functional.view_scatters import *  # noqa: F403
-from lazyt.functional.windows import *  # noqa: F403
 from lazyt.functional.writes import *  # noqa: F403
 from lazyt.grad_mode import enable_grad as enable_grad
 from lazyt.grad_mode import inference_mode as inference_mode
@@ -109,9 +94,10 @@ from lazyt.ir.dtypes import uint8 as uint8
 from lazyt.ir.dtypes import uint16 as uint16
 from lazyt.ir.dtypes import uint32 as uint32
 from lazyt.ir.dtypes import uint64 as uint64
+from lazyt.later import NAMES as _LATER
+from lazyt.later import load as _load
 from lazyt.layouts import layout as layout
 from lazyt.layouts import strided as strided
-from lazyt.legacy import *  # noqa: F403
 from lazyt.memory_formats import *  # noqa: F403
 from lazyt.numpy_bridge import from_numpy as from_numpy
 from lazyt.numpy_calls import asarray as asarray
@@ -162,7 +148,24 @@ if _TYPE_CHECKING:
     from lazyt import utils as utils
     from lazyt import xpu as xpu
     from lazyt.autograd.vectorizing import vmap as vmap
+    from lazyt.broadcasting import explain_broadcast as explain_broadcast
+    from lazyt.functional.adaptive_pooling import *  # noqa: F403
+    from lazyt.functional.bilinears import *  # noqa: F403
+    from lazyt.functional.columns import *  # noqa: F403
+    from lazyt.functional.convolution import *  # noqa: F403
+    from lazyt.functional.distances import *  # noqa: F403
+    from lazyt.functional.equations import *  # noqa: F403
+    from lazyt.functional.histograms import *  # noqa: F403
+    from lazyt.functional.integrals import *  # noqa: F403
+    from lazyt.functional.low_rank import *  # noqa: F403
+    from lazyt.functional.namespace_forms import *  # noqa: F403
+    from lazyt.functional.native_forms import *  # noqa: F403
+    from lazyt.functional.padding import *  # noqa: F403
+    from lazyt.functional.pooling import *  # noqa: F403
+    from lazyt.functional.similarity import *  # noqa: F403
+    from lazyt.functional.windows import *  # noqa: F403
     from lazyt.inplace_functions import *  # noqa: F403
+    from lazyt.legacy import *  # noqa: F403
     from lazyt.staging import compile as compile
     from lazyt.staging import jit as jit
 
@@ -192,12 +195,10 @@ _PACKAGES = frozenset(
 
 def __getattr__(name: str) -> object:
     # Packages on top of tensors are imported when first used: `import lazyt` stays cheap.
+    if name in _LATER:
+        return _load(name, globals(), _explain_calls)
     if name in _PACKAGES:
         return _import_module(f"lazyt.{name}")
-    if name == "vmap":
-        return _import_module("lazyt.autograd.vectorizing").vmap
-    if name == "compile":
-        return _import_module("lazyt.staging").compile
     if name == "jit":
         _import_module("lazyt.scripting").install()
         return _import_module("lazyt.staging").jit
@@ -205,4 +206,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PACKAGES, "compile", "jit", "vmap"})
+    return sorted({*globals(), *_PACKAGES, *_LATER, "jit"})
+
+
+if not _TYPE_CHECKING:
+    __all__ = sorted({*(n for n in globals() if not n.startswith("_")), *_LATER, "jit"})

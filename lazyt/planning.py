@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from lazyt import differences, graph_keys, lifting, ops
+from lazyt import graph_keys, lifting, ops
 from lazyt.config import config
-from lazyt.differences import explain_new
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.ir.graph import Head, Node, clock, make, source_text, topological
 from lazyt.lifting import Number, numbers_of, rebuild_lifted
@@ -186,6 +185,8 @@ def explain(nodes: Sequence[Node]) -> Explanation:
 
 def clear() -> None:
     """Forgets all plans of this process (not those on disk)."""
+    from lazyt import differences
+
     graph_keys.known.clear()
     differences.clear()
 
@@ -332,6 +333,8 @@ def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], l
 
 def _reason(request: _Request, lifted: tuple[int, ...], where: str) -> str:
     """Why no plan was there: what differs from the nearest one."""
+    from lazyt.differences import explain_new
+
     new = explain_new(request.order, request.leaves, request.roots, where)
     if lifted:
         names = ", ".join(dict.fromkeys(request.numbers[i].node.op.name for i in lifted))

@@ -12,7 +12,6 @@ from lazyt.config import config
 from lazyt.device import CPU, check_device, device
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.promotion import set_default_dtype
-from lazyt.runtime.execute import thread_count
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_default_device", "get_deterministic_debug_mode",
@@ -56,9 +55,15 @@ def _count(value: Any, function: str) -> int:
     return value
 
 
+def _thread_count() -> int:
+    from lazyt.runtime.execute import thread_count  # a program that asks is about to compute
+
+    return thread_count()
+
+
 def get_num_threads() -> int:
     """How many threads a kernel may use."""
-    return thread_count()
+    return _thread_count()
 
 
 def set_num_threads(int: int) -> None:
@@ -68,7 +73,7 @@ def set_num_threads(int: int) -> None:
 
 def get_num_interop_threads() -> int:
     """How many threads run operations beside each other: as many as one kernel may use."""
-    return _switches.interop or thread_count()
+    return _switches.interop or _thread_count()
 
 
 def set_num_interop_threads(int: int) -> None:

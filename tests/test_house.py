@@ -325,3 +325,15 @@ def test_package_holds_its_data() -> None:
     for command in settings["project"].get("scripts", {}).values():
         module, _, name = command.partition(":")
         assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_names_that_are_read_later_are_those_of_their_modules() -> None:
+    from lazyt import later
+
+    for name, place in later.NAMES.items():
+        found = importlib.import_module(place)
+        assert name in getattr(found, "__all__", [name])
+        assert getattr(found, name) is not None
+    places = {p for p in later.NAMES.values() if p.startswith("lazyt.functional.")}
+    listed = {name for place in places for name in importlib.import_module(place).__all__}
+    assert listed <= later.NAMES.keys()
