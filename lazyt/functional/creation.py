@@ -11,7 +11,7 @@ from lazyt.device import check_device
 from lazyt.dispatch import array_node, type_title, wrap
 from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.functional.arithmetic import cast_to
-from lazyt.functional.nesting import node_of_nested
+from lazyt.functional.nesting import is_sequence, node_of_nested, type_name
 from lazyt.functional.operands import constant_of
 from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.ir.dtypes import DType
@@ -43,7 +43,8 @@ def tensor(
 ) -> Tensor:  # fmt: skip
     """A copy of numbers, nested lists, an array or a tensor.
 
-    Raises ShapeError for ragged lists and LazytError for values that are no numbers.
+    Raises ShapeError for ragged lists, DTypeError for strings and LazytError for other values that
+    are no numbers.
     """
     check_device(device)
     wanted = None if dtype is None else as_dtype(dtype)
@@ -59,10 +60,10 @@ def tensor(
 
         copied: Tensor = from_numpy(data).clone() if wanted is None else from_numpy(data).to(wanted)
         return copied.requires_grad_() if requires_grad else copied
-    elif isinstance(data, (np.ndarray, np.generic)):
+    elif isinstance(data, (np.ndarray, np.generic)) and not isinstance(data, str):
         node = array_node(np.asarray(data))
     else:
-        if hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
+        if hasattr(data, "__array__") and not isinstance(data, (list, tuple, str)):
             node = array_node(np.asarray(data))
         else:
             node = node_of_nested(data, wanted)
@@ -203,8 +204,8 @@ def legacy_tensor(*args: Any, dtype: DType | None = None, device: Any = None) ->
         if isinstance(value, Size):
             return empty(value, dtype=wanted)
         if not isinstance(value, int) or isinstance(value, bool):
-            if not hasattr(value, "__len__") and not hasattr(value, "__iter__"):
-                raise DTypeError(f"new(): data must be a sequence (got {type(value).__name__})")
+            if not is_sequence(value) and not hasattr(value, "__array__"):
+                raise DTypeError(f"new(): data must be a sequence (got {type_name(value)})")
             return tensor(value, dtype=wanted)
     return empty(args or (0,), dtype=wanted)
 

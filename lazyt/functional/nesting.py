@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
 from lazyt import ops, pending
+from lazyt.device import device
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_number
 from lazyt.functional.promotion import get_default_dtype, promote_types, scalar_dtype
@@ -19,54 +21,77 @@ from lazyt.tensor import Tensor
 from lazyt.watching import capturing
 
 _PYTHON_NUMBERS = {bool, int, float}
+_MOST_DIMENSIONS = 128
 
 
 def is_sequence(data: Any) -> bool:
     """Whether ``data`` counts as a dimension in nested data."""
+    if isinstance(data, (list, tuple)):
+        return True
     if isinstance(data, np.ndarray):
         return data.ndim > 0
-    return isinstance(data, (list, tuple, range))
+    kind = type(data)
+    if issubclass(kind, (Tensor, np.generic, dict)):
+        return issubclass(kind, str)
+    return hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
 
 
 def _nested_shape(data: Any) -> Shape:
-    """The shape of nested lists; raises ShapeError for ragged ones, as PyTorch words it."""
+    """The lengths of ``data`` and of the first parts inside it, down to an element."""
     shape: list[int] = []
+    while is_sequence(data):
+        shape.append(len(data))
+        if len(shape) > _MOST_DIMENSIONS:
+            raise ShapeError(f"too many dimensions '{type(data).__name__}'")
+        if not shape[-1]:
+            break
+        data = data[0]
+    return tuple(shape)
+
+
+def _leaves(data: Any, shape: Shape) -> list[Any]:
+    """The elements of nested data; raises ShapeError for ragged ones, as PyTorch words it."""
     level = [data]
-    while level and is_sequence(level[0]):
-        size = len(level[0])
+    for dim, size in enumerate(shape):
         for item in level:
             if not is_sequence(item):
                 raise DTypeError("not a sequence")
             if len(item) != size:
                 raise ShapeError(
-                    f"expected sequence of length {size} at dim {len(shape)} (got {len(item)})"
+                    f"expected sequence of length {size} at dim {dim} (got {len(item)})"
                 )
-        shape.append(size)
-        level = [part for item in level for part in item]
-    for item in level:
-        if is_sequence(item):
-            raise DTypeError("'list' object cannot be interpreted as an integer")
-    return tuple(shape)
-
-
-def _leaves(data: Any) -> list[Any]:
-    level = [data]
-    while level and is_sequence(level[0]):
         level = [part for item in level for part in item]
     return level
 
 
-def _infer_dtype(leaves: list[Any]) -> DType:
+def _infer_dtype(data: Any) -> DType:
+    """What all elements promote to, ragged or not; that of an empty list is the default."""
     found: DType | None = None
-    for value in leaves:
-        kind = _dtype_of(value)
-        if kind is not found:
+    level, depth = [data], 0
+    while level:
+        parts: list[Any] = []
+        kinds = dict(zip(map(type, level), level))
+        if kinds.keys() <= _PYTHON_NUMBERS:  # one of each kind decides: long lists are common
+            level = [*kinds.values()]
+        for value in level:
+            if is_sequence(value) and not isinstance(value, (str, bytes, np.ndarray)):
+                if len(value):
+                    parts.extend(value)
+                    continue
+                kind = get_default_dtype()
+            else:
+                kind = _dtype_of(value)
             found = kind if found is None else promote_types(found, kind)
+        level, depth = parts, depth + 1
+        if depth > _MOST_DIMENSIONS:
+            raise DTypeError("new(): self-referential lists are incompatible")
     return found or get_default_dtype()
 
 
 def _dtype_of(value: Any) -> DType:
     """The type of one element: its own where it has one, else that of a Python number."""
+    if isinstance(value, (str, bytes)):
+        raise DTypeError(f"new(): invalid data type '{type_name(value)}'")
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         own = value.dtype if isinstance(value, Tensor) else dtype_by_numpy(value.dtype)
         if own is not None:
@@ -74,24 +99,41 @@ def _dtype_of(value: Any) -> DType:
     number = as_number(value)
     if number is not None:
         return scalar_dtype(number)
-    if isinstance(value, str):
-        raise ShapeError("too many dimensions 'str'")
-    raise LazytError(f"Could not infer dtype of {type(value).__name__}")
+    raise LazytError(f"Could not infer dtype of {type_name(value)}")
+
+
+def type_name(value: Any) -> str:
+    """How PyTorch's messages call the type of ``value``."""
+    kind = type(value)
+    if isinstance(value, np.generic):
+        return f"numpy.{kind.__name__}"
+    return f"torch.{kind.__name__.lower()}" if kind in (device, DType) else kind.__name__
 
 
 def _number(leaf: Any, wanted: DType) -> Any:
     """One element as a Python number; raises DTypeError for what is none."""
-    if isinstance(leaf, Tensor) and leaf.shape.numel() != 1:
+    whole = wanted.kind != "f"
+    if isinstance(leaf, Tensor) and (leaf.shape.numel() != 1 or (whole and leaf.dtype.kind == "f")):
+        if whole:
+            raise DTypeError(
+                "only integer tensors of a single element can be converted to an index"
+            )
         raise ShapeError("only one element tensors can be converted to Python scalars")
+    if isinstance(leaf, np.ndarray) and leaf.ndim:
+        if whole:
+            raise DTypeError("only integer scalar arrays can be converted to a scalar index")
+        raise DTypeError("only 0-dimensional arrays can be converted to Python scalars")
     value = leaf.item() if isinstance(leaf, (Tensor, np.ndarray, np.generic)) else leaf
     if isinstance(value, (int, float)):
         return value
-    if isinstance(value, str):
-        raise ShapeError("too many dimensions 'str'")
-    kind = type(value).__name__
-    if wanted.kind == "f":
-        raise DTypeError(f"must be real number, not {kind}")
-    raise DTypeError(f"'{kind}' object cannot be interpreted as an integer")
+    kind = type(value)
+    if not whole:
+        if hasattr(kind, "__float__") or hasattr(kind, "__index__"):
+            return float(value)
+        raise DTypeError(f"must be real number, not {type_name(value)}")
+    if hasattr(kind, "__index__"):
+        return operator.index(value)
+    raise DTypeError(f"'{type_name(value)}' object cannot be interpreted as an integer")
 
 
 def node_of_nested(data: Any, dtype: DType | None) -> Node:
@@ -100,16 +142,13 @@ def node_of_nested(data: Any, dtype: DType | None) -> Node:
     The type is ``dtype``, or what the elements promote to. Raises ShapeError for ragged lists and
     numbers that are too large, DTypeError or LazytError for what is no number.
     """
-    if isinstance(data, str):
-        raise DTypeError("new(): invalid data type 'str'")
+    if isinstance(data, (str, bytes)):
+        raise DTypeError(f"new(): invalid data type '{type_name(data)}'")
     shape = _nested_shape(data)
-    leaves = _leaves(data) if 0 not in shape else []
-    kinds = {type(leaf): leaf for leaf in leaves}
-    if kinds.keys() <= _PYTHON_NUMBERS:  # one of each kind decides: long lists are common
-        wanted, values = dtype or _infer_dtype([*kinds.values()]), leaves
-    else:
-        wanted = dtype or _infer_dtype(leaves)
-        values = [_number(leaf, wanted) for leaf in leaves]
+    wanted = dtype or _infer_dtype(data)
+    values = _leaves(data, shape) if 0 not in shape else []
+    if not set(map(type, values)) <= _PYTHON_NUMBERS:
+        values = [_number(leaf, wanted) for leaf in values]
     gathered = _gathered(values, wanted)
     return stored(gathered if shape else gathered.reshape(()), shape, wanted)
 
@@ -124,6 +163,8 @@ def _gathered(values: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
     elif dtype.kind != "f" and not all(map(math.isfinite, values)):
         raise LazytError(f"value cannot be converted to type {dtype.name} without overflow")
     try:
+        if kind is np.float64 and dtype.kind in "ui":  # whole numbers among fractions
+            np.asarray([v for v in values if isinstance(v, int)], np.int64)
         found: np.ndarray[Any, Any] = np.asarray(values, kind)
     except OverflowError:
         raise ShapeError("Overflow when unpacking long long") from None

@@ -26,11 +26,14 @@ import lazyt as lt
         ([range(3), (1, 2, 3)], lt.int64),
         ([], lt.float32),
         ([[], []], lt.float32),
+        ([bytearray(b"ab"), memoryview(b"cd")], lt.int64),
     ],
 )
 def test_types_and_values(data: Any, dtype: Any) -> None:
     made = lt.tensor(data)
-    plain = [np.asarray(part).tolist() for part in data]
+    plain = [
+        list(p) if isinstance(p, (bytearray, memoryview)) else np.asarray(p).tolist() for p in data
+    ]
     assert made.dtype is dtype
     assert made.shape == np.shape(plain)
     assert made.tolist() == plain
@@ -48,6 +51,24 @@ def test_types_and_values(data: Any, dtype: Any) -> None:
         ([None], lt.bool, TypeError, "'NoneType' object cannot be interpreted as an integer"),
         ([None], None, RuntimeError, "Could not infer dtype of NoneType"),
         ([lt.ones(2)], None, ValueError, "only one element tensors can be converted"),
+        ([lt.tensor(2.0)], lt.int64, TypeError, "only integer tensors of a single element"),
+        ([np.ones(2), 1], None, TypeError, "not a sequence"),
+        ([1, np.ones(2)], None, TypeError, "only 0-dimensional arrays can be converted"),
+        ([1, "a"], None, TypeError, r"new\(\): invalid data type 'str'"),
+        ([[1, 2], "ab"], None, TypeError, r"new\(\): invalid data type 'str'"),
+        ([1.5, "a"], lt.float32, TypeError, "must be real number, not str"),
+        ([1, "a"], lt.int64, TypeError, "'str' object cannot be interpreted as an integer"),
+        (["a", 1], None, ValueError, "too many dimensions 'str'"),
+        (b"a", None, TypeError, r"new\(\): invalid data type 'bytes'"),
+        (np.str_("a"), None, TypeError, r"new\(\): invalid data type 'numpy.str_'"),
+        ([b"a"], None, TypeError, r"new\(\): invalid data type 'bytes'"),
+        (object(), None, RuntimeError, "Could not infer dtype of object"),
+        ({}, None, RuntimeError, "Could not infer dtype of dict"),
+        ([1, {}], lt.float32, TypeError, "must be real number, not dict"),
+        (lt.device("cpu"), None, RuntimeError, "Could not infer dtype of torch.device"),
+        ([[1], None], None, RuntimeError, "Could not infer dtype of NoneType"),
+        ([1, []], None, TypeError, "must be real number, not list"),
+        ([1.5, 1 << 70], lt.int64, ValueError, "Overflow when unpacking long long"),
         ([1 << 63], None, ValueError, "Overflow when unpacking long long"),
         ([float("nan")], lt.int64, RuntimeError, "cannot be converted to type int64"),
     ],
@@ -55,3 +76,40 @@ def test_types_and_values(data: Any, dtype: Any) -> None:
 def test_refusals(data: Any, dtype: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         lt.tensor(data, dtype=dtype)
+
+
+class Floating:
+    """A number by its conversions alone."""
+
+    def __float__(self) -> float:
+        return 1.5
+
+    def __index__(self) -> int:
+        return 3
+
+
+class Pair:
+    """A sequence by its methods alone."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, at: int) -> float:
+        if at > 1:
+            raise IndexError(at)
+        return at + 0.5
+
+
+def test_objects_that_are_numbers_or_sequences() -> None:
+    assert lt.tensor([Floating(), 2], dtype=lt.float32).tolist() == [1.5, 2]
+    assert lt.tensor(Floating(), dtype=lt.int64).tolist() == 3
+    assert lt.tensor([Pair(), Pair()]).tolist() == [[0.5, 1.5]] * 2
+    assert lt.tensor([b"ab"], dtype=lt.uint8).tolist() == [[97, 98]]
+    assert lt.tensor([[], "a", [1]], dtype=lt.float32).shape == (3, 0)
+    for legacy, title in (({}, "dict"), ({1}, "set"), (object(), "object"), (None, "NoneType")):
+        with pytest.raises(TypeError, match=rf"data must be a sequence \(got {title}\)"):
+            lt.Tensor(legacy)
+    loop: list[Any] = [1]
+    loop.append(loop)
+    with pytest.raises(TypeError, match="self-referential"):
+        lt.tensor(loop)
