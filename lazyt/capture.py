@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lazyt import ops, pending
+from lazyt.code_names import names_of, texts_of
 from lazyt.frames import Frames, is_user_module
-from lazyt.guards import CannotWatch, Guards, names_of, texts_of
+from lazyt.guards import CannotWatch, Guards
 from lazyt.ir.graph import Node, source_text, user_position
 from lazyt.ops.leaves import INPUT
 from lazyt.overlap import one_memory

@@ -9,9 +9,7 @@ tensors by what they look like. Notes that differ after the capture are effects 
 
 from __future__ import annotations
 
-import dis
 import functools
-import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lazyt.changes import describe, differs
+from lazyt.code_names import global_names
 from lazyt.places import (
     MISSING,
     Argument,
@@ -33,7 +33,6 @@ from lazyt.places import (
     Place,
     TensorPlace,
     Where,
-    describe,
     is_plain,
     same_plain,
 )
@@ -282,23 +281,26 @@ class Guards:
         for note in self.notes:
             value = note.where.get(given)
             if value is not note.value and not same_plain(value, note.value):
-                return f"{note.path} is {describe(value)}, was {describe(note.value)}"
+                if value is MISSING and isinstance(note.where, GradOf):
+                    holder = note.path.removesuffix(".grad")
+                    return f"{holder} holds no leaf that requires gradients any more"
+                return differs(note.path, value, note.value)
         return self._broken_containers()
 
     def _broken_containers(self) -> str | None:
         for table, key, value, path in self.entries:
             found = table.get(key, MISSING)
             if found is not value:
-                return f"{path} is {describe(found)}, was {describe(value)}"
+                return differs(path, found, value)
         for sized, size, path in self.sizes:
             if len(sized) != size:
                 return f"{path} has {len(sized)} elements, had {size}"
         for items, old, path in self.lists:
             if len(items) != len(old):
                 return f"{path} has {len(items)} elements, had {len(old)}"
-            for a, b in zip(items, old):
+            for number, (a, b) in enumerate(zip(items, old)):
                 if a is not b and not isinstance(b, Tensor) and not same_plain(a, b):
-                    return f"an element of {path} is {describe(a)}, was {describe(b)}"
+                    return differs(f"{path}[{number}]", a, b)
         for array, content, path in self.arrays:
             if array.tobytes() != content:
                 return f"the values of the array {path} have changed"
@@ -348,47 +350,3 @@ class Guards:
         for place in self.tensors:
             place.tensor = None
         self._seen.clear()
-
-
-@functools.cache
-def global_names(code: types.CodeType) -> tuple[str, ...]:
-    """Names that a code object, and those nested in it, read as globals: an attribute of the same
-    name is another thing."""
-    found: dict[str, None] = {}
-    stack = [code]
-    while stack:
-        item = stack.pop()
-        for step in dis.get_instructions(item):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                found[step.argval] = None
-        stack.extend(c for c in item.co_consts if isinstance(c, types.CodeType))
-    return tuple(found)
-
-
-def _all_names(code: types.CodeType) -> Iterable[str]:
-    """Names that a code object, and those nested in it, mention."""
-    stack = [code]
-    while stack:
-        item = stack.pop()
-        yield from item.co_names
-        stack.extend(c for c in item.co_consts if isinstance(c, types.CodeType))
-
-
-def names_of(codes: Iterable[types.CodeType]) -> frozenset[str]:
-    """All names that ``codes`` mention."""
-    return frozenset(sys.intern(name) for code in codes for name in _all_names(code))
-
-
-def texts_of(codes: Iterable[types.CodeType]) -> frozenset[str]:
-    """All texts among the constants of ``codes`` and of those nested in them."""
-    found: set[str] = set()
-    stack: list[Any] = list(codes)
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            found.add(item)
-        elif isinstance(item, (tuple, frozenset)):
-            stack.extend(item)
-        elif isinstance(item, types.CodeType):
-            stack.extend(item.co_consts)
-    return frozenset(found)

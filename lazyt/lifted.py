@@ -19,12 +19,19 @@ import numpy as np
 
 from lazyt import ops, watching
 from lazyt.ir.dtypes import DType, float32, float64, int64
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, Source, source_text, user_position
 from lazyt.runtime.memory import Buffer
 from lazyt.tensor import Tensor
 
 Recipe = Callable[[], Any]
 _PLAIN = (int, float)
+#: How a comparison is called that an outcome comes from.
+_HOW: dict[Callable[..., Any], str] = {
+    operator.lt: "the comparison <", operator.le: "the comparison <=",
+    operator.gt: "the comparison >", operator.ge: "the comparison >=",
+    operator.eq: "the comparison ==", operator.ne: "the comparison !=",
+    operator.index: "the number as a size or an index",
+}  # fmt: skip
 _CODES = {float32: "f", float64: "d", int64: "q"}
 
 
@@ -46,6 +53,7 @@ class Numbers:
         self.values = list(values)
         self.active = True
         self._seen: list[tuple[Recipe, Any]] = []
+        self._where: list[tuple[str, Source | None]] = []  # how and where it was seen
 
     def lifted(self) -> list[Lifted]:
         """What the function gets in their place."""
@@ -53,10 +61,15 @@ class Numbers:
         makes = [lambda n=n: values[n] for n in range(len(values))]
         return [_lift(value, make, self) for value, make in zip(values, makes)]
 
-    def saw(self, recipe: Recipe, outcome: Any) -> None:
-        """The function saw this outcome, which it may depend on from here."""
+    def saw(self, recipe: Recipe, outcome: Any, how: str = "the value") -> None:
+        """The function saw this outcome, which it may depend on from here.
+
+        Args:
+            how: what it did, in words.
+        """
         if self.active:
             self._seen.append((recipe, outcome))
+            self._where.append((how, user_position()))
 
     def hold(self, values: Sequence[Any]) -> bool:
         """Whether the function would see the same if the numbers were these; they are, then."""
@@ -69,6 +82,41 @@ class Numbers:
             pass  # the function would raise where it did not: that is another outcome
         self.values[:] = old
         return False
+
+    def difference(self, values: Sequence[Any], names: Sequence[str]) -> str:
+        """What the function would see otherwise if the numbers were ``values``, and where it looks.
+
+        Args:
+            names: what to call them.
+        """
+        now, then = list(values), list(self.values)
+        for (recipe, old), (how, source) in zip(self._seen, self._where):
+            new = self._try(recipe, now)
+            if _same(new, old):
+                continue
+            mine = [
+                n for n, value in enumerate(now)
+                if not _same(self._try(recipe, [*then[:n], value, *then[n + 1 :]]), old)
+            ] or [n for n, value in enumerate(now) if not _same(value, then[n])]  # fmt: skip
+            told = " and ".join(f"{names[n]} is {now[n]!r}, was {then[n]!r}" for n in mine)
+            place = source_text(source)
+            return f"{told}, and {how} at {place} is {_shown(new)}, was {_shown(old)}"
+        return "a number among the arguments leads elsewhere"
+
+    def _try(self, recipe: Recipe, values: Sequence[Any]) -> Any:
+        """What a recipe makes of ``values``; the exception, where it raises."""
+        old = list(self.values)
+        self.values[:] = values
+        try:
+            return recipe()
+        except (ArithmeticError, ValueError) as error:
+            return error
+        finally:
+            self.values[:] = old
+
+
+def _shown(value: Any) -> str:
+    return type(value).__name__ if isinstance(value, Exception) else repr(value)
 
 
 class Lifted:
@@ -202,7 +250,7 @@ def _calculate(function: Callable[..., Any], *operands: Any, look: bool) -> Any:
         return function(*[part() for part in recipes])
 
     if look or type(value) not in _PLAIN:
-        numbers.saw(recipe, value)
+        numbers.saw(recipe, value, _HOW.get(function) or f"{function.__name__}()")
         return value
     return _lift(value, recipe, numbers)
 

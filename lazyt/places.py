@@ -273,12 +273,3 @@ class GradOf(Where):
     def put(self, given: Given, value: Any) -> None:
         """Writes it."""
         self.leaf.get(given).grad = value
-
-
-def describe(value: Any) -> str:
-    """A value for a message."""
-    if value is MISSING:
-        return "nothing"
-    if is_plain(value):
-        return repr(value)
-    return f"a {type(value).__name__}"

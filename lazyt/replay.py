@@ -7,12 +7,12 @@ the graph again over the new leaves: lazy and differentiable like any other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt import ops, tape
-from lazyt.capture import Recorder, Run, leaf_of, watching
+from lazyt.capture import Run, leaf_of, watching
+from lazyt.changes import places_differ, tensor_differs
 from lazyt.grad_mode import no_grad
 from lazyt.index_checks import IndexChecks
 from lazyt.ir.graph import Node
@@ -20,10 +20,10 @@ from lazyt.lifted import Numbers, is_lifted, recipe_of
 from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import TensorPlace, signature
+from lazyt.run_parts import lives, origins_of, refuse_wholes, saved_by, written_by
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad, GradFn
-from lazyt.templates import CannotReplay, Origin, node_of, prepare, template
+from lazyt.templates import CannotReplay, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
 
@@ -95,6 +95,7 @@ class Replay:
         parts: numbers of arguments that are parts of larger tensors.
         copies: memory that stands for memory which NumPy sees.
         numbers: the numbers among the arguments that were followed.
+        names: what the tensors among the arguments are called, and what those numbers are.
 
     Raises CannotReplay.
     """
@@ -107,6 +108,7 @@ class Replay:
         parts: Sequence[int],
         copies: Sequence[Storage],
         numbers: Numbers,
+        names: tuple[Sequence[str], Sequence[str]],
     ) -> None:
         recorder = run.recorder
         self.numbers = numbers
@@ -114,6 +116,8 @@ class Replay:
         self.parts = list(parts)
         self.places = [p for p in run.guards.tensors if p.tensor is not None]
         given = [*arguments, *(p.tensor for p in self.places if p.tensor is not None)]
+        self._paths = [*names[0], *(place.path for place in self.places)]
+        self._number_names = names[1]
         for tensor, looks in zip(given, run.looks, strict=True):
             if signature(tensor) != looks or id(tensor._storage) not in recorder.known:
                 raise CannotReplay("it changes what a tensor from outside is, not only its values")
@@ -123,7 +127,7 @@ class Replay:
             for storage in recorder.storages
         ]
         self._fixed = [given[n]._storage for n in parts]
-        _refuse_wholes(run, self._fixed)
+        refuse_wholes(run, self._fixed)
         self.calls, self.late = recorder.early_and_late()
         self._fresh: list[Storage] = []
         self._known: dict[int, Made] = {}
@@ -135,15 +139,15 @@ class Replay:
         self.ages = [s.version_now() for s in self._fresh]
         before = zip(recorder.storages, recorder.versions, strict=True)
         self.counts = [storage.version_now() - version for storage, version in before]
-        self._saved = [_saved(s.fn, recorder, self._fresh) for s in self._fresh]
-        self.alive = any(_lives(s) for s in self._fresh)
+        self._saved = [saved_by(s.fn, recorder, self._fresh) for s in self._fresh]
+        self.alive = any(lives(s) for s in self._fresh)
         with watching(recorder):  # so that values stay what they were made from
-            self.written = _written(run)
+            self.written = written_by(run)
             roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
             roots += [raw(recorder.storages[n].current()) for n in self.written]
         if any(recorder.storages[i] in (*self._fixed, *copies) for i in self.written):
             raise CannotReplay("it writes to an argument that shares memory")
-        origins = _origins(run)
+        origins = origins_of(run)
         origins.update({run.nodes[n]: ("part", n) for n in parts})
         realize_nodes([node for node in origins if node.data is None])
         self.checks = IndexChecks(run, origins)
@@ -204,15 +208,16 @@ class Replay:
         Raises Missed, with nothing changed, when the state is another one.
         """
         if not self.numbers.hold(numbers):
-            raise Missed("a number among the arguments, which it looks at, leads elsewhere")
+            raise Missed(self.numbers.difference(numbers, self._number_names))
         reason = self.guards.broken(arguments)
         if reason is not None:
             raise Missed(reason)
         given = list(arguments)
         for place in self.places:
             given.append(_current(place, arguments))
-        if _alike(given) != self._alike:
-            raise Missed("places that held one tensor hold several now, or one instead of several")
+        alike = _alike(given)
+        if alike != self._alike:
+            raise Missed(places_differ(alike, self._alike, self._paths))
         storages = [given[i]._storage for i in self.holders]
         if len({id(s) for s in storages}) != len(storages):
             raise Missed("tensors that had memory of their own share it now")
@@ -299,25 +304,13 @@ class Replay:
 def _current(place: TensorPlace, arguments: Sequence[Tensor]) -> Tensor:
     tensor = place.where.get(arguments)
     if not isinstance(tensor, Tensor) or signature(tensor) != place.looks:
-        raise Missed(f"{place.path} holds a tensor of another kind, or none")
+        raise Missed(tensor_differs(place.path, tensor, place.looks))
     if place.exact is not None and tensor is not place.exact:
-        raise Missed(f"{place.path} is another tensor, and things are found by it")
+        raise Missed(
+            f"{place.path} is another tensor than before, and a dict, a set or an "
+            "optimizer's state finds things by it"
+        )
     return tensor
-
-
-# ---------------------------------------------------------------- taking a run apart
-
-
-def _refuse_wholes(run: Run, parts: Sequence[Storage]) -> None:
-    """Raises CannotReplay where the user's code can reach the whole of a part by names that it
-    mentions: it may take the very part that an argument is, which is another at another call."""
-    names = run.guards.mentioned
-    any_name = bool(names & {"getattr", "vars", "__dict__"})
-    for place in run.guards.tensors if parts else ():
-        if any_name or all(n in names for n in re.findall(r"\.([a-zA-Z]\w*)", place.path)):
-            found = place.tensor
-            if found is not None and any(one_memory(found._storage, part) for part in parts):
-                raise CannotReplay("it can read the tensor that an argument is a part of")
 
 
 def _alike(given: Sequence[Tensor]) -> list[tuple[int, int, int]]:
@@ -333,58 +326,4 @@ def _alike(given: Sequence[Tensor]) -> list[tuple[int, int, int]]:
             tensors.setdefault(id(t), n), storages.setdefault(id(storage), n),
             memories.setdefault(id(memory), n),
         ))  # fmt: skip
-    return found
-
-
-def _lives(storage: Storage) -> bool:
-    """Whether gradients can go on from a result."""
-    if isinstance(storage.fn, AccumulateGrad):
-        raise CannotReplay("it makes a new tensor that requires a gradient")
-    return storage.fn is not None and not storage.fn.dead
-
-
-def _saved(
-    fn: GradFn | None, recorder: Recorder, fresh: Sequence[Storage]
-) -> list[tuple[bool, int, int]]:
-    """What the gradient of a result needs unchanged: whether it was there before, its number, and
-    its version, counted from the start of the function."""
-    found: dict[tuple[bool, int, int], None] = {}
-    seen: set[GradFn] = set()
-    stack = [fn]
-    while stack:
-        item = stack.pop()
-        if item is None or item in seen:
-            continue
-        seen.add(item)
-        if item.rule == "x":
-            raise CannotReplay(f"there is no gradient of {item.name()}")
-        stack.extend(item.parents)
-        for storage, version in item.saved:
-            number = recorder.known.get(id(storage))
-            if number is not None and version >= recorder.versions[number]:
-                found[True, number, version - recorder.versions[number]] = None
-            elif storage in fresh:
-                found[False, fresh.index(storage), version] = None
-    return list(found)
-
-
-def _written(run: Run) -> list[int]:
-    """The sources that the function wrote to."""
-    found = []
-    before = {number: leaf for leaf, number in run.recorder.leaves.items()}
-    for number, storage in enumerate(run.recorder.storages):
-        if number in before and leaf_of(storage) is not before[number]:
-            if storage.fn is not None and not isinstance(storage.fn, AccumulateGrad):
-                raise CannotReplay("it makes a tensor from outside part of a graph")
-            found.append(number)
-    return found
-
-
-def _origins(run: Run) -> dict[Node, Origin]:
-    """Where the leaves that are no constants come from."""
-    found: dict[Node, Origin] = {
-        leaf: ("source", number) for leaf, number in run.recorder.leaves.items()
-    }
-    filled = [node for _, node in run.recorder.calls if node is not None]
-    found.update({node: ("call", number) for number, node in enumerate(filled)})
     return found

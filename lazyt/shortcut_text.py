@@ -81,6 +81,7 @@ class Inlet:
         self.makers: dict[int, Made] = {}
         self.gradients: dict[int, int] = {}
         self._known: set[Storage] = set()
+        self._seen: dict[int, tuple[int, str, Tensor]] = {}  # arguments by their storages
         self._late: list[str] = []  # lines about arguments, once all else is known to be right
         self.names.table.update(
             MISSED=MISSED, KNOWN=self._known, kept=[None] * (2 * len(replay.flags)), turn=[0],
@@ -102,6 +103,7 @@ class Inlet:
             self.add(f"tags({tags.address}, 1)", "if words[0]: return MISSED")
         self._write_tensors()
         self._write_gradients()
+        self._part_ways()
         self._write_kept()
         self.add(*self._late)
         for (kind, number), bounds in self.replay.checks.inputs:
@@ -136,12 +138,26 @@ class Inlet:
         self._count = 0
         for part, text in zip(self.shape[1], ("args", "kwargs"), strict=True):
             self._take(part, text)
-        plain = [self.stores[n] for n in self.stores if n not in self.replay.parts]
+        plain = dict.fromkeys(self.stores[n] for n in self.stores if n not in self.replay.parts)
         if len(plain) > 1:
             self.require(f"is_other(({', '.join(plain)}))")
         if self._moving:
             numbers = "".join(f"a{number}, " for number in self._moving)
             self.require(f"{self.bind(self.replay.numbers.hold)}(({numbers}))")
+
+    def _part_ways(self) -> None:
+        """What is written must not be what another argument is, or is a part of: the function may
+        read that after it wrote."""
+        gradients = {number for number, _ in self._numbered(True)}
+        tests: dict[str, None] = {}
+        for holder in sorted({self.replay.holders[source] for source in self.replay.written}):
+            for number in sorted(self.arguments):
+                if holder in gradients or (
+                    holder in self.arguments and number in self.replay.parts
+                ):
+                    tests[f"{self.stores[number]} is not {self.stores[holder]}"] = None
+        if tests:
+            self.require(*tests)
 
     def _take(self, shape: Any, text: str) -> None:
         if shape is None:
@@ -165,8 +181,7 @@ class Inlet:
         value, name = self.leaves[self._count], f"a{self._count}"
         self._count += 1
         if isinstance(value, Tensor):
-            self.add(f"{name} = {text}")
-            self._argument(name, value, len(self.given))
+            self._argument(name, text, value, len(self.given))
         elif self._count - 1 in self._moving:
             self.add(f"{name} = {text}")
             self.require(f"type({name}) is {self.bind(type(value))}")
@@ -177,15 +192,25 @@ class Inlet:
         else:
             self.require(f"{text} is {self.bind(value)}")
 
-    def _argument(self, name: str, value: Tensor, number: int) -> None:
-        """A tensor that is an argument: any that looks like this will do."""
+    def _argument(self, name: str, text: str, value: Tensor, number: int) -> None:
+        """A tensor that is an argument: any that looks like this will do, the same where it was
+        given before."""
         storage, bind, part = value._storage, self.bind, number in self.replay.parts
+        seen = self._seen.setdefault(id(storage), (number, name, value))
+        if seen[0] != number and not part:
+            if seen[2] is not value:
+                refuse("arguments that are views of one memory")
+            self.require(f"{text} is {seen[1]}")
+            self.given[number], self.stores[number] = seen[1], f"s{seen[0]}"
+            self.nodes[number] = f"n{seen[0]}"
+            return
         if storage.share is not None or storage.fn is not None or value.__dict__:
             refuse("an argument that shares memory, or has history or attributes")
         if value._view is not None and not part:
             refuse("an argument that is a view")
         store, looks = f"s{number}", name if part else f"s{number}.node"
         own = f"is_part({name})" if part else f"{name}._view is None"
+        self.add(f"{name} = {text}")
         self.require(f"type({name}) is {bind(type(value))}", own, f"not {name}.__dict__")
         self.add(f"{store} = {name}._storage")
         self.require(

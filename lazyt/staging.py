@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from lazyt import cast_mode, grad_mode
-from lazyt.arguments import Changing, Values, is_part
+from lazyt.arguments import Changing, Values
+from lazyt.call_keys import key_of, keys_differ
 from lazyt.capture import Run, note_state, observe, watch
+from lazyt.changes import argument_names, describe
+from lazyt.code_names import global_names
+from lazyt.compile_options import check
 from lazyt.config import config
 from lazyt.errors import LazytError
 from lazyt.frames import is_user_module
-from lazyt.functional.promotion import get_default_dtype
-from lazyt.guards import CannotWatch, global_names
+from lazyt.guards import CannotWatch
 from lazyt.ir.graph import source_text, user_position
 from lazyt.lifted import Numbers, plain
 from lazyt.overlap import one_memory
@@ -56,7 +58,8 @@ class Captured:
     """
 
     _unwatched = frozenset({
-        "_captures", "_changing", "_codes", "_failures", "_harmless", "_lock", "_reasons",
+        "_captures", "_changing", "_codes", "_failures", "_harmless", "_last_key", "_lock",
+        "_reasons",
         "_shortcuts", "_unused", "fullgraph",
     })  # fmt: skip
 
@@ -73,6 +76,7 @@ class Captured:
         self._lock = RLock()
         self._shortcuts = Shortcuts()
         self._changing = Changing()
+        self._last_key: Any = None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -94,17 +98,20 @@ class Captured:
             if key is None or self._failures >= _PATIENCE:
                 return self.function(*args, **kwargs)
             values = Values(given)
+            reason = ""
             for replay, result in reversed(self._captures.get(key, ())):
                 try:
                     parts = replay.run(values.tensors, values.leaves(), [leaves[n] for n in moving])
                 except Missed as missed:
-                    reason = str(missed)
+                    reason = reason or str(missed)
                     continue
                 self._unused = 0
                 self._shortcuts.follow(replay, shape, leaves, result, moving)
                 return Tree.build(result, iter(values.originals(parts)))
-            if key in self._captures:
-                self._say(f"captured again: {reason}")
+            if self._captures:
+                reason = reason or keys_differ(key, self._last_key, self.function)
+                if self._reasons[-1] != f"captured again: {reason}":
+                    self._say(f"captured again: {reason}")
             if not self._codes:
                 return self._observe(args, kwargs)
             if values.copies and key not in self._harmless:
@@ -125,7 +132,7 @@ class Captured:
         captures = [replay for found in self._captures.values() for replay, _ in found]
         prepared = captures[-1].prepared if captures else None
         if prepared is None or prepared[0] is None:
-            raise CaptureError(f"{self.function!r} replays no plan: {self.why()}")
+            raise CaptureError(f"{describe(self.function)} replays no plan: {self.why()}")
         return prepared[0].plan.explain()
 
     def _say(self, reason: str) -> None:
@@ -145,32 +152,14 @@ class Captured:
         return [] if any("type" in global_names(code) for code in mine) else found
 
     def _key(self, shape: Any, leaves: list[Any], moving: Sequence[int]) -> Any:
-        """What decides which captures may fit: types of arguments, and the modes that are on."""
-        parts: list[Any] = [
-            shape, grad_mode.mode.enabled, grad_mode.mode.inference, cast_mode.mode.dtype,
-            get_default_dtype(), config.memory_budget,
-        ]  # fmt: skip
-        storages: dict[int, int] = {}
-        for number, leaf in enumerate(leaves):
-            if number in moving:
-                parts.append((type(leaf), None))
-            elif isinstance(leaf, Tensor):
-                storage = leaf._storage
-                if is_part(leaf) or storage.exposure() is not None:
-                    parts.append((type(leaf), leaf.shape, leaf.dtype, leaf._fn is None))
-                    continue
-                memory = storage if storage.share is None else storage.share.memory
-                parts.append((signature(leaf), storages.setdefault(id(memory), len(storages))))
-            elif is_plain(leaf):
-                parts.append((type(leaf), repr(leaf)))
-            else:
-                parts.append(id(leaf))
+        """What decides which captures may fit; None where that cannot be compared."""
+        parts = key_of(shape, leaves, moving)
         try:
-            hash(tuple(parts))
+            hash(parts)
         except TypeError:
             self._fail("the structure of an argument cannot be compared with those of other calls")
             return None
-        return tuple(parts)
+        return parts
 
     def _observe(self, args: Any, kwargs: Any) -> Any:
         result, frames = observe(self.function, args, kwargs)
@@ -215,7 +204,8 @@ class Captured:
         self, key: Any, shape: Any, leaves: list[Any], values: Values, args: Any, kwargs: Any,
         moving: Sequence[int],
     ) -> Any:  # fmt: skip
-        others = [(v, "an argument") for v in leaves if not isinstance(v, Tensor)]
+        names = argument_names(self.function, shape)
+        others = [(v, n) for v, n in zip(leaves, names) if not isinstance(v, Tensor)]
         given = Tree.containers((args, *kwargs.values()))
         numbers = Numbers([leaves[n] for n in moving])
         if values.copies and given:
@@ -259,18 +249,22 @@ class Captured:
         elif not all(isinstance(p, Tensor) or is_plain(p) for p in parts):
             self._fail("it returns an object that is neither tensor nor number nor text")
         elif not unknown:
-            self._keep(key, run, values, lifted, result, numbers)
+            called = [n for v, n in zip(leaves, names) if isinstance(v, Tensor)]
+            known = (called, [names[n] for n in moving])
+            self._keep(key, run, values, lifted, result, numbers, known)
         return Tree.build(result, iter(values.originals(parts)))
 
     def _keep(
-        self, key: Any, run: Run, values: Values, parts: list[Any], result: Any, numbers: Numbers
-    ) -> None:
+        self, key: Any, run: Run, values: Values, parts: list[Any], result: Any, numbers: Numbers,
+        names: tuple[list[str], list[str]],
+    ) -> None:  # fmt: skip
         try:
-            replay = Replay(run, values.tensors, parts, values.parts, values.copies, numbers)
+            replay = Replay(run, values.tensors, parts, values.parts, values.copies, numbers, names)
         except CannotReplay as error:
             self._fail(str(error))
             return
         self._captures.setdefault(key, []).append((replay, result))
+        self._last_key = key
         if sum(map(len, self._captures.values())) > _MOST:
             self._captures.pop(next(iter(self._captures)))
         self._failures = 0
@@ -287,7 +281,7 @@ class Captured:
         self._failures += 1
         self._say(f"not captured: {reason}")
         if self.fullgraph:
-            raise CaptureError(f"{self.function!r} cannot be captured: {reason}")
+            raise CaptureError(f"{describe(self.function)} cannot be captured: {reason}")
         if self._failures == _PATIENCE:
             warnings.warn(
                 f"lazyt.jit leaves {getattr(self.function, '__qualname__', self.function)} alone: "
@@ -371,9 +365,22 @@ def compile(
 ) -> Any:
     """``lazyt.jit`` under the name and with the arguments of ``torch.compile``.
 
-    ``dynamic``, ``backend``, ``mode`` and ``options`` choose among PyTorch's compilers and change
-    nothing here; ``disable`` returns ``model`` as it is.
+    Args:
+        model: a function or a module; without it, a decorator is returned.
+        fullgraph: raise CaptureError where it cannot be captured, see ``lazyt.jit``.
+        dynamic: True, False or None; no effect: shapes are captured one by one, and numbers that
+            change are followed.
+        backend: "lazyt", "inductor", "cudagraphs", "eager" or "aot_eager"; no effect: there is one
+            compiler, and a replay gives the values of the function itself.
+        mode: None, "default", "lite", "reduce-overhead", "max-autotune" or
+            "max-autotune-no-cudagraphs"; no effect: every replay is one call of a plan.
+        options: the options that PyTorch documents, by name; no effect.
+        disable: return ``model`` as it is.
+
+    Raises LazytError (a RuntimeError) for other backends, modes and options, and for a mode with
+    options; TypeError for another ``dynamic``.
     """
+    check(backend, mode, options, dynamic)
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, disable=disable)
     return model if disable else jit(model, fullgraph=fullgraph)

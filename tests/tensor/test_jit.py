@@ -67,7 +67,7 @@ def test_other_shapes_and_numbers_are_captured_again() -> None:
     x = numbers(3)
     calls = [(x, 2, True)] * 3 + [(x, 3, True)] * 3 + [(numbers(2, 2), 2, False)] * 3
     captured = check(function, *calls)
-    assert captured.why() == ["captured"] * 3
+    assert captured.why().count("captured") == 3
 
 
 def test_globals_closures_and_attributes_are_watched() -> None:

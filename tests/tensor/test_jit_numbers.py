@@ -59,7 +59,11 @@ def test_what_a_function_decides_by_a_number_is_a_condition() -> None:
         lambda x, n: x * n if n > 4 else x - n, [0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 7.0, 2.5]
     )
     assert captured.why() == ["captured", captured.why()[1], "captured"]
-    assert "leads elsewhere" in captured.why()[1]
+    line = (agree.__code__.co_filename, test_what_a_function_decides_by_a_number_is_a_condition)
+    where = f"{line[0]}:{line[1].__code__.co_firstlineno + 2}"
+    assert captured.why()[1] == (
+        f"captured again: n is 5.0, was 3.0, and the comparison > at {where} is True, was False"
+    )
 
 
 @pytest.mark.parametrize("function", [

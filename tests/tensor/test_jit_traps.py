@@ -80,14 +80,14 @@ def test_3_another_shape() -> None:
     captured = lt.jit(function := lambda x: x.flatten() * x.shape[0])
     for shape in ((2, 3), (3, 2), (6,), (2, 3), (0, 3)):
         agree(captured, function, lambda shape=shape: numbers(*shape))  # type: ignore[misc]
-    assert captured.why() == ["captured"] * 4
+    assert captured.why().count("captured") == 4
 
 
 def test_4_another_dtype() -> None:
     captured = lt.jit(function := lambda x: x / 2 + (1 if x.dtype is lt.float64 else 0))
     for dtype in (lt.float32, lt.float64, lt.int32, lt.bool, lt.float32):
         agree(captured, function, lambda dtype=dtype: lt.ones(3, dtype=dtype))  # type: ignore[misc]
-    assert captured.why() == ["captured"] * 4
+    assert captured.why().count("captured") == 4
 
 
 def test_5_another_device() -> None:
@@ -230,7 +230,7 @@ def test_14_the_order_of_keywords() -> None:
     for _ in range(4):
         same(captured(x=a, y=b), function(x=a, y=b))
         same(captured(y=b, x=a), function(y=b, x=a))
-    assert captured.why() == ["captured"] * 2
+    assert captured.why().count("captured") == 2
 
 
 def test_15_a_global_bound_anew() -> None:

@@ -1,0 +1,54 @@
+"""Arguments of captured functions that are one tensor, or a part of one that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lazyt as lt
+from tests.tensor.test_jit import numbers
+
+pytestmark = [pytest.mark.lazy, pytest.mark.filterwarnings("ignore:lazyt.jit leaves")]
+
+
+def test_one_tensor_given_twice_and_two_tensors() -> None:
+    captured = lt.jit(lambda x, y, z: x + 10 * y["y"] + 100 * z)
+    a, b, c = numbers(3), numbers(3), numbers(3)
+    calls = [(a, a, b), (a, b, b), (a, b, a), (a, a, a), (a, b, c)]
+    for x, y, z in [call for call in calls for _ in range(4)] + calls + calls[::-1]:
+        want = [i + 10 * j + 100 * k for i, j, k in zip(x.tolist(), y.tolist(), z.tolist())]
+        assert captured(x, {"y": y}, z).tolist() == pytest.approx(want), captured.why()
+    assert captured.why().count("captured") == len(calls)
+
+
+@pytest.mark.parametrize("function", [
+    lambda a, row: a.mul_(2) + row,
+    lambda a, row: (row.clone(), a.mul_(2) + row)[1],
+])  # fmt: skip
+def test_a_part_of_what_is_written(function: Callable[..., Any]) -> None:
+    captured, data = lt.jit(function), numbers(3, 16)
+    for n in range(5):
+        got, want = (f(lt.ones(3, 16), data[n % 3]).tolist() for f in (captured, function))
+        assert got == want
+    for _ in range(3):
+        a = lt.arange(48.0).reshape(3, 16).clone()
+        b = a.clone()
+        assert captured(a, a[1]).tolist() == function(b, b[1]).tolist()
+        assert a.tolist() == b.tolist()
+
+
+def test_a_gradient_that_is_written_given_as_argument() -> None:
+    p = lt.ones(4, requires_grad=True)
+
+    def function(given: Any) -> Any:
+        p.grad.add_(1.0)
+        return given * 2
+
+    captured = lt.jit(function)
+    p.grad = lt.zeros(4)
+    for n in range(5):
+        assert captured(lt.full((4,), float(n))).tolist() == [2.0 * n] * 4
+    for n in range(6, 10):
+        assert captured(p.grad).tolist() == [2.0 * n] * 4
