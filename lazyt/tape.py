@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
 from lazyt.errors import GradientError
+from lazyt.grad_checks import anomaly as anomaly
+from lazyt.grad_checks import checks as checks
+from lazyt.grad_checks import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from lazyt.grad_checks import is_anomaly_enabled as is_anomaly_enabled
 from lazyt.grad_mode import mode
 from lazyt.grad_rules import NAMES, RULE_OF, inputs_of
 from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
+    from lazyt.autograd.packing import PackedCall
     from lazyt.storage import Storage
     from lazyt.tensor import Tensor
 
@@ -32,43 +37,9 @@ _INFERENCE = (
     "`torch.inference_mode()`."
 )
 _uids = itertools.count(1)
+next_uid = _uids.__next__
 _new = object.__new__
 _weak = weakref.ref
-
-
-class Anomaly:
-    """Whether gradients are looked at as they are computed (``autograd.detect_anomaly``)."""
-
-    __slots__ = ("check_nan", "enabled")
-
-    def __init__(self) -> None:
-        self.enabled = False
-        self.check_nan = True
-
-
-anomaly = Anomaly()
-
-
-def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
-    return anomaly.enabled
-
-
-def is_anomaly_check_nan_enabled() -> bool:
-    """Whether NaN raises in anomaly mode."""
-    return anomaly.check_nan
-
-
-class Checks:
-    """Whether backward refuses saved tensors that were written to."""
-
-    __slots__ = ("versions",)
-
-    def __init__(self) -> None:
-        self.versions = True
-
-
-checks = Checks()
 
 
 class Extra:
@@ -80,11 +51,14 @@ class Extra:
         retained: the tensors whose ``.grad`` is to receive the gradient.
         metadata: what users note.
         owner: the tensor that was made, once somebody asked it for its grad_fn.
+        packed: the call whose operands ``saved_tensors_hooks`` packed.
         prehooks, posthooks: functions of the tuple of gradients that arrives, and of those that
             leave and arrive, by key.
     """
 
-    __slots__ = ("history", "hooks", "metadata", "owner", "posthooks", "prehooks", "retained")
+    __slots__ = (
+        "history", "hooks", "metadata", "owner", "packed", "posthooks", "prehooks", "retained",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.hooks: dict[int, Callable[[Any], Any]] = {}
@@ -92,6 +66,7 @@ class Extra:
         self.retained: list[weakref.ref[Tensor]] = []
         self.metadata: dict[Any, Any] = {}
         self.owner: weakref.ref[Tensor] | None = None
+        self.packed: PackedCall | None = None
         self.prehooks: dict[int, Callable[..., Any]] = {}
         self.posthooks: dict[int, Callable[..., Any]] = {}
 
@@ -318,6 +293,8 @@ def record(name: str, parents: Sequence[Any], result: Storage | None) -> GradFn:
     fn.made = None if result is None else _weak(result.node)
     rule = kind.rule
     fn.saved = _saved(rule, fns, storages, result) if rule else ()
+    if rule and checks.packer is not None and result is not None:
+        checks.packer(fn, parents, result)
     return fn
 
 

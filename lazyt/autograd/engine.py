@@ -114,6 +114,8 @@ def free_tape(order: Sequence[GradFn]) -> None:
         if isinstance(fn, AccumulateGrad):
             continue
         fn.freed = True
+        if fn._extra is not None:
+            fn._extra.packed = None
         kept = bool(fn.rule) and (fn.rule != "o" or bool(fn.saved))
         fn.saved = ()
         fn.dead = kept or any(p.dead for p in fn.parents if p is not None)

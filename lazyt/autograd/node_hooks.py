@@ -7,8 +7,8 @@ goes through the graph by hand: it stops at the node, and after hooks it goes on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
 from lazyt.autograd.handles import RemovableHandle
@@ -16,10 +16,13 @@ from lazyt.dispatch import wrap
 from lazyt.errors import GradientError, LazytError
 from lazyt.grad_mode import set_grad_enabled
 from lazyt.grad_rules import inputs_of
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, rebuild, remake
 from lazyt.storage import raw
-from lazyt.tape import AccumulateGrad, GradFn, boundaries, hooked
+from lazyt.tape import AccumulateGrad, GradFn, boundaries, hooked, next_uid
 from lazyt.tensor import Tensor
+
+if TYPE_CHECKING:
+    from lazyt.autograd.packing import PackedCall
 
 Hook = Callable[..., Any]
 Watch = Callable[[Node, Node, int, Node], None]
@@ -129,26 +132,66 @@ def parents_of(fn: GradFn, node: Node) -> list[Node | None]:
 
 def call(fn: GradFn, grads: Sequence[Tensor | None]) -> Any:
     """What ``fn`` says of its inputs' gradients where ``grads`` is its result's."""
-    from lazyt.transforms.vjp import vjp
-
     node = node_of(fn)
     given = grads[0]
     inputs = parents_of(fn, node)
     if given is None:
         return tuple(None for _ in inputs)
     cotangent = ops.cast(given.node, node.dtype)
-    found = _through(vjp, node, cotangent, inputs)
+    found = _through(node, cotangent, inputs)
     chosen = inputs_of(type(fn).__name__, len(found))
     results = _tensors([None if i is None else found[i] for i in chosen])
     return results[0] if len(results) == 1 else results
 
 
-def _through(
-    vjp: Callable[..., Any], node: Node, cotangent: Node, inputs: Sequence[Node | None]
-) -> list[Node | None]:
-    known = [item for item in inputs if item is not None]
-    parts = iter(vjp([node], [cotangent], known))
-    return [None if item is None else next(parts) for item in inputs]
+class Derivative:
+    """How the gradient of one call's result gives those of its inputs, in terms of stand-ins.
+
+    An input may lie below another one, or below one of the ``others`` that the call reads.
+    Stand-ins hide that: each gets what comes to it directly.
+
+    Attributes:
+        parts: the gradients of the inputs; None where there is no input.
+        cotangent: stands for the result's gradient.
+        places: the stand-in of each input.
+    """
+
+    def __init__(
+        self, node: Node, inputs: Sequence[Node | None], others: Iterable[Node] = ()
+    ) -> None:
+        from lazyt.transforms.vjp import vjp
+
+        self.places = {n: ops.variable(raw(n), next_uid()) for n in inputs if n is not None}
+        self.cotangent = ops.variable(ops.zeros_like(node), next_uid())
+        top = substituted([node], {**{n: n for n in others}, **self.places})
+        known = dict(zip(self.places, vjp(top, [self.cotangent], [*self.places.values()])))
+        self.parts = [None if item is None else known[item] for item in inputs]
+
+    def at(self, cotangent: Node, values: Mapping[Node, Node]) -> list[Node | None]:
+        """The gradients where ``cotangent`` is the result's, with ``values[input]`` for inputs."""
+        table = {**values, self.cotangent: cotangent}
+        table.update((place, values.get(item, item)) for item, place in self.places.items())
+        found = iter(substituted([part for part in self.parts if part is not None], table))
+        return [None if part is None else next(found) for part in self.parts]
+
+
+def substituted(roots: Sequence[Node], table: Mapping[Node, Node]) -> list[Node]:
+    """``roots`` with ``table[node]`` in the place of each node that is in ``table``."""
+
+    def changed(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node in table:
+            return table[node]
+        return ops.detach(inputs[0]) if node.op is ops.DETACH else remake(node, inputs)
+
+    return rebuild(roots, changed, table.__contains__)
+
+
+def _through(node: Node, cotangent: Node, inputs: Sequence[Node | None]) -> list[Node | None]:
+    return Derivative(node, inputs).at(cotangent, {})
+
+
+def _packed(fn: GradFn) -> PackedCall | None:
+    return None if fn._extra is None else fn._extra.packed
 
 
 def pull(
@@ -158,7 +201,7 @@ def pull(
     watch: Watch | None,
 ) -> list[Node | None]:
     """``vjp`` for ``wanted`` that calls the hooks of the grad_fns on its way."""
-    from lazyt.transforms.vjp import _pull, connected, vjp
+    from lazyt.transforms.vjp import _pull, connected
 
     sums: dict[Node, Node] = {}
 
@@ -168,7 +211,10 @@ def pull(
 
     for node, cotangent in pairs:
         accumulate(node, cotangent)
-    inputs = {node: parents_of(fn, node) for node, fn in hooked.items()}
+    inputs = {
+        node: parents_of(fn, node) if (call := _packed(fn)) is None else call.inputs
+        for node, fn in hooked.items()
+    }
     inner = [item for items in inputs.values() for item in items if item is not None]
     path = connected([node for node, _ in pairs], [*wanted, *inner])
     active = set(path)
@@ -182,7 +228,12 @@ def pull(
                 (changed,) = before(fn, [total if create_graph else raw(total)])
                 if changed is None:
                     continue
-                parts = after(fn, _through(vjp, node, changed, inputs[node]), [changed])
+                call = _packed(fn)
+                if call is None:
+                    parts = _through(node, changed, inputs[node])
+                else:
+                    parts = call.pull(node, changed, create_graph)
+                parts = after(fn, parts, [changed])
             for item, part in zip(inputs[node], parts):
                 if item is not None:
                     accumulate(item, part)

@@ -12,6 +12,7 @@ from lazyt.dispatch import wrap
 from lazyt.errors import GradientError
 from lazyt.grad_mode import enable_grad
 from lazyt.ir.graph import Node
+from lazyt.tape import checks
 from lazyt.tensor import Tensor
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
@@ -21,7 +22,7 @@ class _Active(threading.local):
     """The hooks of one thread, innermost last, and why there may be none."""
 
     def __init__(self) -> None:
-        self.hooks: list[Hooks] = []
+        self.hooks: list[Hooks | None] = []
         self.forbidden: str | None = None
 
 
@@ -58,21 +59,25 @@ class Packed:
 
 def pack(tensor: Tensor, result: weakref.ref[Node] | None) -> Packed:
     """``tensor`` as it is saved; ``result`` is its node where it is a function's own output."""
-    if not active.hooks:
+    hooks = active.hooks[-1] if active.hooks else None
+    if hooks is None:
         return Packed(tensor, None, result)
-    packer, unpacker = active.hooks[-1]
+    packer, unpacker = hooks
     return Packed(packer(tensor), unpacker, result)
 
 
 class saved_tensors_hooks:
-    """A ``with`` block in which what custom functions save goes through two hooks.
+    """A ``with`` block in which what gradients need goes through two hooks.
 
     Args:
         pack_hook: takes a tensor and gives what to keep.
-        unpack_hook: takes that and gives the tensor back.
+        unpack_hook: takes that and gives a tensor of the same shape and dtype back.
 
-    Values that the library's own functions need are part of the graph and not saved: hooks do not
-    see them. Raises GradientError where hooks are disabled.
+    What custom functions save is packed, and the operands that gradients of the library's own
+    functions read; where PyTorch would pack a result (``exp``, ``softmax``), its operands are. The
+    graph keeps its values nevertheless: hooks see and change what a gradient is computed from, but
+    save no memory; ``lazyt.config.memory_budget`` does. A function with hooks inside is not
+    captured by ``lazyt.jit``. Raises GradientError where hooks are disabled.
     """
 
     def __init__(
@@ -84,17 +89,26 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if active.forbidden is not None:
             raise GradientError(active.forbidden)
-        active.hooks.append((self.pack_hook, self.unpack_hook))
+        from lazyt.autograd.packing import pack_operands
+
+        active.hooks.append(self._hooks())
+        checks.packer = pack_operands  # it asks which hooks its own thread has
+
+    def _hooks(self) -> Hooks | None:
+        return self.pack_hook, self.unpack_hook
 
     def __exit__(self, *_: object) -> None:
         active.hooks.pop()
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Saved tensors are kept in the CPU's memory, where they are already."""
+    """Saved tensors are kept in the CPU's memory, where they are already: no hooks inside."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda tensor: tensor, lambda tensor: tensor)
+
+    def _hooks(self) -> None:
+        return None
 
 
 @contextmanager
