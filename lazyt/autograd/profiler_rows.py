@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ class Interval(NamedTuple):
         return self.end - self.start
 
 
-class _Timed:
+class _Timed(ABC):
     """Times of events and rows in all the forms that PyTorch has. Nothing runs on a GPU yet."""
 
     count: int
@@ -32,14 +33,14 @@ class _Timed:
     device_memory_usage = self_device_memory_usage = 0
 
     @property
+    @abstractmethod
     def cpu_time_total(self) -> float:
         """Microseconds."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def self_cpu_time_total(self) -> float:
         """Microseconds without what else happened inside."""
-        raise NotImplementedError
 
     @property
     def cpu_time(self) -> float:

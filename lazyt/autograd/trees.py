@@ -36,7 +36,9 @@ class Tree:
             (self.kind, self.keys, self.parts) == (other.kind, other.keys, other.parts)
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        keys = None if self.keys is None else tuple(self.keys)
+        return hash((self.kind, keys, tuple(self.parts)))
 
     def __repr__(self) -> str:
         if self.kind is None:

@@ -7,6 +7,7 @@ and extents from tables, so its text depends on neither.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 
 from lazyt.codegen import c_tree as ct
@@ -140,7 +141,7 @@ def segments_text(kernel: Kernel, expressions: Expressions) -> PrintedKernel:
     return PrintedKernel(source, workspace=printer.workspace, proof=printer.proof())
 
 
-class _Printer:
+class _Printer(ABC):
     """What printers of kernels with segments share."""
 
     unit = SEGMENT_UNIT
@@ -152,13 +153,13 @@ class _Printer:
         self.e = expressions
         self.arity = len(kernel.buffers)
 
+    @abstractmethod
     def text(self) -> str:
         """The function."""
-        raise NotImplementedError
 
+    @abstractmethod
     def proof(self) -> str:
         """The function for ``check_c``."""
-        raise NotImplementedError
 
     def pointers(self, argument: Callable[[int], ct.Node], names: Container[str]) -> Trees:
         """Declarations of those buffers of one segment that are in ``names``."""

@@ -6,6 +6,7 @@ This is the one engine behind fusion (which probes what a fused value would read
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from lazyt.errors import InternalError
@@ -21,27 +22,27 @@ Pair = tuple[Node, Index, bool]
 GUARDING = frozenset({"pad", "concat"})
 
 
-class Walker:
+class Walker(ABC):
     """Evaluates nodes at indices; subclasses decide what is a leaf and how values are named."""
 
     def __init__(self) -> None:
         self._positions: dict[Pair, str] = {}
 
+    @abstractmethod
     def leaf(self, node: Node, index: Index) -> Expr | None:
         """The expression of a value that is not to be looked into, or None to descend."""
-        raise NotImplementedError
 
+    @abstractmethod
     def known(self, pair: Pair) -> Expr | None:
         """The expression already made for a pair, if it can be used here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def remember(self, pair: Pair, expr: Expr, leaf: bool) -> None:
         """Takes note of a pair's expression (and may name it)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def index_name(self, node: Node, value: Expr, extent: int) -> str:
         """The name of a data-dependent index, clamped to the extent."""
-        raise NotImplementedError
 
     def evaluate(self, node: Node, index: Index, guarded: bool = False) -> Expr:
         """The expression of element ``index`` of ``node``.

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import lazyt
+from lazyt.autograd.trees import flatten
 
 
 def test_anomaly_mode_names_function_and_line() -> None:
@@ -144,3 +145,10 @@ def test_names_of_forms() -> None:
     ]  # fmt: skip
     found: Any = [(t.grad_fn, name) for t, name in names]
     assert [(fn.name(), name) for fn, name in found if fn.name() != name] == []
+
+
+def test_trees_of_one_shape_are_one_key() -> None:
+    first, second, other = (
+        flatten(value)[1] for value in ({"a": [1, 2], "b": ()}, {"a": [3, 4], "b": ()}, {"a": [1]})
+    )
+    assert len({first, second, other}) == 2
