@@ -27,7 +27,7 @@ from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import Place, signature
 from lazyt.storage import Storage
-from lazyt.tape import AccumulateGrad
+from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Tensor
 from lazyt.watching import hook
 
@@ -56,6 +56,7 @@ class Recorder:
         born: storages that the function made.
         calls: what Python has to do on every call, in order; those with a node fill that leaf.
         grads: leaves whose gradients are noted.
+        outer: histories of tensors that were there before, with what to call the tensor.
         checks: index nodes, and the bounds of their smallest and of their largest value.
         trouble: why the run cannot be replayed; None while it can.
         activity: how many writes, gradients and leaves there were so far.
@@ -74,6 +75,7 @@ class Recorder:
         self.born: dict[int, Storage] = {}
         self.calls: list[tuple[Callable[[], Any], Node | None]] = []
         self.grads: set[AccumulateGrad] = set()
+        self.outer: dict[GradFn, str] = {}
         self.keys: dict[Hashable, Node] = {}
         self.checks: list[tuple[Node, Bounds]] = []
         self.trouble: str | None = None
@@ -144,6 +146,18 @@ class Recorder:
         if variable is None or leaf in self.grads or id(variable._storage) in self.born:
             return
         self.refuse("it gives a gradient to a tensor that it reaches through another's history")
+
+    def differentiated(self, order: Sequence[GradFn]) -> None:
+        """A backward runs through these. Through the history of a tensor from outside it cannot be
+        replayed: the next call's tensor was made otherwise, of other values."""
+        for fn in order:
+            if fn in self.outer:
+                self.refuse(
+                    f"it differentiates through the history of {self.outer[fn]}, which was made "
+                    "outside and may be made otherwise at another call: detach() it, or make it in "
+                    "the function"
+                )
+                return
 
     def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
         """A leaf that every call makes anew."""
@@ -253,19 +267,25 @@ def watch(
     kwargs: Any,
     arguments: Sequence[Tensor],
     guards: Guards,
+    names: Sequence[str],
 ) -> Run:
     """Runs the function and notes what a replay has to do.
 
     Args:
         arguments: the tensors among its arguments.
         guards: notes of Python's state, with all places of tensors that it can read.
+        names: what ``arguments`` are called.
     """
     tensors = [*arguments, *(p.tensor for p in guards.tensors if p.tensor is not None)]
     with _lock:
         realize_nodes([tensor._storage.current() for tensor in tensors])
         recorder = Recorder()
-        for tensor in tensors:
+        paths = [*names, *(p.path for p in guards.tensors if p.tensor is not None)]
+        for tensor, path in zip(tensors, paths, strict=True):
             recorder.add(tensor._storage)
+            for fn in (tensor._storage.fn, tensor._fn):
+                if fn is not None and not isinstance(fn, AccumulateGrad):
+                    recorder.outer.setdefault(fn, path)
             fn, view = tensor._storage.fn, tensor._view
             if isinstance(fn, AccumulateGrad) and (view is None or view.root):
                 recorder.grads.add(fn)

@@ -206,6 +206,7 @@ class Captured:
     ) -> Any:  # fmt: skip
         names = argument_names(self.function, shape)
         others = [(v, n) for v, n in zip(leaves, names) if not isinstance(v, Tensor)]
+        called = [n for v, n in zip(leaves, names) if isinstance(v, Tensor)]
         given = Tree.containers((args, *kwargs.values()))
         numbers = Numbers([leaves[n] for n in moving])
         if values.copies and given:
@@ -226,7 +227,7 @@ class Captured:
             self._fail(str(error))
             return self.function(*args, **kwargs)
         try:
-            run = watch(self.function, args, kwargs, values.tensors, guards)
+            run = watch(self.function, args, kwargs, values.tensors, guards, called)
         finally:
             numbers.active = False
             guards.replace(plain)
@@ -249,7 +250,6 @@ class Captured:
         elif not all(isinstance(p, Tensor) or is_plain(p) for p in parts):
             self._fail("it returns an object that is neither tensor nor number nor text")
         elif not unknown:
-            called = [n for v, n in zip(leaves, names) if isinstance(v, Tensor)]
             known = (called, [names[n] for n in moving])
             self._keep(key, run, values, lifted, result, numbers, known)
         return Tree.build(result, iter(values.originals(parts)))

@@ -14,7 +14,7 @@ from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
     from lazyt.storage import Storage
-    from lazyt.tape import AccumulateGrad
+    from lazyt.tape import AccumulateGrad, GradFn
 
 T = TypeVar("T")
 
@@ -39,6 +39,9 @@ class Watcher(Protocol):
 
     def accumulated(self, leaf: AccumulateGrad) -> None:
         """``leaf`` is about to receive a gradient."""
+
+    def differentiated(self, order: Sequence[GradFn]) -> None:
+        """A backward is about to run through these."""
 
     def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
         """A leaf that every call makes anew; calls with an equal ``key`` share it."""
@@ -86,6 +89,13 @@ def random_key(make: Callable[[], Node]) -> Node:
     """The key of a random function."""
     watcher = capturing()
     return make() if watcher is None else watcher.random_key(make)
+
+
+def differentiated(order: Sequence[GradFn]) -> None:
+    """Tells a capture what a backward is about to run through."""
+    watcher = capturing()
+    if watcher is not None:
+        watcher.differentiated(order)
 
 
 def each_call(function: Callable[[], T]) -> T:

@@ -30,7 +30,7 @@ from lazyt.grad_mode import set_grad_enabled as set_grad_enabled
 from lazyt.ir.graph import Node
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Tensor
-from lazyt.watching import hook
+from lazyt.watching import differentiated, hook
 
 Tensors = Tensor | Sequence[Tensor]
 
@@ -112,6 +112,7 @@ def backward(
     targets = set(_fns(only)) if inputs is not None else None
     order = walk_tape(_fns(outputs), targets)
     check_tape(order)
+    differentiated(order)
     running.order = order
     inner = [t for t in only if not isinstance(t._fn, AccumulateGrad)]
     run = Backward(pairs, [t.node for t in inner], create_graph)
@@ -177,6 +178,7 @@ def grad(
         raise GradientError("One of the differentiated Tensors does not require grad")
     order = walk_tape(_fns(results), set(_fns(wanted)))
     check_tape(order)
+    differentiated(order)
     running.order = [*order, *_fns(wanted)]
     run = Backward(pairs, [tensor.node for tensor in wanted], create_graph)
     by_leaf = run.leaf_gradients()

@@ -21,7 +21,7 @@ from lazyt import pending
 from lazyt.capture import _lock as watching_lock
 from lazyt.errors import GradientError, LazytError
 from lazyt.ir.graph import Node
-from lazyt.tape import AccumulateGrad
+from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.watching import hook
 
 if TYPE_CHECKING:
@@ -166,6 +166,11 @@ class _Watcher:
         """A leaf receives a gradient."""
         if self.outer is not None:
             self.outer.accumulated(leaf)
+
+    def differentiated(self, order: Sequence[GradFn]) -> None:
+        """A backward runs through these."""
+        if self.outer is not None:
+            self.outer.differentiated(order)
 
     def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
         """A leaf that Python fills."""

@@ -40,7 +40,7 @@ def test_a_part_of_what_is_written(function: Callable[..., Any]) -> None:
 
 
 def test_a_gradient_that_is_written_given_as_argument() -> None:
-    p = lt.ones(4, requires_grad=True)
+    p: Any = lt.ones(4, requires_grad=True)
 
     def function(given: Any) -> Any:
         p.grad.add_(1.0)

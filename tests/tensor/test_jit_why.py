@@ -157,7 +157,7 @@ def test_compile_takes_pytorchs_arguments_and_no_others() -> None:
         {"options": {"epilogue_fusion": True, "triton.cudagraphs": False}, "dynamic": True},
         {"mode": "reduce-overhead", "fullgraph": True}, {"backend": "aot_eager"},
     ):  # fmt: skip
-        compiled = lt.compile(function, **given)  # type: ignore[arg-type]
+        compiled = lt.compile(function, **given)
         assert [compiled(lt.zeros(1)).item() for _ in range(3)] == [1, 1, 1]
         assert compiled.why() == ["captured"]
     wrong: list[tuple[dict[str, Any], str]] = [
