@@ -1,4 +1,4 @@
-"""The command line: ``python -m lazyt opt|show|run|doctor``."""
+"""The command line: ``python -m lazyt opt|show|run|doctor|bench``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ COMMANDS = {
     "show": "a picture of a graph: IR text or a tensor of a Python script, as SVG or HTML",
     "run": "a Python program in which `import torch` gives lazyt",
     "doctor": "check what this machine gives lazyt",
+    "bench": "time lazyt beside other frameworks, compare two runs",
 }
 
 

@@ -1,0 +1,347 @@
+"""The frameworks that are timed, behind one face. Each imports its framework when it is made.
+
+``prepare`` gives a call that computes and waits for the result; ``training`` one that makes a step.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazyt.bench.names_arrays import NotOffered, numpy_names
+from lazyt.bench.names_jax import jax_names
+from lazyt.bench.names_tinygrad import tinygrad_names
+from lazyt.bench.names_torch import torch_names
+from lazyt.bench.optimizers import RULES, Rule
+from lazyt.bench.problems import Array, Function, Problem
+
+#: Computes and waits. The arguments are tensors.
+Call = Callable[..., Any]
+
+
+def _tensors(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+class Framework:
+    """What a framework has to offer.
+
+    Attributes:
+        version: as its package says.
+        names: PyTorch's functions, by whatever the framework has for them.
+        keeps: whether it keeps what it compiled on disk, for the next process.
+    """
+
+    version: str
+    names: Any
+    keeps = False
+
+    def tensor(self, array: Array, dtype: str) -> Any:
+        """A tensor with the array's values. Raises NotOffered for a dtype that it lacks."""
+        raise NotImplementedError
+
+    def prepare(self, function: Function) -> Call:
+        """A call of the function with the names and the call's arguments."""
+        raise NotImplementedError
+
+    def training(self, problem: Problem, tensors: Sequence[Any]) -> Call:
+        """A call without arguments that makes a step and returns the loss."""
+        raise NotOffered("training")
+
+    def values(self, result: Any) -> list[Array]:
+        """A result's tensors as arrays."""
+        return [np.asarray(tensor) for tensor in _tensors(result)]
+
+    def kernels(self, function: Function, tensors: Sequence[Any]) -> int | None:
+        """How many kernels a call launches, where the framework can say."""
+        return None
+
+
+class Torch(Framework):
+    """PyTorch, one kernel at a time."""
+
+    module = "torch"
+
+    def __init__(self, threads: int) -> None:
+        self.torch: Any = importlib.import_module(self.module)
+        self.version = self.torch.__version__
+        self.names = torch_names(self.torch)
+        self.torch.set_num_threads(threads)
+
+    def tensor(self, array: Array, dtype: str) -> Any:
+        return self.torch.tensor(array).to(getattr(self.torch, dtype))
+
+    def whole(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A computation without gradients, compiled or not."""
+        return function
+
+    def step(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A step of training, compiled or not."""
+        return function
+
+    def part(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The loss, or the optimizer's step, inside of a step that is not compiled itself."""
+        return function
+
+    def finish(self, tensors: Sequence[Any]) -> None:
+        """Waits for results; PyTorch on the CPU has them already."""
+
+    def prepare(self, function: Function) -> Call:
+        names, finish = self.names, self.finish
+        compute = self.whole(lambda *tensors: function(names, *tensors))
+
+        def call(*tensors: Any) -> Any:
+            result = compute(*tensors)
+            finish(_tensors(result))
+            return result
+
+        return call
+
+    def training(self, problem: Problem, tensors: Sequence[Any]) -> Call:
+        how = problem.training
+        assert how is not None
+        data = [tensor.clone() for tensor in tensors[: how.data]]
+        weights = [tensor.clone().requires_grad_() for tensor in tensors[how.data :]]
+        rule = RULES[how.optimizer]
+        optimizer = getattr(self.torch.optim, rule.name)(weights, **rule.options)
+        advance = self.part(optimizer.step)
+        names = self.names
+        loss_of = self.part(lambda *tensors: problem.function(names, *tensors))
+        if how.gradients:
+            for weight, gradient in zip(weights, data):
+                weight.grad = gradient
+
+        def step() -> Any:
+            if how.gradients:
+                advance()
+                return weights[0].detach()
+            optimizer.zero_grad()
+            loss = loss_of(*data, *weights)
+            loss.backward()
+            advance()
+            return loss.detach()
+
+        compiled = self.step(step)
+
+        def call() -> Any:
+            loss = compiled()
+            self.finish([loss, *weights])
+            return loss
+
+        return call
+
+    def values(self, result: Any) -> list[Array]:
+        found = [tensor.detach() for tensor in _tensors(result)]
+        wide = [t.to(self.torch.float32) if t.dtype.itemsize == 2 else t for t in found]
+        return [np.asarray(tensor.numpy()) for tensor in wide]
+
+
+class Compile(Torch):
+    """torch.compile."""
+
+    keeps = True
+
+    def whole(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        made: Callable[..., Any] = self.torch.compile(function, dynamic=False)
+        return made
+
+    part = whole
+
+
+class Lazy(Torch):
+    """This project, through the very code that PyTorch runs, with ``realize`` at the end."""
+
+    module = "lazyt"
+    keeps = True
+
+    def __init__(self, threads: int) -> None:
+        super().__init__(threads)
+        from lazyt.version import __version__
+
+        self.version = str(__version__)
+
+    def finish(self, tensors: Sequence[Any]) -> None:
+        self.torch.realize(*tensors)
+
+    def kernels(self, function: Function, tensors: Sequence[Any]) -> int | None:
+        found = _tensors(function(self.names, *tensors))
+        return len(self.torch.explain(*found).kernels)
+
+
+class Lazyt(Lazy):
+    """The same under ``lazyt.jit``."""
+
+    def whole(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        made: Callable[..., Any] = self.torch.jit(function)
+        return made
+
+    step = whole
+
+
+class Numpy(Framework):
+    """NumPy."""
+
+    def __init__(self, threads: int) -> None:
+        self.version = np.__version__
+        self.names = numpy_names()
+
+    def tensor(self, array: Array, dtype: str) -> Any:
+        if dtype == "bfloat16":
+            raise NotOffered(dtype)
+        return array
+
+    def prepare(self, function: Function) -> Call:
+        return lambda *tensors: function(self.names, *tensors)
+
+
+class Jax(Framework):
+    """JAX under ``jit``."""
+
+    def __init__(self, threads: int) -> None:
+        self.jax: Any = importlib.import_module("jax")
+        self.version = self.jax.__version__
+        self.names = jax_names(self.jax)
+
+    def tensor(self, array: Array, dtype: str) -> Any:
+        if dtype == "float64":
+            self.jax.config.update("jax_enable_x64", True)
+        # Labels in the integers that JAX uses by default.
+        return self.jax.numpy.asarray(array, "int32" if dtype == "int64" else dtype)
+
+    def prepare(self, function: Function) -> Call:
+        names, wait = self.names, self.jax.block_until_ready
+        compiled = self.jax.jit(lambda *tensors: function(names, *tensors))
+        return lambda *tensors: wait(compiled(*tensors))
+
+    def training(self, problem: Problem, tensors: Sequence[Any]) -> Call:
+        how, names = problem.training, self.names
+        assert how is not None
+        rule, data = RULES[how.optimizer], list(tensors[: how.data])
+
+        def update(data: list[Any], number: Any, weights: list[Any], states: Any) -> Any:
+            def loss_of(weights: list[Any]) -> Any:
+                return problem.function(names, *data, *weights)
+
+            if how.gradients:
+                loss, slopes = None, data
+            else:
+                loss, slopes = self.jax.value_and_grad(loss_of)(weights)
+            number = number + 1
+            new = _updated(rule, names, weights, slopes, states, number)
+            return loss, number, [w for w, _ in new], [s for _, s in new]
+
+        compiled = self.jax.jit(update, donate_argnums=(1, 2, 3))
+        numpy = self.jax.numpy
+        weights = [weight + 0 for weight in tensors[how.data :]]
+        states = [[numpy.zeros_like(weight) for _ in range(rule.state)] for weight in weights]
+        now = [numpy.zeros((), "float32"), weights, states]
+
+        def step() -> Any:
+            loss, *now[:] = compiled(data, *now)
+            self.jax.block_until_ready((loss, now))
+            return now[1][0] if how.gradients else loss
+
+        return step
+
+    def values(self, result: Any) -> list[Array]:
+        found = [np.asarray(tensor) for tensor in _tensors(result)]
+        return [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in found]
+
+
+def _updated(
+    rule: Rule, names: Any, weights: list[Any], slopes: list[Any], states: Any, number: Any
+) -> list[tuple[Any, list[Any]]]:
+    pairs = zip(weights, slopes, states)
+    return [rule.formula(names, w, slope, state, number) for w, slope, state in pairs]
+
+
+class Tinygrad(Framework):
+    """tinygrad on the CPU, under ``TinyJit``."""
+
+    keeps = True
+
+    def __init__(self, threads: int) -> None:
+        from importlib.metadata import version
+
+        os.environ.setdefault("DEV", "CPU")
+        os.environ["NUM_CPU_THREADS"] = str(threads)
+        compiler = os.environ.get("CC", "clang")
+        if shutil.which(compiler) is None:
+            raise ImportError(f"its compiler, {compiler}, is not installed")
+        self.tinygrad: Any = importlib.import_module("tinygrad")
+        self.version = version("tinygrad")
+        self.names = tinygrad_names(self.tinygrad)
+
+    def tensor(self, array: Array, dtype: str) -> Any:
+        made = self.tinygrad.Tensor(array, device="CPU")
+        return (made.cast(dtype) if dtype == "bfloat16" else made).realize()
+
+    def _finished(self, function: Callable[..., Any]) -> Call:
+        jitted = self.tinygrad.TinyJit(function)
+        device = self.tinygrad.Device["CPU"]
+
+        def call(*tensors: Any) -> Any:
+            result = jitted(*tensors)
+            device.synchronize()
+            return result
+
+        return call
+
+    def prepare(self, function: Function) -> Call:
+        def compute(*tensors: Any) -> Any:
+            found = _tensors(function(self.names, *tensors))
+            return found[0].realize(*found[1:]) if len(found) == 1 else _realized(found)
+
+        return self._finished(compute)
+
+    def training(self, problem: Problem, tensors: Sequence[Any]) -> Call:
+        how = problem.training
+        assert how is not None
+        rule, data = RULES[how.optimizer], list(tensors[: how.data])
+        weights = list(tensors[how.data :])
+        make = self.tinygrad.Tensor
+        number = make([0.0], device="CPU").realize()
+        states = [
+            [make.zeros(*w.shape, device="CPU").contiguous().realize() for _ in range(rule.state)]
+            for w in weights
+        ]
+
+        def update() -> Any:
+            loss = None if how.gradients else problem.function(self.names, *data, *weights)
+            slopes = data if loss is None else loss.gradient(*weights)
+            new = _updated(rule, self.names, weights, slopes, states, number + 1)
+            changed = [number.assign(number + 1)]
+            for weight, state, (later, kept) in zip(weights, states, new):
+                changed += [weight.assign(later), *(s.assign(k) for s, k in zip(state, kept))]
+            first = weights[0] if loss is None else loss
+            return first.realize(*changed)
+
+        return self._finished(update)
+
+    def values(self, result: Any) -> list[Array]:
+        found = [t.float() if t.dtype.itemsize == 2 else t for t in _tensors(result)]
+        return [np.asarray(tensor.numpy()) for tensor in found]
+
+
+def _realized(tensors: list[Any]) -> tuple[Any, ...]:
+    tensors[0].realize(*tensors[1:])
+    return tuple(tensors)
+
+
+#: ``lazy`` is lazyt without ``jit``.
+OWN = ("lazyt", "lazy")
+PEERS = ("torch", "compile", "jax", "tinygrad", "numpy")
+FRAMEWORKS: dict[str, Callable[[int], Framework]] = {
+    "lazyt": Lazyt,
+    "lazy": Lazy,
+    "torch": Torch,
+    "compile": Compile,
+    "jax": Jax,
+    "tinygrad": Tinygrad,
+    "numpy": Numpy,
+}

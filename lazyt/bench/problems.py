@@ -1,0 +1,211 @@
+"""What a problem is: a function, the arrays it takes, and the sizes at which it is timed.
+
+Arrays are described by words: ``"n d"`` is a float32 array [n, d] of normal numbers, where the
+sizes of a problem say what n and d are. Words in front change what it holds (see ``KINDS``) and
+its dtype (``"int8 n d"``); ``"labels:v n"`` is n integers below v, and ``"b*s d"`` multiplies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+#: A computation: the functions of a framework under PyTorch's names, then the tensors.
+Function = Callable[..., Any]
+#: What each letter of an array's shape stands for.
+Dims = Mapping[str, int]
+
+#: ``weight`` is scaled for sums over all but the first axis; rows of ``probs`` add up to 1.
+KINDS = ("normal", "weight", "positive", "probs", "ones", "zeros", "labels")
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32")
+
+#: Sizes of problems on rows: in the L2 cache, past it, past 100 MB, and odd ones.
+ROWS: Mapping[str, Dims] = {
+    "small": {"n": 256, "d": 256},
+    "middle": {"n": 2048, "d": 1024},
+    "large": {"n": 8192, "d": 4096},
+    "prime": {"n": 1021, "d": 1031},
+    "tall": {"n": 100003, "d": 17},
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """What makes a problem a step of training.
+
+    Attributes:
+        optimizer: a name of ``optimizers.RULES``.
+        data: how many of the arrays are no weights; they come first.
+        losses: the float64 losses of the first steps, where they were worked out by hand.
+        gradients: whether the data are the weights' gradients, so that the optimizer is all there
+            is to the step; the result is the first weight then, not the loss.
+    """
+
+    optimizer: str
+    data: int
+    losses: Callable[[list[Array]], list[Array]] | None = None
+    gradients: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something to be timed, at some sizes.
+
+    Attributes:
+        name: unique; ``name@size`` is a workload.
+        suite: one of ``suites.NAMES``.
+        sizes: what the letters of its arrays stand for; the size ``""`` is the problem's own.
+        arrays: descriptions of the inputs.
+        function: computes a tensor, or a tuple of them.
+        tolerance: largest error allowed, relative to the largest value of a result.
+        training: for steps that change their weights; ``function`` is the loss then.
+    """
+
+    name: str
+    suite: str
+    sizes: Mapping[str, Dims]
+    arrays: tuple[str, ...]
+    function: Function
+    tolerance: float = 2e-5
+    training: Training | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A problem at one size."""
+
+    problem: Problem
+    size: str
+
+    @property
+    def name(self) -> str:
+        """As on the command line and in reports."""
+        return f"{self.problem.name}@{self.size}" if self.size else self.problem.name
+
+    @property
+    def suite(self) -> str:
+        """The suite; the further sizes of the suite ``peers`` are the suite ``sizes``."""
+        further = self.problem.suite == "peers" and self.size
+        return "sizes" if further else self.problem.suite
+
+    def dims(self, quick: bool = False) -> dict[str, int]:
+        """The sizes, all of them small where it should be quick."""
+        full = self.problem.sizes[self.size]
+        return {name: _shrunk(extent) if quick else extent for name, extent in full.items()}
+
+    def inputs(self, seed: int = 0, quick: bool = False) -> list[Array]:
+        """The arrays, the same ones for the same seed in every process.
+
+        bfloat16, which NumPy lacks, is given as float32 whose values bfloat16 can hold.
+        """
+        source = np.random.default_rng(seed)
+        dims = self.dims(quick)
+        return [_make(text, dims, source) for text in self.problem.arrays]
+
+    def dtypes(self) -> list[str]:
+        """The dtype of each array."""
+        return [_described(text)[1] for text in self.problem.arrays]
+
+
+def _shrunk(extent: int) -> int:
+    return extent if extent <= 64 else 64 + extent % 2 * 3
+
+
+def _described(text: str) -> tuple[str, str, list[str], str]:
+    """Kind, dtype, extents and the limit of labels of a description."""
+    kind, dtype, limit, extents = "normal", "float32", "", []
+    for word in text.split():
+        head, _, tail = word.partition(":")
+        if head in KINDS:
+            kind, limit = head, tail
+        elif word in DTYPES:
+            dtype = word
+        else:
+            extents.append(word)
+    return kind, "int64" if kind == "labels" else dtype, extents, limit
+
+
+def _extent(word: str, dims: Dims) -> int:
+    product = 1
+    for factor in word.split("*"):
+        product *= int(factor) if factor.isdigit() else dims[factor]
+    return product
+
+
+def _make(text: str, dims: Dims, source: np.random.Generator) -> Array:
+    kind, dtype, extents, limit = _described(text)
+    shape = tuple(_extent(word, dims) for word in extents)
+    if kind == "labels":
+        return source.integers(0, _extent(limit, dims), shape)
+    if dtype in ("int8", "uint8", "int32"):
+        low = 0 if dtype == "uint8" else -100
+        return source.integers(low, 101, shape).astype(dtype)
+    if kind in ("ones", "zeros"):
+        return np.full(shape, float(kind == "ones"), dtype)
+    wide = np.float64 if dtype == "float64" else np.float32
+    if kind == "positive":
+        values = source.random(shape, wide) + wide(0.1)
+    else:
+        values = source.standard_normal(shape, wide)
+    if kind == "weight":
+        values *= wide(math.prod(shape[1:]) ** -0.5)
+    elif kind == "probs":
+        values = np.exp(values)
+        values /= values.sum(-1, keepdims=True)
+    if dtype == "bfloat16":
+        return (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    return values.astype(dtype, copy=False)
+
+
+#: Every problem by its name; the suites fill it.
+PROBLEMS: dict[str, Problem] = {}
+
+
+def problem(
+    suite: str,
+    name: str,
+    sizes: Mapping[str, Dims],
+    arrays: str,
+    function: Function,
+    tolerance: float = 2e-5,
+    training: Training | None = None,
+) -> None:
+    """Adds a problem; the descriptions of its arrays are separated by commas."""
+    if name in PROBLEMS:
+        raise ValueError(f"there are two problems called {name}")
+    words = tuple(text.strip() for text in arrays.split(","))
+    PROBLEMS[name] = Problem(name, suite, sizes, words, function, tolerance, training)
+
+
+def workloads() -> dict[str, Workload]:
+    """All workloads of all suites, by name."""
+    from lazyt.bench import suites
+
+    suites.load()
+    found = [Workload(p, size) for p in PROBLEMS.values() for size in p.sizes]
+    return {workload.name: workload for workload in found}
+
+
+def select(patterns: list[str], suite: str) -> list[Workload]:
+    """The workloads that any pattern fits (``*`` and ``?`` as in file names; a problem's name
+    alone means all its sizes), or all of a suite where there are no patterns.
+
+    Raises ValueError for a pattern that fits nothing.
+    """
+    everything = list(workloads().values())
+    if not patterns:
+        return [w for w in everything if suite in ("all", w.suite)]
+    chosen: dict[str, Workload] = {}
+    for pattern in patterns:
+        own = [w for w in everything if fnmatchcase(w.name, pattern)]
+        fitting = own or [w for w in everything if fnmatchcase(w.problem.name, pattern)]
+        if not fitting:
+            raise ValueError(f"no workload is called {pattern}")
+        chosen.update((w.name, w) for w in fitting)
+    return list(chosen.values())

@@ -1,0 +1,210 @@
+"""Results of a run, the machine they were measured on, and the one form of both as JSON."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import platform
+import statistics
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from lazyt.bench.frameworks import PEERS
+
+#: Numbers the form of the JSON file; another number is another form.
+SCHEMA = 2
+
+
+@dataclass
+class Result:
+    """One workload in one framework.
+
+    Attributes:
+        rounds: the samples of each turn, seconds of a warm call each.
+        cold_first_s: the first call in a process, with whatever had to be compiled.
+        warm_first_s: the same in a second process, which finds what the first one kept on disk.
+        peak_bytes: the most memory of the process during warm calls.
+        base_bytes: its memory before it had any input.
+        error: the largest error relative to the largest value, against float64.
+        history: what the first steps of training returned.
+        kernels: launches of a call.
+        nbytes: bytes of inputs and outputs, each counted once.
+        flops: operations of products and convolutions.
+        absent: what the framework lacks for this workload.
+        problem: why there are no times although there should be.
+    """
+
+    workload: str
+    framework: str
+    suite: str = ""
+    dims: dict[str, int] = field(default_factory=dict)
+    version: str = ""
+    rounds: list[list[float]] = field(default_factory=list)
+    cold_first_s: float | None = None
+    warm_first_s: float | None = None
+    peak_bytes: int | None = None
+    base_bytes: int | None = None
+    error: float | None = None
+    history: list[float] = field(default_factory=list)
+    kernels: int | None = None
+    nbytes: int = 0
+    flops: float = 0.0
+    absent: str = ""
+    problem: str = ""
+
+    @property
+    def median(self) -> float | None:
+        """Seconds of the median sample."""
+        samples = [seconds for turn in self.rounds for seconds in turn]
+        return statistics.median(samples) if samples else None
+
+    @property
+    def least(self) -> float | None:
+        """Seconds of the best sample."""
+        return min((seconds for turn in self.rounds for seconds in turn), default=None)
+
+
+@dataclass
+class Run:
+    """Everything that one run of the command measured.
+
+    Attributes:
+        machine: CPU, cores, memory, compiler, system, date and load.
+        settings: what the command was told, threads among it.
+        bandwidth: bytes a second between memory and all threads, into warm buffers.
+        peak: float32 operations a second of all threads.
+    """
+
+    machine: dict[str, Any]
+    settings: dict[str, Any]
+    bandwidth: float | None
+    peak: float | None
+    results: list[Result]
+
+    def seconds(self, result: Result | None) -> float | None:
+        """The time of a result: its median, or its best sample if the settings say so."""
+        if result is None or result.problem or result.absent:
+            return None
+        return result.least if self.settings.get("by") == "min" else result.median
+
+    def found(self) -> dict[tuple[str, str], Result]:
+        """Results by workload and framework."""
+        return {(r.workload, r.framework): r for r in self.results}
+
+    def workloads(self) -> list[str]:
+        """Their names in the order of measuring."""
+        return list(dict.fromkeys(r.workload for r in self.results))
+
+    def frameworks(self) -> list[str]:
+        """Their names in the order of measuring."""
+        return list(dict.fromkeys(r.framework for r in self.results))
+
+    def best_peer(self, workload: str) -> tuple[str, float] | None:
+        """The fastest peer and its seconds."""
+        found = self.found()
+        times = [(self.seconds(found.get((workload, peer))), peer) for peer in PEERS]
+        known = [(seconds, peer) for seconds, peer in times if seconds is not None]
+        return (min(known)[1], min(known)[0]) if known else None
+
+    def ratio(self, workload: str) -> float | None:
+        """lazyt's time divided by the best peer's: below 1, lazyt is faster than all of them."""
+        own = self.seconds(self.found().get((workload, "lazyt")))
+        best = self.best_peer(workload)
+        return None if own is None or best is None else own / best[1]
+
+    def share(self, result: Result) -> float | None:
+        """How near to the machine's limit a result is; above 1, its data lay in a cache."""
+        seconds = self.seconds(result)
+        if not seconds or not self.bandwidth or not self.peak:
+            return None
+        return max(result.nbytes / self.bandwidth, result.flops / self.peak) / seconds
+
+
+def geometric_mean(ratios: Iterable[float]) -> float | None:
+    """The mean of ratios; None of none."""
+    logs = [math.log(ratio) for ratio in ratios]
+    return math.exp(statistics.fmean(logs)) if logs else None
+
+
+def describe_machine() -> dict[str, Any]:
+    """CPU, cores, memory, compiler, system, date and load."""
+    from lazyt.runtime import compile, devices
+
+    return {
+        "cpu": _cpu_model(),
+        "cores": devices.core_count(),
+        "features": list(devices.cpu_features()),
+        "memory_bytes": devices.memory_limit(),
+        "compiler": compile.find().version if compile.available() else "none",
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
+
+
+def _cpu_model() -> str:
+    about = Path("/proc/cpuinfo")
+    if about.exists():
+        for line in about.read_text(encoding="utf-8").splitlines():
+            if line.lower().startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def to_json(run: Run) -> dict[str, Any]:
+    """The run in the form that files have. Each result also gets what is derived from it."""
+    rows = [
+        {
+            **asdict(result),
+            "median_s": result.median,
+            "min_s": result.least,
+            "roofline_share": run.share(result),
+        }
+        for result in run.results
+    ]
+    return {
+        "schema": SCHEMA,
+        "machine": run.machine,
+        "settings": run.settings,
+        "versions": {r.framework: r.version for r in run.results if r.version},
+        "bandwidth_bytes_per_s": run.bandwidth,
+        "peak_flops_per_s": run.peak,
+        "results": rows,
+    }
+
+
+def from_json(facts: Any, source: str) -> Run:
+    """A run from a file's content. Raises ValueError, naming the source, for another form."""
+    if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
+        raise ValueError(f"{source} is no result of `lazyt bench` in form {SCHEMA}")
+    known = {f.name for f in fields(Result)}
+    needed = ("machine", "settings", "bandwidth_bytes_per_s", "peak_flops_per_s", "results")
+    if missing := [name for name in needed if name not in facts]:
+        raise ValueError(f"{source} lacks {', '.join(missing)}")
+    results = []
+    for number, row in enumerate(facts["results"]):
+        if not isinstance(row, dict) or not known <= row.keys():
+            raise ValueError(f"{source}: result {number} lacks something")
+        results.append(Result(**{name: row[name] for name in known}))
+    bandwidth, peak = facts["bandwidth_bytes_per_s"], facts["peak_flops_per_s"]
+    return Run(facts["machine"], facts["settings"], bandwidth, peak, results)
+
+
+def read(path: Path) -> Run:
+    """A run from a file. Raises ValueError for a file of another form, OSError as ``open``."""
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ValueError(f"{path} is not JSON") from None
+    return from_json(facts, str(path))
+
+
+def write(run: Run, path: Path) -> None:
+    """Writes a run as JSON, and the folder where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(to_json(run), indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,16 @@
+"""All suites of problems; loading them fills ``problems.PROBLEMS``."""
+
+from __future__ import annotations
+
+import importlib
+
+#: What ``--suite`` takes, besides ``all``. ``sizes`` holds further sizes of ``peers``.
+NAMES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training")
+
+_MODULES = ("peers", "kernels", "spatial", "fused", "liger", "dtypes", "optimizers", "training")
+
+
+def load() -> None:
+    """Imports every suite."""
+    for name in _MODULES:
+        importlib.import_module(f"lazyt.bench.suite_{name}")

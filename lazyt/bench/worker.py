@@ -1,0 +1,280 @@
+"""One process that runs one workload in one framework, round by round, as ``session`` asks.
+
+Reads a JSON object a line from standard input and answers each with one. The first names the
+workload; the framework checks its result against the reference's file and says how long the first
+call took. Every further one asks for samples of an already warm computation. The framework
+``reference`` writes that file, and ``machine`` measures what the machine can do at best.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lazyt.bench.frameworks import FRAMEWORKS, Framework
+from lazyt.bench.names_arrays import NotOffered, reference_names
+from lazyt.bench.optimizers import RULES
+from lazyt.bench.problems import Array, Workload, workloads
+
+WARM_CALLS, WARM_SECONDS = 4, 3.0
+#: Calls shorter than this are timed several at once.
+SAMPLE_SECONDS = 2e-3
+#: Sets of inputs that calls take in turn, and the bytes up to which each is checked.
+SETS, CHECKED_BYTES = 2, 1 << 24
+#: Checked steps of training.
+STEPS = 3
+_WHOLE, _ENDS, _BETWEEN = 1 << 17, 1 << 12, 1 << 16
+
+
+def sampled(array: Array) -> Array:
+    """The elements that are compared, in float64: all, or of large arrays 2^16 all over and the
+    first and last 2^12."""
+    flat = np.asarray(array).reshape(-1)
+    if flat.size > _WHOLE:
+        stride = flat.size // _BETWEEN | 1
+        flat = np.concatenate([flat[:_ENDS], flat[::stride], flat[-_ENDS:]])
+    return flat.astype(np.float64)
+
+
+def error_of(got: list[Array], want: list[Array]) -> float:
+    """The largest error of any result's elements, relative to the result's largest value."""
+    if len(got) != len(want):
+        raise ValueError(f"{len(got)} results instead of {len(want)}")
+    worst = 0.0
+    for found, exact in zip(got, want):
+        flat = sampled(found)
+        if flat.size != exact.size:
+            raise ValueError(f"a result of {found.size} elements is not of the right size")
+        with np.errstate(invalid="ignore"):
+            difference = np.where(flat == exact, 0.0, np.abs(flat - exact))
+        scale = np.abs(exact).max(initial=0.0)
+        error = difference.max(initial=0.0) / (scale if scale > 0 else 1.0)
+        worst = max(worst, math.inf if np.isnan(error) else float(error))
+    return worst
+
+
+def checked_sets(workload: Workload, quick: bool) -> int:
+    """How many sets of inputs have a reference."""
+    if workload.problem.training:
+        return 1
+    nbytes = sum(array.nbytes for array in workload.inputs(0, quick))
+    return SETS if nbytes <= CHECKED_BYTES else 1
+
+
+def write_reference(workload: Workload, quick: bool, path: Path) -> dict[str, object]:
+    """Writes the float64 results; returns the bytes of inputs and outputs, and the operations."""
+    problem, names = workload.problem, reference_names()
+    kept: dict[str, Array] = {}
+    nbytes = 0
+    for number in range(checked_sets(workload, quick)):
+        arrays = workload.inputs(number, quick)
+        wide = [a.astype(np.float64) if a.dtype.kind == "f" else a.astype(np.int64) for a in arrays]
+        names.flops = 0.0
+        if problem.training:
+            found = _trained(workload, wide, names)
+            kept.update({f"{number}_{step}_0": a for step, a in enumerate(found)})
+            weights = arrays[problem.training.data :]
+            state = 1 + RULES[problem.training.optimizer].state
+            nbytes = sum(a.nbytes for a in arrays) + sum(a.nbytes for a in weights) * (
+                2 * state - 1
+            )
+        else:
+            result = problem.function(names, *wide)
+            results = list(result) if isinstance(result, tuple) else [result]
+            kept.update({f"{number}_0_{k}": sampled(a) for k, a in enumerate(results)})
+            given = [int(size) for size in _itemsizes(workload.dtypes())]
+            nbytes = sum(a.size * size for a, size in zip(arrays, given))
+            nbytes += sum(int(np.asarray(a).size) * given[0] for a in results)
+    with path.open("wb") as file:
+        save: Any = np.savez  # its types forbid names that are not known beforehand
+        save(file, **kept)
+    return {"nbytes": nbytes, "flops": names.flops * (3 if problem.training else 1)}
+
+
+def _itemsizes(dtypes: list[str]) -> list[int]:
+    return [2 if dtype == "bfloat16" else np.dtype(dtype).itemsize for dtype in dtypes]
+
+
+def _trained(workload: Workload, arrays: list[Array], names: Any) -> list[Array]:
+    """What the first steps return, as far as it is known without gradients."""
+    problem = workload.problem
+    how = problem.training
+    assert how is not None
+    if how.losses is not None:
+        problem.function(names, *arrays)
+        return [np.asarray(loss) for loss in how.losses(arrays)]
+    if not how.gradients:
+        return [np.asarray(problem.function(names, *arrays))]
+    rule = RULES[how.optimizer]
+    slope, weight = arrays[0], arrays[how.data]
+    state, found = [np.zeros_like(weight)] * rule.state, []
+    for step in range(1, STEPS + 1):
+        weight, state = rule.formula(names, weight, slope, state, step)
+        found.append(sampled(weight))
+    return found
+
+
+def reset_peak() -> None:
+    """Starts the count of the most memory anew, where the system can."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return
+
+
+def memory_now(name: str) -> int | None:
+    """``VmRSS`` (memory now) or ``VmHWM`` (the most) in bytes, where the system tells."""
+    try:
+        text = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return None
+    line = next((line for line in text.splitlines() if line.startswith(name)), "")
+    return int(line.split()[1]) * 1024 if line else None
+
+
+def peak_memory() -> int:
+    """The most memory of this process, in bytes."""
+    peak = memory_now("VmHWM")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit if peak is None else peak
+
+
+class Job:
+    """A workload in a framework."""
+
+    def __init__(self, framework: Framework, workload: Workload, quick: bool) -> None:
+        self.framework, self.workload = framework, workload
+        self.base = memory_now("VmRSS")
+        count = 1 if workload.problem.training else SETS
+        dtypes = workload.dtypes()
+        self.sets = [
+            [framework.tensor(a, dtype) for a, dtype in zip(workload.inputs(n, quick), dtypes)]
+            for n in range(count)
+        ]
+        self.turn, self.repeats = 0, 1
+        self.call: Callable[[], Any] = lambda: None
+
+    def _prepare(self) -> Callable[[], Any]:
+        if self.workload.problem.training:
+            return self.framework.training(self.workload.problem, self.sets[0])
+        compute, sets = self.framework.prepare(self.workload.problem.function), self.sets
+
+        def call() -> Any:
+            # Another set each time: nobody may remember the result of the call before.
+            chosen = sets[self.turn % len(sets)]
+            self.turn += 1
+            return compute(*chosen)
+
+        return call
+
+    def begin(self, reference: Path) -> dict[str, object]:
+        """The first call, its check, and the warm-up."""
+        begun = time.perf_counter()
+        self.call = self._prepare()
+        result = self.call()
+        first = time.perf_counter() - begun
+        with np.load(reference) as file:
+            want = {name: file[name] for name in file.files}
+        places = sorted({name.rsplit("_", 1)[0] for name in want})
+        error, history = 0.0, []
+        for place in range(max(len(places), STEPS if self.workload.problem.training else 1)):
+            got = self.framework.values(result if place == 0 else self.call())
+            if place < len(places):
+                count = sum(name.startswith(f"{places[place]}_") for name in want)
+                exact = [want[f"{places[place]}_{k}"].reshape(-1) for k in range(count)]
+                error = max(error, error_of(got, exact))
+            history.append(float(got[0].reshape(-1)[0]))
+        del result, want
+        reset_peak()
+        self._warm_up()
+        problem = self.workload.problem
+        kernels = None
+        if not problem.training:
+            kernels = self.framework.kernels(problem.function, self.sets[0])
+        return {
+            "version": self.framework.version,
+            "cold_first_s": first,
+            "error": error,
+            "correct": error <= problem.tolerance,
+            "history": history if problem.training else [],
+            "kernels": kernels,
+        }
+
+    def _warm_up(self) -> None:
+        costs: list[float] = []
+        while len(costs) < WARM_CALLS and sum(costs) < WARM_SECONDS:
+            costs.append(self._timed())
+        self.repeats = max(1, round(SAMPLE_SECONDS / min(costs)))
+        if self.repeats > 1:
+            self._timed(self.repeats)
+
+    def _timed(self, repeats: int = 1) -> float:
+        call = self.call
+        begun = time.perf_counter()
+        for _ in range(repeats):
+            result = call()
+        seconds = (time.perf_counter() - begun) / repeats
+        del result  # freeing the last one is not timed
+        return seconds
+
+    def sample(self, samples: int, limit: float) -> dict[str, object]:
+        """Times of warm calls, fewer where they take longer than the limit in all."""
+        self._timed()
+        seconds: list[float] = []
+        end = time.perf_counter() + limit
+        while len(seconds) < samples and (not seconds or time.perf_counter() < end):
+            seconds.append(self._timed(self.repeats))
+        return {"seconds": seconds, "peak_bytes": peak_memory(), "base_bytes": self.base}
+
+
+def measure_machine(threads: int) -> dict[str, object]:
+    """Bytes a second into warm buffers, and float32 operations a second."""
+    from lazyt.runtime import roofline
+
+    found = roofline.measure(threads)
+    return {"bandwidth": found.bandwidth, "peak": found.peak}
+
+
+def answer(
+    request: dict[str, Any], name: str, threads: int, job: Job | None
+) -> tuple[dict[str, object], Job | None]:
+    """Does what a request says."""
+    if name == "machine":
+        return measure_machine(threads), None
+    if job is not None:
+        return job.sample(request["samples"], request["limit"]), job
+    workload, quick = workloads()[request["workload"]], bool(request["quick"])
+    path = Path(request["reference"])
+    if name == "reference":
+        return write_reference(workload, quick, path), None
+    try:
+        framework = FRAMEWORKS[name](threads)
+    except ImportError as missing:
+        return {"missing": str(missing)}, None
+    job = Job(framework, workload, quick)
+    return job.begin(path), job
+
+
+def main(name: str, threads: int) -> None:
+    """Answers requests until the input ends."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what frameworks print must not mix with the replies
+    job: Job | None = None
+    for line in sys.stdin:
+        try:
+            reply, job = answer(json.loads(line), name, threads, job)
+        except NotOffered as lacking:
+            reply = {"absent": str(lacking)}
+        except Exception as error:
+            reply = {"failed": f"{type(error).__name__}: {error}".strip().split("\n")[0]}
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
