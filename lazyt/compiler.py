@@ -13,7 +13,7 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from lazyt.config import config
@@ -88,28 +88,20 @@ def group_graph(roots: Sequence[Node]) -> tuple[list[Node], list[Group]]:
 
 
 def compile_graph(
-    roots: Sequence[Node], inputs: Sequence[Node], donated: Sequence[Node] = ()
+    roots: Sequence[Node],
+    inputs: Sequence[Node],
+    donated: Sequence[Node] = (),
+    target: str = "c",
+    any_size: bool = False,
 ) -> tuple[Program, list[Kernel]]:
     """The plan of a graph whose only leaves are ``inputs``, as text, and its kernels as IR.
 
     ``donated`` inputs may be overwritten. ``Program.results`` says where each root will be.
+    ``target`` is ``c`` or ``cuda``; ``any_size`` as in ``print_kernel_c``, for C.
     """
     from lazyt.codegen.assemble import assemble
-    from lazyt.codegen.c import print_kernel_c
-    from lazyt.runtime import devices
 
     normal, groups = group_graph(roots)
-    device = devices.cpu()
-
-    def printer(kernel: Kernel, names: Mapping[int, str] | None) -> PrintedKernel:
-        caches = (device.l1, device.l2, device.l3)
-        made = print_kernel_c(kernel, device.vector_bytes, caches, names)
-        if config.verify and names != {}:
-            from lazyt.codegen.check_c import argument_bytes, require_in_bounds
-
-            sizes = argument_bytes(kernel, made.workspace, made.offsets)
-            require_in_bounds(made.proof or made.source.text, sizes)
-        return made
 
     def check(kernel: Kernel) -> None:
         from lazyt.ir.bounds import check_bounds
@@ -122,13 +114,38 @@ def compile_graph(
         groups,
         normal,
         inputs,
-        printer,
+        _print_cuda if target == "cuda" else partial(_print_c, any_size=any_size),
         config.inline_reduce,
         check if config.verify else None,
         donated,
+        target,
+        not any_size,
     )
     _dump_program(program)
     return program, kernels
+
+
+def _print_c(
+    kernel: Kernel, names: Mapping[int, str] | None, any_size: bool = False
+) -> PrintedKernel:
+    from lazyt.codegen.c import print_kernel_c
+    from lazyt.runtime import devices
+
+    device = devices.cpu()
+    caches = (device.l1, device.l2, device.l3)
+    made = print_kernel_c(kernel, device.vector_bytes, caches, names, any_size)
+    if config.verify and names != {}:
+        from lazyt.codegen.check_c import argument_bytes, require_in_bounds
+
+        sizes = argument_bytes(kernel, made.workspace, made.offsets)
+        require_in_bounds(made.proof or made.source.text, sizes)
+    return made
+
+
+def _print_cuda(kernel: Kernel, names: Mapping[int, str] | None) -> PrintedKernel:
+    from lazyt.codegen.cuda import print_for_plan
+
+    return print_for_plan(kernel)
 
 
 def realize(nodes: Sequence[Node]) -> None:

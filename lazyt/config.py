@@ -67,6 +67,9 @@ class Config:
             (``LAZYT_DUMP``, default none).
         provenance: record the user's line of every node; read at import
             (``LAZYT_PROVENANCE``, default on).
+        emulate_cuda: let the emulator stand for the GPU ``cuda:0`` (``LAZYT_EMULATE_CUDA``).
+        emulator_seed: decides in which order the emulator lets warps run
+            (``LAZYT_EMULATOR_SEED``, default 0).
         verify: verify the IR after every pass and every kernel's bounds (``LAZYT_VERIFY``).
         inline_reduce: largest reduction unrolled into its consumer
             (``LAZYT_INLINE_REDUCE``, elements).
@@ -82,6 +85,8 @@ class Config:
         "disk_cache",
         "dump",
         "eager",
+        "emulate_cuda",
+        "emulator_seed",
         "inline_reduce",
         "interpret",
         "max_pending_bytes",
@@ -99,6 +104,8 @@ class Config:
         self.cache_bytes: int = _count("LAZYT_CACHE_BYTES", 1 << 30)
         self.threads: int = _count("LAZYT_THREADS", 0)
         self.eager: bool = _flag("LAZYT_EAGER", False)
+        self.emulate_cuda: bool = _flag("LAZYT_EMULATE_CUDA", False)
+        self.emulator_seed: int = _count("LAZYT_EMULATOR_SEED", 0)
         self.interpret: bool = _flag("LAZYT_INTERPRET", False)
         self.strict_laziness: bool = _flag("LAZYT_STRICT_LAZINESS", False)
         self.max_pending_nodes: int = _count("LAZYT_MAX_PENDING_NODES", 4000)

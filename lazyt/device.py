@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 from lazyt.errors import DeviceError, DTypeError, LazytError
 
 _KINDS = ("cpu", "cuda", "meta")
+_EMULATED = "emu"
 
 
 class device:
     """``device("cpu")``, ``device("cuda:1")``, ``device("cuda", 1)`` or ``device(1)``.
+
+    ``device("cuda:emu")`` is the CUDA emulator; its index is ``"emu"``.
 
     Raises LazytError for text that names no device. Naming a device does not need it to exist.
     """
@@ -19,7 +25,7 @@ class device:
     type: str
     index: int | None
 
-    def __init__(self, type: str | int | device, index: int | None = None) -> None:
+    def __init__(self, type: str | int | device, index: int | str | None = None) -> None:
         kind, number = _parsed(type, index)
         object.__setattr__(self, "type", kind)
         object.__setattr__(self, "index", number)
@@ -43,17 +49,20 @@ class device:
 
     def __enter__(self) -> device:
         """New tensors are to be made here; raises DeviceError for a device that cannot be used."""
-        check_device(self)
+        place = check_device(self)
+        _defaults.outer.append(_defaults.place)
+        _defaults.place = place
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to undo: there is one device that can be used."""
+        """New tensors are made where they were made before."""
+        _defaults.place = _defaults.outer.pop()
 
     def __reduce__(self) -> tuple[object, ...]:
         return (device, (self.type, self.index))
 
 
-def _parsed(given: object, index: int | None) -> tuple[str, int | None]:
+def _parsed(given: object, index: Any) -> tuple[str, Any]:
     """Kind and number of a device as users name it; raises LazytError for what names none."""
     if isinstance(given, device):
         return given.type, given.index
@@ -71,6 +80,10 @@ def _parsed(given: object, index: int | None) -> tuple[str, int | None]:
         raise LazytError(
             f"Expected one of {', '.join(_KINDS)} device type at start of device string: {given}"
         )
+    if number == _EMULATED or index == _EMULATED:
+        if kind != "cuda":
+            raise LazytError(f"Invalid device string: '{given}'")
+        return kind, _EMULATED
     if colon and (not number.isdecimal() or str(int(number)) != number):
         raise LazytError(f"Invalid device string: '{given}'")
     if colon and index is not None:
@@ -85,12 +98,41 @@ def _parsed(given: object, index: int | None) -> tuple[str, int | None]:
 CPU = device("cpu")
 
 
+class _Defaults(threading.local):
+    """Where this thread makes new tensors.
+
+    Attributes:
+        place: the device.
+        outer: those of the ``with`` blocks around.
+    """
+
+    def __init__(self) -> None:
+        self.place = CPU
+        self.outer: list[device] = []
+
+
+_defaults = _Defaults()
+
+
+def default_device() -> device:
+    """Where new tensors are made when nobody says where."""
+    return _defaults.place
+
+
+def make_default(place: device) -> None:
+    """New tensors of this thread are to be made there."""
+    _defaults.place = place
+
+
 def check_device(wanted: object) -> device:
     """``wanted`` (None, text, number or device) as a device that tensors can be on.
 
-    Raises DeviceError, saying what is missing, for any device but the CPU.
+    None is where new tensors are made by default. Raises DeviceError, saying what is missing, for
+    a device that cannot be used.
     """
     if wanted is None:
+        return _defaults.place
+    if wanted is CPU:
         return CPU
     if not isinstance(wanted, (str, int, device)):
         raise DeviceError(f"a device is a string, a number or lazyt.device, not {wanted!r}")
@@ -98,23 +140,36 @@ def check_device(wanted: object) -> device:
     if place.type == "cpu":
         return CPU
     if place.type == "cuda":
-        raise DeviceError(f"cannot use {place}: {_missing_cuda()}")
+        return _cuda(place)
     raise DeviceError(f"tensors on the {place.type} device are not supported; use 'cpu'")
 
 
-def _missing_cuda() -> str:
-    """Why no CUDA device can be used here, in words a user can act on."""
-    import importlib.util
+def _cuda(place: device) -> device:
+    """A CUDA device with its number. Raises DeviceError, saying what is missing."""
+    from lazyt.runtime import cuda_device
 
-    if importlib.util.find_spec("cuda") is None:
-        return "the package cuda-python is not installed (pip install 'lazyt[cuda]')"
-    import ctypes
-
+    if place.index is None:
+        place = device("cuda", cuda_device.current())
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "no NVIDIA driver was found (libcuda.so.1 cannot be loaded)"
-    count = ctypes.c_int(0)
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
-        return "the NVIDIA driver finds no GPU"
-    return "lazyt's tensors live on the CPU only so far"
+        cuda_device.device_at(str(place))
+    except DeviceError as error:
+        raise DeviceError(f"cannot use {place}: {error}") from None
+    return place
+
+
+def place_name(place: device) -> str:
+    """The device as graphs name it: empty for the CPU."""
+    return "" if place.type == "cpu" else str(place)
+
+
+def device_of(place: str) -> device:
+    """The device that graphs name so."""
+    if not place:
+        return CPU
+    found = _known.get(place)
+    if found is None:
+        found = _known[place] = device(place)
+    return found
+
+
+_known: dict[str, device] = {}

@@ -14,9 +14,11 @@ from lazyt.config import config
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.grad_mode import blocks, first_version, mode
 from lazyt.ir.dtypes import DType, dtype_by_numpy
+from lazyt.ir.forms import use
 from lazyt.ir.graph import Node, Shape, clock, record_source
 from lazyt.overlap import refuse_overlap
 from lazyt.pending import PATIENCE
+from lazyt.placing import settled
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
@@ -41,6 +43,8 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
         name: the function's name for ``grad_fn``, in full (``SumBackward1``) or not (``sum``);
             the calling function's name by default.
     """
+    if use.any:
+        node = settled(node, parents)
     storage = _new_storage(Storage)
     storage.share = None
     storage.version = first_version() if blocks.open else 0

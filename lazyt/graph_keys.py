@@ -18,6 +18,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.config import config
 from lazyt.ir.dtypes import float32
+from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Head, Node, clock
 from lazyt.keeping import find_kept, hangs_on_old
 from lazyt.lifting import SLICING, structure
@@ -107,12 +108,13 @@ class Structure:
     Attributes:
         leaves: the leaves.
         open: constants, slices and updates, whose numbers the key leaves open.
-        calls: whether there are library calls.
+        calls: whether there are library calls or copies between devices, or roots on several.
+        place: where the roots are.
         plain: the choice that computes nothing but what was asked for, and takes over nothing.
     """
 
     __slots__ = (
-        "_choices", "_heads", "_spare", "_watched", "calls", "leaves", "open", "plain",
+        "_choices", "_heads", "_spare", "_watched", "calls", "leaves", "open", "place", "plain",
     )  # fmt: skip
 
     def __init__(self, order: Sequence[Node], numbers: dict[Node, int], roots: list[int]) -> None:
@@ -120,7 +122,10 @@ class Structure:
         self.leaves = [i for i, waits in enumerate(pending) if not waits]
         named = [(i, order[i].op) for i, waits in enumerate(pending) if waits]
         self.open = [i for i, op in named if op is CONST or op.name in SLICING]
-        self.calls = any(op.lower == "library" for _, op in named)
+        self.calls = any(op.lower in ("library", "transfer") for _, op in named)
+        places = {place_of(order[i].form) for i in roots}
+        self.place = max(places, default="")
+        self.calls = self.calls or len(places) > 1
         self._heads = {order[i].head for i, _ in named}  # they keep their numbers
         self.plain = Choice(roots)
         self._choices: dict[Any, Choice] = {}

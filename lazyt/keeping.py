@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from lazyt import ops
 from lazyt.ir.graph import NEVER, Node, become, find, head_of, topological
 
-_FREE = frozenset({"reshape", "permute", "expand", "slice", "flip", "variable", "detach"})
+_FREE = frozenset({"reshape", "permute", "expand", "slice", "flip", "variable", "detach", "put"})
 _HIDING = head_of(ops.DETACH, None, 1)
 
 

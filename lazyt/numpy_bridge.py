@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops, pending
+from lazyt.device import CPU
 from lazyt.dispatch import method, view_of, wrap
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, dtype_by_numpy
@@ -61,6 +62,13 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
 
     Raises GradientError for a tensor that requires its gradient and DTypeError for bfloat16.
     """
+    if self.device is not CPU:
+        if not force:
+            raise DTypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
+                "copy the tensor to host memory first."
+            )
+        self = self.cpu()
     if self._fn is not None:
         if not force:
             raise GradientError(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lazyt import graph_keys, lifting, ops
 from lazyt.config import config
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
+from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, clock, make, source_text, topological
 from lazyt.lifting import Number, numbers_of, rebuild_lifted
 from lazyt.runtime import events
@@ -26,6 +27,7 @@ from lazyt.runtime.memory import Buffer, pool
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
     from lazyt.ir.program import Program
+    from lazyt.placed_plans import Launcher
     from lazyt.runtime.execute import Executable
 
 #: Rooms whose code decides what a graph compiles to.
@@ -37,7 +39,8 @@ class _Plan:
     """A plan for one structure: constants at ``lifted`` positions are inputs.
 
     ``heads`` are those of the nodes with constants, as it was made for them, ``sizes`` the bytes of
-    its outputs, and ``measured`` the bytes and seconds that its last run took.
+    its outputs, and ``measured`` the bytes and seconds that its last run took. A plan for another
+    device than the CPU has a ``launcher`` and no executable.
     """
 
     heads: tuple[Head, ...]
@@ -47,6 +50,7 @@ class _Plan:
     executable: Executable | None
     sizes: tuple[int, ...]
     measured: tuple[int, float] | None = None
+    launcher: Launcher | None = None
 
     def fits(self, constants: tuple[Any, ...]) -> bool:
         """Whether the plan computes a graph with these constants."""
@@ -57,6 +61,8 @@ class _Plan:
 
     def run(self, inputs: list[Buffer]) -> list[Buffer]:
         """The buffers of the results, for the buffers of leaves and lifted numbers."""
+        if self.launcher is not None:
+            return self.launcher.run(inputs)
         before, highest = pool.in_use, pool.peak
         pool.reset_peak()
         begin = perf_counter()
@@ -90,6 +96,7 @@ class _Request:
     numbers: list[Number]
     roots: list[Node]
     donated: tuple[int, ...]
+    place: str
 
 
 class Prepared:
@@ -140,20 +147,21 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             choice = structure.choose(order)
             clock.now += 1
             stored = [order[i] for i in choice.roots]
-            found = None if config.interpret else _find(structure, choice, order)
+            by_hand = config.interpret and not structure.place
+            found = None if by_hand else _find(structure, choice, order)
             if found is None:
                 _interpret(stored)
                 return stored
             plan, lifted = found
             inputs = [order[i].data for i in structure.leaves]
     if structure.calls:
-        from lazyt.steps import call_levels, run_calls
+        from lazyt.steps import call_levels, realize_rest, run_calls
 
         levels = call_levels(order)
         del numbers, order  # what they refer to would count as in use
         run_calls(levels)
         del levels
-        return realize(nodes)
+        return realize_rest(nodes)
     if lifted:
         inputs += [lifting.number_buffer(number) for number in lifted]
     for node, buffer in zip(stored, plan.run(inputs)):
@@ -197,10 +205,16 @@ def _pending(nodes: Sequence[Node]) -> list[Node]:
     for node in nodes:
         if node.data is None and node not in roots:
             if 0 in node.shape:
-                node.data = Buffer(0)
+                node.data = Buffer(0) if node.form > PLACED else _empty_at(node)
             else:
                 roots.append(node)
     return roots
+
+
+def _empty_at(node: Node) -> Buffer:
+    from lazyt.placed_plans import empty_at
+
+    return empty_at(place_of(node.form))
 
 
 def prepare(roots: Sequence[Node]) -> Prepared | None:
@@ -236,7 +250,7 @@ def _find(
     for plan in plans:
         if plan.fits(constants):
             return plan, [numbers[i] for i in plan.lifted]
-    if not _can_compile():
+    if not structure.place and not _can_compile():
         return None
     lifted: tuple[int, ...] = ()
     if plans:
@@ -247,7 +261,7 @@ def _find(
         lifted = tuple(sorted(changed | set(last.lifted)))
     leaves = [order[i] for i in structure.leaves]
     roots = [order[i] for i in choice.roots]
-    request = _Request(order, leaves, numbers, roots, choice.donated)
+    request = _Request(order, leaves, numbers, roots, choice.donated, structure.place)
     plan = _make(request, constants, lifted)
     plan.heads = heads
     plans.append(plan)
@@ -266,7 +280,10 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     order = [inputs.index(n) for n in topological(roots) if n.op.name == "input"]
     caches = (device.l1, device.l2, device.l3)
     settings = (device.vector_bytes, caches, config.inline_reduce, config.memory_budget)
-    facts = (_code_stamp(), request.donated, settings, order)
+    target = "cuda" if request.place else "c"
+    if request.place:
+        settings = (0, (0, 0, 0), config.inline_reduce, config.memory_budget)
+    facts = (_code_stamp(), request.donated, settings, order, target)
     key = cache.hash_text("plan", repr(facts), text)
     program: Program | None = None
     stored = cache.get_text("plan", key)
@@ -280,11 +297,18 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     if program is None:
         from lazyt.compiler import compile_graph
 
-        program, _ = compile_graph(roots, inputs, [inputs[i] for i in request.donated])
+        spare = [inputs[i] for i in request.donated]
+        program, _ = compile_graph(roots, inputs, spare, target)
         cache.put_text("plan", key, program.to_json())
+    found = {r: n.nbytes for r, n in zip(program.results, roots, strict=True) if r >= 0}
+    sizes = tuple(found[n] for n in sorted(found))
+    if request.place:
+        from lazyt.placed_plans import Launcher
+
+        launcher = Launcher.load(program, request.roots, sizes, reason, where)
+        return _Plan((), constants, lifted, program, None, sizes, None, launcher)
     executable = execute.load(program, reason, where) if program.launches else None
-    sizes = {r: n.nbytes for r, n in zip(program.results, roots, strict=True) if r >= 0}
-    return _Plan((), constants, lifted, program, executable, tuple(sizes[n] for n in sorted(sizes)))
+    return _Plan((), constants, lifted, program, executable, sizes)
 
 
 @functools.cache

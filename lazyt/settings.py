@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt.config import config
-from lazyt.device import CPU, check_device, device
+from lazyt.device import CPU, check_device, default_device, device, make_default
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.promotion import set_default_dtype
 
@@ -82,13 +82,14 @@ def set_num_interop_threads(int: int) -> None:
 
 
 def get_default_device() -> device:
-    """Where new tensors are made: the CPU."""
-    return CPU
+    """Where new tensors are made."""
+    return default_device()
 
 
 def set_default_device(device: Any) -> None:
-    """Make new tensors on ``device``. Raises DeviceError for any but the CPU."""
-    check_device(device)
+    """Make new tensors of this thread on ``device``; None is the CPU. Raises DeviceError for a
+    device that cannot be used."""
+    make_default(CPU if device is None else check_device(device))
 
 
 def set_default_tensor_type(t: Any) -> None:

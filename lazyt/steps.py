@@ -1,4 +1,4 @@
-"""Graphs with library calls, computed in steps.
+"""Graphs with library calls and copies between devices, computed in steps.
 
 A plan is one C function, and a library call cannot be part of it. So a graph with such calls is
 computed level by level: one plan for the operands of all calls that wait for no other, then those
@@ -15,6 +15,7 @@ from typing import Any
 from lazyt import ops, planning
 from lazyt.explanation import Explanation
 from lazyt.graph_keys import number_graph, structure_of
+from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, rebuild, remake, source_text
 from lazyt.ops.library_routines import ROUTINES
 from lazyt.runtime import events
@@ -37,6 +38,14 @@ def run_calls(levels: Sequence[Sequence[Node]]) -> None:
             _run(call)
 
 
+def realize_rest(nodes: Sequence[Node]) -> list[Node]:
+    """Computes a graph whose calls are done; each device what is to be there."""
+    places: dict[str, list[Node]] = {}
+    for node in nodes:
+        places.setdefault(place_of(node.form), []).append(node)
+    return [stored for some in places.values() for stored in planning.realize(some)]
+
+
 def explain_calls(levels: Sequence[Sequence[Node]], roots: Sequence[Node]) -> Explanation:
     """The kernels and library calls, in the order in which they would run; computes nothing."""
     known: dict[Node, Node] = {}
@@ -48,9 +57,23 @@ def explain_calls(levels: Sequence[Sequence[Node]], roots: Sequence[Node]) -> Ex
         found = found.followed_by(Explanation([_note(call) for call in calls], 0))
         for node in (*operands, *kept, *calls):
             if node.data is None:
-                data = Buffer.foreign(0, node.nbytes, None)  # a stand-in that nobody reads
+                data = _stand_in(node)
                 known.setdefault(node, ops.input_(node.shape, node.dtype, data))
-    return found.followed_by(_explain_plan(roots, known))
+    places: dict[str, list[Node]] = {}
+    for node in roots:
+        places.setdefault(place_of(node.form), []).append(node)
+    for some in places.values():
+        found = found.followed_by(_explain_plan(some, known))
+    return found
+
+
+def _stand_in(node: Node) -> Buffer:
+    """Memory for a value that nobody reads."""
+    if node.form < PLACED:
+        from lazyt.placed_plans import empty_at
+
+        return empty_at(place_of(node.form))
+    return Buffer.foreign(0, node.nbytes, None)
 
 
 def _explain_plan(roots: Sequence[Node], known: Mapping[Node, Node]) -> Explanation:
@@ -83,7 +106,7 @@ def call_levels(order: Sequence[Node]) -> list[list[Node]]:
         if node.data is not None:
             continue
         depth = max((level.get(item, 0) for item in node.inputs), default=0)
-        if node.op is ops.LIBRARY:
+        if node.op is ops.LIBRARY or node.op is ops.TRANSFER:
             if depth == len(found):
                 found.append([])
             found[depth].append(node)
@@ -102,7 +125,16 @@ def _chain(node: Node) -> list[Node]:
 
 
 def _run(call: Node) -> None:
-    """Calls the library; the operands have their data."""
+    """Calls the library, or copies to another device; the operands have their data."""
+    if call.op is ops.TRANSFER:
+        from lazyt.placed_plans import moved
+
+        call.data = moved(call.inputs[0], call.params.place)
+        return
+    if call.form < PLACED:
+        from lazyt.placed_plans import refuse_library
+
+        refuse_library(call)
     begin = time.monotonic()
     buffer = Buffer(call.nbytes)
     if call.size:
@@ -116,6 +148,8 @@ def _run(call: Node) -> None:
 
 def _note(call: Node) -> dict[str, Any]:
     """What a plan's notes say about a kernel, about a call."""
+    if call.op is ops.TRANSFER:
+        return _copy_note(call)
     routine, mode = call.params
     rows, columns = call.inputs[0].shape[-2:]
     count = call.inputs[0].size * min(rows, columns)
@@ -130,5 +164,22 @@ def _note(call: Node) -> dict[str, Any]:
         "scratch": 0,
         "phases": 1,
         "reasons": ["a call of NumPy's matrix routines: not compiled, nothing is fused into it"],
+        "sources": [] if call.source is None else [source_text(call.source)],
+    }
+
+
+def _copy_note(call: Node) -> dict[str, Any]:
+    """The same about a copy between devices."""
+    place = call.params.place or "cpu"
+    return {
+        "name": "copy",
+        "kind": "copy",
+        "computes": [f"copy to {place} {call.dtype.name}{list(call.shape)}"],
+        "bytes_read": call.nbytes,
+        "bytes_written": call.nbytes,
+        "flops": 0,
+        "scratch": 0,
+        "phases": 1,
+        "reasons": ["values change the device here: plans end before and begin after it"],
         "sources": [] if call.source is None else [source_text(call.source)],
     }

@@ -17,7 +17,9 @@ from lazyt.errors import GradientError, LazytError
 from lazyt.exposure import Exposure as Exposure
 from lazyt.exposure import Memory, Share, Versions
 from lazyt.grad_mode import INFERENCE, blocks, first_version, mode
+from lazyt.ir.forms import use
 from lazyt.ir.graph import Node
+from lazyt.placing import kept_at
 from lazyt.runtime.memory import Buffer
 from lazyt.tape import AccumulateGrad, Bridge, GradFn, boundaries, boundary, record_view
 from lazyt.view_bits import Bits
@@ -131,6 +133,8 @@ class Storage:
         """
         if self.version < 0 and not mode.inference:
             raise GradientError(_INFERENCE)
+        if use.any:
+            value = kept_at(self.node, value)
         if hook.watcher is not None:
             hook.watcher.wrote(self, value)
         exposed = self.exposure()

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops
-from lazyt.device import CPU, device
+from lazyt.device import device, device_of
 from lazyt.dispatch import method, type_title
 from lazyt.errors import BoundsError, DTypeError, LazytError
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.ir.dtypes import ALL, DType, package_name, uint8
+from lazyt.ir.forms import place_of
 from lazyt.overlap import one_memory
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
@@ -38,13 +39,17 @@ class _Store:
     _storage: Storage
     _length: int | None = None
 
-    is_cuda = False
     is_sparse = False
 
     @property
     def device(self) -> device:
         """Where the memory is."""
-        return CPU
+        return device_of(place_of(self._storage.node.form))
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is that of a CUDA device."""
+        return self.device.type == "cuda"
 
     @property
     def _cdata(self) -> int:

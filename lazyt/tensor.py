@@ -9,9 +9,10 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from lazyt.device import CPU, device
+from lazyt.device import CPU, device, device_of
 from lazyt.errors import GradientError
 from lazyt.ir.dtypes import DType, package_name
+from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
@@ -117,7 +118,8 @@ class Tensor(TensorMethods):
     @property
     def device(self) -> device:
         """Where the values are."""
-        return CPU
+        form = self._storage.node.form
+        return CPU if form > PLACED else device_of(place_of(form))
 
     @property
     def ndim(self) -> int:

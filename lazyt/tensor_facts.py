@@ -19,10 +19,10 @@ from lazyt.tensor import Tensor
 __all__ = ["is_distributed", "is_inference", "typename"]
 
 _ALWAYS: dict[str, Any] = {
-    "is_cpu": True, "layout": strided, "name": None, "volatile": False,
+    "layout": strided, "name": None, "volatile": False,
 }  # fmt: skip
 _NEVER = (
-    "is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse "
+    "is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse "
     "is_sparse_csr is_vulkan is_xla is_xpu"
 )
 
@@ -40,6 +40,17 @@ def _output_nr(self: Tensor) -> int:
     return 0 if known is None else known[1]
 
 
+def _is_cuda(self: Tensor) -> bool:
+    """Whether the values are on a CUDA device."""
+    return self.device.type == "cuda"
+
+
+def _is_cpu(self: Tensor) -> bool:
+    """Whether the values are on the CPU."""
+    return self.device.type == "cpu"
+
+
+Tensor.is_cuda, Tensor.is_cpu = property(_is_cuda), property(_is_cpu)
 for _name, _value in _ALWAYS.items():
     _fact(_name, _value)
 for _name in _NEVER.split():

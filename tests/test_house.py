@@ -54,6 +54,7 @@ RECIPE = frozenset(
         "differences",
         "explanation",
         "footprint",
+        "placed_plans",
         "steps",
         "timing",
     }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,8 @@ from lazyt.ir.kernel import Kernel
 from lazyt.ir.program import Launch, Program, Slot
 
 _ALIGN = 64
+#: What printers call a kernel; those of CUDA add the number of a phase.
+_FUNCTION = re.compile(r"\blz_kernel(?=(_p\d+)?(\(|$))")
 
 
 @dataclass(eq=False)
@@ -49,14 +52,20 @@ def assemble(
     unroll: int,
     check: Callable[[Kernel], None] | None = None,
     donated: Container[Node] = (),
+    target: str = "c",
+    share: bool = True,
 ) -> tuple[Program, list[Kernel]]:
     """The Program that computes ``roots`` from ``inputs``, and its kernels as IR.
 
     ``printer`` writes one kernel for the target; ``check`` is called with every kernel. The memory
-    of ``donated`` inputs may be overwritten: nobody else refers to them.
+    of ``donated`` inputs may be overwritten: nobody else refers to them. Where the ``target`` is
+    ``c``, launches are shared and, with ``share``, kernels that differ in constants are one.
     """
     spare = {n: i for i, n in enumerate(inputs) if n in donated and n not in roots}
-    batches = make_batches(groups, unroll, {*roots, *inputs})
+    for_c = target == "c"
+    batches = (
+        make_batches(groups, unroll, {*roots, *inputs}) if for_c else [Batch((g,)) for g in groups]
+    )
     stores, shared = _find_places([b.groups for b in batches], _outputs(roots), spare)
     lowered = [_lowered(batch, unroll, shared) for batch in batches]
     if check is not None:
@@ -64,7 +73,8 @@ def assemble(
         for made in (*lowered, *(lower_group(group, unroll) for group in alone)):
             check(made.kernel)
     kernels = [made.kernel for made in lowered]
-    texts = share_texts(kernels, [printer(kernel, None) for kernel in kernels], printer)
+    texts = [printer(kernel, None) for kernel in kernels]
+    texts = share_texts(kernels, texts, printer) if for_c and share else texts
     printed = [_renamed(t, b.groups[0].kind) for t, b in zip(texts, batches, strict=True)]
     scratch = [
         [_Place(size, step, step) for size in _scratch_sizes(made, text)]
@@ -77,10 +87,10 @@ def assemble(
     slots, launches = _launches(lowered, printed, stores, scratch, inputs)
     sources = {p.source.name: p.source for p in printed}
     program = Program(
-        target="c",
+        target=target,
         sections=_sections(printed),
         kernels=tuple(sources.values()),
-        entry=print_entry_c(tuple(sources.values()), launches),
+        entry=print_entry_c(tuple(sources.values()), launches) if for_c else "",
         slots=tuple(slots),
         launches=tuple(launches),
         arena_bytes=arena,
@@ -232,11 +242,14 @@ def _renamed(printed: PrintedKernel, kind: str) -> PrintedKernel:
     source = printed.source
     digest = hashlib.sha256(source.text.encode()).hexdigest()[:10]
     name = f"lz_{kind}_{digest}"
-    text = source.text.replace("lz_kernel(", f"{name}(")
+    text = _FUNCTION.sub(name, source.text)
+    grids = tuple(g._replace(function=_FUNCTION.sub(name, g.function)) for g in source.grids)
     own = [n for n, _ in printed.sections]
     shared = sections_for(n for n in source.prelude if n not in own)
     needed = tuple(n for n, _ in shared) + tuple(own)
-    return replace(printed, source=replace(source, name=name, text=text, prelude=needed))
+    return replace(
+        printed, source=replace(source, name=name, text=text, prelude=needed, grids=grids)
+    )
 
 
 def _sections(printed: Sequence[PrintedKernel]) -> tuple[tuple[str, str], ...]:

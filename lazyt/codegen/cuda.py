@@ -21,8 +21,10 @@ from lazyt.codegen.cuda_folds import GroupPhase
 from lazyt.codegen.cuda_routines import PointLaunch, routine_cuda
 from lazyt.codegen.cuda_threads import ThreadPhase, is_ordered, over_tiles
 from lazyt.codegen.prelude import sections_for
+from lazyt.codegen.printed import PrintedKernel
 from lazyt.errors import InternalError
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase
+from lazyt.ir.program import Grid, KernelSource
 
 #: Blocks of the largest launch; larger grids are walked with a stride.
 MOST_BLOCKS = (1 << 31) - 1
@@ -117,6 +119,16 @@ def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKer
     return CudaKernel(
         kernel.name, "\n".join(texts), tuple(launches), tuple(sorted(used)), ", ".join(forms)
     )
+
+
+def print_for_plan(kernel: Kernel) -> PrintedKernel:
+    """A kernel as part of a plan, which the C target prints in the same form."""
+    made = print_kernel_cuda(kernel)
+    grids = tuple(
+        Grid(x.function, x.blocks, x.threads, x.shared_bytes, x.collective) for x in made.launches
+    )
+    source = KernelSource(kernel.name, made.text, made.used, len(kernel.buffers), grids=grids)
+    return PrintedKernel(source, note=made.note)
 
 
 def choose_form(

@@ -6,7 +6,8 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from lazyt.device import check_device, device
+from lazyt.device import CPU, check_device, device, place_name
+from lazyt.dispatch import wrap
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import cast_to
 from lazyt.functional.operands import existing_dim, require_tensor, wrong_arguments
@@ -16,9 +17,12 @@ from lazyt.ir.dtypes import DType, package_name
 from lazyt.memory_formats import (
     contiguous_format,
     copied,
+    lay_out,
     preserve_format,
+    strides_like,
     suggests_channels_last,
 )
+from lazyt.placing import transferred
 from lazyt.tensor import Tensor
 
 __all__ = ["get_device", "is_complex", "is_floating_point", "is_signed", "is_tensor", "numel"]
@@ -94,7 +98,10 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             place = item
     if len(args) > 1 and all(isinstance(v, DType) for v in args[:2]):
         raise wrong_arguments("to", args, _TO_FORMS)
-    check_device(place)
+    if place is not None:
+        place = check_device(place)
+        if place != self.device:
+            self = moved(self, place)
     result = _cast_in_order(self, self.dtype if dtype is None else as_dtype(dtype), order)
     if copy and result is self:
         return copied(self, self.node, "ToCopy", order)
@@ -120,15 +127,23 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return cast_to(self, other.dtype)
 
 
+def moved(self: Tensor, place: device) -> Tensor:
+    """A copy on another device, of the same strides."""
+    made = wrap(transferred(self.node, place_name(place)), self, name="ToCopy")
+    if self._view is not None:
+        lay_out(made, strides_like(tuple(self.shape), self.strides))
+    return made
+
+
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """This tensor on the CPU: itself."""
-    return self
+    """This tensor on the CPU: itself when it is there."""
+    return self if self.device is CPU else moved(self, CPU)
 
 
 def cuda(self: Tensor, device: Any = None, non_blocking: Any = False) -> Tensor:
     """This tensor on a GPU. Raises DeviceError, saying what is missing."""
-    check_device("cuda" if device is None else device)
-    return self
+    place = check_device("cuda" if device is None else device)
+    return self if self.device == place else moved(self, place)
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
@@ -186,8 +201,8 @@ def numel(input: Tensor) -> builtins.int:
 
 def get_device(input: Tensor) -> builtins.int:
     """Number of the GPU, -1 on the CPU."""
-    require_tensor(input, "get_device")
-    return -1
+    index = require_tensor(input, "get_device").device.index
+    return -1 if index is None else index if isinstance(index, builtins.int) else 0
 
 
 # Other names that PyTorch has for the same functions.

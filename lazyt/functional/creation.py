@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops
-from lazyt.device import check_device
+from lazyt.device import CPU, check_device, device
 from lazyt.dispatch import array_node, type_title, wrap
 from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.functional.arithmetic import cast_to
@@ -17,13 +17,17 @@ from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
 from lazyt.lifted import is_lifted
+from lazyt.placing import placed
 from lazyt.tensor import Size, Tensor
 
 __all__ = ["as_tensor", "asarray", "frombuffer", "scalar_tensor", "tensor"]
 
 
-def fresh(node: Node, requires_grad: bool = False) -> Tensor:
-    """A new leaf tensor. Raises GradientError when whole numbers should require gradients."""
+def fresh(node: Node, requires_grad: bool = False, place: device = CPU) -> Tensor:
+    """A new leaf tensor on a device. Raises GradientError when whole numbers should require
+    gradients."""
+    if place is not CPU:
+        node = placed(node, place)
     result = wrap(node, name="leaf")
     if requires_grad:
         if node.dtype.kind != "f":
@@ -46,12 +50,12 @@ def tensor(
     Raises ShapeError for ragged lists, DTypeError for strings and LazytError for other values that
     are no numbers.
     """
-    check_device(device)
+    place = data.device if device is None and isinstance(data, Tensor) else check_device(device)
     wanted = None if dtype is None else as_dtype(dtype)
     if is_lifted(data):  # a float goes on being followed
         number = get_default_dtype() if wanted is None else wanted
         if isinstance(data, float) and number.kind == "f":
-            return fresh(constant_of(data, number), requires_grad)
+            return fresh(constant_of(data, number), requires_grad, place)
         data = float(data) if isinstance(data, float) else int(data)
     if isinstance(data, Tensor):
         node = ops.detach(data.node) if data.requires_grad else data.node
@@ -59,6 +63,7 @@ def tensor(
         from lazyt.numpy_bridge import from_numpy
 
         copied: Tensor = from_numpy(data).clone() if wanted is None else from_numpy(data).to(wanted)
+        copied = copied.to(place)
         return copied.requires_grad_() if requires_grad else copied
     elif isinstance(data, (np.ndarray, np.generic)) and not isinstance(data, str):
         node = array_node(np.asarray(data))
@@ -67,19 +72,20 @@ def tensor(
             node = array_node(np.asarray(data))
         else:
             node = node_of_nested(data, wanted)
-    return fresh(node if wanted is None else ops.cast(node, wanted), requires_grad)
+    return fresh(node if wanted is None else ops.cast(node, wanted), requires_grad, place)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, without a copy where it is one, or an array, of that dtype."""
-    check_device(device)
+    place = data.device if device is None and isinstance(data, Tensor) else check_device(device)
     if isinstance(data, np.ndarray):
         from lazyt.numpy_bridge import from_numpy
 
         data = from_numpy(data)
     if isinstance(data, Tensor):
-        return data if dtype is None else cast_to(data, dtype)
-    return tensor(data, dtype=dtype)
+        same: Tensor = data if dtype is None else cast_to(data, dtype)
+        return same if same.device is place else same.to(place)
+    return tensor(data, dtype=dtype, device=place)
 
 
 def asarray(
@@ -95,13 +101,15 @@ def asarray(
 
     Raises ShapeError's kin ValueError where ``copy=False`` cannot be kept.
     """
-    check_device(device)
+    place = obj.device if device is None and isinstance(obj, Tensor) else check_device(device)
     wanted = None if dtype is None else as_dtype(dtype)
     shared = _sharing(obj, wanted)
+    if shared is not None and shared.device != place:
+        shared = shared.to(place)
     if shared is None:
         if copy is False:
             raise ShapeError("can't alias arbitrary sequence into a tensor.")
-        return tensor(obj, dtype=wanted, requires_grad=requires_grad)
+        return tensor(obj, dtype=wanted, device=place, requires_grad=requires_grad)
     if wanted is not None and shared.dtype is not wanted:
         if copy is False:
             raise ShapeError(
@@ -190,7 +198,7 @@ def legacy_tensor(*args: Any, dtype: DType | None = None, device: Any = None) ->
     """
     from lazyt.functional.filling import empty
 
-    check_device(device)
+    place = check_device(device)
     wanted = get_default_dtype() if dtype is None else dtype
     if len(args) == 1:
         value = args[0]
@@ -202,12 +210,12 @@ def legacy_tensor(*args: Any, dtype: DType | None = None, device: Any = None) ->
             same: Tensor = value.detach()
             return same
         if isinstance(value, Size):
-            return empty(value, dtype=wanted)
+            return empty(value, dtype=wanted, device=place)
         if not isinstance(value, int) or isinstance(value, bool):
             if not is_sequence(value) and not hasattr(value, "__array__"):
                 raise DTypeError(f"new(): data must be a sequence (got {type_name(value)})")
-            return tensor(value, dtype=wanted)
-    return empty(args or (0,), dtype=wanted)
+            return tensor(value, dtype=wanted, device=place)
+    return empty(args or (0,), dtype=wanted, device=place)
 
 
 def new_tensor(
@@ -215,9 +223,10 @@ def new_tensor(
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of ``data``, in this tensor's dtype."""
-    return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    place = self.device if device is None else device
+    return tensor(data, dtype=dtype or self.dtype, device=place, requires_grad=requires_grad)
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """``new(2, 3)`` has that size, ``new([..])`` those values, in this tensor's dtype."""
-    return legacy_tensor(*args, dtype=self.dtype, device=device)
+    return legacy_tensor(*args, dtype=self.dtype, device=self.device if device is None else device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lazyt.device import CPU
 from lazyt.errors import GradientError
 from lazyt.functional.printing import format_tensor, frame_text, hides_all
 from lazyt.functional.promotion import get_default_dtype
@@ -18,6 +19,8 @@ def tensor_text(self: Tensor, *, tensor_contents: str | None = None) -> str:
     """
     suffixes = []
     dtype, shape = self.dtype, tuple(self.shape)
+    if self.device is not CPU:
+        suffixes.append(f"device='{self.device}'")
     if tensor_contents is None and 0 in shape:
         if len(shape) != 1:
             suffixes.append(f"size={shape}")

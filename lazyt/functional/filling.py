@@ -34,7 +34,7 @@ def _filled(
 ) -> Tensor:  # fmt: skip
     if unknown:
         raise DTypeError(f"{name}() got an unexpected keyword argument '{next(iter(unknown))}'")
-    check_device(device)
+    place = check_device(device)
     if layout not in (None, strided):
         raise LazytError(f"{name}: tensors of layout {layout} are not supported")
     if any(n < 0 for n in shape):
@@ -51,7 +51,7 @@ def _filled(
         raise GradientError(
             "Only Tensors of floating point and complex dtype can require gradients"
         )
-    made = fresh(expand_to(constant_of(value, wanted), shape))
+    made = fresh(expand_to(constant_of(value, wanted), shape), place=place)
     if strides is None and memory_format is not None:
         strides = contiguous_strides(shape)
     if strides is not None:
@@ -141,8 +141,9 @@ def _like(name: str, value: int) -> Callable[..., Tensor]:
         require_tensor(input, name)
         wanted = input.dtype if dtype is None else dtype
         strides = None if input._view is None and memory_format is None else input.strides
+        place = input.device if device is None else device
         return _filled(
-            tuple(input.shape), value, name, dtype=wanted, device=device, layout=layout,
+            tuple(input.shape), value, name, dtype=wanted, device=place, layout=layout,
             requires_grad=requires_grad, memory_format=memory_format, strides=strides,
         )  # fmt: skip
 
@@ -158,6 +159,8 @@ def _new(name: str, value: int) -> Callable[..., Tensor]:
         shape = _size(size, kwargs, name)
         if kwargs.get("dtype") is None:
             kwargs["dtype"] = self.dtype
+        if kwargs.get("device") is None:
+            kwargs["device"] = self.device
         return _filled(shape, value, name, **kwargs)
 
     function.__doc__ = f"A tensor of {name[4:]}, in this tensor's dtype."
@@ -177,9 +180,9 @@ def full_like(
     """A tensor like ``input`` in size, dtype and order of memory, of one value."""
     require_tensor(input, "full_like")
     return _full(
-        tuple(input.shape), fill_value, "full_like", dtype=dtype or input.dtype, device=device,
-        requires_grad=requires_grad, layout=layout, strides=input.strides,
-        memory_format=memory_format,
+        tuple(input.shape), fill_value, "full_like", dtype=dtype or input.dtype,
+        device=input.device if device is None else device, requires_grad=requires_grad,
+        layout=layout, strides=input.strides, memory_format=memory_format,
     )  # fmt: skip
 
 
@@ -189,8 +192,8 @@ def new_full(
 ) -> Tensor:  # fmt: skip
     """A tensor of one value, in this tensor's dtype."""
     return _full(as_shape((size,), "new_full"), fill_value, "new_full",
-                 dtype=dtype or self.dtype, device=device, requires_grad=requires_grad,
-                 layout=layout)  # fmt: skip
+                 dtype=dtype or self.dtype, device=self.device if device is None else device,
+                 requires_grad=requires_grad, layout=layout)  # fmt: skip
 
 
 # ------------------------------------------------------------------ any order of memory
@@ -229,7 +232,8 @@ def new_empty_strided(
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """``empty_strided`` in this tensor's dtype."""
-    return empty_strided(size, stride, dtype=dtype or self.dtype, device=device, layout=layout,
+    place = self.device if device is None else device
+    return empty_strided(size, stride, dtype=dtype or self.dtype, device=place, layout=layout,
                          requires_grad=requires_grad)  # fmt: skip
 
 

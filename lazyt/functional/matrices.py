@@ -7,7 +7,6 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
-from lazyt.device import check_device
 from lazyt.dispatch import type_title
 from lazyt.errors import LazytError, NoKernelError, ShapeError
 from lazyt.functional.choice import choose
@@ -52,7 +51,7 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 
 def _triangle_indices(
-    name: str, row: int, col: int, columns: Callable[[int], range], dtype: Any
+    name: str, row: int, col: int, columns: Callable[[int], range], dtype: Any, device: Any
 ) -> Tensor:
     """The places of all rows, of which ``columns`` gives the column numbers by row."""
     from lazyt.functional.creation import tensor
@@ -64,7 +63,8 @@ def _triangle_indices(
     if wanted not in (int32, int64):
         raise NoKernelError(f"\"{name}\" not implemented for '{type_title(wanted)}'")
     rows = [i for i in range(row) for _ in columns(i)]
-    return tensor([rows, [j for i in range(row) for j in columns(i)]], dtype=wanted)
+    both = [rows, [j for i in range(row) for j in columns(i)]]
+    return tensor(both, dtype=wanted, device=device)
 
 
 def tril_indices(
@@ -75,10 +75,10 @@ def tril_indices(
 
     Raises LazytError for negative extents, NoKernelError for a dtype but int32 and int64.
     """
-    check_device(device)
     return _triangle_indices(
-        "tril_indices", row, col, lambda i: range(min(max(i + offset + 1, 0), col)), dtype
-    )
+        "tril_indices", row, col, lambda i: range(min(max(i + offset + 1, 0), col)), dtype,
+        device,
+    )  # fmt: skip
 
 
 def triu_indices(
@@ -89,10 +89,10 @@ def triu_indices(
 
     Raises LazytError for negative extents, NoKernelError for a dtype but int32 and int64.
     """
-    check_device(device)
     return _triangle_indices(
-        "triu_indices", row, col, lambda i: range(min(max(i + offset, 0), col), col), dtype
-    )
+        "triu_indices", row, col, lambda i: range(min(max(i + offset, 0), col), col), dtype,
+        device,
+    )  # fmt: skip
 
 
 def _embedded(node: Node, offset: int) -> Node:

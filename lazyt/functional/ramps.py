@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops
-from lazyt.device import check_device
+from lazyt.device import check_device, device
 from lazyt.errors import ArgumentError, DTypeError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.creation import fresh
@@ -36,7 +36,7 @@ def arange(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Numbers from ``start`` up to, not including, ``end``. Raises LazytError for a bad step."""
-    check_device(device)
+    place = check_device(device)
     if end is None and start is None:
         forms = [f"{ends}{_OPTIONS}" for ends in _ARANGE_ENDS]
         raise wrong_arguments("arange", (), forms)
@@ -54,7 +54,7 @@ def arange(
     count = math.ceil((end - start) / step)
     if wanted.kind != "f":  # the ends count as they are, the numbers begin with a whole one
         start, step = int(start), int(step)
-    return _made(_ramp(count, start, step, wanted), out, requires_grad)
+    return _made(_ramp(count, start, step, wanted), out, requires_grad, place)
 
 
 def range(
@@ -65,13 +65,14 @@ def range(
 
     Raises LazytError for a bad step.
     """
-    check_device(device)
+    place = check_device(device)
     if end is None:
         start, end = 0, start
     start, end, step = (_number(v, "range") for v in (start, end, step))
     wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
     _check_bounds(start, end, step)
-    return _made(_ramp(int((end - start) / step) + 1, start, step, wanted), out, requires_grad)
+    node = _ramp(int((end - start) / step) + 1, start, step, wanted)
+    return _made(node, out, requires_grad, place)
 
 
 def _number(value: Any, function: str) -> Any:
@@ -143,8 +144,8 @@ def _check_bounds(start: Any, end: Any, step: Any) -> None:
         raise LazytError("upper bound and lower bound inconsistent with step sign")
 
 
-def _made(node: Node, out: Tensor | None, requires_grad: bool) -> Tensor:
-    return fresh(node, requires_grad) if out is None else give(node, "arange", (), out)
+def _made(node: Node, out: Tensor | None, requires_grad: bool, place: device) -> Tensor:
+    return fresh(node, requires_grad, place) if out is None else give(node, "arange", (), out)
 
 
 def _ramp(count: int, start: Any, step: Any, dtype: DType) -> Node:
@@ -167,7 +168,7 @@ def linspace(
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """``steps`` numbers from ``start`` to ``end``, both included, evenly spaced."""
-    check_device(device)
+    place = check_device(device)
     _check_steps("linspace", start, end, steps)
     if dtype is bool_:
         raise NoKernelError("\"linspace_cpu\" not implemented for 'Bool'")
@@ -175,7 +176,7 @@ def linspace(
         raise LazytError("number of steps must be non-negative")
     wanted = _dtype_of(dtype, out, (0.0,))
     first, last = _ends(start, end, "linspace", wanted)
-    return _made(_spaced(first, last, steps, wanted), out, requires_grad)
+    return _made(_spaced(first, last, steps, wanted), out, requires_grad, place)
 
 
 def _spaced(start: float, end: float, steps: int, dtype: DType) -> Node:
@@ -204,7 +205,7 @@ def logspace(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """``base`` to the power of evenly spaced exponents."""
-    check_device(device)
+    place = check_device(device)
     _check_steps("logspace", start, end, steps)
     if dtype is bool_:
         raise NoKernelError("\"logspace_cpu\" not implemented for 'Bool'")
@@ -213,7 +214,7 @@ def logspace(
     wanted = _dtype_of(dtype, out, (0.0,))
     exponents = _spaced(*_ends(start, end, "logspace", wanted), steps, float64)
     node = ops.apply("pow", ops.constant(base, float64), exponents)
-    return _made(ops.cast(node, wanted), out, requires_grad)
+    return _made(ops.cast(node, wanted), out, requires_grad, place)
 
 
 def eye(
@@ -221,7 +222,7 @@ def eye(
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Ones on the diagonal of an ``n`` by ``m`` matrix of zeros."""
-    check_device(device)
+    place = check_device(device)
     n = _whole(n, "eye", "n", 1)
     columns = n if m is None else _whole(m, "eye", "m", 2)
     for name, size in (("n", n), ("m", columns)):
@@ -230,4 +231,4 @@ def eye(
     wanted = _dtype_of(dtype, out, (0.0,))
     rows = ops.reshape(ops.iota(n), (n, 1))
     node = ops.apply("eq", rows, ops.iota(columns))
-    return _made(ops.cast(node, wanted), out, requires_grad)
+    return _made(ops.cast(node, wanted), out, requires_grad, place)

@@ -145,7 +145,7 @@ def _made(
     out: Tensor | None = None, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
     """A new tensor of drawn numbers, or ``out`` with them."""
-    check_device(device)
+    place = check_device(device)
     for size in shape:
         if size < 0:
             raise ShapeError(
@@ -156,7 +156,7 @@ def _made(
     if kernel:
         check_floating(wanted, kernel)
     node = draw(shape, wanted, generator)
-    return fresh(node, requires_grad) if out is None else give(node, name, (), out)
+    return fresh(node, requires_grad, place) if out is None else give(node, name, (), out)
 
 
 def _shape_of(size: Any, kwargs: dict[str, Any], name: str) -> Shape:
@@ -198,8 +198,9 @@ def _like(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     ) -> Tensor:  # fmt: skip
         wanted = require_tensor(input, name).dtype if dtype is None else dtype
         made = function(
-            tuple(input.shape), dtype=wanted, layout=layout, device=device, generator=generator
-        )
+            tuple(input.shape), dtype=wanted, layout=layout, generator=generator,
+            device=input.device if device is None else device,
+        )  # fmt: skip
         made = _ordered_like(made, input, memory_format, name)
         return made.requires_grad_() if requires_grad else made
 
@@ -264,6 +265,8 @@ def randint_like(
     require_tensor(input, "randint_like")
     low, high = (0, low) if high is None else (low, high)
     order = kwargs.pop("memory_format", None)
+    if kwargs.get("device") is None:
+        kwargs["device"] = input.device
     made = randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, **kwargs)
     return _ordered_like(made, input, order, "randint_like")
 

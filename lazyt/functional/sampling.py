@@ -110,7 +110,7 @@ def normal(
 
     Raises LazytError for a deviation below 0, DTypeError for two numbers without a size.
     """
-    check_device(device)
+    place = check_device(device)
     tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
     if not isinstance(std, Tensor) and std < 0:
         raise LazytError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -134,7 +134,7 @@ def normal(
     node = mapped(_scaled, (drawn, *scales), kind, kind)
     if out is not None or tensors:
         return give(node, "Normal", tensors, out)
-    return fresh(node, requires_grad)
+    return fresh(node, requires_grad, place)
 
 
 _POISSON: Build = lambda rate, u: call("poisson", rate, u)  # noqa: E731

@@ -31,7 +31,7 @@ def _window(
     device: Any, requires_grad: bool,
 ) -> Tensor:  # fmt: skip
     """``shape`` of the positions 0, 1 ... and of the last one; computed in float64."""
-    check_device(device)
+    place = check_device(device)
     if not isinstance(length, int):
         raise DTypeError(
             f"{name}(): argument 'window_length' (position 1) must be int, not "
@@ -45,9 +45,9 @@ def _window(
     if length == 1:
         node = expand_to(_number(1), (1,))
     else:
-        place = ops.cast(ops.iota(length), float64)
-        node = shape(place, length if periodic else length - 1)
-    return fresh(ops.cast(node, wanted), requires_grad)
+        steps = ops.cast(ops.iota(length), float64)
+        node = shape(steps, length if periodic else length - 1)
+    return fresh(ops.cast(node, wanted), requires_grad, place)
 
 
 def _cosines(*weights: float) -> Callable[[Node, int], Node]:

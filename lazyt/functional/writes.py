@@ -17,6 +17,7 @@ from lazyt.functional.operands import (
     require_tensor,
 )
 from lazyt.functional.results import give, overwrite
+from lazyt.ir.forms import use
 from lazyt.overlap import refuse_overlap
 from lazyt.tape import titled
 from lazyt.tensor import Tensor
@@ -35,6 +36,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     check_writable(self)
     shape = tuple(self.shape)
     refuse_overlap(self, (src,))
+    if use.any:
+        src = src.to(self.device)
     common = broadcast_pair(shape, tuple(src.shape))
     if common != shape:
         raise ShapeError(

@@ -8,7 +8,6 @@ that visits a graph does so without recursion; chains of hundreds of thousands o
 from __future__ import annotations
 
 import functools
-import itertools
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lazyt.ir.dtypes import DType
+from lazyt.ir.forms import common_place, form_of
 from lazyt.ir.positions import Source as Source
 from lazyt.ir.positions import position_to_note as position_to_note
 from lazyt.ir.positions import record_source as record_source
@@ -50,6 +50,7 @@ class Op:
             name of the kernel kind in ``codegen`` that it stands for.
         marks: whether gradients start (True) or stop (False) at its values, whatever the inputs;
             None for all but two ops.
+        moves: whether ``params.place`` says where its values are, whatever the inputs.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Op:
     batch: Callable[[Node, Sequence[Node], Sequence[bool]], Node]
     lower: Callable[..., Any] | str
     marks: bool | None = None
+    moves: bool = False
 
     @functools.cached_property
     def heavy(self) -> bool:
@@ -104,7 +106,7 @@ class Node:
         op, inputs, params: what computes it; the key of its identity.
         head: op and params as one shared object.
         shape, dtype: its inferred type.
-        form: the number of that type, below zero; equal types have equal numbers.
+        form: the number of that type and of where the value is, see ``forms.py``.
         needs_grad: whether a differentiable path leads from it to a ``variable``.
         data: the runtime buffer that holds the value once it is computed, else None. Not part of
             the identity: it caches the value that the rest of the node already determines.
@@ -189,8 +191,6 @@ class _HeadReference(weakref.ref[Head]):
 
 _table: dict[tuple[Head, tuple[Node, ...]], _Reference] = {}
 _heads: dict[tuple[Op, Any, int], _HeadReference] = {}
-_forms: dict[Type, int] = {}
-_form_numbers = itertools.count(-1, -1)
 _new = object.__new__
 
 
@@ -219,14 +219,6 @@ def head_of(op: Op, params: Any, arity: int) -> Head:
     reference.key = key
     _heads[key] = reference
     return head
-
-
-def form_of(type_: Type) -> int:
-    """The number of a type, below zero."""
-    found = _forms.get(type_)
-    if found is None:
-        found = _forms.setdefault(type_, next(_form_numbers))
-    return found
 
 
 def make(op: Op, inputs: tuple[Node, ...], params: Any = None) -> Node:
@@ -291,7 +283,9 @@ def _make_new(key: tuple[Head, tuple[Node, ...]], source: Source | None) -> Node
     known = head.types.get(forms)
     if known is None:
         type_ = Type(*head.op.infer(head.params, *inputs))
-        known = head.types[forms] = (*type_, form_of(type_))
+        moves, found = head.op.moves, [item.form for item in inputs]
+        place = head.params.place if moves else common_place(found)
+        known = head.types[forms] = (*type_, form_of(type_, place))
     node: Node = _new(Node)
     node.head = head
     node.op = op = head.op
@@ -320,7 +314,7 @@ def make_leaf(head: Head, params: Any, type_: Type, data: Any) -> Node:
     node.inputs = ()
     node.params = params
     node.shape, node.dtype = type_
-    node.form = form_of(type_)
+    node.form = form_of(type_) if data is None else form_of(type_, data.place)
     node.data = data
     node.made = clock.now
     node.oldest = NEVER

@@ -8,6 +8,24 @@ the disk cache stores it.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+
+class Grid(NamedTuple):
+    """One launch of a CUDA function, which takes the kernel's buffers.
+
+    Attributes:
+        function: its name.
+        blocks, threads: the grid and the block, in one dimension each.
+        shared_bytes: dynamic shared memory of a block.
+        collective: whether threads wait for each other.
+    """
+
+    function: str
+    blocks: int
+    threads: int
+    shared_bytes: int
+    collective: bool
 
 
 @dataclass(frozen=True)
@@ -23,6 +41,7 @@ class KernelSource:
         arity: how many buffer pointers the function takes (for each segment).
         numbers: C types of the numbers that it takes between them and the threads.
         unit: with segments, at multiples of how many elements each of them begins in ``starts``.
+        grids: in CUDA C, the functions that one call of it launches, one after the other.
     """
 
     name: str
@@ -31,6 +50,7 @@ class KernelSource:
     arity: int
     numbers: tuple[str, ...] = ()
     unit: int = 0
+    grids: tuple[Grid, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,10 +135,7 @@ class Program:
             target=raw["target"],
             sections=tuple((name, text) for name, text in raw["sections"]),
             entry=raw["entry"],
-            kernels=tuple(
-                KernelSource(**(k | {item: tuple(k[item]) for item in ("prelude", "numbers")}))
-                for k in raw["kernels"]
-            ),
+            kernels=tuple(_source(k) for k in raw["kernels"]),
             slots=tuple(Slot(**s) for s in raw["slots"]),
             launches=tuple(
                 Launch(item["kernel"], *(tuple(item[k]) for k in _LAUNCH))
@@ -137,5 +154,13 @@ class Program:
         for text in (self.entry, *(k.text for k in self.kernels), *(t for _, t in self.sections)):
             digest.update(text.encode())
             digest.update(b"\0")
-        digest.update(repr((self.target, self.slots, self.launches, self.arena_bytes)).encode())
+        facts = (self.target, self.slots, self.launches, self.arena_bytes)
+        digest.update(repr(facts).encode())
+        if self.target != "c":
+            digest.update(repr([k.grids for k in self.kernels]).encode())
         return digest.hexdigest()
+
+
+def _source(raw: dict[str, Any]) -> KernelSource:
+    lists = {item: tuple(raw[item]) for item in ("prelude", "numbers")}
+    return KernelSource(**(raw | lists | {"grids": tuple(Grid(*g) for g in raw["grids"])}))

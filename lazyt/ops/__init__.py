@@ -13,6 +13,7 @@ from lazyt.ops.leaves import DETACH, constant, detach, input_, iota, random, var
 from lazyt.ops.libraries import LIBRARY, library, library_parts
 from lazyt.ops.movement import broadcast_to, expand, flip, permute, reshape, slice_
 from lazyt.ops.padding import concat, pad
+from lazyt.ops.placement import TRANSFER, put, transfer
 from lazyt.ops.pointwise import apply, cast, elementwise
 from lazyt.ops.reduction import arg_reduce, reduce_, sum_to
 from lazyt.ops.registry import OPS
@@ -22,9 +23,10 @@ from lazyt.ops.sorting import pick_rows, sort
 from lazyt.ops.windowing import row_major, window
 
 __all__ = [
-    "DETACH", "LIBRARY", "OPS", "along_axis", "apply", "arg_reduce", "batch_all", "broadcast_to",
-    "cast", "concat", "constant", "contract", "detach", "elementwise", "exclusive_product",
-    "expand", "flip", "gather", "input_", "iota", "library", "library_parts", "linear_recurrence",
-    "pad", "permute", "pick_rows", "positions", "random", "reduce_", "reshape", "row_major", "scan",
-    "scatter", "slice_", "sort", "sum_to", "update", "variable", "window", "zeros_like",
+    "DETACH", "LIBRARY", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",
+    "broadcast_to", "cast", "concat", "constant", "contract", "detach", "elementwise",
+    "exclusive_product", "expand", "flip", "gather", "input_", "iota", "library", "library_parts",
+    "linear_recurrence", "pad", "permute", "pick_rows", "positions", "put", "random", "reduce_",
+    "reshape", "row_major", "scan", "scatter", "slice_", "sort", "sum_to", "transfer", "update",
+    "variable", "window", "zeros_like",
 ]  # fmt: skip

@@ -26,6 +26,7 @@ def define_op(
     batch: Batch,
     lower: Callable[..., Any] | str,
     marks: bool | None = None,
+    moves: bool = False,
 ) -> Op:
     """Register an op. Every rule is required: what has no gradient says why in a NoGradient.
 
@@ -45,7 +46,7 @@ def define_op(
             raise InternalError("ops.registry", f"op {name} has no {rule} rule")
     if not (callable(lower) or (isinstance(lower, str) and lower)):
         raise InternalError("ops.registry", f"op {name} has no lower rule")
-    OPS[name] = op = Op(name, params, infer, evaluate, vjp, jvp, batch, lower, marks)
+    OPS[name] = op = Op(name, params, infer, evaluate, vjp, jvp, batch, lower, marks, moves)
     return op
 
 

@@ -8,7 +8,7 @@ from lazyt.ir.graph import Node, rebuild, remake
 
 
 def strip_markers(roots: Sequence[Node]) -> list[Node]:
-    """Replaces every ``variable`` and ``detach`` by what it marks.
+    """Replaces every ``variable``, ``detach`` and ``put`` by what it marks.
 
     Leaves everything else alone, and marks of checkpoints, which ``checkpoints.py`` takes. Must run
     after differentiation and before fusion: markers have no kernel, and they hide equal values from
@@ -16,7 +16,7 @@ def strip_markers(roots: Sequence[Node]) -> list[Node]:
     """
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node.op.name in ("variable", "detach") and len(inputs) == 1:
+        if node.op.name in ("variable", "detach", "put") and len(inputs) == 1:
             return inputs[0]
         return remake(node, inputs)
 

@@ -12,8 +12,9 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from lazyt.errors import CompileError, InternalError, NoCompilerError
+from lazyt.errors import CompileError, DeviceError, InternalError, NoCompilerError
 from lazyt.runtime import cache
 
 _FLAGS = (
@@ -44,8 +45,7 @@ class Emulator:
     """
 
     def __init__(self, source: str, functions: Iterable[str]) -> None:
-        entries = [f"LZ_EMULATED({name})" for name in functions]
-        self._library = _build("\n".join([source, *entries]) + "\n")
+        self._library = open_library(build(source, functions))
 
     def launch(
         self,
@@ -70,20 +70,35 @@ class Emulator:
         Raises InternalError, which names kernel, block and thread, when threads wait for each
         other for ever or at different places, and when shared memory is accessed out of bounds.
         """
-        launch = self._library[f"{function}_launch"]
-        launch.restype = ctypes.c_char_p
-        array = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
-        message = launch(
-            array,
-            ctypes.c_longlong(blocks),
-            threads,
-            shared_bytes,
-            int(collective),
-            ctypes.c_longlong(_STACK_BYTES),
-            ctypes.c_ulonglong(seed),
-        )
-        if message is not None:
-            raise InternalError("runtime.emulator", message.decode())
+        called = entry(self._library, function)
+        fault = run(called, blocks, threads, shared_bytes, pointers, collective, seed)
+        if fault is not None:
+            raise InternalError("runtime.emulator", fault)
+
+
+def entry(library: ctypes.CDLL, function: str) -> Any:
+    """What runs a kernel of the library."""
+    found = library[f"{function}_launch"]
+    found.restype = ctypes.c_char_p
+    return found
+
+
+def run(
+    function: Any, blocks: int, threads: int, shared_bytes: int, pointers: Sequence[int],
+    collective: bool, seed: int,
+) -> str | None:  # fmt: skip
+    """Runs what ``entry`` found, see ``Emulator.launch``; what went wrong, None for nothing."""
+    array = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
+    message: bytes | None = function(
+        array,
+        ctypes.c_longlong(blocks),
+        threads,
+        shared_bytes,
+        int(collective),
+        ctypes.c_longlong(_STACK_BYTES),
+        ctypes.c_ulonglong(seed),
+    )
+    return None if message is None else message.decode()
 
 
 def find_compiler() -> list[str]:
@@ -97,10 +112,22 @@ def find_compiler() -> list[str]:
     raise NoCompilerError(f"no C++ compiler: {wanted} is not on the PATH. Install one or set CXX.")
 
 
-def _build(source: str) -> ctypes.CDLL:
+def identity() -> str:
+    """The compiler, as far as its file and flags tell. Raises NoCompilerError."""
+    command = find_compiler()
+    facts = os.stat(command[0])
+    return repr((command, facts.st_size, facts.st_mtime_ns, _FLAGS))
+
+
+def build(source: str, functions: Iterable[str]) -> bytes:
+    """A shared object of helpers and kernels, complete text, that can run these functions.
+
+    Raises NoCompilerError and CompileError.
+    """
     import subprocess
 
     compiler = find_compiler()
+    source = "\n".join([source, *(f"LZ_EMULATED({name})" for name in functions)]) + "\n"
     place = next(iter(cache.scratch_places()))
     with cache.scratch(place) as folder:
         text, output = os.path.join(folder, "kernels.cpp"), os.path.join(folder, "kernels.so")
@@ -111,4 +138,20 @@ def _build(source: str) -> ctypes.CDLL:
         if done.returncode:
             kept = cache.keep_failed(cache.hash_text(source), source)
             raise CompileError(command, done.stderr, kept)
-        return ctypes.CDLL(output)
+        with open(output, "rb") as file_:
+            return file_.read()
+
+
+def open_library(image: bytes) -> ctypes.CDLL:
+    """Loads a shared object from a copy that is deleted at once; the mapping outlives the file."""
+    fault: OSError | None = None
+    for place in cache.scratch_places():
+        with cache.scratch(place) as folder:
+            path = os.path.join(folder, "kernels.so")
+            try:
+                with open(path, "wb") as file:
+                    file.write(image)
+                return ctypes.CDLL(path)
+            except OSError as error:  # a folder that nothing may be executed from
+                fault = error
+    raise DeviceError(f"the emulator's kernels cannot be loaded: {fault}")

@@ -269,6 +269,9 @@ class Buffer:
 
     __slots__ = ("__weakref__", "_home", "_owner", "nbytes", "ptr")
 
+    #: Where the memory is, as graphs name it: empty for the CPU.
+    place = ""
+
     _home: _SizeClass | None
     _owner: object
 

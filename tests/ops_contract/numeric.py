@@ -25,6 +25,8 @@ STEP = 1e-5
 class HostArray:
     """A NumPy array in the place of a runtime buffer."""
 
+    place = ""
+
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
 

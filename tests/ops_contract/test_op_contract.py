@@ -22,7 +22,7 @@ from tests.ops_contract.op_samples import REFUSALS, SAMPLES, Refusal, Sample
 
 _sampled = pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
 # What never takes an operand apart by its type or shape has nothing to refuse.
-_TOTAL = {"input", "variable", "detach"}
+_TOTAL = {"input", "variable", "detach", "put", "transfer"}
 # A true gradient of theirs differs from PyTorch's convention, or there is none to check.
 _NOT_SMOOTH = {"detach-identity"}
 

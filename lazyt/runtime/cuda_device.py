@@ -1,0 +1,194 @@
+"""CUDA devices of this process: which there are, what is missing where there are none, and what
+can be done with one.
+
+A device is made when it is first used. ``cuda:emu`` is the emulator; ``LAZYT_EMULATE_CUDA=1``
+makes it stand for ``cuda:0`` too, so that programs written for a GPU run unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from lazyt.config import config
+from lazyt.errors import DeviceError, NoCompilerError
+from lazyt.runtime.cuda_driver import DeviceLostError, Driver
+from lazyt.runtime.cuda_memory import DeviceBuffer, DevicePool
+from lazyt.runtime.memory import Buffer
+
+EMULATED = "cuda:emu"
+
+
+class CudaDevice:
+    """One device in use.
+
+    Attributes:
+        place: its name.
+        driver: what does the work.
+        pool: its memory.
+        lost: the error after which it cannot be used; empty while all is well.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.place = driver.place
+        self.pool = DevicePool(self)
+        self.lost = ""
+        self._local = threading.local()
+
+    @property
+    def stream(self) -> Any:
+        """The stream that this thread's work goes to; None for the first one."""
+        return getattr(self._local, "stream", None)
+
+    @stream.setter
+    def stream(self, stream: Any) -> None:
+        self._local.stream = stream
+
+    def check(self) -> None:
+        """Raises DeviceLostError for a device that was lost."""
+        if self.lost:
+            raise DeviceLostError(
+                f"{self.place} cannot be used any more in this process: {self.lost}. Tensors on "
+                "the CPU and on other devices are not affected.",
+            )
+
+    def guard(self, error: Exception) -> None:
+        """Note an error that ends all work."""
+        if isinstance(error, DeviceLostError) and not self.lost:
+            self.lost = str(error)
+
+    # ------------------------------------------------------------------ memory
+
+    def allocate(self, nbytes: int) -> DeviceBuffer:
+        """New memory. Raises OutOfMemoryError."""
+        self.check()
+        return DeviceBuffer(nbytes, self, self.stream)
+
+    def upload(self, source: Buffer) -> DeviceBuffer:
+        """A copy of a buffer of the host or of another device."""
+        if isinstance(source, DeviceBuffer):
+            if source.device is self:
+                copy = self.allocate(source.nbytes)
+                self.use(source)
+                if source.nbytes:
+                    self.driver.copy_within(copy.ptr, source.ptr, source.nbytes, self.stream)
+                return copy
+            source = source.to_host()
+        made = self.allocate(source.nbytes)
+        self.copy_in(made, source.ptr, source.nbytes)
+        return made
+
+    def copy_in(self, target: DeviceBuffer, address: int, nbytes: int) -> None:
+        """Copy from host memory, which may be changed when this returns."""
+        if nbytes:
+            self.use(target)
+            self._do(self.driver.copy_in, target.ptr, address, nbytes, self.stream)
+
+    def copy_out(self, address: int, source: DeviceBuffer, nbytes: int) -> None:
+        """Copy to host memory; it is there when this returns."""
+        self.use(source)
+        self._do(self.driver.copy_out, address, source.ptr, nbytes, self.stream)
+
+    def use(self, buffer: DeviceBuffer) -> None:
+        """The current stream is about to use a buffer: behind what another did with it."""
+        if buffer.stream is not self.stream:
+            self.order(buffer.stream, self.stream)
+            buffer.stream = self.stream
+
+    def order(self, first: Any, then: Any) -> None:
+        """What follows in one stream waits for what is in another now."""
+        event = self.driver.new_event(False)
+        self.driver.record_event(event, first)
+        self.driver.stream_waits(then, event)
+        self.driver.end_event(event)
+
+    def synchronize(self) -> None:
+        """Wait until all work is done. Raises the errors of work that failed."""
+        self.check()
+        self._do(self.driver.synchronize)
+
+    def _do(self, function: Any, *arguments: Any) -> Any:
+        self.check()
+        try:
+            return function(*arguments)
+        except DeviceLostError as error:
+            self.guard(error)
+            raise
+
+
+_devices: dict[str, CudaDevice] = {}
+_lock = threading.RLock()
+
+
+def device_at(place: str) -> CudaDevice:
+    """The device of a name such as ``cuda:0``. Raises DeviceError, saying what is missing."""
+    found = _devices.get(place)
+    if found is None:
+        with _lock:
+            found = _devices.get(place)
+            if found is None:
+                found = _devices[place] = CudaDevice(_new_driver(place))
+    return found
+
+
+_chosen = threading.local()
+
+
+def current() -> int:
+    """The number of the device that ``cuda`` means in this thread."""
+    return getattr(_chosen, "number", 0)
+
+
+def choose(number: int) -> None:
+    """``cuda`` is to mean this device in this thread."""
+    _chosen.number = number
+
+
+def in_use() -> list[CudaDevice]:
+    """The devices that were used so far."""
+    return list(_devices.values())
+
+
+def forget() -> None:
+    """Devices are to be looked for again."""
+    _devices.clear()
+
+
+def device_count() -> int:
+    """GPUs that can be used; the emulator counts where it stands for one."""
+    if config.emulate_cuda:
+        return 1
+    from lazyt.runtime import cuda_bindings
+
+    try:
+        return cuda_bindings.device_count()
+    except DeviceError:
+        return 0
+
+
+def _new_driver(place: str) -> Driver:
+    if place == EMULATED or config.emulate_cuda:
+        from lazyt.runtime import emulator
+        from lazyt.runtime.cuda_emulated import EmulatedDriver
+
+        try:
+            emulator.find_compiler()
+        except NoCompilerError as error:
+            raise DeviceError(str(error)) from error
+        if place not in (EMULATED, "cuda:0"):
+            raise DeviceError("the emulator is one device, cuda:0")
+        return EmulatedDriver(place)
+    from lazyt.runtime import cuda_bindings
+
+    return cuda_bindings.driver_of(int(place.partition(":")[2] or 0))
+
+
+def _after_fork() -> None:
+    """A GPU cannot be used in a forked child; the emulator can, anew."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,175 @@
+"""What a CUDA device has to be able to do, whoever does it: a GPU's driver or the emulator.
+
+Everything above (memory, plans, streams) is written against ``Driver``. Streams, events, modules
+and functions are whatever the driver makes them; nobody else looks inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lazyt.errors import DeviceError
+from lazyt.ir.program import Grid
+
+
+class CudaError(DeviceError):
+    """A CUDA call that failed.
+
+    Attributes:
+        code: the driver's name of the error, such as ``CUDA_ERROR_LAUNCH_FAILED``.
+    """
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class DeviceLostError(CudaError):
+    """An error after which a device cannot be used any more in this process."""
+
+
+@dataclass(frozen=True)
+class Properties:
+    """Facts about a device, by PyTorch's names.
+
+    Attributes:
+        name: what its maker calls it.
+        major, minor: compute capability.
+        total_memory: bytes.
+        multi_processor_count: multiprocessors.
+        max_threads_per_multi_processor: threads that one runs at a time.
+        regs_per_multiprocessor, shared_memory_per_multiprocessor: what its blocks share.
+        shared_memory_per_block: bytes that a block has without being asked.
+        warp_size: threads of a warp.
+        L2_cache_size: bytes.
+    """
+
+    name: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    max_threads_per_multi_processor: int = 2048
+    regs_per_multiprocessor: int = 65536
+    shared_memory_per_multiprocessor: int = 228 << 10
+    shared_memory_per_block: int = 48 << 10
+    warp_size: int = 32
+    L2_cache_size: int = 50 << 20
+
+    @property
+    def arch(self) -> str:
+        """The architecture for which programs are compiled."""
+        letter = "a" if self.major >= 9 else ""
+        return f"sm_{self.major}{self.minor}{letter}"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A compiled program.
+
+    Attributes:
+        data: what the driver loads.
+        facts: numbers about each function, such as its registers; JSON-compatible.
+    """
+
+    data: bytes
+    facts: dict[str, dict[str, int]]
+
+
+class Driver(Protocol):
+    """One device.
+
+    Attributes:
+        place: its name, such as ``cuda:0``.
+        helpers: which spelling of the ``lz_*`` helpers it compiles: ``cuda`` or ``emulator``.
+        properties: facts about it.
+
+    Every method may raise CudaError, and DeviceLostError for errors that end all work.
+    """
+
+    place: str
+    helpers: str
+    properties: Properties
+
+    def identity(self) -> str:
+        """What, beside the source, decides an image: compilers, their versions, the machine."""
+
+    def compile(self, source: str, functions: Sequence[str]) -> Image:
+        """The image of a program. Raises CompileError."""
+
+    def load(self, image: bytes, functions: Sequence[str]) -> dict[str, Any]:
+        """The functions of an image, ready to launch."""
+
+    def launch(self, function: Any, grid: Grid, pointers: Sequence[int], stream: Any) -> None:
+        """Run a function on buffers, behind all that is in the stream."""
+
+    def allocate(self, nbytes: int, stream: Any) -> int:
+        """Address of a block whose first use is in the stream; 0 when there is no memory."""
+
+    def release(self, pointer: int, stream: Any) -> None:
+        """Give a block back once the stream has come this far."""
+
+    def trim(self) -> None:
+        """Give unused memory back to the system."""
+
+    def memory(self) -> tuple[int, int]:
+        """Free and total bytes."""
+
+    def copy_in(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """Copy from host memory, which may be changed when this returns."""
+
+    def copy_out(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """Copy to host memory; it is there when this returns."""
+
+    def copy_within(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """Copy inside of the device."""
+
+    def new_stream(self, priority: int) -> Any:
+        """A stream of work that runs beside others. None is the first one."""
+
+    def end_stream(self, stream: Any) -> None:
+        """A stream is not used any more."""
+
+    def wait_stream(self, stream: Any) -> None:
+        """Wait until all work in the stream is done."""
+
+    def stream_done(self, stream: Any) -> bool:
+        """Whether all work in the stream is done."""
+
+    def synchronize(self) -> None:
+        """Wait until all work of the device is done."""
+
+    def new_event(self, timing: bool) -> Any:
+        """A mark that can be put into streams."""
+
+    def end_event(self, event: Any) -> None:
+        """An event is not used any more."""
+
+    def record_event(self, event: Any, stream: Any) -> None:
+        """Put the mark behind what is in the stream."""
+
+    def event_done(self, event: Any) -> bool:
+        """Whether the stream has come to the mark."""
+
+    def wait_event(self, event: Any) -> None:
+        """Wait until the stream has come to the mark."""
+
+    def stream_waits(self, stream: Any, event: Any) -> None:
+        """What follows in the stream waits for the mark, in whatever stream it is."""
+
+    def milliseconds(self, start: Any, end: Any) -> float:
+        """The time between two marks."""
+
+    def begin_capture(self, stream: Any) -> bool:
+        """Record what follows in the stream instead of running it; False where it cannot be."""
+
+    def end_capture(self, stream: Any) -> Any:
+        """What was recorded, ready to launch as one."""
+
+    def launch_graph(self, graph: Any, stream: Any) -> None:
+        """Run what was recorded."""
+
+    def end_graph(self, graph: Any) -> None:
+        """A graph is not used any more."""

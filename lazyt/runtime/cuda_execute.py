@@ -1,0 +1,214 @@
+"""Loading and running plans on CUDA devices: ``execute.py`` for programs in CUDA C.
+
+Kernels are compiled as one program and cached on disk under text, compiler and architecture. A
+plan that is run on the same memory again is recorded and launched as one graph from then on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt.errors import InternalError
+from lazyt.ir.program import Grid, Program
+from lazyt.runtime import cache, events
+from lazyt.runtime.cuda_device import CudaDevice
+from lazyt.runtime.cuda_driver import CudaError, Image
+from lazyt.runtime.cuda_memory import DeviceBuffer
+
+#: Graphs that one plan keeps, and launches from which on a graph is worth it.
+_MOST_GRAPHS, _FEWEST_LAUNCHES = 4, 2
+
+
+class CudaExecutable:
+    """A Program that is loaded on a device.
+
+    Attributes:
+        program: what it was made from.
+        device: where it runs.
+        facts: what the compiler said about each function.
+    """
+
+    def __init__(
+        self, program: Program, device: CudaDevice, functions: dict[str, Any],
+        facts: dict[str, dict[str, int]],
+    ) -> None:  # fmt: skip
+        self.program = program
+        self.device = device
+        self.facts = facts
+        grids = {kernel.name: kernel.grids for kernel in program.kernels}
+        self._steps: list[tuple[Any, Grid, tuple[int, ...], int]] = [
+            (functions[grid.function], grid, launch.slots, number)
+            for number, launch in enumerate(program.launches)
+            for grid in grids[launch.kernel]
+        ]
+        self._graphs: dict[tuple[Any, ...], Any] = {}
+        self._seen: dict[tuple[Any, ...], None] = {}
+
+    def run(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> None:
+        """Launch everything; returns before it is done.
+
+        Raises OutOfMemoryError for the arena, and CudaError, with the kernel's name and the line it
+        comes from, for what the device reports at once.
+        """
+        device = self.device
+        device.check()
+        arena = device.allocate(self.program.arena_bytes)
+        given = {"input": inputs, "output": outputs}
+        pointers: list[int] = []
+        for slot in self.program.slots:
+            if slot.kind == "arena":
+                pointers.append(arena.ptr + slot.offset)
+                continue
+            buffer = given[slot.kind][slot.index]
+            if buffer.nbytes < slot.nbytes or buffer.device is not device:
+                raise InternalError("cuda_execute", f"{buffer!r} is no memory for {slot}")
+            device.use(buffer)
+            pointers.append(buffer.ptr)
+        self._launch(pointers)
+
+    def _launch(self, pointers: list[int]) -> None:
+        driver, stream = self.device.driver, self.device.stream
+        if len(self._steps) < _FEWEST_LAUNCHES:
+            self._launch_steps(pointers)
+            return
+        key = (stream, *pointers)
+        graph = self._graphs.get(key)
+        if graph is None and key in self._seen and driver.begin_capture(stream):
+            try:
+                self._launch_steps(pointers)
+            finally:
+                graph = driver.end_capture(stream)
+            if len(self._graphs) >= _MOST_GRAPHS:
+                driver.end_graph(self._graphs.pop(next(iter(self._graphs))))
+            self._graphs[key] = graph
+        if graph is None:
+            self._seen[key] = None
+            if len(self._seen) > 4 * _MOST_GRAPHS:
+                self._seen.pop(next(iter(self._seen)))
+            self._launch_steps(pointers)
+            return
+        self._do("a recorded plan", driver.launch_graph, graph, stream)
+
+    def _launch_steps(self, pointers: list[int]) -> None:
+        driver, stream = self.device.driver, self.device.stream
+        blocking = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
+        for function, grid, slots, number in self._steps:
+            arguments = [pointers[s] for s in slots]
+            try:
+                driver.launch(function, grid, arguments, stream)
+                if blocking:
+                    driver.wait_stream(stream)
+            except CudaError as error:
+                self.device.guard(error)
+                raise type(error)(f"{error} ({self._title(grid, number)})", error.code) from None
+
+    def _do(self, title: str, function: Any, *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except CudaError as error:
+            self.device.guard(error)
+            raise type(error)(f"{error} ({title})", error.code) from None
+
+    def _title(self, grid: Grid, number: int) -> str:
+        """A launch for people: its kernel, and the line of the program that it comes from."""
+        notes = self.program.notes[number] if number < len(self.program.notes) else {}
+        sources = notes.get("sources") or ()
+        where = (
+            f", from {next(iter(sources))}"
+            if isinstance(sources, (list, tuple)) and sources
+            else ""
+        )
+        return f"kernel {grid.function}, {grid.blocks} blocks of {grid.threads} threads{where}"
+
+
+_loaded: dict[tuple[str, str], CudaExecutable] = {}
+_lock = threading.RLock()
+
+
+def load(
+    program: Program, device: CudaDevice, helpers: str, reason: str = "", where: str = ""
+) -> CudaExecutable:
+    """The executable of ``program``: from this process, else the disk cache, else compiled.
+
+    Args:
+        program: with target ``cuda``.
+        helpers: the text of the ``lz_*`` helpers as the device's driver compiles them.
+        reason: why it is needed, for ``why_compiled()``.
+        where: the user's ``file:line``.
+
+    Raises CompileError, and what the driver raises.
+    """
+    if program.target != "cuda":
+        raise InternalError("cuda_execute", f"a program for target {program.target!r}")
+    key = device.place, program.fingerprint()
+    with _lock:
+        found = _loaded.get(key)
+        if found is None or found.device is not device:
+            names = [grid.function for kernel in program.kernels for grid in kernel.grids]
+            image = _image(program, device, helpers, names, (reason, where))
+            functions = device.driver.load(image.data, names)
+            found = _loaded[key] = CudaExecutable(program, device, functions, image.facts)
+    return found
+
+
+def forget() -> None:
+    """Forget all loaded programs."""
+    _loaded.clear()
+
+
+def source_text(program: Program, helpers: str) -> str:
+    """The complete text that is compiled."""
+    sections = [text for _, text in program.sections]
+    return "\n".join([helpers, *sections, *(k.text for k in program.kernels)]) + "\n"
+
+
+def _image(
+    program: Program, device: CudaDevice, helpers: str, names: Sequence[str], why: tuple[str, str]
+) -> Image:
+    source = source_text(program, helpers)
+    key = cache.hash_text(str(cache.FORMAT), device.driver.identity(), source, repr(names))
+    image = _cached(key)
+    if image is None:
+        with cache.only_once(key):
+            image = _cached(key)  # another process may have built it while this one waited
+            if image is None:
+                image = _built(program, device, source, names, key, why)
+    return image
+
+
+def _cached(key: str) -> Image | None:
+    path, facts = cache.get_binary(key), cache.get_text("cuda", key)
+    if path is None or facts is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            image = Image(file.read(), json.loads(facts))
+    except (OSError, ValueError):  # removed meanwhile, or broken: it is built again
+        return None
+    events.record("load", "found in the disk cache", key=key)
+    return image
+
+
+def _built(
+    program: Program, device: CudaDevice, source: str, names: Sequence[str], key: str,
+    why: tuple[str, str],
+) -> Image:  # fmt: skip
+    begun = time.perf_counter()
+    image = device.driver.compile(source, names)
+    seconds = round(time.perf_counter() - begun, 4)
+    events.record(
+        "compile",
+        why[0] or "not in the disk cache",
+        why[1],
+        kernels=len(program.kernels),
+        seconds=seconds,
+        key=key,
+    )
+    cache.put_text("cuda", key, json.dumps(image.facts))
+    cache.put_binary(key, image.data, source, {"compiler": device.driver.identity()})
+    return image

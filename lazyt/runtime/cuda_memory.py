@@ -1,0 +1,218 @@
+"""Memory of CUDA devices: buffers, the blocks that are kept for reuse, and the numbers about both.
+
+A freed block is kept for the stream that used it last: whatever that stream does next comes after
+the work that still needs the block, so nothing has to be waited for. A buffer that another stream
+used makes that stream's mark be waited for first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyt.errors import OutOfMemoryError
+from lazyt.ir.dtypes import DType
+from lazyt.runtime.memory import Buffer, block_size
+
+if TYPE_CHECKING:
+    from lazyt.runtime.cuda_device import CudaDevice
+
+#: Blocks are multiples of it, as PyTorch's are.
+_SMALLEST = 512
+
+
+class Counts:
+    """What is counted about memory, each as (now, peak, all that came, all that went)."""
+
+    __slots__ = ("freed", "made", "now", "peak")
+
+    def __init__(self) -> None:
+        self.now = self.peak = self.made = self.freed = 0
+
+    def add(self, amount: int) -> None:
+        """Something came."""
+        self.now += amount
+        self.made += amount
+        self.peak = max(self.peak, self.now)
+
+    def remove(self, amount: int) -> None:
+        """Something went."""
+        self.now -= amount
+        self.freed += amount
+
+    def as_dict(self, name: str) -> dict[str, int]:
+        """By PyTorch's names."""
+        return {
+            f"{name}.all.current": self.now,
+            f"{name}.all.peak": self.peak,
+            f"{name}.all.allocated": self.made,
+            f"{name}.all.freed": self.freed,
+        }
+
+
+class DevicePool:
+    """The blocks of one device.
+
+    Attributes:
+        allocated: bytes in live buffers.
+        reserved: bytes taken from the driver.
+        blocks: live buffers, and ``segments`` blocks taken from the driver.
+        retries: how often the pool was emptied because there was no memory.
+        failures: how often that did not help.
+        history: what was allocated and freed, while it is recorded; else None.
+        live: size and asked size of live blocks, by address.
+    """
+
+    def __init__(self, device: CudaDevice) -> None:
+        self.device = device
+        self.lock = threading.RLock()
+        self.allocated, self.reserved = Counts(), Counts()
+        self.blocks, self.segments = Counts(), Counts()
+        self.retries = self.failures = 0
+        self.history: list[dict[str, Any]] | None = None
+        self.live: dict[int, tuple[int, int]] = {}
+        self.free: dict[tuple[Any, int], list[int]] = {}
+        #: Most bytes that may be reserved; 0 for all there is.
+        self.limit = 0
+
+    def take(self, nbytes: int, stream: Any) -> int:
+        """A block's address. Raises OutOfMemoryError."""
+        size = max(_SMALLEST, block_size(nbytes))
+        with self.lock:
+            waiting = self.free.get((stream, size))
+            pointer = waiting.pop() if waiting else self._obtain(size, nbytes, stream)
+            self.live[pointer] = size, nbytes
+            self.allocated.add(size)
+            self.blocks.add(1)
+            self._note("alloc", pointer, size, stream)
+        return pointer
+
+    def give(self, pointer: int, stream: Any) -> None:
+        """A block is not used any more, but by what is in the stream already."""
+        with self.lock:
+            size, _ = self.live.pop(pointer)
+            self.allocated.remove(size)
+            self.blocks.remove(1)
+            self._note("free_completed", pointer, size, stream)
+            self.free.setdefault((stream, size), []).append(pointer)
+
+    def trim(self) -> None:
+        """Give all kept blocks back to the driver, and the driver's to the system."""
+        driver = self.device.driver
+        with self.lock:
+            for (stream, size), pointers in self.free.items():
+                for pointer in pointers:
+                    driver.release(pointer, stream)
+                    self.reserved.remove(size)
+                    self.segments.remove(1)
+                    self._note("segment_free", pointer, size, stream)
+            self.free.clear()
+            driver.trim()
+
+    def _obtain(self, size: int, nbytes: int, stream: Any) -> int:
+        """A block from the driver; once more with an emptied pool when the first try fails."""
+        driver = self.device.driver
+        for attempt in range(2):
+            fits = not self.limit or self.reserved.now + size <= self.limit
+            pointer = driver.allocate(size, stream) if fits else 0
+            if pointer:
+                self.reserved.add(size)
+                self.segments.add(1)
+                self._note("segment_alloc", pointer, size, stream)
+                return pointer
+            if attempt == 0:
+                self.retries += 1
+                driver.synchronize()
+                self.trim()
+        self.failures += 1
+        free, total = driver.memory()
+        raise OutOfMemoryError(
+            f"CUDA out of memory. Tried to allocate {_readable(nbytes)}. {self.device.place} has a "
+            f"total capacity of {_readable(total)} of which {_readable(free)} is free. Of the "
+            f"allocated memory {_readable(self.allocated.now)} is held by tensors, and "
+            f"{_readable(self.reserved.now - self.allocated.now)} is reserved but not used."
+        )
+
+    def _note(self, action: str, pointer: int, size: int, stream: Any) -> None:
+        if self.history is not None:
+            number = 0 if stream is None else id(stream)
+            self.history.append(
+                {"action": action, "addr": pointer, "size": size, "stream": number, "frames": []}
+            )
+
+
+def _readable(nbytes: int) -> str:
+    """Bytes as PyTorch writes them."""
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if nbytes >= 1 << shift:
+            return f"{nbytes / (1 << shift):.2f} {unit}"
+    return f"{nbytes} bytes"
+
+
+class DeviceBuffer(Buffer):
+    """Memory of a device. Its contents are undefined at first.
+
+    Attributes:
+        device: where it is.
+        stream: the stream that used it last.
+        place: the device's name.
+
+    Raises OutOfMemoryError.
+    """
+
+    __slots__ = ("device", "place", "stream")
+
+    place: str
+
+    def __init__(self, nbytes: int, device: CudaDevice, stream: Any) -> None:
+        self._home = None
+        self.nbytes = nbytes
+        self.ptr = 0
+        self.device = device
+        self.place = device.place
+        self.stream = stream
+        if nbytes:
+            self.ptr = device.pool.take(nbytes, stream)
+
+    def __del__(self) -> None:
+        if self.ptr and self.device is not None:
+            self.device.pool.give(self.ptr, self.stream)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Never: what others own is not taken over."""
+        return False
+
+    def as_numpy(self, dtype: DType, shape: Sequence[int]) -> np.ndarray:
+        """A copy of the values on the host, as soon as they are computed."""
+        return self.to_host().as_numpy(dtype, shape)
+
+    def to_host(self) -> Buffer:
+        """A copy on the host, as soon as the values are computed."""
+        host = Buffer(self.nbytes)
+        if self.nbytes:
+            self.device.copy_out(host.ptr, self, self.nbytes)
+        return host
+
+    def holds(self, other: Buffer) -> bool:
+        """Whether both have the same bytes."""
+        theirs = other.to_host() if isinstance(other, DeviceBuffer) else other
+        return self.to_host().holds(theirs)
+
+    def copy_from(self, source: int | bytes, nbytes: int | None = None) -> None:
+        """Copy from host memory, see ``Buffer.copy_from``."""
+        host = Buffer(self.nbytes if nbytes is None and isinstance(source, int) else 0)
+        if isinstance(source, int):
+            count = host.nbytes if nbytes is None else nbytes
+            self.device.copy_in(self, source, count)
+            return
+        count = len(source) if nbytes is None else nbytes
+        host = Buffer(count)
+        host.copy_from(source, count)
+        self.device.copy_in(self, host.ptr, count)
+
+    def __repr__(self) -> str:
+        return f"DeviceBuffer({self.nbytes} bytes on {self.place})"
