@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import lazyt
@@ -196,16 +197,20 @@ class InverseGamma(TransformedDistribution):
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
 
 
-class _Named(TransformedDistribution):
-    """A carried distribution that keeps its own parameters."""
+class _Named(TransformedDistribution, ABC):
+    """A carried distribution that keeps its own parameters; they have to be set before."""
+
+    def __init__(self, validate_args: bool | None) -> None:
+        base, transforms = self._parts()
+        super().__init__(base, transforms, validate_args=validate_args)
 
     def _expanded(self, shape: Size) -> None:
         """Made anew from the parameters, which the transforms hold too."""
-        base, transforms = self._parts()
-        super().__init__(base, transforms, validate_args=False)
+        _Named.__init__(self, False)
 
+    @abstractmethod
     def _parts(self) -> tuple[Distribution, list[Any]]:
-        raise NotImplementedError
+        """What is carried, and by which transforms."""
 
 
 class Gumbel(_Named):
@@ -216,8 +221,7 @@ class Gumbel(_Named):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        base, transforms = self._parts()
-        super().__init__(base, transforms, validate_args=validate_args)
+        super().__init__(validate_args)
 
     def _parts(self) -> tuple[Distribution, list[Any]]:
         limits = lazyt.finfo(self.loc.dtype)
@@ -257,8 +261,7 @@ class Pareto(_Named):
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
-        base, transforms = self._parts()
-        super().__init__(base, transforms, validate_args=validate_args)
+        super().__init__(validate_args)
 
     def _parts(self) -> tuple[Distribution, list[Any]]:
         base = Exponential(self.alpha, validate_args=False)
@@ -292,8 +295,7 @@ class Weibull(_Named):
 
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
-        base, transforms = self._parts()
-        super().__init__(base, transforms, validate_args=validate_args)
+        super().__init__(validate_args)
 
     @property
     def concentration_reciprocal(self) -> Tensor:
@@ -337,8 +339,7 @@ class Kumaraswamy(_Named):
         self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
     ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
-        base, transforms = self._parts()
-        super().__init__(base, transforms, validate_args=validate_args)
+        super().__init__(validate_args)
 
     def _parts(self) -> tuple[Distribution, list[Any]]:
         a, b = self.concentration1, self.concentration0

@@ -108,20 +108,15 @@ class Categorical(Distribution):
         return lazyt.arange(self._num_events)
 
 
-class OneHotCategorical(Distribution):
-    """As ``Categorical``; an event is a vector with 1 at the place of its category."""
+class OfCategories(Distribution):
+    """What has one number for each category, and the categories' probabilities for parameters."""
 
     arg_constraints = _WEIGHTS
-    support = constraints.one_hot
-    has_enumerate_support = True
 
-    def __init__(
-        self, probs: Tensor | None = None, logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
-        self._categorical = Categorical(probs, logits, validate_args=validate_args)
-        shape = self._categorical.param_shape
-        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
+    def __init__(self, categorical: Categorical, validate_args: bool | None) -> None:
+        self._categorical = categorical
+        shape = categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
     def _expanded(self, shape: Size) -> None:
         self._categorical = self._categorical.expand(shape)
@@ -146,6 +141,19 @@ class OneHotCategorical(Distribution):
     def param_shape(self) -> Size:
         """The shape of the parameter: the batch and the categories."""
         return self._categorical.param_shape
+
+
+class OneHotCategorical(OfCategories):
+    """As ``Categorical``; an event is a vector with 1 at the place of its category."""
+
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(Categorical(probs, logits, validate_args=validate_args), validate_args)
 
     def _mean(self) -> Tensor:
         return self.probs
@@ -181,13 +189,12 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-class Multinomial(Distribution):
+class Multinomial(OfCategories):
     """How often each category comes in ``total_count`` draws.
 
     Raises NotImplementedError where the number of draws is a tensor.
     """
 
-    arg_constraints = _WEIGHTS
     total_count: int
 
     def __init__(
@@ -197,34 +204,12 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits)
-        shape = self._categorical.param_shape
-        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
-
-    def _expanded(self, shape: Size) -> None:
-        self._categorical = self._categorical.expand(shape)
+        super().__init__(Categorical(probs, logits), validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
         """Counts that add up to no more than the number of draws."""
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        found: Tensor = self._categorical.probs
-        return found
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        found: Tensor = self._categorical.logits
-        return found
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the parameter: the batch and the categories."""
-        return self._categorical.param_shape
 
     def _mean(self) -> Tensor:
         return self.probs * self.total_count

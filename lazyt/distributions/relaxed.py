@@ -8,11 +8,11 @@ from typing import Any
 import lazyt
 from lazyt import Size, Tensor
 from lazyt.distributions import constraints
-from lazyt.distributions.categories import Categorical
+from lazyt.distributions.categories import Categorical, OfCategories
 from lazyt.distributions.composed_transforms import Transform
 from lazyt.distributions.compounds import TransformedDistribution
 from lazyt.distributions.discrete import _Odds
-from lazyt.distributions.distribution import Distribution, ExponentialFamily
+from lazyt.distributions.distribution import ExponentialFamily
 from lazyt.distributions.elementary_transforms import ExpTransform, SigmoidTransform
 from lazyt.distributions.parameters import broadcast_all, clamp_probs, open_uniform
 
@@ -45,10 +45,9 @@ class _LogitRelaxedBernoulli(_Odds):
         return log + away - 2 * away.exp().log1p()
 
 
-class _ExpRelaxedCategorical(Distribution):
+class _ExpRelaxedCategorical(OfCategories):
     """The logarithms of a relaxed one-hot vector."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
 
@@ -56,25 +55,8 @@ class _ExpRelaxedCategorical(Distribution):
         self, temperature: Any, probs: Tensor | None = None, logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        self._categorical = Categorical(probs, logits)
         self.temperature = temperature
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
-
-    def _expanded(self, shape: Size) -> None:
-        self._categorical = self._categorical.expand(shape)
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        found: Tensor = self._categorical.probs
-        return found
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        found: Tensor = self._categorical.logits
-        return found
+        super().__init__(Categorical(probs, logits), validate_args)
 
     def _draw(self, shape: Size) -> Tensor:
         gumbels = -((-open_uniform(shape, self.logits).log()).log())

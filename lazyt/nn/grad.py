@@ -27,55 +27,38 @@ def _slope(
     return slope
 
 
-def conv1d_input(
-    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Any = 1,
-    padding: Any = 0, dilation: Any = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv1d`` with respect to its input, of the size given."""
-    how = stride, padding, dilation, groups
-    return _slope(input_size, grad_output, lambda x: F.conv1d(x, weight, None, *how))
+def _by_input(convolution: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def function(
+        input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        how = stride, padding, dilation, groups
+        return _slope(input_size, grad_output, lambda x: convolution(x, weight, None, *how))
+
+    return _named(function, convolution, "input")
 
 
-def conv1d_weight(
-    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Any = 1,
-    padding: Any = 0, dilation: Any = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv1d`` with respect to its weight, of the size given."""
-    how = stride, padding, dilation, groups
-    return _slope(weight_size, grad_output, lambda w: F.conv1d(input, w, None, *how))
+def _by_weight(convolution: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def function(
+        input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        how = stride, padding, dilation, groups
+        return _slope(weight_size, grad_output, lambda w: convolution(input, w, None, *how))
+
+    return _named(function, convolution, "weight")
 
 
-def conv2d_input(
-    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Any = 1,
-    padding: Any = 0, dilation: Any = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv2d`` with respect to its input, of the size given."""
-    how = stride, padding, dilation, groups
-    return _slope(input_size, grad_output, lambda x: F.conv2d(x, weight, None, *how))
+def _named(function: Any, convolution: Any, operand: str) -> Callable[..., Tensor]:
+    title = convolution.__name__
+    function.__name__ = function.__qualname__ = f"{title}_{operand}"
+    function.__doc__ = (
+        f"The gradient of ``{title}`` with respect to its {operand}, of the size given."
+    )
+    named: Callable[..., Tensor] = function
+    return named
 
 
-def conv2d_weight(
-    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Any = 1,
-    padding: Any = 0, dilation: Any = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv2d`` with respect to its weight, of the size given."""
-    how = stride, padding, dilation, groups
-    return _slope(weight_size, grad_output, lambda w: F.conv2d(input, w, None, *how))
-
-
-def conv3d_input(
-    input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: Any = 1,
-    padding: Any = 0, dilation: Any = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv3d`` with respect to its input, of the size given."""
-    how = stride, padding, dilation, groups
-    return _slope(input_size, grad_output, lambda x: F.conv3d(x, weight, None, *how))
-
-
-def conv3d_weight(
-    input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: Any = 1,
-    padding: Any = 0, dilation: Any = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv3d`` with respect to its weight, of the size given."""
-    how = stride, padding, dilation, groups
-    return _slope(weight_size, grad_output, lambda w: F.conv3d(input, w, None, *how))
+conv1d_input, conv1d_weight = _by_input(F.conv1d), _by_weight(F.conv1d)
+conv2d_input, conv2d_weight = _by_input(F.conv2d), _by_weight(F.conv2d)
+conv3d_input, conv3d_weight = _by_input(F.conv3d), _by_weight(F.conv3d)
