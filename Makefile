@@ -59,7 +59,7 @@ check: $(VENV)/dev.stamp
 	$(python) -m mypy --strict lazyt tests
 
 bench: $(VENV)/examples.stamp
-	$(python) bench/run.py $(ARGS)
+	$(python) -m lazyt bench $(ARGS)
 
 docs: $(VENV)/examples.stamp
 	$(python) docs/generate.py

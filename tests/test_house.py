@@ -40,6 +40,7 @@ ROOMS: dict[str, frozenset[str]] = {
     "api": API,
     "serialization": API | {"nn", "front"},  # files hold parameters
     "optim": frozenset({"nn", "api", "errors", "config", "front"}),  # averages of modules
+    "bench": API,  # asks the machine, and times the user's API
     "cuda": frozenset({"amp", "api", "errors", "config", "front"}),  # cuda.amp is amp on a GPU
 }
 ABOVE = frozenset({"api", "errors", "config", "front"})

@@ -250,7 +250,7 @@ def answer(
     """Does what a request says."""
     if name == "machine":
         return measure_machine(threads), None
-    if job is not None:
+    if job is not None and "samples" in request:
         return job.sample(request["samples"], request["limit"]), job
     workload, quick = workloads()[request["workload"]], bool(request["quick"])
     path = Path(request["reference"])
