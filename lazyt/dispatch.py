@@ -44,7 +44,7 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
             the calling function's name by default.
     """
     if use.any:
-        node = settled(node, parents)
+        node = settled(node, parents, name)
     storage = _new_storage(Storage)
     storage.share = None
     storage.version = first_version() if blocks.open else 0

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from lazyt.tensor import Tensor
 
 
+#: Functions that take whole numbers from the CPU wherever their tensor is.
+_INDEXING = frozenset({"Index", "IndexPut", "IndexPutImpl"})
+
+
 def placed(node: Node, place: device) -> Node:
     """A value that is made, as one on the device."""
     name = place_name(place)
@@ -32,11 +36,11 @@ def transferred(node: Node, name: str) -> Node:
     return ops.input_(node.shape, node.dtype, moved(node, name))
 
 
-def settled(node: Node, parents: Iterable[Any]) -> Node:
+def settled(node: Node, parents: Iterable[Any], name: str | None = None) -> Node:
     """A result on the device of what it was made from.
 
-    Raises DeviceError, in PyTorch's words, for operands on several; a number on the CPU, a tensor
-    of no dimensions, goes with all.
+    Raises DeviceError, in PyTorch's words, for operands on several. What is on the CPU goes with
+    all as a number, that is a tensor of no dimensions, and as an index in brackets.
     """
     if node.op is ops.TRANSFER:
         return node
@@ -53,7 +57,7 @@ def settled(node: Node, parents: Iterable[Any]) -> Node:
             place = found
         else:
             others.append(parent)
-    if place and any(parent.ndim for parent in others):
+    if place and name not in _INDEXING and any(parent.ndim for parent in others):
         raise DeviceError(mixed(place, ""))
     return ops.put(node, place) if place else node
 

@@ -15,9 +15,11 @@ from lazyt.dispatch import assign, type_title, wrap
 from lazyt.errors import GradientError
 from lazyt.grad_mode import mode, set_grad_enabled
 from lazyt.ir.dtypes import package_name
+from lazyt.ir.forms import use
 from lazyt.ir.graph import Node
 from lazyt.memory_formats import lay_out, strides_like
 from lazyt.ops.leaves import VARIABLE
+from lazyt.placing import kept_at
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad, GradFn, anomaly, boundaries, checks, hooked, leaves
 from lazyt.tensor import Tensor
@@ -187,6 +189,7 @@ class Backward:
         for node, grad in zip(self.wanted, grads):
             if grad is not None:
                 grad = grad if self.create_graph else raw(grad)
+                grad = kept_at(node, grad) if use.any else grad
                 known = self.received.get(node)
                 self.received[node] = grad if known is None else ops.apply("add", known, grad)
 
