@@ -4,6 +4,7 @@ Parameters and values are checked where they are known; those that are still to 
 pending, and wrong ones give NaN. Draws follow the same laws as PyTorch's, not the same numbers.
 """
 
+from lazyt.distributions import constraint_registry as constraint_registry
 from lazyt.distributions import constraints as constraints
 from lazyt.distributions import kl_pairs as _kl_pairs  # noqa: F401
 from lazyt.distributions import transforms as transforms
@@ -25,6 +26,7 @@ from lazyt.distributions.categories import (
     OneHotCategoricalStraightThrough,
 )
 from lazyt.distributions.compounds import Independent, MixtureSameFamily, TransformedDistribution
+from lazyt.distributions.constraint_registry import biject_to, transform_to
 from lazyt.distributions.continuous import (
     Cauchy,
     Exponential,
@@ -54,6 +56,7 @@ __all__ = [
     "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
     "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson",
     "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution",
-    "Uniform", "VonMises", "Weibull", "kl_divergence", "register_kl",
+    "Uniform", "VonMises", "Weibull", "biject_to", "kl_divergence", "register_kl",
+    "transform_to",
 ]  # fmt: skip
 __all__ += _transform_names

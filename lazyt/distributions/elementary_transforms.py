@@ -321,6 +321,20 @@ class LowerCholeskyTransform(_Plain):
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
 
+class PositiveDefiniteTransform(_Plain):
+    """Square matrices to positive definite ones, by their Cholesky factors."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.positive_definite
+
+    def _call(self, x: Tensor) -> Any:
+        factor = LowerCholeskyTransform()(x)
+        return factor @ factor.mT
+
+    def _inverse(self, y: Tensor) -> Any:
+        return LowerCholeskyTransform().inv(lazyt.linalg.cholesky(y))
+
+
 class ReshapeTransform(Transform):
     """The same elements in another shape. Raises ValueError for other numbers of elements."""
 

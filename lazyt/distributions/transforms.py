@@ -13,6 +13,9 @@ from lazyt.distributions.elementary_transforms import ExpTransform as ExpTransfo
 from lazyt.distributions.elementary_transforms import (
     LowerCholeskyTransform as LowerCholeskyTransform,
 )
+from lazyt.distributions.elementary_transforms import (
+    PositiveDefiniteTransform as PositiveDefiniteTransform,
+)
 from lazyt.distributions.elementary_transforms import PowerTransform as PowerTransform
 from lazyt.distributions.elementary_transforms import ReshapeTransform as ReshapeTransform
 from lazyt.distributions.elementary_transforms import SigmoidTransform as SigmoidTransform
@@ -25,7 +28,8 @@ from lazyt.distributions.elementary_transforms import TanhTransform as TanhTrans
 
 __all__ = [
     "AbsTransform", "AffineTransform", "ComposeTransform", "CumulativeDistributionTransform",
-    "ExpTransform", "IndependentTransform", "LowerCholeskyTransform", "PowerTransform",
+    "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+    "PositiveDefiniteTransform", "PowerTransform",
     "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform",
     "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform",
 ]  # fmt: skip
