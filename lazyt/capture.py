@@ -29,7 +29,7 @@ from lazyt.places import Place, signature
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Tensor
-from lazyt.watching import hook
+from lazyt.watching import Watcher, hook
 
 T = TypeVar("T")
 Bounds = tuple[tuple[int, int], tuple[int, int]]
@@ -243,7 +243,7 @@ class Run:
 
 
 @contextmanager
-def watching(recorder: Recorder) -> Iterator[None]:
+def watching(recorder: Watcher) -> Iterator[None]:
     """A block that ``recorder`` hears of, in which nobody else captures."""
     with _lock:
         hook.watcher = recorder

@@ -195,7 +195,24 @@ def leaf_of_number(value: Any, dtype: DType, constant: Callable[[Any, DType], No
     if watching.capturing() is None or not value._numbers.active:
         return constant(value._value, dtype)
     recipe = value._recipe
-    return watching.filled(lambda: _leaf(recipe(), dtype, constant))
+    return watching.filled(NumberLeaf(recipe, dtype, constant))
+
+
+class NumberLeaf:
+    """Makes the leaf of a number, which the function itself has without one."""
+
+    __slots__ = ("constant", "dtype", "recipe")
+
+    def __init__(
+        self, recipe: Recipe, dtype: DType, constant: Callable[[Any, DType], Node]
+    ) -> None:  # fmt: skip
+        self.recipe = recipe
+        self.dtype = dtype
+        self.constant = constant
+
+    def __call__(self) -> Node:
+        """The leaf."""
+        return _leaf(self.recipe(), self.dtype, self.constant)
 
 
 def _leaf(value: Any, dtype: DType, constant: Callable[[Any, DType], Node]) -> Node:

@@ -20,6 +20,7 @@ from lazyt.lifted import Numbers, is_lifted, recipe_of
 from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import TensorPlace, signature
+from lazyt.resuming import run_calls
 from lazyt.run_parts import lives, origins_of, refuse_wholes, saved_by, written_by
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
@@ -205,7 +206,8 @@ class Replay:
             parts: the values of those that are parts of larger tensors.
             numbers: what the numbers that are followed are now.
 
-        Raises Missed, with nothing changed, when the state is another one.
+        Raises Missed, with nothing changed, when the state is another one, and Interrupted, with
+        nothing written, where Python raises an exception.
         """
         if not self.numbers.hold(numbers):
             raise Missed(self.numbers.difference(numbers, self._number_names))
@@ -230,7 +232,8 @@ class Replay:
         found: dict[str, Any] = {"source": sources, "part": parts}
         if not self.checks.hold(found):
             raise Missed("values of an index are in another range")
-        found["call"] = [n for n, f in self._do_calls() if f]
+        done = run_calls(self.calls)
+        found["call"] = [value for value, (_, fills) in zip(done, self.calls) if fills]
         if self.prepared is not None:
             nodes = self._run_plan(found)
         else:
@@ -241,9 +244,6 @@ class Replay:
         for function in self.late:
             function()
         return results
-
-    def _do_calls(self) -> list[tuple[Any, bool]]:
-        return [(function(), fills) for function, fills in self.calls]
 
     def _run_plan(self, found: dict[str, Any]) -> list[Node]:
         assert self.prepared is not None

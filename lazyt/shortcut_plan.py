@@ -13,6 +13,7 @@ from lazyt.kept import MOST_BYTES, lone_counts
 from lazyt.ops.leaves import INPUT
 from lazyt.places import GradOf
 from lazyt.replay import Computed, Made, Replay
+from lazyt.resuming import Interrupted
 from lazyt.runtime import dict_tags
 from lazyt.runtime.execute import Executable, held
 from lazyt.runtime.memory import Buffer
@@ -178,10 +179,7 @@ class _Outlet(Inlet):
 
     def write_plan(self) -> None:
         """What Python does at every call, the buffers, and the plan."""
-        count = 0
-        for function, fills in self.replay.calls:
-            self.add((f"c{count} = " if fills else "") + f"{self.bind(function)}()")
-            count += fills
+        self._write_calls()
         for number, size in enumerate(self._plan.sizes):
             self.add(f"b{number} = {self._target(number, size)}")
         pointers = [f"{self._buffer(origin)}.ptr" for origin in self._inputs]
@@ -207,6 +205,24 @@ class _Outlet(Inlet):
         self.add(f"pack(slots, 0, {', '.join(order)})")
         address = ctypes.addressof(slots)
         self.add(f"run({address}, 1)" if executable.serial else f"run({address})")
+
+    def _write_calls(self) -> None:
+        """What Python does at every call; where that raises, ``resuming`` has to know how far it
+        came."""
+        names: list[str] = []
+        for place, (function, fills) in enumerate(self.replay.calls):
+            count = sum(filled for _, filled in self.replay.calls[:place])
+            names.append(f"c{count}" if fills else f"q{place}")
+            line = f"    {names[-1]} = {self.bind(function)}()"
+            self.add(*(() if place else ("try:",)), line)
+        if names:
+            self.names.table.update(names=names, Interrupted=Interrupted, calls=self.replay.calls)
+            self.add(
+                "except Exception as error:",
+                "    found = locals()",
+                "    done = [found[name] for name in names if name in found]",
+                "    raise Interrupted(calls, done, error) from None",
+            )
 
     def _target(self, number: int, size: int) -> str:
         """Where the plan writes an output: to memory of an earlier call, or to new memory."""

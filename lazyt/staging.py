@@ -30,6 +30,7 @@ from lazyt.lifted import Numbers, plain
 from lazyt.overlap import one_memory
 from lazyt.places import is_plain, signature
 from lazyt.replay import Missed, Replay
+from lazyt.resuming import Interrupted, resume
 from lazyt.runtime import events
 from lazyt.shortcut import MISSED
 from lazyt.shortcut_plan import Shortcuts
@@ -84,11 +85,20 @@ class Captured:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if hook.watcher is not None or config.eager or config.interpret:
             return self.function(*args, **kwargs)  # inside of another capture it is part of that
+        try:
+            with self._lock:
+                for call in self._shortcuts.calls:
+                    result = call(args, kwargs)
+                    if result is not MISSED:
+                        return result
+            return self._replay(args, kwargs)
+        except Interrupted as stop:
+            stopped = stop
         with self._lock:
-            for call in self._shortcuts.calls:
-                result = call(args, kwargs)
-                if result is not MISSED:
-                    return result
+            return resume(stopped, lambda: self.function(*args, **kwargs))
+
+    def _replay(self, args: Any, kwargs: Any) -> Any:
+        """The result of a call without a shortcut."""
         leaves: list[Any] = []
         shape = Tree.flatten((args, kwargs), leaves)
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
