@@ -12,8 +12,10 @@ from typing import Any
 
 #: Functions of the package's namespace by the module that has them.
 _TABLE = {
+    "lazyt.amp": "GradScaler",
     "lazyt.autograd.vectorizing": "vmap",
     "lazyt.broadcasting": "explain_broadcast",
+    "lazyt.errors": "OutOfMemoryError",
     "lazyt.functional.adaptive_pooling": "adaptive_avg_pool1d",
     "lazyt.functional.bilinears": "bilinear",
     "lazyt.functional.columns": """

@@ -537,10 +537,10 @@ class TensorMethods:
         """Whether the conjugate bit is set; never."""
     @property
     def is_cpu(self) -> builtins.bool:
-        """Always True:"""
+        """Whether the values are on the CPU."""
     @property
     def is_cuda(self) -> builtins.bool:
-        """Always False:"""
+        """Whether the values are on a CUDA device."""
     def is_distributed(self) -> builtins.bool:
         """Whether the tensor is one of several parts on other machines:"""
     def is_floating_point(self) -> builtins.bool:

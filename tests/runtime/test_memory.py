@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lazyt
 from lazyt.errors import OutOfMemoryError
 from lazyt.ir import dtypes
 from lazyt.runtime import memory
@@ -188,3 +189,10 @@ def test_a_pooled_buffer_is_cheap() -> None:
     Buffer(1000)
     seconds = min(timeit.repeat(lambda: Buffer(1000), number=5000, repeat=9)) / 5000
     assert seconds < 15e-6  # ten times the goal: this machine may be busy
+
+
+def test_refused_memory_has_pytorchs_error() -> None:
+    with pytest.raises(lazyt.OutOfMemoryError, match="cannot allocate"):
+        lazyt.zeros(1 << 55).realize()
+    assert issubclass(lazyt.OutOfMemoryError, RuntimeError)
+    assert lazyt.GradScaler is lazyt.amp.GradScaler
