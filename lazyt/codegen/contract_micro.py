@@ -107,7 +107,7 @@ def tile_sections(
     out += ["    }", "    for (lz_i64 k = 0; k < kc; k++) {", f"        {vec} s;"]
     out += [f"        {vec} b{v} = *(const {ref} *)(b + {v * lanes});" for v in range(vectors)]
     for r in range(rows):
-        out.append(f"        s = {_splat(vec, f'a[{r}]', lanes)};")
+        out.append(f"        s = {splat(vec, f'a[{r}]', lanes)};")
         out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
     out += [f"        a += {rows};", f"        b += {vectors * lanes};", "    }"]
     out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
@@ -115,6 +115,6 @@ def tile_sections(
     return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
 
 
-def _splat(vec: str, value: str, lanes: int) -> str:
+def splat(vec: str, value: str, lanes: int) -> str:
     """A vector of equal lanes."""
     return f"({vec}){{{', '.join([value] * lanes)}}}"
