@@ -35,6 +35,8 @@ class Footprint:
     Attributes:
         inputs, results: bytes of what the plan reads and leaves.
         between: bytes for the values that live between its kernels, shared by all.
+        alone: how many of these the launch that needs most reads and writes by itself: no budget
+            leads below.
         launches: the kernels' facts, as code generation left them.
         measured: the last run, None before the first.
     """
@@ -44,6 +46,7 @@ class Footprint:
     between: int
     launches: Sequence[dict[str, Any]]
     measured: Measured | None = None
+    alone: int = 0
 
     @staticmethod
     def of(program: Program, measured: tuple[int, float] | None = None) -> Footprint:
@@ -59,7 +62,10 @@ class Footprint:
         )
         between = block_size(program.arena_bytes) if program.arena_bytes else 0
         found = None if measured is None else Measured(*measured)
-        return Footprint(inputs, results, between, program.notes, found)
+        own = [{program.slots[number] for number in each.slots} for each in program.launches]
+        inner = ([slot.nbytes for slot in slots if slot.kind == "arena"] for slots in own)
+        alone = max((sum(sizes) for sizes in inner), default=0)
+        return Footprint(inputs, results, between, program.notes, found, alone)
 
     @property
     def peak(self) -> int:
@@ -101,7 +107,8 @@ class Footprint:
     def memory_text(self) -> str:
         """The line about memory."""
         parts = f"inputs {_mega(self.inputs)}, results {_mega(self.results)}, between kernels "
-        text = f"peak memory: predicted {_mega(self.peak)} ({parts}{_mega(self.between)})"
+        alone = f" of which one launch needs {_mega(self.alone)}" if self.alone else ""
+        text = f"peak memory: predicted {_mega(self.peak)} ({parts}{_mega(self.between)}{alone})"
         found = self.measured_peak
         return text if found is None else f"{text}, measured {_mega(found)}"
 

@@ -40,6 +40,8 @@ class Cutter:
         self.graph: Any = networkx.DiGraph()
         self.graph.add_node(_SOURCE)
         self.graph.add_node(_SINK)
+        self._residual: Any = None  # made for the highest price, which bounds what "no limit" is
+        self._highest = 0.0
         self.launches: dict[Recipe, float] = {}
         self.values: list[Node] = []
         work, seen = [n for n in needed if weigh(n) > 0], set[Node]()
@@ -84,6 +86,13 @@ class Cutter:
         """The values to compute again when a second costs as much as ``price`` bytes."""
         for recipe, seconds in self.launches.items():
             self.graph.add_edge(recipe, _SINK, capacity=price * seconds)
-        flow = self._networkx.algorithms.flow.boykov_kolmogorov
-        _, (reached, _) = self._networkx.minimum_cut(self.graph, _SOURCE, _SINK, flow_func=flow)
+            if self._residual is not None:
+                self._residual[recipe][_SINK]["capacity"] = price * seconds
+        flow = self._networkx.algorithms.flow
+        if self._residual is None or price > self._highest:
+            self._residual = flow.build_residual_network(self.graph, "capacity")
+            self._highest = price
+        _, (reached, _) = self._networkx.minimum_cut(
+            self.graph, _SOURCE, _SINK, flow_func=flow.boykov_kolmogorov, residual=self._residual
+        )
         return [n for n in self.values if (n, "again") in reached]

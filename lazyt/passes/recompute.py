@@ -17,19 +17,27 @@ it works for any graph, and may compute a value more than twice.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.passes.checkpoints import Checkpoint
 from lazyt.passes.cutting import Cutter
 from lazyt.passes.lifetimes import WRITING, find_lives, memory_profile
+from lazyt.passes.ordering import order_groups
 from lazyt.passes.recipes import Recipe, estimate_seconds, find_recipes, visited
+from lazyt.passes.splitting import split_groups
 
-#: Rounds of the search, and prices that each tries.
-_ROUNDS, _PRICES = 40, 10
+#: Rounds of the search, for large plans less: so many launches in all. Prices that each tries.
+_ROUNDS, _LOOKED_AT, _PRICES = 40, 2500, 10
+#: What a value that is needed at once weighs at the least in a cut, as a share of its bytes.
+_SOON = (0.5, 0.02)
+#: A round looks for the quickest plan that needs this share of the memory, and no less.
+_STEP = 0.9
 #: The smallest values are kept, as long as all of them take no more than this share of the peak.
 _SMALL = 1 / 50
+#: Savings below this share of the peak are none.
+_WORTH = 1 / 100
 #: The most time that computing again may add, as a share of the plan's own.
 MOST_TIME = 1.0
 
@@ -49,54 +57,90 @@ def recompute(
             the plan as it is, 0 for the least that is found within twice the time.
         checkpoints: their values are computed again whatever the budget.
 
-    Leaves kernels as they are; those that run again may leave out values that nobody needs then.
-    Must run last, on the final order.
+    Kernels that only a small value holds together may become several. Other kernels stay as they
+    are; those that run again may leave out values that nobody needs then. The plan is the quickest
+    one of a fixed list that keeps within the budget; the first of the list is that of the whole
+    budget. So less budget never takes more memory, and nothing is computed again that does not make
+    the peak lower. Must run last, on the final order.
     """
     search = _Search(groups, set(roots))
-    plan = list(groups)
-    for checkpoint in checkpoints:
-        plan = search.drop(plan, checkpoint)
+    plan = search.drop_all(list(groups), checkpoints)
     if budget >= 1 or not plan:
         return tidy(plan, search.asked, everything=True) if checkpoints else plan
-    most = search.peak(plan)
-    least_plan = search.shrink(plan, 0)
-    limit = search.peak(least_plan)
-    if budget > 0:
-        limit += int(budget * (most - limit))
-        least_plan = search.shrink(plan, limit)
-    relaxed = search.relax(least_plan, max(limit, search.peak(least_plan)))
-    return tidy(relaxed, search.asked, everything=True)
+    first = search.look_at(plan)
+    apart = split_groups(groups)
+    if len(apart) > len(groups):
+        search = _Search(order_groups(apart, roots), search.asked)
+        plan = search.drop_all(search.groups, checkpoints)
+    found = [first, *search.front(plan, first.seconds)]
+    least = min(each.peak for each in found)
+    if first.peak - least <= _WORTH * first.peak:
+        return tidy(first.plan, search.asked, everything=True) if checkpoints else first.plan
+    limit = least + int(budget * (first.peak - least))
+    chosen = min((each for each in found if each.peak <= limit), key=lambda each: each.seconds)
+    return tidy(search.relax(chosen.plan, limit), search.asked, everything=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A plan and what it takes.
+
+    Attributes:
+        plan: the launches.
+        profile: bytes between kernels, during each.
+        peak: the most of them.
+        crowd: how many launches need as much.
+        seconds: the estimate of its time.
+    """
+
+    plan: list[Group]
+    profile: list[int]
+    peak: int
+    crowd: int
+    seconds: float
 
 
 class _Search:
     """The search for one plan's launches.
 
     Attributes:
+        groups: the launches when nothing is computed again.
         asked: values with memory of their own.
         recipes: how each value can be computed again.
-        seconds: the estimate of the plan's time.
         members: all values that kernels compute on their own.
         stored: all stored values, numbered in the order of their first stores.
     """
 
     def __init__(self, groups: Sequence[Group], asked: set[Node]) -> None:
+        self.groups = list(groups)
         self.asked = asked
         self.recipes = find_recipes(groups)
-        self.seconds = sum(estimate_seconds(group) for group in groups)
         self.members = {node for group in groups for node in group.members}
         self.stored = {n: i for i, n in enumerate(n for group in groups for n in group.stored)}
+        self._seconds: dict[tuple[int, frozenset[Node], frozenset[Node]], float] = {}
+
+    def look_at(self, plan: list[Group]) -> _Found:
+        """The plan with what it takes."""
+        profile = memory_profile(plan, self.asked)
+        top = max(profile, default=0)
+        return _Found(plan, profile, top, profile.count(top), sum(map(self._time, plan)))
+
+    def _time(self, group: Group) -> float:
+        """Seconds of a launch."""
+        key = group.number, frozenset(group.members), frozenset(group.stored)
+        if key not in self._seconds:
+            self._seconds[key] = estimate_seconds(group)
+        return self._seconds[key]
 
     def visited(self, node: Node) -> set[Node]:
         """What a value is computed from, down to what kernels compute on their own."""
         return set(visited(node, self.members))
 
-    def peak(self, plan: Sequence[Group]) -> int:
-        """The most bytes at any time."""
-        return max(memory_profile(plan, self.asked), default=0)
-
-    def added(self, plan: Sequence[Group]) -> float:
-        """Seconds of the launches that compute again."""
-        return sum(estimate_seconds(group) for group in plan if group.again)
+    def drop_all(self, plan: list[Group], checkpoints: Sequence[Checkpoint]) -> list[Group]:
+        """The plan in which the values of all checkpoints end with them."""
+        for checkpoint in checkpoints:
+            plan = self.drop(plan, checkpoint)
+        return plan
 
     def drop(self, plan: list[Group], checkpoint: Checkpoint) -> list[Group]:
         """The plan in which the values of a checkpoint end with it, and are computed again for
@@ -121,45 +165,50 @@ class _Search:
                         lost[node] = self.recipes[node]
         return tidy(insert(plan, last, lost), self.asked) if lost else plan
 
-    def shrink(self, plan: list[Group], limit: int) -> list[Group]:
-        """Rounds of cuts, until the peak is below the limit or does not get lower."""
-        for _ in range(_ROUNDS):
-            profile = memory_profile(plan, self.asked)
-            if max(profile) <= limit:
-                break
-            better = self._round(plan, profile, limit)
+    def front(self, plan: list[Group], seconds: float) -> list[_Found]:
+        """Plans that need ever less memory and take ever longer, by rounds of cuts, the given one
+        first; ``seconds`` is the time that must not be exceeded by more than ``MOST_TIME``."""
+        found = [self.look_at(plan)]
+        for _ in range(min(_ROUNDS, _LOOKED_AT // max(len(plan), 1))):
+            better = self._round(found[-1], (1 + MOST_TIME) * seconds)
             if better is None:
                 break
-            plan = better
-        return plan
-
-    def _round(self, plan: list[Group], profile: list[int], limit: int) -> list[Group] | None:
-        """The plan after one cut at the peak: the quickest below the limit, else the lowest."""
-        top = max(profile)
-        at = profile.index(top)
-        cutter = self._cutter(plan, at, top)
-        best: tuple[float, float] | None = None
-        found: list[Group] | None = None
-        tried: set[frozenset[Node]] = set()
-        for price in cutter.prices(_PRICES):
-            lost = frozenset(cutter.lost(price))
-            if not lost or lost in tried:
-                continue
-            tried.add(lost)
-            ranked = sorted(lost, key=self.stored.__getitem__)
-            made = tidy(insert(plan, at, {n: self.recipes[n] for n in ranked}), self.asked)
-            added = self.added(made)
-            peak = self.peak(made)
-            if added > MOST_TIME * self.seconds or peak >= top:
-                continue
-            rank = (max(peak, limit), added)
-            if best is None or rank < best:
-                best, found = rank, made
+            found.append(better)
         return found
 
-    def _cutter(self, plan: Sequence[Group], at: int, top: int) -> Cutter:
+    def _round(self, last: _Found, most: float) -> _Found | None:
+        """The plan after one cut at the peak: the quickest that is a step lower, else the lowest.
+        Where several launches need as much, one less of them is a step, too."""
+        at = last.profile.index(last.peak)
+        step = _STEP * last.peak
+        best: _Found | None = None
+        least: tuple[float, ...] = ()
+        tried: set[frozenset[Node]] = set()
+        for soon in _SOON:
+            cutter = self._cutter(last.plan, at, last.peak, soon)
+            for price in cutter.prices(_PRICES):
+                lost = frozenset(cutter.lost(price))
+                if not lost or lost in tried:
+                    continue
+                tried.add(lost)
+                ranked = sorted(lost, key=self.stored.__getitem__)
+                made = insert(last.plan, at, {n: self.recipes[n] for n in ranked})
+                found = self.look_at(tidy(made, self.asked))
+                if found.seconds > most:
+                    break  # lower prices only add to what is computed again
+                if (found.peak, found.crowd) >= (last.peak, last.crowd):
+                    continue
+                crowd = found.crowd if found.peak == last.peak else 0
+                rank = max(found.peak, step), crowd, found.seconds
+                if best is None or rank < least:
+                    best, least = found, rank
+                if found.peak <= step:
+                    break
+        return best
+
+    def _cutter(self, plan: Sequence[Group], at: int, top: int, soon: float) -> Cutter:
         """The choice at launch ``at``. What is needed soonest is kept first, since it frees
-        memory for the shortest time."""
+        memory for the shortest time; how much so, ``soon`` says."""
         needed: dict[Node, int] = {}
         for life in find_lives(plan):
             if life.first <= at < life.last:
@@ -175,7 +224,7 @@ class _Search:
         def weigh(node: Node) -> float:
             if node not in self.stored or node in self.asked or node.nbytes < least:
                 return 0.0
-            return node.nbytes * (0.5 + (needed.get(node, len(plan)) - at) / span)
+            return node.nbytes * (soon + (needed.get(node, len(plan)) - at) / span)
 
         return Cutter(needed, self.recipes, weigh)
 

@@ -151,6 +151,28 @@ def test_less_budget_is_less_memory_and_the_same_bits(name: str, ran: list[Expla
 
 
 @pytest.mark.lazy
+def test_an_ordinary_step_takes_less_memory_with_every_turn_of_the_dial() -> None:
+    found = []
+    for budget in (1.0, 0.5, 0.0):
+        torch.manual_seed(0)
+        net = nn.Sequential(*(nn.Sequential(nn.Linear(48, 48), nn.GELU(), nn.LayerNorm(48),
+                                            nn.Dropout(0.1)) for _ in range(5)))  # fmt: skip
+        with torch.config.override(memory_budget=budget):
+            captured, bits = train(net, (512, 48))
+        plan = torch.explain(captured)
+        footprint = needs(plan)
+        assert footprint.measured_peak in (None, footprint.peak)
+        assert 0 < footprint.alone <= plan.arena_bytes
+        assert f"one launch needs {footprint.alone / 1e6:.2f} MB" in str(footprint)
+        found.append((bits, plan.arena_bytes, footprint.peak, len(footprint.again)))
+    assert len({bits for bits, *_ in found}) == 1
+    for column in (1, 2):
+        sizes = [each[column] for each in found]
+        assert sizes == sorted(sizes, reverse=True) and sizes[-1] < sizes[1] < sizes[0]
+    assert found[2][1] < 0.5 * found[0][1] and found[0][3] == 0 < found[1][3] < found[2][3]
+
+
+@pytest.mark.lazy
 def test_a_budget_works_with_half_precision() -> None:
     found = {}
     for budget in (1.0, 0.0):

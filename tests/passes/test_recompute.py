@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from lazyt import ops
+import lazyt
+from lazyt import nn, ops
 from lazyt.compiler import group_graph, run_passes
 from lazyt.config import config
 from lazyt.ir.dtypes import float32
@@ -18,6 +21,7 @@ from lazyt.passes.lifetimes import find_lives, memory_profile
 from lazyt.passes.ordering import order_groups
 from lazyt.passes.recipes import Recipe, estimate_seconds, find_recipes
 from lazyt.passes.recompute import insert, recompute, tidy
+from lazyt.passes.splitting import split_groups
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
 from lazyt.transforms.vjp import vjp
@@ -125,6 +129,75 @@ def test_less_budget_takes_less_memory_and_more_time(depth: int) -> None:
     limit = [peaks[-1] + budget * (peaks[0] - peaks[-1]) for budget in BUDGETS]
     assert all(found <= most for found, most in zip(peaks, limit, strict=True))
     assert seconds[0] < seconds[-1] <= 2 * seconds[0]
+
+
+def ordinary_step(dropout: float, optimizer: str) -> list[Node]:
+    """What a step of training computes: linear layers, GELU, normalization, dropout, update."""
+    layers: list[nn.Module] = []
+    for _ in range(6):
+        layers += [nn.Linear(32, 32), nn.GELU(), nn.LayerNorm(32)]
+        layers += [nn.Dropout(dropout)] if dropout else []
+    net = nn.Sequential(*layers)
+    update = getattr(lazyt.optim, optimizer)(net.parameters(), lr=0.01)
+    x = lazyt.randn(1024, 32)
+    lazyt.realize(x, *net.parameters())
+    loss = net(x).square().mean()
+    loss.backward()
+    update.step()
+    found = [loss, *net.parameters(), *(p.grad for p in net.parameters() if p.grad is not None)]
+    return [tensor.node for tensor in found]
+
+
+@pytest.mark.lazy
+@pytest.mark.parametrize(("dropout", "optimizer"), [(0.0, "SGD"), (0.1, "SGD"), (0.1, "Adam")])
+def test_the_dial_of_an_ordinary_step_is_monotone(dropout: float, optimizer: str) -> None:
+    roots = ordinary_step(dropout, optimizer)
+    normal, groups = grouped(roots)
+    found = []
+    for budget in (1.0, 0.9, 0.75, 0.6, 0.5, 0.4, 0.25, 0.1, 0.0):
+        plan = recompute(groups, normal, budget)
+        check_runs(plan, normal)
+        seconds = sum(map(estimate_seconds, plan))
+        found.append((budget, peak(plan, normal), sum(g.again for g in plan), seconds))
+    most, least = found[0][1], found[-1][1]
+    assert least < 0.4 * most and len({after for _, after, _, _ in found}) >= 6
+    for (_, before, some, quick), (budget, after, more, slow) in pairwise(found):
+        assert after <= least + budget * (most - least)
+        assert after < before or (after, some, quick) == (before, more, slow)
+        assert more > 0 and some <= more and slow <= 2 * found[0][3]
+
+
+def test_kernels_that_only_a_number_holds_together_are_taken_apart() -> None:
+    rate = leaf()
+    parts = [(leaf(1024, 32), leaf(32)) for _ in range(3)]
+    roots = []
+    for values, weight in parts:
+        step = ops.apply("mul", ops.expand(ops.reshape(rate, (1,)), (32,)), total := column(values))
+        roots += [total, ops.apply("sub", weight, step)]
+    normal = run_passes(roots)
+    (whole,) = fuse(normal)
+    pieces = split_groups([whole])
+    assert len(pieces) == 3 and {m for p in pieces for m in p.members} == set(whole.members)
+    assert [n for p in pieces for n in p.stored] == whole.stored
+    for piece, (values, weight) in zip(pieces, parts, strict=True):
+        assert {values, weight} <= piece.reads <= {values, weight, rate}
+    assert split_groups(pieces) == pieces
+    common = [ops.reduce_("sum", ops.apply(name, parts[0][0]), (0,)) for name in ("exp", "sin")]
+    (together,) = fuse(run_passes(common))
+    assert split_groups([together]) == [together]
+
+
+def column(values: Node) -> Node:
+    """Sums of columns."""
+    total = ops.reduce_("sum", values, (0,))
+    return ops.reshape(total, (values.shape[1],))
+
+
+def test_what_cannot_be_made_lower_is_left_alone() -> None:
+    value = product(leaf(64, 32), leaf(32, 32))
+    roots = [ops.reduce_("sum", ops.apply("tanh", value), (0, 1))]
+    normal, groups = grouped(roots)
+    assert recompute(groups, normal, 0.0) == groups
 
 
 def test_the_whole_budget_changes_nothing() -> None:

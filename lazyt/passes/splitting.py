@@ -1,0 +1,92 @@
+"""Takes kernels apart that only a learning rate holds together.
+
+Fusion puts sums over the same rows into one kernel when they read a common value, however small. So
+the gradients of all biases and norms of a network, with their updates, may be one kernel: a few
+launches less, but nothing that it reads can be freed before the last of it is known. Where memory
+is to be saved each piece is a launch of its own. The order of a sum does not depend on what else
+its kernel computes, so no bit changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lazyt.ir.graph import Node
+from lazyt.ir.group import Group
+from lazyt.passes.recipes import visited
+
+#: What is this many times smaller than a kernel's domain does not hold its pieces together.
+_SMALLER = 64
+
+
+def split_groups(groups: Sequence[Group]) -> list[Group]:
+    """The groups, in their order, with those taken apart whose pieces have only small values in
+    common.
+
+    Only groups of maps and reductions with one part; pieces that reduce nothing stay with those
+    that do. Must run before the order of launches is chosen.
+    """
+    return [piece for group in groups for piece in _pieces(group)]
+
+
+def _pieces(group: Group) -> list[Group]:
+    if group.kind not in ("map", "row") or len(group.parts) > 1 or len(group.stored) < 2:
+        return [group]
+    ends = group.reads.union(group.members)
+    reads = {m: {n for n in visited(m, ends) if n in ends} for m in group.members}
+    domain = 1
+    for axis in group.parts[0].axes:
+        domain *= axis.extent
+    found = _components(group, reads, domain // _SMALLER)
+    if group.kind == "row":
+        reducing = [any(m in group.parts[0].reduces for m in part) for part in found]
+        main = reducing.index(True)
+        found[main] += [m for part, is_one in zip(found, reducing) if not is_one for m in part]
+        found = [part for part, is_one in zip(found, reducing) if is_one]
+    if len(found) == 1:
+        return [group]
+    return [_piece(group, set(part), reads) for part in found]
+
+
+def _components(group: Group, reads: dict[Node, set[Node]], small: int) -> list[list[Node]]:
+    """The members, by what holds them together: they read each other, or a common large value."""
+    label: dict[Node, Node] = {}  # towards a common representative
+
+    def find(node: Node) -> Node:
+        while label.setdefault(node, node) is not node:
+            label[node] = node = label[label[node]]
+        return node
+
+    for member, read in reads.items():
+        for node in read:
+            if node in group.members or node.size > small:
+                label[find(node)] = find(member)
+    found: dict[Node, list[Node]] = {}
+    for member in group.members:
+        found.setdefault(find(member), []).append(member)
+    return list(found.values())
+
+
+def _piece(group: Group, members: set[Node], reads: dict[Node, set[Node]]) -> Group:
+    """The group that computes some members of another."""
+    whole = group.parts[0]
+    part = replace(
+        whole,
+        reduces=[n for n in whole.reduces if n in members],
+        outputs=[output for output in whole.outputs if output[0] in members],
+    )
+    read = set[Node]().union(*(reads[m] for m in members)) - members
+    common = len(group.reasons) - len(group.members)  # then one for each member, in order
+    lines = dict(zip(group.members, group.reasons[common:], strict=True))
+    reason = "a kernel of its own, so that memory can be freed earlier"
+    return replace(
+        group,
+        parts=[part],
+        members={m: place for m, place in group.members.items() if m in members},
+        reads=read,
+        places={n: at for n, at in group.places.items() if n in read or n in members},
+        inside={m: inside for m, inside in group.inside.items() if m in members},
+        stored=[m for m in group.stored if m in members],
+        reasons=[*group.reasons[:common], reason, *(lines[m] for m in lines if m in members)],
+    )
