@@ -12,6 +12,7 @@ from typing import Any
 
 from lazyt import ops, pending
 from lazyt.autograd.handles import require_grad
+from lazyt.device import place_name
 from lazyt.dispatch import method
 from lazyt.errors import GradientError
 from lazyt.ir.dtypes import DType, dtype_by_name
@@ -124,18 +125,24 @@ def reduce_tensor(self: Tensor, protocol: Any) -> Any:
     form = (tuple(self.shape), self.strides, self._offset)
     return rebuild_tensor, (
         kind, payload, node.dtype.name, self.dtype.name, *form, self.requires_grad, state,
+        place_name(self.device),
     )  # fmt: skip
 
 
 def rebuild_tensor(
     kind: type[Tensor] | None, payload: Any, stored: str, dtype: str, shape: Shape,
     strides: Shape, offset: int, requires_grad: bool, state: dict[str, Any],
+    place: str = "",
 ) -> Tensor:  # fmt: skip
     """What unpickling calls, with the arguments that ``__reduce_ex__`` gave."""
     whole = dtype_by_name(stored)
     data = memoryview(payload).cast("B")
     buffer = Buffer(data.nbytes)
     buffer.as_numpy(dtype_by_name("uint8"), (data.nbytes,))[...] = data
+    if place:
+        from lazyt.runtime.cuda_device import device_at
+
+        buffer = device_at(place).upload(buffer)
     count = data.nbytes // whole.itemsize
     flat = shape if contiguous_strides(shape) == strides and _size(shape) == count else (count,)
     placed = place_on(

@@ -327,7 +327,7 @@ class Optimizer(Hooked):
             dtype = parameter.dtype
             sizes = tuple(parameter.shape if shape is None else shape)
             values = np.full(sizes, start, getattr(np, dtype.name, np.float32))
-            found = lazyt.tensor(values).to(dtype)
+            found = lazyt.tensor(values, device=parameter.device).to(dtype)
             lazyt.realize(found)
             state[name] = found
         return found

@@ -9,7 +9,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.autograd.handles import require_grad
 from lazyt.copying import place_on
-from lazyt.device import check_device, device
+from lazyt.device import CPU, check_device, device, place_name
 from lazyt.errors import CheckpointError
 from lazyt.ir.dtypes import ALL, DType, dtype_by_name
 from lazyt.layouts import strided
@@ -255,6 +255,10 @@ class Loader:
             if self._swapped and itemsize > 1 and kind.dtype is not None:
                 buffer.as_numpy(kind.dtype, (size,)).byteswap(inplace=True)
             place = self._place(location, buffer)
+            if place is not CPU:
+                from lazyt.runtime.cuda_device import device_at
+
+                buffer = device_at(place_name(place)).upload(buffer)
             found = self._known[key] = FileMemory(buffer, kind.dtype, place)
         return found
 

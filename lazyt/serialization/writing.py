@@ -131,7 +131,7 @@ class Pickler(pickle._Pickler):
             storage = _global("torch", STORAGE_NAMES[dtype.name])
             count //= dtype.itemsize
         self.memories.append(node)
-        made = _Reference(("storage", storage, key, "cpu", count))
+        made = _Reference(("storage", storage, key, str(tensor.device), count))
         self._known[id(anchor)] = (anchor, made, dtype)
         return made
 
