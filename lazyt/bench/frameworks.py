@@ -157,7 +157,6 @@ class Lazy(Torch):
     """This project, through the very code that PyTorch runs, with ``realize`` at the end."""
 
     module = "lazyt"
-    keeps = True
 
     def __init__(self, threads: int) -> None:
         super().__init__(threads)
@@ -175,6 +174,8 @@ class Lazy(Torch):
 
 class Lazyt(Lazy):
     """The same under ``lazyt.jit``."""
+
+    keeps = True
 
     def whole(self, function: Callable[..., Any]) -> Callable[..., Any]:
         made: Callable[..., Any] = self.torch.jit(function)

@@ -1,0 +1,210 @@
+"""The benchmark measures what it says: problems, checks before timing, turns of processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lazyt.__main__ import main
+from lazyt.bench import session, suites
+from lazyt.bench.frameworks import FRAMEWORKS, PEERS, Numpy
+from lazyt.bench.names_arrays import NotOffered, numpy_names, reference_names
+from lazyt.bench.problems import Workload, select, workloads
+from lazyt.bench.results import read
+from lazyt.bench.session import Options, Session
+from lazyt.bench.worker import Job, error_of, sampled, write_reference
+from lazyt.tools import bench as command
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_every_problem_has_finite_results_and_a_suite() -> None:
+    names, seen = reference_names(), set()
+    with np.errstate(all="raise", under="ignore"):
+        for workload in workloads().values():
+            assert workload.suite in suites.NAMES
+            problem = workload.problem
+            if problem.name in seen:
+                continue
+            seen.add(problem.name)
+            arrays = workload.inputs(quick=True)
+            wide = [a.astype(np.float64) if a.dtype.kind == "f" else a.astype("i8") for a in arrays]
+            result = problem.function(names, *wide)
+            for part in result if isinstance(result, tuple) else [result]:
+                assert np.isfinite(part).all() and np.size(part), problem.name
+    assert {w.suite for w in workloads().values()} == set(suites.NAMES)
+
+
+def test_lists_of_names_agree() -> None:
+    assert command.PEERS == PEERS and set(PEERS) < set(FRAMEWORKS)
+    assert command.SUITES == suites.NAMES
+
+
+def test_workloads_are_chosen_by_name_pattern_and_suite() -> None:
+    assert [w.name for w in select(["axpy"], "peers")] == ["axpy"]
+    assert [w.name for w in select(["relu", "axpy@p*"], "all")] == [
+        *(f"relu@{size}" for size in ("small", "middle", "large", "prime", "tall")),
+        "axpy@prime",
+    ]
+    assert len(select([], "peers")) == 17
+    with pytest.raises(ValueError, match="no workload is called nothing"):
+        select(["nothing"], "all")
+
+
+def test_inputs_are_the_same_in_every_process_and_differ_between_calls() -> None:
+    workload = workloads()["cross_entropy@small"]
+    scores, labels = workload.inputs(0)
+    again, other = workload.inputs(0), workload.inputs(1)
+    assert np.array_equal(scores, again[0]) and np.array_equal(labels, again[1])
+    assert not np.array_equal(scores, other[0])
+    assert workload.dtypes() == ["float32", "int64"]
+    assert labels.max() < workload.dims()["v"] == scores.shape[1]
+    (rounded, _) = workloads()["bfloat16_matmul@small"].inputs()
+    assert not (rounded.view(np.uint32) & 0xFFFF).any()
+
+
+def test_operations_of_products_and_convolutions_are_counted(tmp_path: Path) -> None:
+    facts = write_reference(workloads()["matmul@small"], False, tmp_path / "a")
+    assert facts == {"nbytes": 3 * 4 * 256**2, "flops": 2.0 * 256**3}
+    facts = write_reference(workloads()["conv2d@small"], False, tmp_path / "b")
+    assert facts["flops"] == 2.0 * 32 * 26 * 26 * 16 * 9
+
+
+def begun(workload: Workload, names: Any, path: Path) -> dict[str, object]:
+    """A quick job of NumPy, perhaps with other functions, up to its check."""
+    write_reference(workload, True, path)
+    framework = Numpy(1)
+    framework.names = names
+    job = Job(framework, workload, True)
+    reply = job.begin(path)
+    assert job.sample(2, 1.0)["seconds"]
+    return reply
+
+
+def test_a_wrong_result_is_noticed(tmp_path: Path) -> None:
+    workload = workloads()["tanh@small"]
+    assert begun(workload, numpy_names(), tmp_path / "a")["correct"]
+    wrong = numpy_names()
+    wrong.tanh = lambda x: np.tanh(x) * 1.001
+    reply = begun(workload, wrong, tmp_path / "b")
+    assert not reply["correct"] and reply["error"] == pytest.approx(1e-3, rel=0.01)
+    first: list[Any] = []
+    remembering = numpy_names()
+
+    def remembered(x: Any) -> Any:
+        first.append(np.tanh(x))
+        return first[0]
+
+    remembering.tanh = remembered
+    assert not begun(workload, remembering, tmp_path / "c")["correct"]
+
+
+def test_wrong_ends_sizes_and_nans_are_errors() -> None:
+    exact = np.linspace(1.0, 2.0, 1 << 18)
+    assert error_of([exact], [sampled(exact)]) == 0
+    for place in (0, 4095, -1, -4096):
+        wrong = exact.copy()
+        wrong[place] += 1
+        assert error_of([wrong], [sampled(exact)]) == pytest.approx(0.5)
+    infinite = np.array([np.inf, 1.0])
+    assert error_of([infinite], [infinite]) == 0
+    assert error_of([np.array([np.nan, 1.0])], [np.ones(2)]) == float("inf")
+    with pytest.raises(ValueError, match="3 elements"):
+        error_of([np.ones(3)], [np.ones(2)])
+    with pytest.raises(ValueError, match="1 results instead of 2"):
+        error_of([np.ones(3)], [np.ones(3)] * 2)
+    with pytest.raises(NotOffered, match="conv2d"):
+        _ = numpy_names().conv2d
+
+
+class Actor:
+    """A worker with answers made up: a framework's name says how it behaves."""
+
+    asked: list[tuple[str, str]] = []
+
+    def __init__(self, framework: str, options: Options, folder: Path) -> None:
+        self.framework = framework
+
+    def ask(self, request: dict[str, object]) -> dict[str, Any]:
+        kind = "sample" if "samples" in request else "begin"
+        self.asked.append((self.framework, kind))
+        if self.framework == "reference":
+            return {"nbytes": 8, "flops": 4.0}
+        if kind == "sample":
+            return {"seconds": [0.5, 0.25], "peak_bytes": 9, "base_bytes": 5}
+        good = {"version": "1", "kernels": 2, "cold_first_s": 1.0, "error": 0.0, "correct": True}
+        history = [1.0, 0.5] if self.framework != "numpy" else [1.0, 0.9]
+        special: dict[str, dict[str, object]] = {
+            "jax": {"missing": "No module named 'jax'"},
+            "tinygrad": {"absent": "sort"},
+            "compile": {**good, "correct": False, "error": 0.5, "history": []},
+        }
+        return special.get(self.framework, {**good, "history": history})
+
+    def end(self) -> None:
+        """Nothing to end."""
+
+
+def test_processes_take_turns_and_what_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "Worker", Actor)
+    Actor.asked = []
+    steps: list[str] = []
+    names = ("lazyt", "lazy", "torch", "compile", "jax", "tinygrad", "numpy")
+    made = Session(Options(names, 1, rounds=2), steps.append)
+    found = {r.framework: r for r in made.measure(workloads()["tiny"])}
+    assert len(steps) == made.steps()
+    assert made.missing == {"jax": "No module named 'jax'"} and "jax" not in found
+    assert found["tinygrad"].absent == "sort"
+    assert found["compile"].problem == "wrong result: error 0.5"
+    assert found["numpy"].problem.startswith("wrong result: the losses of the first steps")
+    own = found["lazyt"]
+    assert own.rounds == [[0.5, 0.25]] * 2 and (own.median, own.least) == (0.375, 0.25)
+    assert (own.nbytes, own.warm_first_s, own.peak_bytes) == (8, 1.0, 9)
+    sampling = [name for name, kind in Actor.asked if kind == "sample"]
+    assert sampling == ["lazyt", "lazy", "torch"] * 2
+    assert "jax" not in {r.framework for r in made.measure(workloads()["tiny"])}
+
+
+def test_the_command_measures_two_workloads_without_peers(tmp_path: Path, capsys: Capture) -> None:
+    path, page = tmp_path / "new" / "r.json", tmp_path / "r.html"
+    only = "tiny,optimizer_sgd@small"
+    arguments = ["--quick", "--rounds", "1", "--samples", "1", "--threads", "1", "--peers", ""]
+    files = ["--json", str(path), "--html", str(page)]
+    assert main(["bench", "--only", only, *arguments, *files]) == 0
+    printed = capsys.readouterr().out
+    assert "tiny" in printed and "optimizer_sgd@small" in printed and "--quick" in printed
+    run = read(path)
+    found = run.found()
+    assert set(found) == {(w, f) for w in only.split(",") for f in ("lazyt", "lazy")}
+    for result in run.results:
+        assert result.median and result.cold_first_s and result.error is not None
+        assert result.peak_bytes and not result.problem
+    assert found["tiny", "lazyt"].kernels == 1 and found["tiny", "lazyt"].warm_first_s
+    assert found["tiny", "lazyt"].dims == {"n": 64}
+    assert "<svg" in page.read_text(encoding="utf-8")
+    assert json.loads(path.read_text(encoding="utf-8"))["machine"]["cores"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--peers", "torch,chainer"], "unknown peer chainer"),
+        (["--only", "nothing"], "no workload is called nothing"),
+        (["--suite", "nothing"], "invalid choice"),
+        (["compare", "a.json", "b.json"], "cannot read"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments: Sequence[str], message: str, capsys: Capture) -> None:
+    assert main(["bench", *arguments]) == 2
+    said = capsys.readouterr()
+    assert message in said.err and said.err.count("\n") == 1 and not said.out
+
+
+def test_workloads_are_listed(capsys: Capture) -> None:
+    assert main(["bench", "--list", "--only", "axpy@small"]) == 0
+    assert capsys.readouterr().out.split() == ["axpy@small", "sizes", "n", "65536"]
