@@ -22,7 +22,7 @@ INTEGERS: dict[str, Range] = {"lz_i64": WHOLE, "int": (-(1 << 31), (1 << 31) - 1
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _ROUTINE = re.compile(r"lz_rows_\w+$")
 _MICRO_KERNEL = re.compile(r"lz_gemm_[a-z]+\d+_(\d+)x(\d+)v\d+$")
-
+_SLIDING_TILE = re.compile(r"lz_slide_[a-z]+\d+_(\d+)x(\d+)v\d+$")
 
 Value = Form | Pointer | Array | None
 
@@ -219,6 +219,9 @@ class Values:
         if _MICRO_KERNEL.match(name):
             self._micro_kernel(node, arguments)
             return None
+        if _SLIDING_TILE.match(name):
+            self._sliding_tile(node, arguments)
+            return None
         if _ROUTINE.match(name):
             self._routine(node, arguments)
             return None
@@ -293,6 +296,22 @@ class Values:
             self._inside(node, panel.memory, panel.offset, panel.item)
             self._inside(node, panel.memory, last, panel.item)
         self._inside(node, c.memory, c.offset, ((rows - 1) * stride.const + columns) * c.item)
+
+    def _sliding_tile(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
+        """``name(kc, a, b, reach, steps, c, ldc)``: ``kc`` steps, none of which goes further into
+        ``b`` than ``reach``."""
+        found = _SLIDING_TILE.match(node.name.name)
+        steps, a, b, reach, table, c, stride = arguments
+        numbers = [x.const for x in (steps, reach, stride) if isinstance(x, Form) and not x.terms]
+        places = [p for p in (a, b, table, c) if isinstance(p, Pointer)]
+        if found is None or len(numbers) < 3 or len(places) < 4:
+            self.complain(node, "a micro-kernel's arguments are not understood")
+            return
+        rows, columns = int(found[1]), int(found[2])
+        count, far, across = numbers
+        sizes = (count * rows, far + columns, count, (rows - 1) * across + columns)
+        for place, size in zip(places, sizes, strict=True):
+            self._inside(node, place.memory, place.offset, size * place.item)
 
     def _routine(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
         """``name(rows, n, ...)``: all of ``rows * n`` elements behind each pointer."""
