@@ -147,8 +147,10 @@ if _TYPE_CHECKING:
     from lazyt import testing as testing
     from lazyt import utils as utils
     from lazyt import xpu as xpu
+    from lazyt.amp import GradScaler as GradScaler
     from lazyt.autograd.vectorizing import vmap as vmap
     from lazyt.broadcasting import explain_broadcast as explain_broadcast
+    from lazyt.errors import OutOfMemoryError as OutOfMemoryError
     from lazyt.functional.adaptive_pooling import *  # noqa: F403
     from lazyt.functional.bilinears import *  # noqa: F403
     from lazyt.functional.columns import *  # noqa: F403
