@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, source_text, user_position
 
 if TYPE_CHECKING:
     from lazyt.storage import Storage
@@ -96,6 +96,14 @@ def differentiated(order: Sequence[GradFn]) -> None:
     watcher = capturing()
     if watcher is not None:
         watcher.differentiated(order)
+
+
+def looks(reason: str) -> None:
+    """Tells a capture that what follows depends on values, and ``reason``: at whose, and what to do
+    instead."""
+    watcher = capturing()
+    if watcher is not None:
+        watcher.looked(reason, source_text(user_position()), ())
 
 
 def each_call(function: Callable[[], T]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +12,9 @@ import lazyt
 from lazyt.device import check_device
 from lazyt.errors import ArgumentError, DeviceError, LazytError
 from lazyt.tensor import Tensor
-from lazyt.watching import capturing
+from lazyt.watching import looks
+
+_INSTEAD = "capture what comes before, up to backward(), and call it outside"
 
 
 class ScalerError(LazytError, AssertionError):
@@ -147,6 +150,9 @@ class GradScaler:
             self.unscale_(optimizer)
         if progress.finite is None:
             raise ScalerError("No inf checks were recorded for this optimizer.")
+        looks(
+            "GradScaler.step, which leaves a step out where gradients are not finite; " + _INSTEAD
+        )
         result = optimizer.step(*args, **kwargs) if bool(progress.finite) else None
         progress.stepped = True
         return result
@@ -159,9 +165,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        watcher = capturing()
-        if watcher is not None:
-            watcher.looked("the scale follows the gradients", "GradScaler.update", ())
+        looks(f"GradScaler.update, whose scale follows the gradients; {_INSTEAD}")
         self._require_use("update")
         if new_scale is not None:
             if isinstance(new_scale, Tensor) and (
@@ -265,7 +269,11 @@ class GradScaler:
 
 def _rounded(value: float) -> float:
     """The nearest number of float32, which PyTorch keeps scales in."""
-    return float(lazyt.tensor(value, dtype=lazyt.float32))
+    try:
+        rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return rounded
 
 
 def _usable(device: str) -> bool:

@@ -11,6 +11,7 @@ from lazyt.optim.line_search import Point, strong_wolfe
 from lazyt.optim.optimizer import Group, Optimizer
 from lazyt.optim.settings import SettingError, check_rate
 from lazyt.tensor import Tensor
+from lazyt.watching import looks
 
 
 class LBFGS(Optimizer):
@@ -77,6 +78,10 @@ class LBFGS(Optimizer):
     def _minimize(self, group: Group, closure: Callable[[], Any]) -> Any:
         state = self.state[self._parameters[0]]
         state.setdefault("func_evals", 0)
+        looks(
+            "LBFGS.step, whose number of evaluations follows the loss; capture the closure, and "
+            "call step() outside"
+        )
         state.setdefault("n_iter", 0)
         first, point = self._evaluate(closure)
         calls = 1

@@ -15,7 +15,7 @@ from typing import Any
 from lazyt.errors import LazytError
 from lazyt.optim.optimizer import Optimizer
 from lazyt.tensor import Tensor
-from lazyt.watching import each_call
+from lazyt.watching import each_call, looks
 
 EPOCH_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
@@ -180,6 +180,11 @@ class LRScheduler:
 
     def _asked(self, rates: Callable[[], Rates]) -> Rates:
         """What ``get_lr`` gives when it is a step that asks."""
+        if any(isinstance(group["lr"], Tensor) for group in self.optimizer.param_groups):
+            looks(
+                "a schedule of a learning rate that is a tensor; call the schedule's step() "
+                "outside of the captured function, or make the rate a number, which is followed"
+            )
         self._get_lr_called_within_step = True
         try:
             return rates()
@@ -188,8 +193,6 @@ class LRScheduler:
 
     def _set(self, rates: Rates) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            if isinstance(group["lr"], Tensor):
-                float(group["lr"])  # a look, so that a capture is given up: see the class
             set_rate(group, rate)
         self._last_lr = self.rates
 

@@ -203,3 +203,47 @@ def test_lists_and_dicts_that_are_given_change_at_every_call() -> None:
 def test_numpys_random_numbers_differ_at_every_call() -> None:
     captured = lt.jit(lambda x: x * np.random.rand())
     assert len({captured(lt.ones(1)).item() for _ in range(6)}) == 6
+
+
+@pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
+def test_steps_that_follow_values_say_what_to_do() -> None:
+    net = nn.Linear(2, 1)
+    by_tensor = lt.optim.SGD(net.parameters(), lr=lt.tensor(0.1))
+    schedule = lt.optim.lr_scheduler.CosineAnnealingLR(by_tensor, 9)
+    scaler, newton = lt.amp.GradScaler("cpu"), lt.optim.LBFGS(net.parameters())
+
+    def loss() -> Any:
+        net.zero_grad()
+        found = net(lt.ones(4, 2)).square().mean()
+        found.backward()
+        return found
+
+    def scheduled() -> None:
+        loss()
+        by_tensor.step()
+        schedule.step()
+
+    def scaled() -> None:
+        scaler.scale(net(lt.ones(4, 2)).sum()).backward()
+        scaler.step(by_tensor)
+        scaler.update()
+
+    here = f"{scheduled.__code__.co_filename}:"
+    for function, text in (
+        (scheduled, "call the schedule's step() outside of the captured function, or make"),
+        (
+            scaled,
+            "GradScaler.step, which leaves a step out where gradients are not finite; capture",
+        ),
+        (lambda: newton.step(loss), "LBFGS.step, whose number of evaluations follows the loss; "),
+    ):
+        captured = lt.jit(function)
+        for _ in range(2):
+            captured()
+        (told,) = captured.why()
+        assert text in told and here in told
+    outside = lt.jit(lambda: (loss(), by_tensor.step())[0])
+    for _ in range(4):
+        outside()
+        schedule.step()
+    assert outside.why() == ["captured"]
