@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lazyt import ops, pending
-from lazyt.code_names import names_of, texts_of
+from lazyt.code_names import names_of, texts_of, variable_names
 from lazyt.frames import Frames, is_user_module
 from lazyt.guards import CannotWatch, Guards
 from lazyt.ir.graph import Node, source_text, user_position
@@ -351,6 +351,7 @@ def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
     ours = {c: t for c, t in codes.items() if str(t.get("__name__")).split(".")[0] != "lazyt"}
     mine = [c for c in ours if not _is_in_method(c, "get_lr")]
     found = set(names_of(mine))
+    found -= variable_names(mine) & _RENEWED  # what such a variable holds is compared as it is
     if found & _BY_TEXT:
         found |= texts_of(mine)
     for name in found & _READ_BY.keys():

@@ -9,6 +9,10 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+_VARIABLES = frozenset({
+    "LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "DELETE_NAME",
+})  # fmt: skip
+
 
 @functools.cache
 def global_names(code: types.CodeType) -> tuple[str, ...]:
@@ -37,6 +41,31 @@ def _all_names(code: types.CodeType) -> Iterable[str]:
 def names_of(codes: Iterable[types.CodeType]) -> frozenset[str]:
     """All names that ``codes`` mention."""
     return frozenset(sys.intern(name) for code in codes for name in _all_names(code))
+
+
+@functools.cache
+def _bare_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of variables of modules in a code object, and names of everything else."""
+    bare, other = set(), set()
+    for step in dis.get_instructions(code):
+        if step.opcode in dis.hasname:
+            (bare if step.opname in _VARIABLES else other).add(step.argval)
+    return frozenset(bare), frozenset(other)
+
+
+def variable_names(codes: Iterable[types.CodeType]) -> frozenset[str]:
+    """Names that ``codes``, and those nested in them, mention as variables of modules alone, never
+    as attributes."""
+    bare: set[str] = set()
+    other: set[str] = set()
+    stack = list(codes)
+    while stack:
+        item = stack.pop()
+        found = _bare_names(item)
+        bare |= found[0]
+        other |= found[1]
+        stack.extend(c for c in item.co_consts if isinstance(c, types.CodeType))
+    return frozenset(bare - other)
 
 
 def texts_of(codes: Iterable[types.CodeType]) -> frozenset[str]:

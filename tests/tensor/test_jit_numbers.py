@@ -134,3 +134,31 @@ def test_a_lifted_number_passes_for_a_number() -> None:
     with pytest.raises(ZeroDivisionError):
         rate / (count - 3)
     assert not made.hold([2.5, 4]) and made.hold([2.5, 3]) and not made.hold([-2.5, 3])
+
+
+state = lt.zeros(2)
+groups: list[Any] = []
+
+
+def test_a_variable_named_like_state_of_optimizers_is_not_that_state() -> None:
+    w: Any = lt.ones(2, requires_grad=True)
+    optimizer = lt.optim.Adam([w], lr=0.5)
+    schedule = lt.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        (w * state.detach()).sum().backward()
+        optimizer.step()
+        schedule.step()
+        state.add_(w.detach())
+        return state + 0
+
+    captured = lt.jit(step)
+    for _ in range(6):
+        captured()
+    assert captured.why() == ["captured"] and optimizer.param_groups[0]["lr"] == 0.5**7
+    groups[:] = optimizer.param_groups
+    reads = lt.jit(lambda x: x * groups[0]["lr"])
+    for rate in (1.0, 1.0, 1.0, 2.0, 3.0):
+        optimizer.param_groups[0]["lr"] = rate
+        assert reads(lt.ones(1)).item() == rate
