@@ -61,6 +61,10 @@ class Framework:
         """How many kernels a call launches, where the framework can say."""
         return None
 
+    def note(self) -> str:
+        """What a user should know about how the last computation ran; empty if all is well."""
+        return ""
+
 
 class Torch(Framework):
     """PyTorch, one kernel at a time."""
@@ -85,8 +89,12 @@ class Torch(Framework):
         return function
 
     def part(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The loss, or the optimizer's step, inside of a step that is not compiled itself."""
+        """The loss inside of a step that is not compiled itself."""
         return function
+
+    def optimizer(self, rule: Rule, weights: list[Any]) -> Any:
+        """An optimizer of the weights."""
+        return getattr(self.torch.optim, rule.name)(weights, **rule.options)
 
     def finish(self, tensors: Sequence[Any]) -> None:
         """Waits for results; PyTorch on the CPU has them already."""
@@ -107,9 +115,7 @@ class Torch(Framework):
         assert how is not None
         data = [tensor.clone() for tensor in tensors[: how.data]]
         weights = [tensor.clone().requires_grad_() for tensor in tensors[how.data :]]
-        rule = RULES[how.optimizer]
-        optimizer = getattr(self.torch.optim, rule.name)(weights, **rule.options)
-        advance = self.part(optimizer.step)
+        optimizer = self.optimizer(RULES[how.optimizer], weights)
         names = self.names
         loss_of = self.part(lambda *tensors: problem.function(names, *tensors))
         if how.gradients:
@@ -118,12 +124,12 @@ class Torch(Framework):
 
         def step() -> Any:
             if how.gradients:
-                advance()
+                optimizer.step()
                 return weights[0].detach()
             optimizer.zero_grad()
             loss = loss_of(*data, *weights)
             loss.backward()
-            advance()
+            optimizer.step()
             return loss.detach()
 
         compiled = self.step(step)
@@ -152,6 +158,11 @@ class Compile(Torch):
 
     part = whole
 
+    def optimizer(self, rule: Rule, weights: list[Any]) -> Any:
+        made = super().optimizer(rule, weights)
+        made.step = self.whole(made.step)
+        return made
+
 
 class Lazy(Torch):
     """This project, through the very code that PyTorch runs, with ``realize`` at the end."""
@@ -178,10 +189,15 @@ class Lazyt(Lazy):
     keeps = True
 
     def whole(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        made: Callable[..., Any] = self.torch.jit(function)
+        self._captured = self.torch.jit(function)
+        made: Callable[..., Any] = self._captured
         return made
 
     step = whole
+
+    def note(self) -> str:
+        lines = [line for line in self._captured.why() if line.startswith("not captured")]
+        return lines[0] if lines else ""
 
 
 class Numpy(Framework):

@@ -34,6 +34,7 @@ class Result:
         kernels: launches of a call.
         nbytes: bytes of inputs and outputs, each counted once.
         flops: operations of products and convolutions.
+        note: what a user should know about how it ran, such as why nothing was captured.
         absent: what the framework lacks for this workload.
         problem: why there are no times although there should be.
     """
@@ -53,6 +54,7 @@ class Result:
     kernels: int | None = None
     nbytes: int = 0
     flops: float = 0.0
+    note: str = ""
     absent: str = ""
     problem: str = ""
 

@@ -195,7 +195,7 @@ class Session:
         else:
             result.version, result.kernels = reply["version"], reply["kernels"]
             result.cold_first_s, result.error = reply["cold_first_s"], reply["error"]
-            result.history = reply["history"]
+            result.history, result.note = reply["history"], reply["note"]
             if not reply["correct"]:
                 result.problem = f"wrong result: error {result.error:.2g}"
         self.advance(f"{result.workload}: {result.framework} begins")

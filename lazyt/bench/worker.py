@@ -207,6 +207,7 @@ class Job:
             "correct": error <= problem.tolerance,
             "history": history if problem.training else [],
             "kernels": kernels,
+            "note": self.framework.note(),
         }
 
     def _warm_up(self) -> None:

@@ -138,6 +138,7 @@ class Actor:
         if kind == "sample":
             return {"seconds": [0.5, 0.25], "peak_bytes": 9, "base_bytes": 5}
         good = {"version": "1", "kernels": 2, "cold_first_s": 1.0, "error": 0.0, "correct": True}
+        good["note"] = ""
         history = [1.0, 0.5] if self.framework != "numpy" else [1.0, 0.9]
         special: dict[str, dict[str, object]] = {
             "jax": {"missing": "No module named 'jax'"},
@@ -184,6 +185,7 @@ def test_the_command_measures_two_workloads_without_peers(tmp_path: Path, capsys
     for result in run.results:
         assert result.median and result.cold_first_s and result.error is not None
         assert result.peak_bytes and not result.problem
+    assert not any(result.note for result in run.results)
     assert found["tiny", "lazyt"].kernels == 1 and found["tiny", "lazyt"].warm_first_s
     assert found["tiny", "lazyt"].dims == {"n": 64}
     assert "<svg" in page.read_text(encoding="utf-8")
