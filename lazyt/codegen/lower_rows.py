@@ -18,7 +18,7 @@ from lazyt.codegen.emitter import Buffers, Emitter, indices_of
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group, Index, Part
-from lazyt.ir.index import Axis, Linear, constant, linearize, replace_axes, variable
+from lazyt.ir.index import Axis, Linear, axes_of, constant, linearize, replace_axes, variable
 from lazyt.ir.kernel import BLOCK, LANES, Phase, Reduce, Stage, Store
 from lazyt.ir.point import Guard, Load, Position, Var
 from lazyt.ir.scalar import Expr, call, const
@@ -146,12 +146,14 @@ class _PartLowering:
             return False
         along_rows = along_inner = 0
         shapes = {b.name: b.shape for b in (*self.buffers.known.values(), *self.buffers.work)}
-        for stage in phase.stages:
-            for statement in stage.body:
-                for buffer, index in indices_of(statement):
-                    if buffer is None:
-                        continue
-                    flat = linearize(index, shapes[buffer])
+        # What is the same at every step is read once for a whole row, whichever axis has the lanes.
+        looped = (s for stage in phase.stages if stage.axis is not None for s in stage.body)
+        for statement in looped:
+            for buffer, index in indices_of(statement):
+                if buffer is None:
+                    continue
+                flat = linearize(index, shapes[buffer])
+                if inner in axes_of(flat):
                     along_rows += flat.coefficient(last) == 1
                     along_inner += flat.coefficient(inner) == 1
         return along_rows > along_inner
