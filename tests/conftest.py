@@ -37,6 +37,26 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_recorder].write()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out tests that have nothing to compare; the longest start first, so that no worker
+    waits for another at the end."""
+    recorder = config.stash.get(_recorder, None)
+    if recorder is not None and recorder.compare:
+        idle = [item for item in items if not recorder.known.get(item.nodeid)]
+        if idle:
+            config.hook.pytest_deselected(items=idle)
+            items[:] = [item for item in items if recorder.known.get(item.nodeid)]
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    """0 for tests that take long, 1 where whole programs run, 2 for all others."""
+    if item.get_closest_marker("slow"):
+        return 0
+    return 1 if "tests/end_to_end/" in item.nodeid else 2
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of laziness itself have nothing to test where nothing is lazy."""
     if config.eager and item.get_closest_marker("lazy"):

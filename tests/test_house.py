@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import os
 import re
@@ -102,18 +103,24 @@ def imported_names(node: ast.stmt) -> Iterator[str]:
             yield f"{node.module}.{alias.name}" if is_module else str(node.module)
 
 
-def statements(path: Path) -> list[ast.stmt]:
-    """All statements of a file, those inside of functions too."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """The tree of a file, parsed once for all tests."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """All imports of a file, those inside of functions too."""
+    return [n for n in ast.walk(parsed(path)) if isinstance(n, (ast.Import, ast.ImportFrom))]
+
+
+@functools.cache
 def imports() -> list[Import]:
     """All imports within lazyt from one room of another."""
     found = []
     for path in SOURCES:
         room = room_of(path.relative_to(PACKAGE).parts)
-        for node in statements(path):
+        for node in import_statements(path):
             for name in imported_names(node):
                 target = room_of(tuple(name.split(".")[1:]))
                 if target != room:
@@ -134,7 +141,7 @@ def test_relative_imports_are_not_used() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in SOURCES
-        for node in statements(path)
+        for node in import_statements(path)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert not wrong, wrong
@@ -167,7 +174,7 @@ def test_table_names_existing_rooms() -> None:
 def test_file_is_small(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= MAX_FILE, f"split {path.name}: over {MAX_FILE} lines"
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             assert length <= MAX_FUNCTION, f"{path.name}: {node.name} has {length} lines"
@@ -190,7 +197,7 @@ def test_test_modules_have_names_of_their_own() -> None:
 def test_no_exception_is_swallowed_whole() -> None:
     wrong = []
     for path in TESTED_SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if not isinstance(node, ast.ExceptHandler):
                 continue
             broad = node.type is None or (
@@ -204,7 +211,7 @@ def test_no_exception_is_swallowed_whole() -> None:
 
 def public_definitions(path: Path) -> Iterator[ast.FunctionDef | ast.ClassDef]:
     """Public functions and classes of a module, and the public methods of those classes."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in parsed(path).body:
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name.startswith("_"):
             continue
         yield node
@@ -238,7 +245,7 @@ def test_modules_have_docstrings() -> None:
     wrong = [
         str(path.relative_to(ROOT))
         for path in SOURCES
-        if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+        if path.stat().st_size and not ast.get_docstring(parsed(path))
     ]
     assert not wrong, wrong
 
@@ -256,8 +263,8 @@ def test_numpy_stays_out_of_the_compiler() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for room in NO_NUMPY
         for path in sorted((PACKAGE / room).rglob("*.py"))
-        for node in statements(path)
-        if re.match(r"(import|from) numpy\b", ast.unparse(node).split("\n")[0])
+        for node in import_statements(path)
+        if re.match(r"(import|from) numpy\b", ast.unparse(node))
     ]
     assert not wrong, wrong
 
@@ -266,8 +273,8 @@ def test_one_place_imports_cuda_python() -> None:
     wrong = [
         str(path.relative_to(ROOT))
         for path in SOURCES
-        for node in statements(path)
-        if re.match(r"(import|from) cuda\b", ast.unparse(node).split("\n")[0])
+        for node in import_statements(path)
+        if re.match(r"(import|from) cuda\b", ast.unparse(node))
         and path.relative_to(PACKAGE).parts[0] != "runtime"
     ]
     assert not wrong, wrong
