@@ -38,7 +38,8 @@ def key_of(shape: Any, leaves: Sequence[Any], moving: Sequence[int]) -> tuple[An
         elif isinstance(leaf, Tensor):
             storage = leaf._storage
             if is_part(leaf) or storage.exposure() is not None:
-                parts.append((type(leaf), leaf.shape, leaf.dtype, leaf._fn is None))
+                kind = type(leaf), leaf.shape, leaf.dtype, leaf._fn is None, leaf.device
+                parts.append(kind)
                 continue
             memory = storage if storage.share is None else storage.share.memory
             parts.append((signature(leaf), storages.setdefault(id(memory), len(storages))))

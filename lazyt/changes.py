@@ -87,6 +87,8 @@ def signatures_differ(now: tuple[Any, ...], then: tuple[Any, ...]) -> Iterator[s
             yield f"its shape is {list(a)}, was {list(b)}"
         elif place == 2:
             yield f"its dtype is {a.name}, was {b.name}"
+        elif place == 8:
+            yield f"it is on {a or 'cpu'}, was on {b or 'cpu'}"
         elif place == 3:
             yield f"requires_grad is {not a}, was {not b}"
         elif place == 4:

@@ -11,6 +11,7 @@ import numpy as np
 
 from lazyt.device import device
 from lazyt.ir.dtypes import DType
+from lazyt.ir.forms import place_of
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Size, Tensor
 
@@ -56,7 +57,8 @@ def signature(tensor: Tensor) -> tuple[Any, ...]:
     marks = _marks(tensor) if tensor.__dict__ else ()
     leaf = isinstance(fn, AccumulateGrad)
     hooks = () if fn is None else _hooks(fn)
-    return (type(tensor), node.shape, node.dtype, fn is None, leaf, shown, marks, hooks)
+    place = place_of(node.form)
+    return (type(tensor), node.shape, node.dtype, fn is None, leaf, shown, marks, hooks, place)
 
 
 def _hooks(fn: GradFn) -> tuple[int, ...]:

@@ -209,13 +209,17 @@ class Inlet:
         if value._view is not None and not part:
             refuse("an argument that is a view")
         store, looks = f"s{number}", name if part else f"s{number}.node"
+        form = (
+            f"{looks}.shape == {bind(tuple(value.shape))}", f"{looks}.dtype is {bind(value.dtype)}",
+            f"{looks}.device is {bind(value.device)}",
+        )  # fmt: skip
         own = f"is_part({name})" if part else f"{name}._view is None"
         self.add(f"{name} = {text}")
         self.require(f"type({name}) is {bind(type(value))}", own, f"not {name}.__dict__")
         self.add(f"{store} = {name}._storage")
         self.require(
             f"{store}.share is None", f"{store}.fn is None", f"{store} not in KNOWN",
-            f"{looks}.shape == {bind(tuple(value.shape))}", f"{looks}.dtype is {bind(value.dtype)}",
+            *(form if part else (f"{looks}.form == {storage.node.form}",)),
         )  # fmt: skip
         self.given[number], self.stores[number] = name, store
         self.nodes[number] = f"n{number}"
@@ -269,7 +273,7 @@ class Inlet:
         tests = [
             f"{t}._storage is {s}", f"{t}._view is None", f"{s}.share is None", f"{s}.fn is {f}",
             f"type({t}) is {bind(type(tensor))}", f"not {t}.__dict__",
-            f"{n}.shape == {bind(storage.node.shape)}", f"{n}.dtype is {bind(storage.node.dtype)}",
+            f"{n}.form == {storage.node.form}",
         ]  # fmt: skip
         if isinstance(fn, AccumulateGrad):
             if fn._extra is not None or fn.post_hooks:

@@ -17,7 +17,7 @@ from lazyt.errors import GradientError, LazytError
 from lazyt.exposure import Exposure as Exposure
 from lazyt.exposure import Memory, Share, Versions
 from lazyt.grad_mode import INFERENCE, blocks, first_version, mode
-from lazyt.ir.forms import use
+from lazyt.ir.forms import PLACED, place_of, use
 from lazyt.ir.graph import Node
 from lazyt.placing import kept_at
 from lazyt.runtime.memory import Buffer
@@ -278,6 +278,11 @@ class Storage:
         """
         memory = self.memory()
         exposed = self.exposure()
+        if memory.value.form < PLACED:
+            raise LazytError(
+                f"the memory of a tensor on {place_of(memory.value.form)} cannot be seen from the "
+                "host: use Tensor.cpu() first"
+            )
         if exposed is None:
             value = self.memory_value()
             pending.realize_now([value], "its memory is looked at from outside")

@@ -116,9 +116,15 @@ def storage_offset(self: Tensor) -> int:
 @method()
 def data_ptr(self: Tensor) -> int:
     """The address of the first element. From here on the memory counts as shared: it stays put,
-    writes take effect in it at once, and what is written to it from outside is seen."""
+    writes take effect in it at once, and what is written to it from outside is seen. On a device
+    it is where the values are now."""
     if 0 in self.shape:
         return 0
+    if self.is_cuda:  # values that are computed: a look, not shared
+        node = self._storage.current()
+        pending.realize_now([node], "data_ptr()")
+        start: int = node.data.ptr
+        return start + self._offset * self.itemsize
     token = self._storage.expose(forever=True)
     return token.ptr + self._offset * self.itemsize
 

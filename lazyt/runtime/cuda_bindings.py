@@ -1,0 +1,328 @@
+"""GPUs through the NVIDIA driver, by cuda-python's bindings: the only module that calls them.
+
+Nothing is imported and no driver is loaded before somebody asks for a GPU. Memory comes from the
+driver's stream-ordered pool, which keeps what is given back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from lazyt.errors import DeviceError
+from lazyt.ir.program import Grid
+from lazyt.runtime import nvrtc
+from lazyt.runtime.cuda_driver import CudaError, DeviceLostError, Image, Properties
+
+#: Errors after which the driver refuses all work of this process on the device.
+_LAST = frozenset(
+    f"CUDA_ERROR_{name}"
+    for name in (
+        "ILLEGAL_ADDRESS", "LAUNCH_FAILED", "LAUNCH_TIMEOUT", "HARDWARE_STACK_ERROR",
+        "ILLEGAL_INSTRUCTION", "MISALIGNED_ADDRESS", "INVALID_ADDRESS_SPACE", "INVALID_PC",
+        "ECC_UNCORRECTABLE", "ASSERT", "CONTEXT_IS_DESTROYED", "DEVICE_UNAVAILABLE",
+        "SYSTEM_NOT_READY", "DEINITIALIZED", "UNKNOWN",
+    )
+)  # fmt: skip
+_OUT_OF_MEMORY, _NOT_READY = "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NOT_READY"
+_NO_TIMING, _NON_BLOCKING = 2, 1  # flags of events and streams
+_INSTALL_PACKAGES = "install them with `pip install 'lazyt[cuda]'`"
+
+
+@functools.cache
+def library() -> Any:
+    """The bindings, with the driver started. Raises DeviceError, saying what is missing."""
+    try:
+        from cuda.bindings import driver
+    except (ImportError, OSError) as error:
+        raise DeviceError(
+            f"the packages cuda-python and nvidia-cuda-nvrtc are missing ({error}); "
+            f"{_INSTALL_PACKAGES}"
+        ) from error
+    return started(driver)
+
+
+def started(driver: Any) -> Any:
+    """The bindings ``driver`` after ``cuInit``. Raises DeviceError."""
+    try:
+        (status,) = driver.cuInit(0)
+    except (ImportError, OSError, RuntimeError) as error:
+        raise DeviceError(
+            "no NVIDIA driver was found (libcuda.so.1 cannot be loaded); install NVIDIA's driver, "
+            "or use the device 'cuda:emu', which needs no GPU"
+        ) from error
+    name = status.name
+    if name == "CUDA_ERROR_NO_DEVICE":
+        raise DeviceError(
+            "the NVIDIA driver finds no GPU; see what `nvidia-smi` and CUDA_VISIBLE_DEVICES say"
+        )
+    if name != "CUDA_SUCCESS":
+        raise DeviceError(
+            f"the NVIDIA driver cannot be started ({name}); see what `nvidia-smi` says, and whether"
+            " the driver is as new as the CUDA packages"
+        )
+    return driver
+
+
+def device_count() -> int:
+    """GPUs that the driver has. Raises DeviceError, saying what is missing."""
+    lib = library()
+    status, count = lib.cuDeviceGetCount()
+    if status.name != "CUDA_SUCCESS":
+        raise DeviceError(f"the NVIDIA driver does not count its GPUs: {status.name}")
+    return int(count)
+
+
+def driver_of(number: int) -> BoundDriver:
+    """The GPU of a number. Raises DeviceError."""
+    count = device_count()
+    if not 0 <= number < count:
+        raise DeviceError(f"there are {count} GPUs; the first one is cuda:0")
+    if not nvrtc.available():
+        raise DeviceError(f"the package nvidia-cuda-nvrtc is missing; {_INSTALL_PACKAGES}")
+    return BoundDriver(library(), number)
+
+
+class BoundDriver:
+    """A GPU; see ``cuda_driver.Driver``.
+
+    Args:
+        lib: the bindings.
+        number: the GPU's.
+    """
+
+    helpers = "cuda"
+
+    def __init__(self, lib: Any, number: int) -> None:
+        self._lib = lib
+        self.place = f"cuda:{number}"
+        self._local = threading.local()
+        self._process = os.getpid()
+        self._device = self._call("cuDeviceGet", number)
+        self._context = self._call("cuDevicePrimaryCtxRetain", self._device)
+        self.properties = self._read_properties()
+        self._main = self._do("cuStreamCreate", _NON_BLOCKING)
+        self._pool = self._do("cuDeviceGetDefaultMemPool", self._device)
+        keep = lib.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        self._do("cuMemPoolSetAttribute", self._pool, keep, lib.cuuint64_t((1 << 64) - 1))
+        self._modules: list[Any] = []
+
+    # ------------------------------------------------------------------ calls
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """What a function of the driver gives. Raises CudaError."""
+        status, *rest = getattr(self._lib, name)(*arguments)
+        if status.name != "CUDA_SUCCESS":
+            raise self._error(name, status)
+        return rest[0] if len(rest) == 1 else rest
+
+    def _do(self, name: str, *arguments: Any) -> Any:
+        """``_call`` with the device as this thread's."""
+        self._enter()
+        return self._call(name, *arguments)
+
+    def _enter(self) -> None:
+        if getattr(_current, "device", None) is not self:
+            if os.getpid() != self._process:
+                raise DeviceLostError(
+                    f"{self.place} cannot be used in a forked process; start it with 'spawn'"
+                )
+            self._call("cuCtxSetCurrent", self._context)
+            _current.device = self
+
+    def _error(self, function: str, status: Any) -> CudaError:
+        name = status.name
+        found, text = self._lib.cuGetErrorString(status)
+        said = text.decode() if found.name == "CUDA_SUCCESS" else "an error without a text"
+        kind = DeviceLostError if name in _LAST else CudaError
+        return kind(f"CUDA error on {self.place}: {said} ({name} from {function})", name)
+
+    def _stream(self, stream: Any) -> Any:
+        return self._main if stream is None else stream
+
+    def _read_properties(self) -> Properties:
+        kinds = self._lib.CUdevice_attribute
+
+        def ask(name: str) -> int:
+            kind = getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}")
+            return int(self._call("cuDeviceGetAttribute", kind, self._device))
+
+        name = self._call("cuDeviceGetName", 256, self._device)
+        return Properties(
+            name=bytes(name).split(b"\0")[0].decode(),
+            major=ask("COMPUTE_CAPABILITY_MAJOR"),
+            minor=ask("COMPUTE_CAPABILITY_MINOR"),
+            total_memory=int(self._call("cuDeviceTotalMem", self._device)),
+            multi_processor_count=ask("MULTIPROCESSOR_COUNT"),
+            max_threads_per_multi_processor=ask("MAX_THREADS_PER_MULTIPROCESSOR"),
+            regs_per_multiprocessor=ask("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+            shared_memory_per_multiprocessor=ask("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+            shared_memory_per_block=ask("MAX_SHARED_MEMORY_PER_BLOCK"),
+            warp_size=ask("WARP_SIZE"),
+            L2_cache_size=ask("L2_CACHE_SIZE"),
+        )
+
+    # ------------------------------------------------------------------ programs
+
+    def identity(self) -> str:
+        """NVRTC and the architecture."""
+        return f"nvrtc {nvrtc.version()} {self.properties.arch} {nvrtc.OPTIONS}"
+
+    def compile(self, source: str, functions: Sequence[str]) -> Image:
+        """A cubin. Raises CompileError."""
+        made = nvrtc.compile_cubin(source, self.properties.arch)
+        facts = {
+            name: {
+                "registers": made.registers.get(name, 0),
+                "spilled": made.spilled.get(name, 0),
+                "stack": made.stack.get(name, 0),
+            }
+            for name in functions
+        }
+        return Image(made.image, facts)
+
+    def load(self, image: bytes, functions: Sequence[str]) -> dict[str, Any]:
+        """The functions of a cubin."""
+        module = self._do("cuModuleLoadData", image)
+        self._modules.append(module)
+        return {
+            name: self._call("cuModuleGetFunction", module, name.encode()) for name in functions
+        }
+
+    def launch(self, function: Any, grid: Grid, pointers: Sequence[int], stream: Any) -> None:
+        """Run a function; its parameters are copied before this returns."""
+        count = max(len(pointers), 1)
+        values = (ctypes.c_void_p * count)(*pointers)
+        start, size = ctypes.addressof(values), ctypes.sizeof(ctypes.c_void_p)
+        places = (ctypes.c_void_p * count)(*(start + size * i for i in range(count)))
+        self._do(
+            "cuLaunchKernel", function, grid.blocks, 1, 1, grid.threads, 1, 1, grid.shared_bytes,
+            self._stream(stream), ctypes.addressof(places), 0,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ memory
+
+    def allocate(self, nbytes: int, stream: Any) -> int:
+        """A block of the pool; 0 when there is no memory."""
+        self._enter()
+        status, pointer = self._lib.cuMemAllocAsync(nbytes, self._stream(stream))
+        if status.name == _OUT_OF_MEMORY:
+            return 0
+        if status.name != "CUDA_SUCCESS":
+            raise self._error("cuMemAllocAsync", status)
+        return int(pointer)
+
+    def release(self, pointer: int, stream: Any) -> None:
+        """Back to the pool."""
+        self._do("cuMemFreeAsync", pointer, self._stream(stream))
+
+    def trim(self) -> None:
+        """The pool gives back what is not used."""
+        self._do("cuMemPoolTrimTo", self._pool, 0)
+
+    def memory(self) -> tuple[int, int]:
+        """Free and total bytes."""
+        free, total = self._do("cuMemGetInfo")
+        return int(free), int(total)
+
+    def copy_in(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """From pageable memory, which the driver copies before it returns."""
+        self._do("cuMemcpyHtoDAsync", target, source, nbytes, self._stream(stream))
+
+    def copy_out(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """To the host, and wait for it."""
+        self._do("cuMemcpyDtoHAsync", target, source, nbytes, self._stream(stream))
+        self.wait_stream(stream)
+
+    def copy_within(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """Inside of the device."""
+        self._do("cuMemcpyDtoDAsync", target, source, nbytes, self._stream(stream))
+
+    # ------------------------------------------------------------------ order
+
+    def new_stream(self, priority: int) -> Any:
+        """A stream beside the first one."""
+        return self._do("cuStreamCreateWithPriority", _NON_BLOCKING, priority)
+
+    def end_stream(self, stream: Any) -> None:
+        """The driver ends it once its work is done."""
+        self._do("cuStreamDestroy", stream)
+
+    def wait_stream(self, stream: Any) -> None:
+        """Wait for all its work."""
+        self._do("cuStreamSynchronize", self._stream(stream))
+
+    def stream_done(self, stream: Any) -> bool:
+        """Whether its work is done."""
+        return self._is_done("cuStreamQuery", self._stream(stream))
+
+    def _is_done(self, name: str, item: Any) -> bool:
+        self._enter()
+        (status,) = getattr(self._lib, name)(item)
+        if status.name not in ("CUDA_SUCCESS", _NOT_READY):
+            raise self._error(name, status)
+        return bool(status.name == "CUDA_SUCCESS")
+
+    def synchronize(self) -> None:
+        """Wait for all work of the device."""
+        self._do("cuCtxSynchronize")
+
+    def new_event(self, timing: bool) -> Any:
+        """A mark."""
+        return self._do("cuEventCreate", 0 if timing else _NO_TIMING)
+
+    def end_event(self, event: Any) -> None:
+        """The driver ends it once it is passed."""
+        self._do("cuEventDestroy", event)
+
+    def record_event(self, event: Any, stream: Any) -> None:
+        """Behind what is in the stream."""
+        self._do("cuEventRecord", event, self._stream(stream))
+
+    def event_done(self, event: Any) -> bool:
+        """Whether it is passed."""
+        return self._is_done("cuEventQuery", event)
+
+    def wait_event(self, event: Any) -> None:
+        """Until it is passed."""
+        self._do("cuEventSynchronize", event)
+
+    def stream_waits(self, stream: Any, event: Any) -> None:
+        """On the device, not here."""
+        self._do("cuStreamWaitEvent", self._stream(stream), event, 0)
+
+    def milliseconds(self, start: Any, end: Any) -> float:
+        """Between two marks."""
+        return float(self._do("cuEventElapsedTime", start, end))
+
+    # ------------------------------------------------------------------ graphs
+
+    def begin_capture(self, stream: Any) -> bool:
+        """Record this thread's launches."""
+        mode = self._lib.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self._do("cuStreamBeginCapture", self._stream(stream), mode)
+        return True
+
+    def end_capture(self, stream: Any) -> Any:
+        """What was recorded, ready to launch."""
+        graph = self._do("cuStreamEndCapture", self._stream(stream))
+        try:
+            return self._do("cuGraphInstantiate", graph, 0)
+        finally:
+            self._do("cuGraphDestroy", graph)
+
+    def launch_graph(self, graph: Any, stream: Any) -> None:
+        """All at once."""
+        self._do("cuGraphLaunch", graph, self._stream(stream))
+
+    def end_graph(self, graph: Any) -> None:
+        """Forget it."""
+        self._do("cuGraphExecDestroy", graph)
+
+
+#: The device whose context is this thread's.
+_current = threading.local()
