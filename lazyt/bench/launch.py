@@ -7,12 +7,40 @@ that neither its import nor its memory is part of what they need.
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import os
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class _AsProgram(importlib.machinery.SourceFileLoader):
+    """Runs a module of ``lazyt.bench`` under a name outside of lazyt. ``lazyt.jit`` tells the
+    user's code from its own by that, and must see in a benchmark what it sees in any program."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        code: Any = self.get_code(self.name)
+        if not self.is_package(self.name):
+            module.__name__ = f"program.{self.name}"
+            sys.modules[module.__name__] = module  # dataclasses look their module up
+        exec(code, module.__dict__)
+
+
+class _Finder:
+    """Finds the modules of ``lazyt.bench``."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        spec = None
+        if name.startswith("lazyt.bench"):
+            spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and spec.origin is not None:
+            spec.loader = _AsProgram(name, spec.origin)
+        return spec
 
 
 def main() -> None:
@@ -27,6 +55,7 @@ def main() -> None:
         package = types.ModuleType("lazyt")
         package.__path__ = [str(PACKAGE)]
         sys.modules["lazyt"] = package
+    sys.meta_path.insert(0, _Finder)
     importlib.import_module("lazyt.bench.worker").main(framework, threads)
 
 
