@@ -46,7 +46,8 @@ def names_of(codes: Iterable[types.CodeType]) -> frozenset[str]:
 @functools.cache
 def _bare_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """Names of variables of modules in a code object, and names of everything else."""
-    bare, other = set(), set()
+    bare: set[str] = set()
+    other: set[str] = set()
     for step in dis.get_instructions(code):
         if step.opcode in dis.hasname:
             (bare if step.opname in _VARIABLES else other).add(step.argval)

@@ -21,7 +21,14 @@ from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import TensorPlace, signature
 from lazyt.resuming import run_calls
-from lazyt.run_parts import lives, origins_of, refuse_wholes, saved_by, written_by
+from lazyt.run_parts import (
+    lives,
+    origins_of,
+    refuse_changed,
+    refuse_wholes,
+    saved_by,
+    written_by,
+)
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
 from lazyt.templates import CannotReplay, node_of, prepare, template
@@ -119,9 +126,7 @@ class Replay:
         given = [*arguments, *(p.tensor for p in self.places if p.tensor is not None)]
         self._paths = [*names[0], *(place.path for place in self.places)]
         self._number_names = names[1]
-        for tensor, looks in zip(given, run.looks, strict=True):
-            if signature(tensor) != looks or id(tensor._storage) not in recorder.known:
-                raise CannotReplay("it changes what a tensor from outside is, not only its values")
+        refuse_changed(run, given)
         self._alike = _alike(given)
         self.holders = [
             next(i for i, t in enumerate(given) if t._storage is storage)

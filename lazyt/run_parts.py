@@ -8,9 +8,18 @@ from collections.abc import Sequence
 from lazyt.capture import Recorder, Run, leaf_of
 from lazyt.ir.graph import Node
 from lazyt.overlap import one_memory
+from lazyt.places import signature
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.templates import CannotReplay, Origin
+from lazyt.tensor import Tensor
+
+
+def refuse_changed(run: Run, given: Sequence[Tensor]) -> None:
+    """Raises CannotReplay where a tensor that was there before looks otherwise afterwards."""
+    for tensor, looks in zip(given, run.looks, strict=True):
+        if signature(tensor) != looks or id(tensor._storage) not in run.recorder.known:
+            raise CannotReplay("it changes what a tensor from outside is, not only its values")
 
 
 def refuse_wholes(run: Run, parts: Sequence[Storage]) -> None:
