@@ -14,11 +14,11 @@ from lazyt.config import config
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.grad_mode import blocks, first_version, mode
 from lazyt.ir.dtypes import DType, dtype_by_numpy
-from lazyt.ir.forms import use
+from lazyt.ir.forms import PLACED, use
 from lazyt.ir.graph import Node, Shape, clock, record_source
 from lazyt.overlap import refuse_overlap
 from lazyt.pending import PATIENCE
-from lazyt.placing import settled
+from lazyt.placing import settled, waiting
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
@@ -57,6 +57,8 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
         else:
             node = ops.detach(node)
     storage.node = node
+    if use.any and node.form < PLACED:
+        waiting.add(storage)
     tensor = _new_tensor(Tensor)
     tensor._storage = storage
     tensor._view = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,12 @@ from lazyt.ir.forms import mixed, place_of
 from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
+    from lazyt.storage import Storage
     from lazyt.tensor import Tensor
 
 
+#: Storages whose values were pending on a device when they were written.
+waiting: weakref.WeakSet[Storage] = weakref.WeakSet()
 #: Functions that take whole numbers from the CPU wherever their tensor is.
 _INDEXING = frozenset({"Index", "IndexPut", "IndexPutImpl"})
 

@@ -19,7 +19,7 @@ from lazyt.exposure import Memory, Share, Versions
 from lazyt.grad_mode import INFERENCE, blocks, first_version, mode
 from lazyt.ir.forms import PLACED, place_of, use
 from lazyt.ir.graph import Node
-from lazyt.placing import kept_at
+from lazyt.placing import kept_at, waiting
 from lazyt.runtime.memory import Buffer
 from lazyt.tape import AccumulateGrad, Bridge, GradFn, boundaries, boundary, record_view
 from lazyt.view_bits import Bits
@@ -135,6 +135,8 @@ class Storage:
             raise GradientError(_INFERENCE)
         if use.any:
             value = kept_at(self.node, value)
+            if value.form < PLACED:
+                waiting.add(self)
         if hook.watcher is not None:
             hook.watcher.wrote(self, value)
         exposed = self.exposure()

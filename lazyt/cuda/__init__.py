@@ -1,39 +1,69 @@
-"""``torch.cuda`` where tensors live on the CPU only: questions have answers, demands say no.
+"""``torch.cuda``: questions about CUDA devices, streams, events and memory.
 
-Everything that asks (``is_available``, ``memory_allocated`` ...) tells that there is nothing;
-everything that needs a GPU raises DeviceError, a RuntimeError that says what is missing.
+Where there is no GPU, everything that asks (``is_available``, ``memory_allocated`` ...) tells that
+there is nothing, and everything that needs one raises DeviceError, a RuntimeError that says what is
+missing. The emulator answers where a device can be named: ``memory_allocated("cuda:emu")``.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
+import lazyt
 from lazyt.cuda import amp as amp
 from lazyt.cuda import memory as memory
+from lazyt.cuda.graphs import CUDAGraph, graph
 from lazyt.cuda.memory import (
+    OutOfMemoryError,
+    caching_allocator_alloc,
+    caching_allocator_delete,
     empty_cache,
     max_memory_allocated,
+    max_memory_cached,
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
+    memory_cached,
     memory_reserved,
+    memory_snapshot,
     memory_stats,
     memory_summary,
+    reset_accumulated_memory_stats,
     reset_max_memory_allocated,
+    reset_max_memory_cached,
     reset_peak_memory_stats,
+    set_per_process_memory_fraction,
 )
-from lazyt.cuda.streams import Event, Stream, StreamContext, current_stream, stream
-from lazyt.device import check_device
-from lazyt.errors import DeviceError
+from lazyt.cuda.streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
+from lazyt.devices import (
+    Properties,
+    choose,
+    current,
+    device_count,
+    launch_pending,
+    number_of,
+    wanted_device,
+)
 
 __all__ = [
-    "Event", "Stream", "StreamContext", "amp", "current_device", "current_stream", "device",
-    "device_count", "empty_cache", "get_device_capability", "get_device_name",
-    "get_device_properties", "init", "is_available", "is_bf16_supported", "is_initialized",
-    "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved",
-    "mem_get_info", "memory", "memory_allocated", "memory_reserved", "memory_stats",
-    "memory_summary", "reset_max_memory_allocated", "reset_peak_memory_stats", "seed", "seed_all",
-    "set_device", "stream", "synchronize",
+    "CUDAGraph", "Event", "OutOfMemoryError", "Stream", "StreamContext", "amp",
+    "caching_allocator_alloc", "caching_allocator_delete", "current_device", "current_stream",
+    "default_stream", "device", "device_count", "device_of", "empty_cache", "get_arch_list",
+    "get_device_capability", "get_device_name", "get_device_properties", "graph", "init",
+    "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
+    "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory",
+    "memory_allocated", "memory_cached", "memory_reserved", "memory_snapshot", "memory_stats",
+    "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
+    "reset_max_memory_cached", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
+    "set_per_process_memory_fraction", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
 
 
@@ -42,81 +72,86 @@ def is_available() -> bool:
     return device_count() > 0
 
 
-def device_count() -> int:
-    """Number of GPUs that tensors can be put on."""
-    try:
-        check_device("cuda")
-    except DeviceError:
-        return 0
-    return 1
-
-
 def is_initialized() -> bool:
     """Whether a GPU is in use."""
-    return False
+    from lazyt.devices import used_device
+
+    return used_device(None) is not None
 
 
-def is_bf16_supported() -> bool:
-    """Whether there is a GPU that calculates in bfloat16."""
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether there is a GPU that calculates in bfloat16: all that can be used do."""
     return is_available()
-
-
-def _demand(place: Any = None) -> NoReturn:
-    if isinstance(place, int) or place is None:
-        place = "cuda" if place is None else f"cuda:{place}"
-    check_device(place)
-    raise DeviceError(f"this needs a CUDA device, not {place}")
 
 
 def init() -> None:
     """Start using a GPU. Raises DeviceError."""
-    _demand()
+    wanted_device()
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for a GPU. Raises DeviceError."""
-    _demand(device)
+    """Begin all work that is pending on a device, and wait until it is done.
+
+    Raises DeviceError for a device that cannot be used, and the errors of the work itself.
+    """
+    found = wanted_device(device)
+    launch_pending(found)
+    found.synchronize()
 
 
 def current_device() -> int:
-    """Number of the current GPU. Raises DeviceError."""
-    _demand()
+    """Number of the GPU that ``cuda`` means. Raises DeviceError where there is none."""
+    return number_of(wanted_device())
 
 
 def set_device(device: Any) -> None:
-    """Choose a GPU. Raises DeviceError."""
-    _demand(device)
+    """Let ``cuda`` mean this GPU in this thread; -1 changes nothing. Raises DeviceError."""
+    if device == -1:
+        return
+    choose(number_of(wanted_device(device)))
 
 
 def get_device_name(device: Any = None) -> str:
     """What the GPU is called. Raises DeviceError."""
-    _demand(device)
+    return get_device_properties(device).name
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """What the GPU can do. Raises DeviceError."""
-    _demand(device)
+    """What the GPU can do, such as (9, 0). Raises DeviceError."""
+    found = get_device_properties(device)
+    return found.major, found.minor
 
 
-def get_device_properties(device: Any = None) -> Any:
+def get_device_properties(device: Any = None) -> Properties:
     """Facts about the GPU. Raises DeviceError."""
-    _demand(device)
+    return wanted_device(device).driver.properties
+
+
+def get_arch_list() -> list[str]:
+    """Architectures that kernels are compiled for: those of the GPUs that there are."""
+    return sorted({get_device_properties(n).arch for n in range(device_count())})
 
 
 def manual_seed(seed: int) -> None:
-    """Start the GPU's random numbers from ``seed``: without one, nothing to do."""
+    """Start the GPU's random numbers from ``seed``: they are the CPU's. Without one, nothing."""
+    if is_available():
+        lazyt.manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Start all GPUs' random numbers from ``seed``: without one, nothing to do."""
+    """``manual_seed``: all devices have the same random numbers."""
+    manual_seed(seed)
 
 
 def seed() -> None:
-    """Start the GPU's random numbers from any seed: without one, nothing to do."""
+    """Start the GPU's random numbers from any seed. Without one, nothing."""
+    if is_available():
+        lazyt.seed()
 
 
 def seed_all() -> None:
-    """Start all GPUs' random numbers from any seed: without one, nothing to do."""
+    """``seed``: all devices have the same random numbers."""
+    seed()
 
 
 class device:
@@ -127,10 +162,20 @@ class device:
 
     def __init__(self, device: Any) -> None:
         self._device = device
+        self._before = 0
 
     def __enter__(self) -> None:
+        self._before = current()
         if self._device is not None and self._device != -1:
-            _demand(self._device)
+            set_device(self._device)
 
     def __exit__(self, *_: object) -> None:
-        """Nothing was changed."""
+        choose(self._before)
+
+
+class device_of(device):
+    """``device`` of the GPU that a tensor is on; a tensor on the CPU changes nothing."""
+
+    def __init__(self, obj: Any) -> None:
+        place = obj.device
+        super().__init__(place if place.type == "cuda" else None)

@@ -1,69 +1,209 @@
-"""Questions about GPU memory: where there is no GPU, none is in use."""
+"""Questions about the memory of CUDA devices: where there is no GPU, none is in use."""
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
-from lazyt.device import check_device
-from lazyt.errors import DeviceError
+from lazyt.devices import DevicePool, number_of, used_device, wanted_device
+from lazyt.errors import ArgumentError
+from lazyt.errors import OutOfMemoryError as OutOfMemoryError
+
+__all__ = [
+    "OutOfMemoryError", "caching_allocator_alloc", "caching_allocator_delete", "empty_cache",
+    "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info",
+    "memory_allocated", "memory_cached", "memory_reserved", "memory_snapshot", "memory_stats",
+    "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
+    "reset_max_memory_cached", "reset_peak_memory_stats", "set_per_process_memory_fraction",
+]  # fmt: skip
+
+
+def _pool(device: Any) -> DevicePool | None:
+    found = used_device(device)
+    return None if found is None else found.pool
 
 
 def empty_cache() -> None:
-    """Give cached memory back: there is none."""
+    """Give memory that no tensor uses back to the device, and what the driver keeps, too."""
+    from lazyt.devices import devices_in_use
+
+    for device in devices_in_use():
+        if not device.lost:
+            device.pool.trim()
 
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes that tensors hold."""
-    return 0
+    pool = _pool(device)
+    return 0 if pool is None else pool.allocated.now
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """The most bytes that tensors held."""
-    return 0
+    pool = _pool(device)
+    return 0 if pool is None else pool.allocated.peak
 
 
 def memory_reserved(device: Any = None) -> int:
     """Bytes taken from the GPU."""
-    return 0
+    pool = _pool(device)
+    return 0 if pool is None else pool.reserved.now
 
 
 def max_memory_reserved(device: Any = None) -> int:
     """The most bytes taken from the GPU."""
-    return 0
+    pool = _pool(device)
+    return 0 if pool is None else pool.reserved.peak
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Forget the highest numbers: they are zero."""
+    """Start measuring the highest numbers anew."""
+    pool = _pool(device)
+    for counts in () if pool is None else pool.counts.values():
+        counts.peak = counts.now
 
 
-def reset_max_memory_allocated(device: Any = None) -> None:
-    """Forget the highest numbers: they are zero."""
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Start counting what came and went anew."""
+    pool = _pool(device)
+    if pool is not None:
+        for counts in pool.counts.values():
+            counts.made = counts.freed = 0
+        pool.retries = pool.failures = 0
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
     """All counters by name: none without a GPU."""
-    return {}
+    pool = _pool(device)
+    if pool is None:
+        return {}
+    found: dict[str, int] = {"num_alloc_retries": pool.retries, "num_ooms": pool.failures}
+    for name, counts in pool.counts.items():
+        found |= counts.as_dict(name)
+    return dict(sorted(found.items()))
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """Free and total bytes of the GPU. Raises DeviceError."""
-    check_device("cuda" if device is None else device)
-    raise DeviceError(f"this needs a CUDA device, not {device}")
+    found = wanted_device(device)
+    free, total = found.call(found.driver.memory)
+    return free, total
+
+
+def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
+    """Let this process take no more than a share of the GPU's memory.
+
+    Raises ArgumentError outside of 0 to 1 and DeviceError without a GPU.
+    """
+    found = wanted_device(device)
+    if not 0 <= fraction <= 1:
+        raise ArgumentError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    found.pool.limit = int(found.driver.properties.total_memory * fraction)
+
+
+def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
+    """The address of memory that ``caching_allocator_delete`` has to give back.
+
+    Raises OutOfMemoryError, and DeviceError without a GPU.
+    """
+    found = wanted_device(device)
+    return found.pool.take(size, found.stream)
+
+
+def caching_allocator_delete(mem_ptr: int) -> None:
+    """Give memory of ``caching_allocator_alloc`` back. Raises ArgumentError for other addresses."""
+    from lazyt.devices import devices_in_use
+
+    for device in devices_in_use():
+        if mem_ptr in device.pool.live:
+            device.pool.give(mem_ptr, device.stream)
+            return
+    raise ArgumentError(f"{mem_ptr:#x} is no memory of caching_allocator_alloc")
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     """The counters as a table."""
-    rows = [("Allocated memory", memory_allocated()), ("Peak allocated", max_memory_allocated())]
-    rows += [("Reserved memory", memory_reserved()), ("Peak reserved", max_memory_reserved())]
-    line = "=" * 42
-    body = [f"| {name:<20} | {number:>10} B   |" for name, number in rows]
-    return "\n".join([line, "| no CUDA device is in use               |", line, *body, line])
+    pool = _pool(device)
+    place = "no CUDA device is in use" if pool is None else pool.device.place
+    line = "=" * 76
+    title = f"| {'CUDA memory summary, ' + place:<72} |"
+    head = f"| {'Metric':<18} | {'Cur Usage':>11} | {'Peak Usage':>11} | {'Tot Alloc':>10} | "
+    head += f"{'Tot Freed':>10} |"
+    rows = [line, title, line, head, "-" * 76]
+    names = {"allocated_bytes": "Allocated memory", "reserved_bytes": "GPU reserved memory"}
+    names |= {"allocation": "Allocations", "segment": "GPU reserved segments"}
+    for name, text in names.items():
+        if pool is None:
+            now = peak = made = freed = 0
+        else:
+            counts = pool.counts[name]
+            now, peak, made, freed = counts.now, counts.peak, counts.made, counts.freed
+        cells = [_amount(n, name.endswith("bytes")) for n in (now, peak, made, freed)]
+        rows.append(
+            f"| {text[:18]:<18} | {cells[0]:>11} | {cells[1]:>11} | {cells[2]:>10} | "
+            f"{cells[3]:>10} |"
+        )
+    if pool is not None and not abbreviated:
+        rows += ["-" * 76, f"| retries {pool.retries}, out of memory {pool.failures}"]
+    return "\n".join([*rows, line])
 
 
-def _record_memory_history(*_: Any, **__: Any) -> None:
-    """Start recording allocations: there are none."""
+def _amount(number: int, is_bytes: bool) -> str:
+    if not is_bytes:
+        return str(number)
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if number >= 10 << shift:
+            return f"{number >> shift} {unit}"
+    return f"{number} B"
+
+
+def _record_memory_history(enabled: Any = "all", *_: Any, **__: Any) -> None:
+    """Note every allocation from now on; None ends it. Without a GPU there is nothing to note."""
+    found = used_device(None)
+    if found is None and enabled is not None:
+        from lazyt.cuda import is_available
+
+        found = wanted_device() if is_available() else None
+    if found is not None:
+        found.pool.history = None if enabled is None else []
+
+
+def memory_snapshot() -> list[dict[str, Any]]:
+    """The blocks of all devices that are in use."""
+    segments: list[dict[str, Any]] = _snapshot()["segments"]
+    return segments
 
 
 def _snapshot(device: Any = None) -> dict[str, list[Any]]:
-    """All allocations: none."""
-    return {"segments": [], "device_traces": []}
+    """All blocks, and what was noted since ``_record_memory_history``, by PyTorch's names."""
+    from lazyt.devices import devices_in_use
+
+    segments: list[dict[str, Any]] = []
+    traces: list[Any] = []
+    for found in devices_in_use():
+        number, pool = number_of(found), found.pool
+        for address, size, asked, queue in pool.listed():
+            state = "active_allocated" if asked is not None else "inactive"
+            held = 0 if asked is None else size
+            block = {"address": address, "size": size, "requested_size": asked or 0,
+                     "state": state, "frames": []}  # fmt: skip
+            segments.append({
+                "device": number, "address": address, "total_size": size, "allocated_size": held,
+                "active_size": held, "requested_size": asked or 0, "stream": queue,
+                "segment_type": "large" if size >= 1 << 20 else "small", "blocks": [block],
+                "frames": [],
+            })  # fmt: skip
+        traces.append(list(pool.history or ()))
+    return {"segments": segments, "device_traces": traces}
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
+    """Write ``_snapshot()`` to a file, as PyTorch's viewer reads it."""
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)

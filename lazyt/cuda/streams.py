@@ -1,27 +1,165 @@
-"""Streams and events. Without a GPU they cannot be made; ``stream(None)`` is no change."""
+"""Streams and events. Without a GPU they cannot be made; ``stream(None)`` is no change.
+
+Work that one stream did is waited for by any other that uses its results: that needs no event.
+"""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-from lazyt.device import check_device
+from lazyt.device import device as device_type
+from lazyt.device import device_of
+from lazyt.devices import CudaDevice, launch_pending, wanted_device
 from lazyt.errors import DeviceError
+
+#: Streams of a device; more share them, as in PyTorch.
+_MOST = 32
+_made: dict[tuple[str, int], list[Any]] = {}
+_turns = itertools.count()
 
 
 class Stream:
-    """A queue of work for a GPU. Raises DeviceError."""
+    """A queue of work for a GPU, beside other queues. Raises DeviceError where there is none.
+
+    Args:
+        device: the GPU, the current one by default.
+        priority: lower numbers go first.
+    """
 
     def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
-        check_device("cuda" if device is None else device)
-        raise DeviceError("a CUDA stream needs a CUDA device")
+        self._device = wanted_device(device)
+        self.priority = priority
+        # Memory that is kept for a stream outlives its user, so streams are used again, not ended.
+        known = _made.setdefault((self._device.place, priority), [])
+        if len(known) < _MOST:
+            known.append(self._device.driver.new_stream(priority))
+            self._queue = known[-1]
+        else:
+            self._queue = known[next(_turns) % _MOST]
+
+    @classmethod
+    def _of(cls, device: CudaDevice, queue: Any) -> Stream:
+        made = cls.__new__(cls)
+        made._device, made._queue, made.priority = device, queue, 0
+        return made
+
+    @property
+    def device(self) -> device_type:
+        """Where it is."""
+        return device_of(self._device.place)
+
+    @property
+    def cuda_stream(self) -> int:
+        """A number for the queue, 0 for the first one."""
+        return 0 if self._queue is None else id(self._queue)
+
+    stream_id = cuda_stream
+
+    def _begin(self) -> None:
+        if self._device.stream is self._queue:
+            launch_pending(self._device)
+
+    def synchronize(self) -> None:
+        """Wait until all its work is done."""
+        self._begin()
+        self._device.call(self._device.driver.wait_stream, self._queue)
+
+    def query(self) -> bool:
+        """Whether all its work is done."""
+        self._begin()
+        return bool(self._device.call(self._device.driver.stream_done, self._queue))
+
+    def wait_stream(self, stream: Stream) -> None:
+        """What follows here waits for what is in ``stream`` now."""
+        stream._begin()
+        self._device.order(stream._queue, self._queue)
+
+    def wait_event(self, event: Event) -> None:
+        """What follows here waits for ``event``."""
+        event.wait(self)
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """A mark behind what is in it now."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Stream)
+            and self._queue is other._queue
+            and self._device is other._device
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._device.place, id(self._queue)))
+
+    def __repr__(self) -> str:
+        return f"<lazyt.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
 
 class Event:
-    """A mark in a stream. Raises DeviceError."""
+    """A mark in a stream. Raises DeviceError when it is used where there is no GPU.
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, **_: Any) -> None:
-        check_device("cuda")
-        raise DeviceError("a CUDA event needs a CUDA device")
+    Args:
+        enable_timing: whether ``elapsed_time`` is to be asked.
+    """
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
+        wanted_device()
+        self._timing = enable_timing
+        self._device: CudaDevice | None = None
+        self._mark: Any = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Put the mark behind what is in the stream now, the current one by default."""
+        stream = current_stream() if stream is None else stream
+        stream._begin()
+        driver = stream._device.driver
+        if self._device is not stream._device:
+            self._end()
+            self._device = stream._device
+            self._mark = driver.new_event(self._timing)
+        stream._device.call(driver.record_event, self._mark, stream._queue)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """What follows in the stream waits for the mark."""
+        stream = current_stream() if stream is None else stream
+        stream._begin()
+        if self._device is not None:
+            stream._device.call(stream._device.driver.stream_waits, stream._queue, self._mark)
+
+    def query(self) -> bool:
+        """Whether the mark is passed; one that was not put anywhere counts as passed."""
+        if self._device is None:
+            return True
+        return bool(self._device.call(self._device.driver.event_done, self._mark))
+
+    def synchronize(self) -> None:
+        """Wait until the mark is passed."""
+        if self._device is not None:
+            self._device.call(self._device.driver.wait_event, self._mark)
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from here to ``end_event``. Raises DeviceError without both marks."""
+        if self._device is None or end_event._device is None:
+            raise DeviceError("Both events must be recorded before calculating elapsed time.")
+        if not (self._timing and end_event._timing):
+            raise DeviceError("Both events must be created with argument 'enable_timing=True'.")
+        found = self._device.call(self._device.driver.milliseconds, self._mark, end_event._mark)
+        return float(found)
+
+    def _end(self) -> None:
+        if self._device is not None:
+            self._device.driver.end_event(self._mark)
+
+    def __del__(self) -> None:
+        device = getattr(self, "_device", None)
+        if device is not None and not device.lost:
+            self._end()
 
 
 class StreamContext:
@@ -29,12 +167,16 @@ class StreamContext:
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
+        self._before: Any = None
 
     def __enter__(self) -> None:
-        """There is no stream but None."""
+        if self.stream is not None:
+            self._before = current_stream(self.stream.device)
+            set_stream(self.stream)
 
     def __exit__(self, *_: object) -> None:
-        """Nothing was changed."""
+        if self.stream is not None:
+            set_stream(self._before)
 
 
 def stream(stream: Stream | None) -> StreamContext:
@@ -42,6 +184,19 @@ def stream(stream: Stream | None) -> StreamContext:
     return StreamContext(stream)
 
 
+def set_stream(stream: Stream | None) -> None:
+    """Send this thread's work to ``stream`` from now on; what is pending goes where it went."""
+    if stream is not None:
+        launch_pending(stream._device)
+        stream._device.stream = stream._queue
+
+
 def current_stream(device: Any = None) -> Stream:
-    """The stream that work goes to. Raises DeviceError."""
-    return Stream(device)
+    """The stream that work goes to. Raises DeviceError where there is no GPU."""
+    found = wanted_device(device)
+    return Stream._of(found, found.stream)
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The stream that work goes to at first. Raises DeviceError where there is no GPU."""
+    return Stream._of(wanted_device(device), None)

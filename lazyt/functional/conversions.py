@@ -6,9 +6,10 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
+from lazyt import ops
 from lazyt.device import CPU, check_device, device, place_name
 from lazyt.dispatch import wrap
-from lazyt.errors import DTypeError, ShapeError
+from lazyt.errors import DeviceError, DTypeError, ShapeError
 from lazyt.functional.arithmetic import cast_to
 from lazyt.functional.operands import existing_dim, require_tensor, wrong_arguments
 from lazyt.functional.promotion import as_dtype, torch_name
@@ -22,6 +23,7 @@ from lazyt.memory_formats import (
     strides_like,
     suggests_channels_last,
 )
+from lazyt.pending import realize_now
 from lazyt.placing import transferred
 from lazyt.tensor import Tensor
 
@@ -129,7 +131,8 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 def moved(self: Tensor, place: device) -> Tensor:
     """A copy on another device, of the same strides."""
-    made = wrap(transferred(self.node, place_name(place)), self, name="ToCopy")
+    node = transferred(self.node, place_name(place))
+    made = wrap(node, *((self,) if node.needs_grad else ()), name="ToCopy")
     if self._view is not None:
         lay_out(made, strides_like(tuple(self.shape), self.strides))
     return made
@@ -147,13 +150,29 @@ def cuda(self: Tensor, device: Any = None, non_blocking: Any = False) -> Tensor:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """This tensor: memory needs no pinning where there is no GPU."""
-    return self
+    """A copy in memory that GPUs read by themselves; this tensor where there is no GPU."""
+    if not _has_gpu(device) or is_pinned(self):
+        return self
+    if self.device is not CPU:
+        raise DeviceError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    from lazyt.devices import wanted_device
+
+    node = self.detach().contiguous().node
+    realize_now([node], "pin_memory()")
+    made: Tensor = wrap(ops.input_(node.shape, node.dtype, wanted_device(device).pinned(node.data)))
+    return made
+
+
+def _has_gpu(device: Any) -> builtins.bool:
+    from lazyt.devices import device_count
+
+    return device is not None or device_count() > 0
 
 
 def is_pinned(self: Tensor, device: Any = None) -> builtins.bool:
-    """Whether the memory is pinned for transfers to a GPU: never."""
-    return False
+    """Whether the memory is pinned for transfers to a GPU."""
+    data = self._storage.node.data
+    return data is not None and builtins.type(data).__name__ == "PinnedBuffer"
 
 
 def is_floating_point(input: Tensor) -> builtins.bool:

@@ -87,6 +87,15 @@ def driver_of(number: int) -> BoundDriver:
     return BoundDriver(library(), number)
 
 
+class _Queue:
+    """A stream, with an identity of its own."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+
 class BoundDriver:
     """A GPU; see ``cuda_driver.Driver``.
 
@@ -142,7 +151,7 @@ class BoundDriver:
         return kind(f"CUDA error on {self.place}: {said} ({name} from {function})", name)
 
     def _stream(self, stream: Any) -> Any:
-        return self._main if stream is None else stream
+        return self._main if stream is None else stream.raw
 
     def _read_properties(self) -> Properties:
         kinds = self._lib.CUdevice_attribute
@@ -229,6 +238,15 @@ class BoundDriver:
         free, total = self._do("cuMemGetInfo")
         return int(free), int(total)
 
+    def pin(self, nbytes: int) -> int:
+        """Page-locked memory that all GPUs can read."""
+        portable = 1
+        return int(self._do("cuMemHostAlloc", nbytes, portable))
+
+    def unpin(self, pointer: int) -> None:
+        """Page it again."""
+        self._do("cuMemFreeHost", pointer)
+
     def copy_in(self, target: int, source: int, nbytes: int, stream: Any) -> None:
         """From pageable memory, which the driver copies before it returns."""
         self._do("cuMemcpyHtoDAsync", target, source, nbytes, self._stream(stream))
@@ -246,11 +264,11 @@ class BoundDriver:
 
     def new_stream(self, priority: int) -> Any:
         """A stream beside the first one."""
-        return self._do("cuStreamCreateWithPriority", _NON_BLOCKING, priority)
+        return _Queue(self._do("cuStreamCreateWithPriority", _NON_BLOCKING, priority))
 
     def end_stream(self, stream: Any) -> None:
         """The driver ends it once its work is done."""
-        self._do("cuStreamDestroy", stream)
+        self._do("cuStreamDestroy", stream.raw)
 
     def wait_stream(self, stream: Any) -> None:
         """Wait for all its work."""

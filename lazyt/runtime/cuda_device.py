@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from typing import Any
 
 from lazyt.config import config
 from lazyt.errors import DeviceError, NoCompilerError
 from lazyt.runtime.cuda_driver import DeviceLostError, Driver
-from lazyt.runtime.cuda_memory import DeviceBuffer, DevicePool
+from lazyt.runtime.cuda_memory import DeviceBuffer, DevicePool, PinnedBuffer
 from lazyt.runtime.memory import Buffer
 
 EMULATED = "cuda:emu"
@@ -36,6 +37,7 @@ class CudaDevice:
         self.pool = DevicePool(self)
         self.lost = ""
         self._local = threading.local()
+        self._held: deque[tuple[Any, PinnedBuffer]] = deque()
 
     @property
     def stream(self) -> Any:
@@ -78,18 +80,35 @@ class CudaDevice:
             source = source.to_host()
         made = self.allocate(source.nbytes)
         self.copy_in(made, source.ptr, source.nbytes)
+        if isinstance(source, PinnedBuffer):
+            self._hold(source)
         return made
+
+    def pinned(self, source: Buffer) -> PinnedBuffer:
+        """A copy of a buffer of the host in memory that the device reads by itself."""
+        made = PinnedBuffer(source.nbytes, self)
+        made.copy_from(source.ptr, source.nbytes)
+        return made
+
+    def _hold(self, source: PinnedBuffer) -> None:
+        """Keep memory until the copy that was just begun is done."""
+        driver = self.driver
+        while self._held and driver.event_done(self._held[0][0]):
+            driver.end_event(self._held.popleft()[0])
+        event = driver.new_event(False)
+        driver.record_event(event, self.stream)
+        self._held.append((event, source))
 
     def copy_in(self, target: DeviceBuffer, address: int, nbytes: int) -> None:
         """Copy from host memory, which may be changed when this returns."""
         if nbytes:
             self.use(target)
-            self._do(self.driver.copy_in, target.ptr, address, nbytes, self.stream)
+            self.call(self.driver.copy_in, target.ptr, address, nbytes, self.stream)
 
     def copy_out(self, address: int, source: DeviceBuffer, nbytes: int) -> None:
         """Copy to host memory; it is there when this returns."""
         self.use(source)
-        self._do(self.driver.copy_out, address, source.ptr, nbytes, self.stream)
+        self.call(self.driver.copy_out, address, source.ptr, nbytes, self.stream)
 
     def use(self, buffer: DeviceBuffer) -> None:
         """The current stream is about to use a buffer: behind what another did with it."""
@@ -107,9 +126,10 @@ class CudaDevice:
     def synchronize(self) -> None:
         """Wait until all work is done. Raises the errors of work that failed."""
         self.check()
-        self._do(self.driver.synchronize)
+        self.call(self.driver.synchronize)
 
-    def _do(self, function: Any, *arguments: Any) -> Any:
+    def call(self, function: Any, *arguments: Any) -> Any:
+        """What a function of the driver gives. Errors that end all work are noted."""
         self.check()
         try:
             return function(*arguments)

@@ -117,8 +117,14 @@ class Driver(Protocol):
     def memory(self) -> tuple[int, int]:
         """Free and total bytes."""
 
+    def pin(self, nbytes: int) -> int:
+        """Address of host memory that copies need not stage."""
+
+    def unpin(self, pointer: int) -> None:
+        """Give it back."""
+
     def copy_in(self, target: int, source: int, nbytes: int, stream: Any) -> None:
-        """Copy from host memory, which may be changed when this returns."""
+        """Copy from host memory, which may be changed when this returns unless it is pinned."""
 
     def copy_out(self, target: int, source: int, nbytes: int, stream: Any) -> None:
         """Copy to host memory; it is there when this returns."""

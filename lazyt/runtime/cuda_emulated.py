@@ -43,6 +43,7 @@ class EmulatedDriver:
     def __init__(self, place: str = PLACE, total: int = 0) -> None:
         self.place = place
         self._blocks: dict[int, Buffer] = {}
+        self._pinned: dict[int, Buffer] = {}
         self._used = 0
         self._lock = threading.Lock()
         total = total or devices.memory_limit()
@@ -95,6 +96,16 @@ class EmulatedDriver:
         """Free and total bytes."""
         total = self.properties.total_memory
         return total - self._used, total
+
+    def pin(self, nbytes: int) -> int:
+        """Host memory as any other."""
+        block = Buffer(nbytes)
+        self._pinned[block.ptr] = block
+        return block.ptr
+
+    def unpin(self, pointer: int) -> None:
+        """Forget it."""
+        self._pinned.pop(pointer)
 
     def copy_in(self, target: int, source: int, nbytes: int, stream: Any) -> None:
         """From host memory."""

@@ -78,6 +78,28 @@ class DevicePool:
         #: Most bytes that may be reserved; 0 for all there is.
         self.limit = 0
 
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """All counts by PyTorch's names."""
+        return {
+            "active": self.blocks,
+            "active_bytes": self.allocated,
+            "allocated_bytes": self.allocated,
+            "allocation": self.blocks,
+            "reserved_bytes": self.reserved,
+            "segment": self.segments,
+        }
+
+    def listed(self) -> list[tuple[int, int, int | None, int]]:
+        """Every block: address, size, what was asked for (None: it is free), and its stream."""
+        with self.lock:
+            found: list[tuple[int, int, int | None, int]] = [
+                (pointer, size, asked, 0) for pointer, (size, asked) in self.live.items()
+            ]
+            for (stream, size), pointers in self.free.items():
+                found += [(p, size, None, 0 if stream is None else id(stream)) for p in pointers]
+        return sorted(found)
+
     def take(self, nbytes: int, stream: Any) -> int:
         """A block's address. Raises OutOfMemoryError."""
         size = max(_SMALLEST, block_size(nbytes))
@@ -216,3 +238,23 @@ class DeviceBuffer(Buffer):
 
     def __repr__(self) -> str:
         return f"DeviceBuffer({self.nbytes} bytes on {self.place})"
+
+
+class PinnedBuffer(Buffer):
+    """Page-locked memory of the host, which a device reads without a copy in between.
+
+    Attributes:
+        device: whose driver it comes from.
+    """
+
+    __slots__ = ("device",)
+
+    def __init__(self, nbytes: int, device: CudaDevice) -> None:
+        self._home = None
+        self.nbytes = nbytes
+        self.device = device
+        self.ptr = device.call(device.driver.pin, max(nbytes, 1))
+
+    def __del__(self) -> None:
+        if getattr(self, "ptr", 0) and not self.device.lost:
+            self.device.driver.unpin(self.ptr)

@@ -1,0 +1,75 @@
+"""CUDA devices as the user's API sees them: which one is meant, and pending work on it.
+
+Tensors are lazy, so work on a device begins when somebody looks. Whoever waits for a device, marks
+a stream or changes it means all work that the program has written down so far: it is begun then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyt import pending
+from lazyt.device import check_device, device
+from lazyt.errors import ArgumentError, DeviceError, LazytError
+from lazyt.ir.forms import place_of
+from lazyt.placing import waiting
+from lazyt.runtime import cuda_device
+from lazyt.runtime.cuda_device import CudaDevice, choose, current, device_count
+from lazyt.runtime.cuda_device import in_use as devices_in_use
+from lazyt.runtime.cuda_driver import Properties
+from lazyt.runtime.cuda_memory import DevicePool
+
+__all__ = [
+    "CudaDevice", "DevicePool", "Properties", "choose", "current", "device_count",
+    "devices_in_use", "launch_pending", "number_of", "place_named", "used_device", "wanted_device",
+]  # fmt: skip
+
+
+def place_named(wanted: Any) -> str:
+    """The name of the device that is meant: by a name, a number, or None for the current one.
+
+    Raises ArgumentError for a device that is not a CUDA device, as PyTorch does.
+    """
+    if wanted is None:
+        return f"cuda:{current()}"
+    place = device(wanted)
+    if place.type != "cuda":
+        raise ArgumentError(f"Expected a cuda device, but got: {place}")
+    return str(place) if place.index is not None else f"cuda:{current()}"
+
+
+def wanted_device(wanted: Any = None) -> CudaDevice:
+    """The device that is meant. Raises DeviceError, saying what is missing."""
+    place = place_named(wanted)
+    check_device(place)
+    return cuda_device.device_at(place)
+
+
+def used_device(wanted: Any = None) -> CudaDevice | None:
+    """The device that is meant, if it was used already: questions start nothing."""
+    place = place_named(wanted)
+    return next((d for d in cuda_device.in_use() if d.place == place), None)
+
+
+def number_of(found: CudaDevice) -> int:
+    """The number of a device; the emulator's is 0."""
+    number = found.place.partition(":")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def launch_pending(found: CudaDevice) -> None:
+    """Begin all work that the program has written down for a device."""
+    nodes = []
+    for storage in list(waiting):
+        node = storage.node
+        if place_of(node.form) == found.place:
+            waiting.discard(storage)
+            if node.data is None:
+                nodes.append(storage.current())
+    if nodes:
+        try:
+            pending.realize_nodes(nodes)
+        except DeviceError:
+            raise
+        except LazytError as error:
+            raise DeviceError(f"work that was pending on {found.place} failed: {error}") from error
