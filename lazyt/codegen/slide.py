@@ -10,6 +10,7 @@ writing every element out once for each tap that reads it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from lazyt.ir.index import (
     replace_axes,
     variable,
 )
-from lazyt.ir.kernel import ContractPhase
+from lazyt.ir.kernel import ContractPhase, Let, Statement, Store
 from lazyt.ir.point import Guard, Guarded, Load, Position, sub_expressions
 from lazyt.ir.scalar import Call, Expr, call
 
@@ -66,6 +67,19 @@ def find_slide(phase: ContractPhase) -> Slide | None:
         walks = find_walks(value, points, phase.inner)
         if walks:
             return Slide(value, fixed, _real(points), _real(others), walks)
+    return None
+
+
+def as_slide(phase: ContractPhase) -> Slide | None:
+    """A contraction in which nothing slides, but whose results lie in memory in several runs, as
+    rows of images do: reading them like a convolution with one tap keeps vectors inside of runs."""
+    for value, fixed, points, others in (
+        (phase.left, phase.right, phase.rows, phase.columns),
+        (phase.right, phase.left, phase.columns, phase.rows),
+    ):
+        real = _real(points)
+        if len(real) > 1 and all(f.coefficient(real[-1]) in (0, 1) for f in _forms(value)):
+            return Slide(value, fixed, real, _real(others), ())
     return None
 
 
@@ -131,9 +145,7 @@ def at_axes(value: Expr, table: Mapping[Axis, Linear]) -> Expr:
         elif isinstance(item, Position):
             new = Position(replace_axes(item.index, table), item.dtype)
         elif isinstance(item, Guarded):
-            guards = tuple(
-                Guard(replace_axes(g.index, table), g.low, g.high) for g in item.guards
-            )
+            guards = tuple(Guard(replace_axes(g.index, table), g.low, g.high) for g in item.guards)
             new = Guarded(guards, made[id(item.value)], made[id(item.other)])
         elif isinstance(item, Call):
             new = call(item.fn, *(made[id(a)] for a in item.args), dtype=item.dtype)
@@ -229,3 +241,81 @@ def split_guards(
             rest.append(guard)
     inside = Guarded(tuple(rest), value.value, value.other) if rest else value.value
     return fixed, (low, max(low, high)), inside, value.other
+
+
+def merge_axes(phase: ContractPhase) -> ContractPhase:
+    """The phase with neighbouring axes made one where all that it reads and writes allows it."""
+    forms = [index for value in (phase.left, phase.right) for index in _forms(value)]
+    for statement in phase.epilogue:
+        if isinstance(statement, Store):
+            forms += statement.index
+        forms += _forms(statement.value)
+    table: dict[Axis, Linear] = {}
+    groups = [
+        _merged(group, forms, table)
+        for group in (phase.batch, phase.rows, phase.columns, phase.inner)
+    ]
+    if not table:
+        return phase
+    return replace(
+        phase,
+        batch=groups[0],
+        rows=groups[1],
+        columns=groups[2],
+        inner=groups[3],
+        left=at_axes(phase.left, table),
+        right=at_axes(phase.right, table),
+        epilogue=tuple(_statement_at(s, table) for s in phase.epilogue),
+    )
+
+
+def _statement_at(statement: Statement, table: Mapping[Axis, Linear]) -> Statement:
+    assert isinstance(statement, Let | Store)
+    value = at_axes(statement.value, table)
+    if isinstance(statement, Let):
+        return replace(statement, value=value)
+    index = tuple(replace_axes(i, table) for i in statement.index)
+    return replace(statement, index=index, value=value)
+
+
+def merge_inner(value: Expr, axes: Sequence[Axis]) -> tuple[Expr, tuple[Axis, ...]]:
+    """An expression over as few axes as make up the given ones, and these axes."""
+    table: dict[Axis, Linear] = {}
+    merged = _merged(axes, list(_forms(value)), table)
+    return (at_axes(value, table) if table else value), merged
+
+
+def _merged(
+    axes: Sequence[Axis], forms: Sequence[Linear], table: dict[Axis, Linear]
+) -> tuple[Axis, ...]:
+    """Axes of more than one point, neighbours merged; ``table`` gets what replaces them."""
+    out: list[list[Axis]] = []
+    for axis in axes:
+        if axis.extent == 1:
+            continue
+        if out and all(_one_run(form, [*out[-1], axis]) for form in forms):
+            out[-1].append(axis)
+        else:
+            out.append([axis])
+    result: list[Axis] = []
+    for run in out:
+        last = run[-1]
+        if len(run) > 1:
+            last = Axis(f"{last.name}_", prod(a.extent for a in run))
+            table |= dict.fromkeys(run, constant(0)) | {run[-1]: variable(last)}
+        result.append(last)
+    return tuple(result)
+
+
+def _one_run(form: Linear, axes: Sequence[Axis]) -> bool:
+    """Whether an index depends on axes as on one that counts through all of them."""
+    factors = [form.coefficient(a) for a in axes]
+    if None in factors:
+        return False
+    want = factors[-1]
+    for axis, factor in zip(reversed(axes), reversed(factors), strict=True):
+        if factor != want:
+            return False
+        assert want is not None
+        want *= axis.extent
+    return True

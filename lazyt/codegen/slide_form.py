@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import NamedTuple
 
 from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
-from lazyt.codegen.slide import Slide, Track, splits, track_of
-from lazyt.ir.index import Axis
+from lazyt.codegen.slide import Slide, Track, at_axes, split_guards, splits, track_of
+from lazyt.ir.index import Axis, variable
+from lazyt.ir.point import Guarded
+from lazyt.ir.scalar import Const
 
 # Cycles, roughly: of an element copied, a loop entered, and a result stored.
 COPIED, ENTERED, STORED = 0.3, 12.0, 0.4
@@ -95,20 +98,50 @@ class SlidePlan:
         shifting = {t.tap for t in self.tracks(form)}
         return tuple(a for a in self.inner if a not in shifting)
 
+    def shared_pitch(self, tracks: Sequence[Track]) -> int:
+        """Distance of rows in the copy. What lies before a row may be what lies behind the one
+        above, where both are padding."""
+        *before, last = tracks
+        pitch = 0
+        for pieces in product(*(range(t.pieces) for t in before)):
+            for piece in range(last.pieces):
+                span = last.axis.extent + last.reach(piece)
+                table = {}
+                for track, number in zip(before, pieces, strict=True):
+                    place = Axis(track.axis.name, track.axis.extent + track.reach(number))
+                    table |= track.table(number, variable(place))
+                lane = Axis("g_lane", span)
+                table |= last.table(piece, variable(lane))
+                _, inside, rest, other = split_guards(at_axes(self.slide.value, table), lane)
+                plain = isinstance(other, Const) and not (
+                    isinstance(rest, Guarded) and rest.other is other
+                )
+                if inside is not None and plain:
+                    span = max(inside[1], span - inside[0])
+                pitch = max(pitch, span)
+        return pitch
+
     def lay_out(self, form: SlideForm) -> Layout:
         """The sizes that follow from a form."""
         spec, tracks, free = self.spec, self.tracks(form), self.free(form)
         spans = [form.chunk, *(t.axis.extent for t in tracks[1:])]
         pitches = [1] * len(tracks)
+        tail = 0
         for n in range(len(tracks) - 2, -1, -1):
-            pitches[n] = pitches[n + 1] * (spans[n + 1] + tracks[n + 1].reach())
-        piece = pitches[0] * (spans[0] + tracks[0].reach())
+            span = spans[n + 1] + tracks[n + 1].reach()
+            if n == len(tracks) - 2:
+                pitch = self.shared_pitch(tracks)
+                span, tail = pitch, span - pitch
+            pitches[n] = pitches[n + 1] * span
+        piece = pitches[0] * (spans[0] + tracks[0].reach()) + tail
         slots = [1] * len(tracks)
         size = piece
         for n in range(len(tracks) - 1, -1, -1):
             slots[n], size = size, size * tracks[n].slots
         line = 64 // spec.item
-        size = round_up(size, line) | line  # an odd number of lines keeps apart what is read together
+        size = (
+            round_up(size, line) | line
+        )  # an odd number of lines keeps apart what is read together
         frees = [0] * len(free)
         for n in range(len(free) - 1, -1, -1):
             frees[n], size = size, size * free[n].extent
@@ -202,7 +235,9 @@ def _best_tile(plan: SlidePlan, form: SlideForm) -> SlideForm:
 
 def _chunks(extent: int) -> Sequence[int]:
     """Sizes that divide an axis into equal parts, nearly."""
-    return sorted({ceil_div(extent, parts) for parts in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64)})
+    return sorted(
+        {ceil_div(extent, parts) for parts in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64)}
+    )
 
 
 def worth_sliding(slide: Slide, spec: ContractSpec) -> bool:

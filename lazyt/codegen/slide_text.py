@@ -163,8 +163,11 @@ class _Printer:
         micro = slide_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
         tail = lay.run - form.chunk * lay.pitches[0]
         with out.loop("g_i", "g_i0", "g_i1"):
-            stop = f"(g_p1 - g_p0) * {lay.pitches[0]} + {tail}" if tail else (
-                f"(g_p1 - g_p0) * {lay.pitches[0]}")
+            stop = (
+                f"(g_p1 - g_p0) * {lay.pitches[0]} + {tail}"
+                if tail
+                else (f"(g_p1 - g_p0) * {lay.pitches[0]}")
+            )
             stop = stop.replace("+ -", "- ")
             with out.loop("g_at", 0, stop, width):
                 out.add(
@@ -177,8 +180,10 @@ class _Printer:
         """One piece of the sliding operand: elements of the same remainders by the strides."""
         out, plan, lay = self.out, self.plan, self.lay
         table: dict[Axis, Linear] = {}
-        places = [Axis(f"g_q{n}", t.axis.extent + t.reach(p)) for n, (t, p) in
-                  enumerate(zip(tracks, pieces, strict=True))]
+        places = [
+            Axis(f"g_q{n}", t.axis.extent + t.reach(p))
+            for n, (t, p) in enumerate(zip(tracks, pieces, strict=True))
+        ]
         start = 0
         for track, piece, place, slots in zip(
             tracks, pieces, places, lay.slot_pitches, strict=True
@@ -189,7 +194,9 @@ class _Printer:
         lane = places[-1]
         value = at_axes(plan.slide.value, table)
         fixed, span, inside, other = split_guards(value, lane)
-        base = [f"{a.name} * {p}" for a, p in zip(plan.free(self.form), lay.free_pitches, strict=True)]
+        base = [
+            f"{a.name} * {p}" for a, p in zip(plan.free(self.form), lay.free_pitches, strict=True)
+        ]
         first = tracks[0].reach(pieces[0])
         with self._over(plan.free(self.form)), ExitStack() as stack:
             for number, place in enumerate(places[:-1]):
