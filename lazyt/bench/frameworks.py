@@ -66,7 +66,7 @@ class Framework:
         return ""
 
 
-class Torch(Framework):
+class _Torch(Framework):
     """PyTorch, one kernel at a time."""
 
     module = "torch"
@@ -125,7 +125,7 @@ class Torch(Framework):
         def step() -> Any:
             if how.gradients:
                 optimizer.step()
-                return weights[0].detach()
+                return None
             optimizer.zero_grad()
             loss = loss_of(*data, *weights)
             loss.backward()
@@ -136,18 +136,20 @@ class Torch(Framework):
 
         def call() -> Any:
             loss = compiled()
-            self.finish([loss, *weights])
-            return loss
+            result = weights[0] if loss is None else loss
+            self.finish([result, *weights])
+            return result
 
         return call
 
     def values(self, result: Any) -> list[Array]:
-        found = [tensor.detach() for tensor in _tensors(result)]
+        # Copies: a weight that shares its memory with NumPy would be in jit's way from then on.
+        found = [tensor.detach().clone() for tensor in _tensors(result)]
         wide = [t.to(self.torch.float32) if t.dtype.itemsize == 2 else t for t in found]
         return [np.asarray(tensor.numpy()) for tensor in wide]
 
 
-class Compile(Torch):
+class _Compile(_Torch):
     """torch.compile."""
 
     keeps = True
@@ -164,7 +166,7 @@ class Compile(Torch):
         return made
 
 
-class Lazy(Torch):
+class _Lazy(_Torch):
     """This project, through the very code that PyTorch runs, with ``realize`` at the end."""
 
     module = "lazyt"
@@ -183,7 +185,7 @@ class Lazy(Torch):
         return len(self.torch.explain(*found).kernels)
 
 
-class Lazyt(Lazy):
+class _Lazyt(_Lazy):
     """The same under ``lazyt.jit``."""
 
     keeps = True
@@ -200,7 +202,7 @@ class Lazyt(Lazy):
         return lines[0] if lines else ""
 
 
-class Numpy(Framework):
+class _Numpy(Framework):
     """NumPy."""
 
     def __init__(self, threads: int) -> None:
@@ -216,7 +218,7 @@ class Numpy(Framework):
         return lambda *tensors: function(self.names, *tensors)
 
 
-class Jax(Framework):
+class _Jax(Framework):
     """JAX under ``jit``."""
 
     def __init__(self, threads: int) -> None:
@@ -277,7 +279,7 @@ def _updated(
     return [rule.formula(names, w, slope, state, number) for w, slope, state in pairs]
 
 
-class Tinygrad(Framework):
+class _Tinygrad(Framework):
     """tinygrad on the CPU, under ``TinyJit``."""
 
     keeps = True
@@ -354,11 +356,11 @@ def _realized(tensors: list[Any]) -> tuple[Any, ...]:
 OWN = ("lazyt", "lazy")
 PEERS = ("torch", "compile", "jax", "tinygrad", "numpy")
 FRAMEWORKS: dict[str, Callable[[int], Framework]] = {
-    "lazyt": Lazyt,
-    "lazy": Lazy,
-    "torch": Torch,
-    "compile": Compile,
-    "jax": Jax,
-    "tinygrad": Tinygrad,
-    "numpy": Numpy,
+    "lazyt": _Lazyt,
+    "lazy": _Lazy,
+    "torch": _Torch,
+    "compile": _Compile,
+    "jax": _Jax,
+    "tinygrad": _Tinygrad,
+    "numpy": _Numpy,
 }

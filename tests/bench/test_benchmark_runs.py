@@ -12,7 +12,7 @@ import pytest
 
 from lazyt.__main__ import main
 from lazyt.bench import session, suites
-from lazyt.bench.frameworks import FRAMEWORKS, PEERS, Numpy
+from lazyt.bench.frameworks import FRAMEWORKS, PEERS
 from lazyt.bench.names_arrays import NotOffered, numpy_names, reference_names
 from lazyt.bench.problems import Workload, select, workloads
 from lazyt.bench.results import read
@@ -78,7 +78,7 @@ def test_operations_of_products_and_convolutions_are_counted(tmp_path: Path) -> 
 def begun(workload: Workload, names: Any, path: Path) -> dict[str, object]:
     """A quick job of NumPy, perhaps with other functions, up to its check."""
     write_reference(workload, True, path)
-    framework = Numpy(1)
+    framework = FRAMEWORKS["numpy"](1)
     framework.names = names
     job = Job(framework, workload, True)
     reply = job.begin(path)
