@@ -70,6 +70,8 @@ class Config:
         emulate_cuda: let the emulator stand for the GPU ``cuda:0`` (``LAZYT_EMULATE_CUDA``).
         emulator_seed: decides in which order the emulator lets warps run
             (``LAZYT_EMULATOR_SEED``, default 0).
+        any_size: from the second size of a dimension on, kernels take sizes as arguments, and
+            further sizes need no compiler (``LAZYT_ANY_SIZE``, default on).
         verify: verify the IR after every pass and every kernel's bounds (``LAZYT_VERIFY``).
         inline_reduce: largest reduction unrolled into its consumer
             (``LAZYT_INLINE_REDUCE``, elements).
@@ -80,6 +82,7 @@ class Config:
 
     __slots__ = (
         "_memory_budget",
+        "any_size",
         "cache_bytes",
         "cache_dir",
         "disk_cache",
@@ -112,6 +115,7 @@ class Config:
         self.max_pending_bytes: int = _count("LAZYT_MAX_PENDING_BYTES", 4 << 30)
         self.dump: str | None = os.environ.get("LAZYT_DUMP") or None
         self.provenance: bool = _flag("LAZYT_PROVENANCE", True)
+        self.any_size: bool = _flag("LAZYT_ANY_SIZE", True)
         self.verify: bool = _flag("LAZYT_VERIFY", False)
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
         self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)

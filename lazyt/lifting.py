@@ -86,6 +86,14 @@ def number_buffer(number: Number) -> Buffer:
     return buffer
 
 
+def table_buffer(values: Sequence[int | float]) -> Buffer:
+    """Numbers of 8 bytes each, as a program that takes sizes as arguments reads them."""
+    kinds = "".join("d" if isinstance(value, float) else "q" for value in values)
+    buffer = Buffer(8 * len(values))
+    buffer.copy_from(struct.pack(f"={kinds}", *values))
+    return buffer
+
+
 def _places(start: Node, count: int, step: int) -> Node:
     """``start + i * step``."""
     ramp = ops.iota(count)

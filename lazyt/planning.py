@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from lazyt import graph_keys, lifting, ops
+from lazyt import graph_keys, lifting, ops, sizes
 from lazyt.config import config
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.ir.forms import PLACED, place_of
@@ -40,7 +40,8 @@ class _Plan:
 
     ``heads`` are those of the nodes with constants, as it was made for them, ``sizes`` the bytes of
     its outputs, and ``measured`` the bytes and seconds that its last run took. A plan for another
-    device than the CPU has a ``launcher`` and no executable.
+    device than the CPU has a ``launcher`` and no executable. ``table`` is an input behind all
+    others, of a program that takes sizes as arguments.
     """
 
     heads: tuple[Head, ...]
@@ -51,6 +52,7 @@ class _Plan:
     sizes: tuple[int, ...]
     measured: tuple[int, float] | None = None
     launcher: Launcher | None = None
+    table: Buffer | None = None
 
     def fits(self, constants: tuple[Any, ...]) -> bool:
         """Whether the plan computes a graph with these constants."""
@@ -164,6 +166,8 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         return realize_rest(nodes)
     if lifted:
         inputs += [lifting.number_buffer(number) for number in lifted]
+    if plan.table is not None:
+        inputs.append(plan.table)
     for node, buffer in zip(stored, plan.run(inputs)):
         node.data = buffer
     return stored
@@ -197,6 +201,7 @@ def clear() -> None:
 
     graph_keys.known.clear()
     differences.clear()
+    sizes.clear()
 
 
 def _pending(nodes: Sequence[Node]) -> list[Node]:
@@ -229,6 +234,8 @@ def prepare(roots: Sequence[Node]) -> Prepared | None:
     if found is None:
         return None
     fixed = [lifting.number_buffer(number) for number in found[1]]
+    if found[0].table is not None:
+        fixed.append(found[0].table)
     return Prepared(found[0], [order[i] for i in structure.leaves], fixed)
 
 
@@ -279,10 +286,11 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     text = print_graph(roots)
     order = [inputs.index(n) for n in topological(roots) if n.op.name == "input"]
     caches = (device.l1, device.l2, device.l3)
-    settings = (device.vector_bytes, caches, config.inline_reduce, config.memory_budget)
+    settings: tuple[Any, ...] = (device.vector_bytes, caches, config.any_size)
     target = "cuda" if request.place else "c"
     if request.place:
-        settings = (0, (0, 0, 0), config.inline_reduce, config.memory_budget)
+        settings = ()
+    settings = (*settings, config.inline_reduce, config.memory_budget)
     facts = (_code_stamp(), request.donated, settings, order, target)
     key = cache.hash_text("plan", repr(facts), text)
     program: Program | None = None
@@ -294,6 +302,11 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
             program = None
     where = source_text(request.roots[0].source)
     reason = _reason(request, lifted, where)
+    graph = sizes.Sized(text, tuple(order), request.donated)
+    sizes.remember(graph)
+    if program is None and target == "c" and (made := sizes.find(graph, roots, inputs)):
+        program, reason = made.program, made.reason or reason
+        cache.put_text("plan", key, program.to_json())
     if program is None:
         from lazyt.compiler import compile_graph
 
@@ -301,14 +314,15 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
         program, _ = compile_graph(roots, inputs, spare, target)
         cache.put_text("plan", key, program.to_json())
     found = {r: n.nbytes for r, n in zip(program.results, roots, strict=True) if r >= 0}
-    sizes = tuple(found[n] for n in sorted(found))
+    outputs = tuple(found[n] for n in sorted(found))
     if request.place:
         from lazyt.placed_plans import Launcher
 
-        launcher = Launcher.load(program, request.roots, sizes, reason, where)
-        return _Plan((), constants, lifted, program, None, sizes, None, launcher)
+        launcher = Launcher.load(program, request.roots, outputs, reason, where)
+        return _Plan((), constants, lifted, program, None, outputs, None, launcher)
     executable = execute.load(program, reason, where) if program.launches else None
-    return _Plan((), constants, lifted, program, executable, sizes)
+    table = lifting.table_buffer(program.values) if program.values else None
+    return _Plan((), constants, lifted, program, executable, outputs, table=table)
 
 
 @functools.cache

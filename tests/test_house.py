@@ -57,6 +57,7 @@ RECIPE = frozenset(
         "explanation",
         "footprint",
         "placed_plans",
+        "sizes",
         "steps",
         "timing",
     }

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_contract import contract_text
 from lazyt.codegen.c_family import Expressions, c_type
-from lazyt.codegen.c_loops import PhasePrinter
 from lazyt.codegen.c_segments import segment_starts, segments_text
+from lazyt.codegen.c_steps import CpuPhase
 from lazyt.codegen.origins import find_origins
 from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
@@ -25,11 +25,13 @@ def print_kernel_c(
     vector_bytes: int,
     caches: tuple[int, int, int],
     names: Mapping[int, str] | None = None,
+    any_size: bool = False,
 ) -> PrintedKernel:
     """The kernel's C function ``void name(char *b0_, ..., int threads)``.
 
     With segments: ``void name(char **table, const lz_i64 *extents, const lz_i64 *starts, int count,
     int threads)``. ``names`` are those of constants that it takes as arguments, see Expressions.
+    ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``.
     """
     origins = find_origins(kernel)
     offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.buffers)
@@ -38,7 +40,7 @@ def print_kernel_c(
         return segments_text(kernel, expressions)
     first = kernel.phases[0]
     if isinstance(first, ContractPhase):
-        made = contract_text(kernel, first, expressions, vector_bytes, caches)
+        made = contract_text(kernel, first, expressions, vector_bytes, caches, any_size)
         used = tuple(sorted(expressions.used)) + tuple(name for name, _ in made.sections)
         source = KernelSource(kernel.name, made.text, used, len(kernel.buffers) + 1)
         space = max(made.workspace_bytes, 1)
@@ -55,7 +57,7 @@ def print_kernel_c(
         if isinstance(phase, CallPhase):
             body += routine_c(phase, expressions)
             continue
-        body += PhasePrinter(phase, expressions, number).statements()
+        body += CpuPhase(phase, expressions, number, any_size, caches[1]).statements()
     kinds = {name: expressions.constants[place][0] for place, name in (names or {}).items()}
     parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))]
     parameters += [*((kind, name) for name, kind in kinds.items()), ("int", "threads")]
@@ -66,21 +68,35 @@ def print_kernel_c(
     return PrintedKernel(source, offsets=offsets, values=values)
 
 
-def print_entry_c(kernels: Sequence[KernelSource], launches: Sequence[Launch]) -> str:
-    """The plan's entry function ``lz_plan``, with declarations of the kernels it calls."""
+def print_entry_c(
+    kernels: Sequence[KernelSource], launches: Sequence[Launch], table: int | None = None
+) -> str:
+    """The plan's entry function ``lz_plan``, with declarations of the kernels it calls.
+
+    What launches of segments know beforehand stands in the text or, with ``table``, in the memory
+    behind the first slot: at that place of its 8-byte numbers, launch by launch as in
+    ``segment_facts``.
+    """
     lines = []
     units = {kernel.name: kernel.unit for kernel in kernels}
     wide = "long long"
     for kernel in kernels:
         if kernel.unit:
-            parameters = f"char **, const {wide} *, const {wide} *, int, int"
+            tables = ("char **", f"const {wide} *", f"const {wide} *", "int")
+            parameters = ", ".join([*tables, *kernel.numbers, "int"])
         else:
             parameters = ", ".join(["char *"] * kernel.arity + [*kernel.numbers, "int"])
         lines.append(f"void {kernel.name}({parameters});")
     calls: list[str] = []
     for number, launch in enumerate(launches):
         if launch.extents:
-            lines += _tables(number, launch, units[launch.kernel])
+            facts = segment_facts(launch, units[launch.kernel])
+            if table is None:
+                lines += _constants(number, facts)
+            else:
+                calls += _places(number, facts, table)
+                table += sum(map(len, facts))
+            lines.append(f"static const int slots{number}[] = {_listed(launch.slots)};")
             calls += _tabled_call(number, launch)
             continue
         places = [f"slots[{s}]" for s in launch.slots]
@@ -94,30 +110,47 @@ def print_entry_c(kernels: Sequence[KernelSource], launches: Sequence[Launch]) -
     return "\n".join([*lines, *calls, "}\n"])
 
 
-def _tables(number: int, launch: Launch, unit: int) -> list[str]:
-    """What a launch of segments knows beforehand: slots, offsets, extents, where each starts."""
-    tables: list[tuple[str, str, Sequence[int]]] = [("int", "slots", launch.slots)]
-    if any(launch.offsets):
-        none = [0] * (len(launch.slots) - len(launch.offsets))  # the workspace
-        tables.append(("long long", "offsets", (*launch.offsets, *none)))
-    tables.append(("long long", "extents", launch.extents))
-    tables.append(("long long", "starts", segment_starts(launch.extents, unit)))
+_FACTS = ("offsets", "extents", "starts")
+
+
+def segment_facts(launch: Launch, unit: int) -> tuple[tuple[int, ...], ...]:
+    """What a launch of segments knows beforehand: offsets of its pointers, extents of its segments,
+    and where each of these starts. ``unit`` is that of its kernel."""
+    none = (0,) * (len(launch.slots) - len(launch.offsets))  # the workspace
+    starts = tuple(segment_starts(launch.extents, unit))
+    return ((*launch.offsets, *none), launch.extents, starts)
+
+
+def _listed(values: Sequence[int]) -> str:
+    return f"{{{', '.join(map(str, values))}}}"
+
+
+def _constants(number: int, facts: Sequence[Sequence[int]]) -> list[str]:
+    """The facts of a launch as arrays of the text."""
     return [
-        f"static const {kind} {name}{number}[] = {{{', '.join(map(str, values))}}};"
-        for kind, name, values in tables
+        f"static const long long {name}{number}[] = {_listed(values)};"
+        for name, values in zip(_FACTS, facts, strict=True)
     ]
+
+
+def _places(number: int, facts: Sequence[Sequence[int]], first: int) -> list[str]:
+    """The facts of a launch as places in the memory behind the first slot."""
+    lines: list[str] = []
+    for name, values in zip(_FACTS, facts, strict=True):
+        table = f"(const long long *)slots[0] + {first}"
+        lines.append(f"  const long long *{name}{number} = {table};")
+        first += len(values)
+    return lines
 
 
 def _tabled_call(number: int, launch: Launch) -> list[str]:
     """Collects the pointers of a launch of segments and makes it."""
     count = len(launch.slots)
-    place = f"slots[slots{number}[k]]"
-    if any(launch.offsets):
-        place += f" + offsets{number}[k]"
-    tables = f"table{number}, extents{number}, starts{number}"
+    tables = (f"table{number}", f"extents{number}", f"starts{number}", str(len(launch.extents)))
+    arguments = ", ".join([*tables, *launch.numbers, "threads"])
     return [
         f"  char *table{number}[{count}];",
         f"  for (int k = 0; k < {count}; k++)",
-        f"    table{number}[k] = {place};",
-        f"  {launch.kernel}({tables}, {len(launch.extents)}, threads);",
+        f"    table{number}[k] = slots[slots{number}[k]] + offsets{number}[k];",
+        f"  {launch.kernel}({arguments});",
     ]

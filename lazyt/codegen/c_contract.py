@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type, compute_type
 from lazyt.codegen.contract import ContractSpec, ContractText, emit_contract
+from lazyt.codegen.slide import as_slide, find_slide, merge_axes
+from lazyt.codegen.slide_form import SlidePlan, choose_slide, worth_sliding
+from lazyt.codegen.slide_text import emit_slide
 from lazyt.ir.index import Axis, linearize
 from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
 from lazyt.ir.point import Load, sub_expressions
@@ -20,8 +24,10 @@ def contract_text(
     expressions: Expressions,
     vector_bytes: int,
     caches: tuple[int, int, int],
+    any_size: bool = False,
 ) -> ContractText:
     """The kernel's C text with the sections and the workspace that it needs."""
+    phase = phase if any_size else merge_axes(phase)
     groups = (phase.batch, phase.rows, phase.columns, phase.inner)
     batch, m, n, k = (_extent(g) for g in groups)
     arguments = []
@@ -46,8 +52,32 @@ def contract_text(
         vector_bytes=vector_bytes,
         cache=caches,
         c_unit=_store_axis(phase, expressions),
+        any_size=any_size,
     )
+    if not any_size:
+        made = _sliding(phase, expressions, spec)
+        if made is not None:
+            return made
     return emit_contract(spec)
+
+
+def _sliding(
+    phase: ContractPhase, expressions: Expressions, spec: ContractSpec
+) -> ContractText | None:
+    """The kernel of a convolution; None for other contractions."""
+    slide = find_slide(phase) or as_slide(phase)
+    if slide is None or not worth_sliding(slide, spec):
+        return None
+    m, n = _extent(slide.others), _extent(slide.points)
+    plan = SlidePlan(
+        slide,
+        replace(spec, m=m, n=n),
+        tuple(a for a in phase.batch if a.extent > 1),
+        tuple(a for a in phase.inner if a.extent > 1),
+        lambda value: _statements(expressions, phase, value),
+    )
+    form = choose_slide(plan)
+    return None if form is None else emit_slide(plan.spec, expressions, plan, form)
 
 
 def _extent(axes: Sequence[Axis]) -> int:
@@ -91,20 +121,24 @@ def _epilogue(
         lines: list[str] = []
         for flat, axes in ((batch, phase.batch), (m, phase.rows), (n, phase.columns)):
             lines += _coordinates(flat, axes)
-        kind = compute_type(phase.accumulator)
-        lines.append(f"const {kind} {phase.name} = {value};")
-        for statement in phase.epilogue:
-            if isinstance(statement, Let):
-                kind = compute_type(statement.value.dtype)
-                text = ct.text(expressions.value(statement.value))
-                lines.append(f"const {kind} {statement.name} = {text};")
-            else:
-                assert isinstance(statement, Store)
-                texts = map(ct.text, expressions.store(statement))
-                lines += [t if t.endswith("}") else f"{t};" for t in texts]
-        return lines
+        return lines + _statements(expressions, phase, value)
 
     return finish
+
+
+def _statements(expressions: Expressions, phase: ContractPhase, value: str) -> list[str]:
+    """The epilogue, where the axes have been declared."""
+    lines = [f"const {compute_type(phase.accumulator)} {phase.name} = {value};"]
+    for statement in phase.epilogue:
+        if isinstance(statement, Let):
+            kind = compute_type(statement.value.dtype)
+            text = ct.text(expressions.value(statement.value))
+            lines.append(f"const {kind} {statement.name} = {text};")
+        else:
+            assert isinstance(statement, Store)
+            texts = map(ct.text, expressions.store(statement))
+            lines += [t if t.endswith("}") else f"{t};" for t in texts]
+    return lines
 
 
 def unit_axis(value: Expr, e: Expressions, groups: dict[str, Sequence[Axis]]) -> str | None:

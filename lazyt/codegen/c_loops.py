@@ -19,6 +19,7 @@ from lazyt.codegen.c_family import (
     is_positional,
     shared_names,
 )
+from lazyt.codegen.threads import parallel_clause
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import (
     BLOCK,
@@ -38,10 +39,6 @@ from lazyt.ir.kernel import (
 TILE = 64
 #: Elements of a straight-line tile: long enough to hide the loop, short enough to share out.
 STRIP = 4096
-#: Shares that the threads take turns at.
-SHARES = 64
-#: Estimated multiply-adds below which starting threads costs more than it saves.
-SERIAL_WORK = 40_000
 
 Trees = list[ct.Node]
 
@@ -52,12 +49,16 @@ class PhasePrinter:
     Attributes:
         integer, array: C type of axis variables; what declares arrays on the stack.
         first, run: where a tile begins on the last grid axis (None for 0), and its points.
+        any_size: another extent may change numbers of the text only, not its form.
     """
 
     integer, array = "lz_i64", staticmethod(ct.declare_aligned)
 
-    def __init__(self, phase: Phase, expressions: Expressions, number: int) -> None:
+    def __init__(
+        self, phase: Phase, expressions: Expressions, number: int, any_size: bool = False
+    ) -> None:
         self.phase = phase
+        self.any_size = any_size
         self.e = expressions
         self.number = number
         self.vector = phase.lanes == "grid" and bool(phase.grid)
@@ -78,7 +79,7 @@ class PhasePrinter:
         last = self.phase.grid[-1].extent
         strips = -(-last // self.tile)
         self.run = ct.integer(last)
-        if strips == 1:
+        if strips == 1 and not self.any_size:
             body = self._at(tile, outer)
         else:
             body = self._strip(tile, strips, last, rows)
@@ -96,7 +97,7 @@ class PhasePrinter:
         self.first = ct.name("low")
         start = ct.binary("*", strip, ct.integer(self.tile))
         out = [ct.declare("lz_i64", "low", start, const=True)]
-        if extent % self.tile == 0:
+        if extent % self.tile == 0 and not self.any_size:
             self.run = ct.integer(self.tile)
             return out
         self.run = ct.name("run")
@@ -109,15 +110,11 @@ class PhasePrinter:
         return self._decompose(variable, outer) + self._stages()
 
     def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
-        if count == 1:
+        if count == 1 and not self.any_size:
             return [ct.block(body)]
         loop = ct.loop(variable, ct.integer(0), ct.integer(count), body)
-        if work < SERIAL_WORK:
-            return [loop]
-        clause = "omp parallel for num_threads(threads) if(threads > 1) schedule(static)"
-        if count >= 2 * SHARES:  # a thread that loses its core for a while loses one share
-            clause = clause.replace("static", f"dynamic, {count // SHARES}")
-        return [ct.pragma(clause), loop]
+        clause = parallel_clause(count, work, self.any_size)
+        return [ct.pragma(clause), loop] if clause else [loop]
 
     def _decompose(self, variable: str, axes: Sequence[Axis]) -> Trees:
         """Grid coordinates out of a flat tile number."""
@@ -264,7 +261,8 @@ class PhasePrinter:
     def _fold_levels(self, stage: Stage, axis: Axis, level: int, base: ct.Node) -> Trees:
         """Leaves the fold of block ``base`` of ``level`` in lane 0 of its accumulators."""
         reduces = [s for s in stage.body if isinstance(s, Reduce)]
-        width = max(1, min(LANES, reduction_levels(axis.extent)[level]))
+        # Lanes past the extent hold the neutral element: folding them in changes nothing.
+        width = LANES if self.any_size else max(1, min(LANES, reduction_levels(axis.extent)[level]))
         out = [tree for r in reduces for tree in self._accumulators(r, level, width)]
         lane = ct.name(f"l{level}")
         if level == 0:
@@ -317,7 +315,7 @@ class PhasePrinter:
         limit = self.e.limit(stage, axis)
         levels = reduction_levels(axis.extent)
         start: ct.Node = ct.integer(0)
-        ragged = axis.extent % LANES != 0 or stage.guard is not None
+        ragged = self.any_size or axis.extent % LANES != 0 or stage.guard is not None
         if len(levels) > 1:
             start = ct.binary("*", base, ct.integer(BLOCK))
             limit = ct.minimum(limit, ct.binary("+", start, ct.integer(BLOCK)))

@@ -12,9 +12,10 @@ from collections.abc import Callable, Container, Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type, compute_type
-from lazyt.codegen.c_loops import SHARES, STRIP, Trees
+from lazyt.codegen.c_loops import STRIP, Trees
 from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.printed import PrintedKernel
+from lazyt.codegen.threads import SHARES
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.kernel import (
     BLOCK,

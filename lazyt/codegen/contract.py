@@ -84,7 +84,11 @@ def emit_contract(
 def choose_form(spec: ContractSpec) -> tuple[Form, bool, str]:
     """The cheapest form, whether A and B are exchanged in it, and the reason."""
     macs = spec.m * spec.n * spec.k
-    parallel = spec.flops >= PARALLEL_FLOPS
+    if spec.any_size and spec.k and min(spec.m, spec.n) > DOT_MOST_COLUMNS:
+        exchanged = spec.c_unit == "m"
+        chosen = transpose_spec(spec) if exchanged else spec
+        return choose_packed_form(chosen, True), exchanged, "for any size"
+    parallel = spec.any_size or spec.flops >= PARALLEL_FLOPS
     if macs <= TINY_MACS or spec.k == 0:
         return choose_row_form(spec, False, parallel, True), False, "tiny"
     if spec.n <= DOT_MOST_COLUMNS and spec.a_unit != "m":

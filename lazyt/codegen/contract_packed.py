@@ -61,10 +61,15 @@ class _Layout:
     workers: int
 
 
+def _in_one_block(spec: ContractSpec, form: PackedForm) -> bool:
+    """Whether sums are finished in one go, and only those of a strip wait to be stored."""
+    return spec.k <= form.k_block and not spec.any_size
+
+
 def _lay_out(spec: ContractSpec, form: PackedForm) -> _Layout:
     """Sizes of B's panels, A's panels and the scratch tiles."""
     item = spec.item
-    tile_cols = form.strip if spec.k <= form.k_block else form.col_block
+    tile_cols = form.strip if _in_one_block(spec, form) else form.col_block
     tile = round_up(form.row_block * tile_cols * item, 64)
     panels_b = round_up(form.k_span * form.col_span * item, 64)
     panels_a = round_up(form.row_block * form.k_block * item, 64)
@@ -93,11 +98,11 @@ def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
                 out.pragma("omp for schedule(dynamic, 1)")
                 batches = out.loop("g_b", 0, spec.batch)
             else:
-                batches = out.turns("g_b", spec.batch)
+                batches = out.turns("g_b", spec.batch, always=spec.any_size)
             with (
                 batches,
-                out.turns("g_n0", spec.n, form.col_span),
-                out.turns("g_k0", spec.k, form.k_span),
+                out.turns("g_n0", spec.n, form.col_span, spec.any_size),
+                out.turns("g_k0", spec.k, form.k_span, spec.any_size),
             ):
                 out.clip("g_n1", "g_n0", form.col_span, spec.n)
                 out.clip("g_k1", "g_k0", form.k_span, spec.k)
@@ -179,7 +184,7 @@ def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
             f"+ (g_p0 - g_k0) * {width};"
         )
         load = spec.load_b("g_b", "g_k", "g_col")
-        axis = ("g_col", spec.n, bool(spec.n % width))
+        axis = ("g_col", spec.n, spec.any_size or bool(spec.n % width))
         _pack_panel(out, "g_to", width, axis, load, spec.b_unit == "k")
 
 
@@ -209,7 +214,7 @@ def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
     with out.loop("g_row0", "g_m0", "g_m1", form.rows):
         out.add(f"{spec.ctype} *restrict g_to = g_pa + (g_row0 - g_m0) * {form.k_block};")
         load = spec.load_a("g_b", "g_row", "g_k")
-        axis = ("g_row", spec.m, bool(spec.m % form.rows))
+        axis = ("g_row", spec.m, spec.any_size or bool(spec.m % form.rows))
         _pack_panel(out, "g_to", form.rows, axis, load, spec.a_unit == "k")
 
 
@@ -217,7 +222,7 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout) -> None:
     """Multiply the packed block of A with every panel of the task, and store finished strips."""
     form = lay.form
     width = form.vectors * spec.lanes
-    origin = "g_s0" if spec.k <= form.k_block else "g_c0"
+    origin = "g_s0" if _in_one_block(spec, form) else "g_c0"
     micro = tile_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
     with out.loop("g_s0", "g_c0", "g_c1", form.strip):
         out.clip("g_s1", "g_s0", form.strip, "g_c1")
@@ -242,9 +247,11 @@ def register_tile(spec: ContractSpec) -> tuple[int, int]:
     With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32 (the
     64-byte vectors), 12 x 2. Fewer rows are taken where they divide ``m`` better, at a small loss.
     """
+    most = 12 if spec.vector_bytes == 64 else 6
+    if spec.any_size:
+        return most, 2
     if spec.n <= spec.lanes:
         return min(12, max(spec.m, 1)), 1
-    most = 12 if spec.vector_bytes == 64 else 6
 
     def cost(rows: int) -> float:
         return ceil_div(spec.m, rows) * (rows + 0.35)

@@ -37,6 +37,7 @@ class ContractSpec:
         cache: bytes of the level 1, 2 and 3 data caches.
         c_unit: ``"m"`` or ``"n"``, the axis along which the epilogue's stores are adjacent.
         max_threads: most threads that the kernel uses; sizes the workspace.
+        any_size: other extents of rows, columns or k may change numbers of the text only.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ContractSpec:
     cache: tuple[int, int, int]
     c_unit: str = "n"
     max_threads: int = 64
+    any_size: bool = False
 
     @property
     def item(self) -> int:

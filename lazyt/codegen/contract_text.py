@@ -40,9 +40,10 @@ class CText:
         return self.block(f"for (lz_i64 {var} = {start}; {var} < {stop}; {advance})")
 
     @contextmanager
-    def turns(self, var: str, stop: int, step: int = 1) -> Iterator[None]:
-        """A loop from 0 that no pragma needs; a plain block where it turns once."""
-        if stop > step:
+    def turns(self, var: str, stop: int, step: int = 1, always: bool = False) -> Iterator[None]:
+        """A loop from 0 that no pragma needs; unless ``always``, a plain block where it turns
+        once."""
+        if stop > step or always:
             with self.loop(var, 0, stop, step):
                 yield
             return

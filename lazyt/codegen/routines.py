@@ -6,7 +6,7 @@ import math
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions
-from lazyt.codegen.c_loops import SERIAL_WORK
+from lazyt.codegen.threads import SERIAL_WORK
 from lazyt.ir.dtypes import DType
 from lazyt.ir.kernel import CallPhase
 

@@ -105,6 +105,7 @@ class Program:
         arena_bytes: size of the scratch arena.
         results: where each value that was asked for is: output ``n``, or input ``-n - 1`` when
             nothing had to be computed. Equal values share an output.
+        values: what the last input holds, 8 bytes each, of a program that takes sizes as arguments.
         notes: human-readable facts about each launch, for ``explain()``: a JSON-compatible dict
             per launch.
     """
@@ -117,6 +118,7 @@ class Program:
     launches: tuple[Launch, ...]
     arena_bytes: int
     results: tuple[int, ...] = ()
+    values: tuple[int | float, ...] = ()
     notes: tuple[dict[str, object], ...] = field(default=(), compare=False)
 
     def to_json(self) -> str:
@@ -143,19 +145,26 @@ class Program:
             ),
             arena_bytes=int(raw["arena_bytes"]),
             results=tuple(int(n) for n in raw["results"]),
+            values=tuple(raw["values"]),
             notes=tuple(raw["notes"]),
         )
 
     def fingerprint(self) -> str:
-        """A hash of what decides the binary: kernels, slots and launches, not the notes."""
+        """A hash of what is computed and where: texts, slots and launches, not the notes."""
+        import hashlib  # not for `import lazyt`
+
+        facts = (self.text_hash(), self.slots, self.launches, self.arena_bytes, self.values)
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+    def text_hash(self) -> str:
+        """A hash of what decides the binary. Programs that take sizes as arguments share one."""
         import hashlib  # not for `import lazyt`
 
         digest = hashlib.sha256()
         for text in (self.entry, *(k.text for k in self.kernels), *(t for _, t in self.sections)):
             digest.update(text.encode())
             digest.update(b"\0")
-        facts = (self.target, self.slots, self.launches, self.arena_bytes)
-        digest.update(repr(facts).encode())
+        digest.update(self.target.encode())
         if self.target != "c":
             digest.update(repr([k.grids for k in self.kernels]).encode())
         return digest.hexdigest()

@@ -198,6 +198,7 @@ def _same(pointers: list[int]) -> list[int]:
 _SPINS = "20000"
 
 _loaded: dict[str, Executable] = {}
+_entries: dict[str, Entry] = {}
 _loading = threading.RLock()
 
 
@@ -229,7 +230,7 @@ def load(program: Program, reason: str = "", where: str = "") -> Executable:
         with _loading:
             executable = _loaded.get(fingerprint)
             if executable is None:
-                entry = _find_or_build(program, fingerprint, reason, where)
+                entry = _entry(program, reason, where)
                 executable = _loaded[fingerprint] = Executable(program, entry)
     return executable
 
@@ -237,6 +238,16 @@ def load(program: Program, reason: str = "", where: str = "") -> Executable:
 def forget() -> None:
     """Forget all loaded programs, so that the next ``load`` looks in the disk cache again."""
     _loaded.clear()
+    _entries.clear()
+
+
+def _entry(program: Program, reason: str, where: str) -> Entry:
+    """The program's function, which those of other sizes may have, too."""
+    text = program.text_hash()
+    found = _entries.get(text)
+    if found is None:
+        found = _entries[text] = _find_or_build(program, text, reason, where)
+    return found
 
 
 def _find_or_build(program: Program, fingerprint: str, reason: str, where: str) -> Entry:

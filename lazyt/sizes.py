@@ -1,0 +1,234 @@
+"""Graphs that come back with other sizes: one set of kernels that takes the sizes as arguments.
+
+The first time a graph is met it is compiled for its sizes. When it comes back with a dimension of
+another size, each of its numbers is looked at: those that differ become arguments of the kernels
+(``codegen/template.py``), and further sizes need no compiler. The graph is also tried at a few
+sizes that nobody asked for yet: numbers that are equal at two sizes by chance are arguments, too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from lazyt.config import config
+from lazyt.ir.graph import Node
+
+if TYPE_CHECKING:
+    from lazyt.codegen.template import Sample, Template
+    from lazyt.ir.program import Program
+
+_NUMBER = re.compile(r"(?<![\w.%$])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])")
+_SHAPE = re.compile(r"\w+\[(\d[\d, ]*)\]")
+_KEPT = 256  # families that are remembered
+_MOST_SAMPLES = 8
+#: Attempts to make one text of a family's programs, after which each size has its own.
+_PATIENCE = 2
+#: Extents below this decide the form of kernels: they are unrolled, or no axis at all.
+LEAST = 2
+
+
+class Sized(NamedTuple):
+    """A graph as text, and what else its plan depends on.
+
+    Attributes:
+        text: as ``print_graph`` wrote it.
+        order: the number of each of its leaves among the plan's inputs.
+        donated: inputs whose memory may be overwritten.
+    """
+
+    text: str
+    order: tuple[int, ...]
+    donated: tuple[int, ...]
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The text between its numbers."""
+        return tuple(_NUMBER.split(self.text))
+
+    @property
+    def numbers(self) -> list[str]:
+        """Its numbers."""
+        return _NUMBER.findall(self.text)
+
+
+class _Family:
+    """Graphs that are equal but for numbers.
+
+    Attributes:
+        first: the first that was met.
+        samples: programs of some, printed for any size.
+        templates: texts that serve several of them, the latest last.
+        failed: how often there was none.
+    """
+
+    def __init__(self, first: Sized) -> None:
+        self.first = first
+        self.samples: list[Sample] = []
+        self.templates: list[Template] = []
+        self.failed = 0
+
+
+class Found(NamedTuple):
+    """A program that takes its sizes as arguments.
+
+    Attributes:
+        program: the program.
+        reason: why its text was made, for ``why_compiled()``.
+    """
+
+    program: Program
+    reason: str
+
+
+_families: OrderedDict[tuple[object, ...], _Family] = OrderedDict()
+
+
+def clear() -> None:
+    """Forgets all families."""
+    _families.clear()
+
+
+def remember(graph: Sized) -> None:
+    """Takes note of a graph that has a plan: those of other sizes are compared with it."""
+    _family(graph)
+
+
+def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found | None:
+    """A program for ``graph`` that other sizes of it share; None for the first size, and where
+    sizes decide more than numbers.
+
+    Args:
+        graph: of ``roots`` over ``inputs``.
+    """
+    family = _family(graph)
+    if family.first == graph or not config.any_size or family.failed >= _PATIENCE:
+        return None
+    changes = _changes(family.first, graph)
+    if not changes:
+        return None
+    sample = _sample(roots, inputs, graph.donated)
+    reason = ""
+    template = next((t for t in reversed(family.templates) if t.fits(sample)), None)
+    if template is None:
+        template = _new_template(family, graph, sample, changes)
+        if template is None:
+            family.failed += 1
+            return None
+        listed = ", ".join(f"{old} -> {new}" for old, new in sorted(changes)[:4])
+        reason = f"sizes differ ({listed}): they become arguments of the kernels"
+        if family.templates:
+            reason += "; more of the text depends on them than at the sizes before"
+        family.templates.append(template)
+    return Found(template.instance(sample, len(inputs)), reason)
+
+
+def _family(graph: Sized) -> _Family:
+    key = (graph.pieces, graph.order, graph.donated, config.memory_budget, config.inline_reduce)
+    family = _families.get(key)
+    if family is None:
+        family = _families[key] = _Family(graph)
+        if len(_families) > _KEPT:
+            _families.popitem(last=False)
+    _families.move_to_end(key)
+    return family
+
+
+def _changes(old: Sized, new: Sized) -> set[tuple[int, int]]:
+    """Extents that differ: those of leaves or, where there are none, the smallest of all shapes.
+    Nothing where shapes are equal, or where one of these extents is too small."""
+    heads = (old.text.partition("->")[0], new.text.partition("->")[0])
+    found = _differing(*heads) or set(sorted(_differing(old.text, new.text))[:1])
+    return set() if any(min(pair) < LEAST for pair in found) else found
+
+
+def _differing(old: str, new: str) -> set[tuple[int, int]]:
+    """Pairs of different extents at the same places of two texts."""
+    pairs = zip(_SHAPE.findall(old), _SHAPE.findall(new), strict=True)
+    extents = (zip(a.split(", "), b.split(", "), strict=True) for a, b in pairs if a != b)
+    return {(int(a), int(b)) for shapes in extents for a, b in shapes if a != b}
+
+
+def _sample(roots: Sequence[Node], inputs: Sequence[Node], donated: Sequence[int]) -> Sample:
+    from lazyt.codegen.template import take_apart
+    from lazyt.compiler import compile_graph
+
+    spare = [inputs[i] for i in donated]
+    return take_apart(compile_graph(roots, inputs, spare, any_size=True)[0])
+
+
+def _new_template(
+    family: _Family, graph: Sized, sample: Sample, changes: set[tuple[int, int]]
+) -> Template | None:
+    """A text for ``sample`` and all that has its form: the family's first graph, programs that are
+    known, and sizes that nobody asked for."""
+    from lazyt.codegen.template import Template
+
+    if not family.samples:
+        family.samples += filter(None, [_parsed_sample(family.first, family.first.text)])
+    others = _other_sizes(family.first, graph, changes)
+    probes = filter(None, [_parsed_sample(graph, text) for text in others])
+    same = [s for s in (*family.samples, *probes) if s.form == sample.form]
+    family.samples = [*family.samples, sample][-_MOST_SAMPLES:]
+    return Template.of([sample, *same]) if same else None
+
+
+def _parsed_sample(graph: Sized, text: str) -> Sample | None:
+    """The sample of a graph given as text; None for one that is not possible."""
+    from lazyt.errors import LazytError
+    from lazyt.ir.parse_graph import parse_graph
+    from lazyt.ops.registry import OPS
+
+    try:
+        leaves, roots = parse_graph(text, OPS)
+    except LazytError:  # a size that the graph does not allow
+        return None
+    inputs = [leaf for _, leaf in sorted(zip(graph.order, leaves, strict=True), key=lambda p: p[0])]
+    return _sample(roots, inputs, graph.donated)
+
+
+def _other_sizes(old: Sized, new: Sized, changes: set[tuple[int, int]]) -> list[str]:
+    """The graph's text at sizes between and beyond the two that are known.
+
+    Numbers are taken for what they are most likely: the size itself, a multiple of it or of its
+    square, or its sum with a constant. A wrong guess makes a graph that is refused, or one more
+    sample.
+    """
+    if len(changes) != 1:
+        return []
+    ((first, second),) = changes
+    least, most = sorted((first, second))
+    wanted = {most * 3 // 2 | 1, -(-2 * most // 64) * 64, max(3, least * 3 // 4)}
+    wanted |= {math.isqrt(least * most), (least + 2 * most) // 3}
+    pairs = list(zip(old.numbers, new.numbers, strict=True))
+    texts: list[str] = []
+    for size in sorted(wanted - {first, second}):
+        numbers = [_scaled(a, b, (first, second, size)) for a, b in pairs]
+        if None not in numbers:
+            between = iter(n for n in numbers if n is not None)
+            texts.append("".join(p + next(between, "") for p in new.pieces))
+    return texts
+
+
+def _scaled(a: str, b: str, sizes: tuple[int, int, int]) -> str | None:
+    """What becomes of a number that is ``a`` at the first size and ``b`` at the second, at the
+    third; None where that would be no whole number."""
+    first, second, size = sizes
+    if a == b:
+        return a
+    if not (a + b).isdecimal():
+        ratio = float(b) / float(a) if float(a) else 0.0
+        for power in (1, -1, 2, -2, 0.5, -0.5):  # n elements, or a mean over them
+            if math.isclose(ratio, (second / first) ** power):
+                return repr(float(b) * (size / second) ** power)
+        return b
+    old, new = int(a), int(b)
+    for power in (1, 2):
+        if old * second**power == new * first**power and old * size**power % first**power == 0:
+            return str(old * size**power // first**power)
+    step, rest = divmod(new - old, second - first)
+    found = old + step * (size - first)
+    return None if rest or found < 0 else str(found)

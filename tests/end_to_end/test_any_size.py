@@ -1,0 +1,137 @@
+"""From the second size of a dimension on, sizes are arguments: few compilations, the same bits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+import lazyt as lt
+from lazyt import Tensor, nn, planning
+from lazyt.nn import functional as F
+
+pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]
+SIZES = (37, 50, 20, 97)
+
+PROGRAMS: dict[str, Callable[[int], list[Tensor]]] = {
+    "sort": lambda n: list(lt.sort(lt.rand(5, n), -1)),
+    "running sums": lambda n: [lt.rand(n, 7).cumsum(0)],
+    "columns": lambda n: [lt.softmax(lt.rand(n, 9), 0)],
+    "rows": lambda n: [F.layer_norm(lt.rand(4, n), (n,))],
+    "reads": lambda n: [lt.rand(n, 8)[lt.randint(0, n, (11,))]],
+    "parts": lambda n: [lt.cat([lt.rand(n, 3), lt.rand(2 * n, 3)])[3:]],
+    "integers": lambda n: [(lt.arange(n * n, dtype=lt.int32) * n) // 7 % n],
+    "products": lambda n: [lt.tril(lt.rand(n, n)) @ lt.rand(n, 4), lt.rand(2, n) @ lt.rand(n)],
+    "halves": lambda n: [lt.rand(n, 16).bfloat16() @ lt.rand(16, n).bfloat16()],
+    "places": lambda n: [lt.rand(6, n).max(1).values, lt.rand(6, n).argmax(1)],
+    "loss": lambda n: [F.cross_entropy(lt.rand(n, 17), lt.randint(0, 17, (n,)))],
+    "numbers": lambda n: [lt.ones(n)[:, None] * lt.arange(n)[None] + n],
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    planning.clear()
+    before = lt.config.any_size
+    yield
+    lt.config.any_size = before
+    planning.clear()
+
+
+def compilations() -> list[str]:
+    return [event.reason for event in lt.why_compiled() if event.kind == "compile"]
+
+
+def at(program: Callable[[int], list[Tensor]], size: int) -> list[Tensor]:
+    lt.manual_seed(size)
+    results = program(size)
+    lt.realize(*results)
+    return results
+
+
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    def numbers(x: Tensor) -> bytes:
+        plain = x.detach()
+        return (plain.float() if plain.dtype is lt.bfloat16 else plain).numpy().tobytes()
+
+    return one.dtype == other.dtype and numbers(one) == numbers(other)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sizes_share_kernels_and_keep_their_bits(name: str) -> None:
+    program = PROGRAMS[name]
+    begin = len(compilations())
+    results = [at(program, size) for size in SIZES]
+    reasons = compilations()[begin:]
+    assert len(reasons) <= 3, reasons
+    assert sum("they become arguments" in reason for reason in reasons) >= 1, reasons
+    planning.clear()
+    lt.config.any_size = False
+    for size, result in list(zip(SIZES, results, strict=True))[1:3]:
+        own = at(program, size)
+        assert all(map(same_bits, own, result)), size
+
+
+def test_a_captured_block_meets_many_lengths() -> None:
+    block = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    captured = lt.jit(lambda x: block(x).square().mean())
+    lengths = [31, 45, *random.Random(0).sample(range(46, 200), 9)]
+    counts = []
+    for length in lengths:
+        x = lt.rand(2, length, 16).realize()
+        begin = len(compilations())
+        value = captured(x).item()
+        again = captured(x).item()
+        counts.append(len(compilations()) - begin)
+        assert value == again
+        if length == lengths[-1]:
+            assert value == pytest.approx(block(x).square().mean().item(), rel=1e-6)
+    assert sum(map(bool, counts[2:])) <= 1, counts  # two sizes, and one more text at the most
+
+
+def test_gradients_at_many_sizes() -> None:
+    net = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 2))
+
+    def slopes(size: int) -> list[Tensor]:
+        loss = net(lt.rand(size, 5)).square().mean()
+        found = lt.autograd.grad(loss, list(net.parameters()))
+        return [slope for slope in found if slope is not None]
+
+    begin = len(compilations())
+    found = [at(slopes, size) for size in (16, 33, 77)]
+    assert len(compilations()) - begin <= 3
+    planning.clear()
+    lt.config.any_size = False
+    for size, gradients in zip((16, 33, 77), found, strict=True):
+        assert all(map(same_bits, at(slopes, size), gradients))
+
+
+def test_one_is_a_size_of_its_own_and_constants_are_no_sizes() -> None:
+    for size in (1, 6, 9):
+        assert at(lambda n: [lt.ones(n, 4).cumsum(0)], size)[0][-1, 0].item() == size
+    begin = len(compilations())
+    for axis in (0, 1):
+        at(partial(lambda axis, n: [lt.rand(n, n).cumsum(axis)], axis), 12)
+    assert not any("they become" in reason for reason in compilations()[begin:])
+
+
+def test_a_new_process_reads_the_shared_kernels_from_disk() -> None:
+    from lazyt.runtime import execute
+
+    results = [at(PROGRAMS["rows"], size) for size in SIZES[:4]]
+    begin = len(compilations())
+    planning.clear()
+    execute.forget()
+    for size, result in zip(SIZES[:4], results, strict=True):
+        assert all(map(same_bits, at(PROGRAMS["rows"], size), result))
+    assert len(compilations()) == begin
+
+
+def test_switched_off_every_size_is_compiled() -> None:
+    lt.config.any_size = False
+    begin = len(compilations())
+    for size in (21, 22, 23):
+        at(lambda n: [lt.rand(3, n).exp().sum(1)], size)
+    assert len(compilations()) - begin == 3
