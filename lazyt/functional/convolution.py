@@ -5,7 +5,7 @@ The windows are never copied out, so no buffer of columns is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt import ops
@@ -17,6 +17,7 @@ from lazyt.functional.operands import mapped, require_tensor
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give
 from lazyt.ir.graph import Node
+from lazyt.ops.sliding import Spread
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -170,19 +171,29 @@ def _convolve(
             f"Calculated padded input size per channel: ({room}). Kernel size: ({size}). Kernel "
             "size can't be greater than actual input size"
         )
-    seen = windows(x, kernel, stride, dilation)
     n, c, o = 0, 1, 2
     space = tuple(range(3, 3 + rank))
     inside = tuple(range(3 + rank, 3 + 2 * rank))
     if groups == 1:
+        seen = windows(x, kernel, stride, dilation)
         return ops.contract(seen, w, (n, c, *space, *inside), (o, c, *inside), (n, o, *space))
     g = 3 + 2 * rank
-    per = x.shape[1] // groups
-    seen = ops.reshape(seen, (seen.shape[0], groups, per, *seen.shape[2:]))
-    parts = ops.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:]))
+    x, w = _in_groups(x, w, groups)
+    seen = windows(x, kernel, stride, dilation)
     left, right = (n, g, c, *space, *inside), (g, o, c, *inside)
-    node = ops.contract(seen, parts, left, right, (n, g, o, *space))
-    return ops.reshape(node, (node.shape[0], w.shape[0], *node.shape[3:]))
+    return _out_of_groups(ops.contract(seen, w, left, right, (n, g, o, *space)))
+
+
+def _in_groups(x: Node, w: Node, groups: int) -> tuple[Node, Node]:
+    """Input and kernel with their channels divided into groups."""
+    size, channels, *space = x.shape
+    x = ops.reshape(x, (size, groups, channels // groups, *space))
+    return x, ops.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:]))
+
+
+def _out_of_groups(node: Node) -> Node:
+    size, groups, per, *space = node.shape
+    return ops.reshape(node, (size, groups * per, *space))
 
 
 def _with_bias(node: Node, bias: Tensor | None, rank: int) -> Node:
@@ -279,12 +290,15 @@ def _transposed(rank: int, name: str) -> Callable[..., Tensor]:
         x = input.node
         if single:
             x = ops.reshape(x, shape)
-        zeros = (0, 0, *(0,) * rank)
-        x = ops.pad(x, zeros, zeros, (0, 0, *(s - 1 for s in steps)), 0.0)
-        w = _turned_kernel(weight.node, groups, rank)
-        low = tuple(d * (k - 1) - p for d, k, p in zip(gaps, kernel, edge))
-        high = tuple(a + b for a, b in zip(low, extra))
-        node = _with_bias(_convolve(x, w, (1,) * rank, low, high, gaps, groups), bias, rank)
+        spreads = [
+            Spread(3 + i, 3 + rank + i, -edge[i], steps[i], gaps[i], extent)
+            for i, extent in enumerate(
+                (n - 1) * s - 2 * p + d * (k - 1) + e + 1
+                for n, s, p, d, k, e in zip(x.shape[2:], steps, edge, gaps, kernel, extra)
+            )
+        ]
+        _check_result(spreads, x.shape[2:])
+        node = _with_bias(_spread_out(x, weight.node, spreads, groups), bias, rank)
         if single:
             node = ops.reshape(node, node.shape[1:])
         return give(node, "Convolution", (input, weight, bias))
@@ -326,13 +340,25 @@ def _check_extra(extra: Sizes, stride: Sizes, dilation: Sizes) -> None:
     )
 
 
-def _turned_kernel(w: Node, groups: int, rank: int) -> Node:
-    """(C, O / groups, *K) as (O, C / groups, *K), reversed along the kernel."""
-    c, per, *kernel = w.shape
-    w = ops.flip(w, tuple(range(2, 2 + rank)))
-    w = ops.reshape(w, (groups, c // groups, per, *kernel))
-    w = ops.permute(w, (0, 2, 1, *range(3, 3 + rank)))
-    return ops.reshape(w, (groups * per, c // groups, *kernel))
+def _check_result(spreads: Sequence[Spread], shape: Sizes) -> None:
+    extents = [s.extent for s in spreads]
+    if any(e < 1 for e in extents):
+        given, made = (" x ".join(map(str, sizes)) for sizes in (shape, extents))
+        raise ShapeError(
+            f"Given input size per channel: ({given}). Calculated output size per channel: "
+            f"({made}). Output size is too small"
+        )
+
+
+def _spread_out(x: Node, w: Node, spreads: Sequence[Spread], groups: int) -> Node:
+    """Every element of ``x`` times the kernel, added up where they overlap."""
+    n, c, o, g = 0, 1, 2, 3 + 2 * len(spreads)
+    places, taps = [s.place for s in spreads], [s.tap for s in spreads]
+    if groups == 1:
+        return ops.contract_spread(x, w, (n, c, *places), (c, o, *taps), (n, o, *spreads))
+    x, w = _in_groups(x, w, groups)
+    out = (n, g, o, *spreads)
+    return _out_of_groups(ops.contract_spread(x, w, (n, g, c, *places), (g, c, o, *taps), out))
 
 
 conv_transpose1d = _transposed(1, "conv_transpose1d")

@@ -19,14 +19,15 @@ from lazyt.ops.reduction import arg_reduce, reduce_, sum_to
 from lazyt.ops.registry import OPS
 from lazyt.ops.scanning import exclusive_product, linear_recurrence, scan
 from lazyt.ops.shorthand import along_axis, batch_all, positions, zeros_like
+from lazyt.ops.sliding import contract_spread, slice_contract
 from lazyt.ops.sorting import pick_rows, sort
 from lazyt.ops.windowing import row_major, window
 
 __all__ = [
     "DETACH", "LIBRARY", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",
-    "broadcast_to", "cast", "concat", "constant", "contract", "detach", "elementwise",
-    "exclusive_product", "expand", "flip", "gather", "input_", "iota", "library", "library_parts",
-    "linear_recurrence", "pad", "permute", "pick_rows", "positions", "put", "random", "reduce_",
-    "reshape", "row_major", "scan", "scatter", "slice_", "sort", "sum_to", "transfer", "update",
-    "variable", "window", "zeros_like",
+    "broadcast_to", "cast", "concat", "constant", "contract", "contract_spread", "detach",
+    "elementwise", "exclusive_product", "expand", "flip", "gather", "input_", "iota", "library",
+    "library_parts", "linear_recurrence", "pad", "permute", "pick_rows", "positions", "put",
+    "random", "reduce_", "reshape", "row_major", "scan", "scatter", "slice_", "slice_contract",
+    "sort", "sum_to", "transfer", "update", "variable", "window", "zeros_like",
 ]  # fmt: skip

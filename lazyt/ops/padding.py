@@ -55,6 +55,8 @@ def _pad_evaluate(node: Node, array: Any) -> Any:
 
 def _pad_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     low, _, interior, _ = node.params
+    if cotangent.op.name == "contract" and not any(interior):
+        return [ops.slice_contract(cotangent, low, node.inputs[0].shape)]
     return [ops.slice_(cotangent, low, node.inputs[0].shape, [i + 1 for i in interior])]
 
 

@@ -12,8 +12,9 @@ from lazyt import ops
 from lazyt.errors import BoundsError, ShapeError
 from lazyt.ir.graph import Node, Shape, Type, make
 from lazyt.ir.index import Linear, constant, delinearize
-from lazyt.ir.scalar import Expr
+from lazyt.ir.scalar import Arg, Call, Expr
 from lazyt.ops.registry import define_op, linear_jvp
+from lazyt.ops.sliding import Spread, contract_spread
 
 Index = tuple[Linear, ...]
 
@@ -95,9 +96,70 @@ def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
     if node.size == 0:
         return [ops.zeros_like(source)]
     groups = _groups(source.shape, node.params)
+    if groups is not None:
+        joined = _joined_back(source.shape, node.params, cotangent, groups)
+        if joined is not None:
+            return [joined]
     if groups is None:
         return [_scatter_back(source, node.params, cotangent)]
     return [_fold_back(source.shape, node.params, cotangent, groups)]
+
+
+def _joined_back(
+    source: Shape, params: WindowParams, cotangent: Node, groups: list[_Group]
+) -> Node | None:
+    """The gradient where it comes from a contraction, as of a convolution: the sum over all windows
+    joins that contraction, and the gradients of single windows need not exist."""
+    if cotangent.op.name == "map" and _is_sum(cotangent):
+        parts = [_joined_back(source, params, part, groups) for part in cotangent.inputs]
+        found = [part for part in parts if part is not None]
+        return ops.apply("add", *found) if len(found) == 2 else None
+    if cotangent.op.name != "contract":
+        return None
+    a, b, labels = cotangent.params
+    walked = [axis for group in groups for axis, _ in group.walks]
+    if any(n > 1 for axis, n in enumerate(params.shape) if axis not in walked):
+        return None
+    out: list[int | Spread] = []
+    for group, extent in zip(groups, source):
+        walks = [(labels[axis], step) for axis, step in group.walks]
+        if len(walks) == 2:
+            if walks[0][0] in b:
+                walks.reverse()
+            (place, stride), (tap, dilation) = walks
+            if place in b or tap in a:
+                return None
+            out.append(Spread(place, tap, group.start, stride, dilation, extent))
+        elif walks:
+            out.append(walks[0][0])
+    if not any(isinstance(item, Spread) for item in out):
+        return None
+    head = _heads(groups, params, source)
+    node = ops.reshape(contract_spread(*cotangent.inputs, a, b, out), head)
+    low, high, gaps = [], [], []
+    for group, extent, count in zip(groups, source, head):
+        step = group.walks[0][1] if len(group.walks) == 1 else 1
+        start = group.start if len(group.walks) < 2 else 0
+        low.append(start)
+        high.append(extent - 1 - start - (count - 1) * step)
+        gaps.append(step - 1)
+    return ops.pad(node, low, high, gaps, 0)
+
+
+def _heads(groups: list[_Group], params: WindowParams, source: Shape) -> list[int]:
+    """Extents of the gradient before it is spread along axes that one walk goes along."""
+    return [
+        extent if len(g.walks) == 2 else params.shape[g.walks[0][0]] if g.walks else 1
+        for g, extent in zip(groups, source)
+    ]
+
+
+def _is_sum(node: Node) -> bool:
+    """Whether a map adds two values of its shape."""
+    expr = node.params
+    added = isinstance(expr, Call) and expr.fn.name == "add"
+    plain = added and all(isinstance(item, Arg) for item in expr.args)
+    return plain and len(node.inputs) == 2 and all(x.shape == node.shape for x in node.inputs)
 
 
 def _scatter_back(source: Node, params: WindowParams, cotangent: Node) -> Node:
