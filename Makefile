@@ -12,7 +12,8 @@ pip := $(python) -m pip --disable-pip-version-check install --quiet
 test_env := LAZYT_CACHE_DIR="$(CURDIR)/build/test-cache" LAZYT_THREADS=1 OMP_NUM_THREADS=1 \
 	OPENBLAS_NUM_THREADS=1
 
-# What the tests looked at, to be compared with what they see when nothing fuses.
+# What the tests looked at, to be compared with what they see when nothing fuses. Tests that looked
+# at no value are left out then (tests/recording.py), and folders whose tests are not about tensors.
 values := build/values
 same := --hypothesis-seed=0
 on_tensors := $(addprefix tests/,amp array_api data differential end_to_end errors func functional nn \

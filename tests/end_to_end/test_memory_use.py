@@ -40,17 +40,16 @@ print(json.dumps([x[3].item(), *spent, grown, implicit]))
 )
 
 
-@pytest.mark.parametrize(
-    "count", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)], ids=str
-)
-def test_a_loop_without_realize_ends_and_does_not_grow(run_child: Run, count: int) -> None:
+@pytest.mark.slow
+def test_a_loop_without_realize_ends_and_does_not_grow(run_child: Run) -> None:
     # Processor time on one thread, and twice the 30 s that a million may take on a quiet machine:
     # cores that are shared with other work do about half as much.
+    count = 1_000_000
     output = run_child(LOOP.format(count=count), timeout=300, LAZYT_THREADS="1")
     value, seconds, elapsed, grown, implicit = json.loads(output)
     assert value == count and implicit > count / 5_000
-    print(f"{count} additions: {seconds:.1f} s of work, {elapsed:.1f} s [30 for a million]")
-    assert seconds < 60 * count / 1_000_000
+    print(f"{count} additions: {seconds:.1f} s of work, {elapsed:.1f} s [30 are meant]")
+    assert seconds < 60
     assert grown < 100e6, f"{grown / 1e6:.0f} MB more"
 
 
