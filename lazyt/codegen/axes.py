@@ -8,7 +8,7 @@ whole run of the last axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lazyt.codegen.emitter import indices_of
 from lazyt.ir.group import Part
@@ -48,9 +48,14 @@ def split_last(part: Part, phases: Sequence[Phase]) -> Part:
 
 def _divisors(axis: Axis, phases: Sequence[Phase]) -> set[int]:
     """What the axis alone is divided by, in all indices and conditions."""
-    found: set[int] = set()
     bodies = (s for phase in phases for stage in phase.stages for s in stage.body)
-    work: list[Linear] = [i for s in bodies for _, index in indices_of(s) for i in index]
+    return divisors_of(axis, [i for s in bodies for _, index in indices_of(s) for i in index])
+
+
+def divisors_of(axis: Axis, indices: Iterable[Linear]) -> set[int]:
+    """What the axis alone is divided by in indices."""
+    found: set[int] = set()
+    work = [*indices]
     while work:
         for atom, _ in work.pop().terms:
             if isinstance(atom, Quotient | Remainder):

@@ -29,6 +29,7 @@ class Expressions:
         buffers: the kernel's buffers by name.
         origins: elements that come before what a buffer's pointer points at, where there are any.
         values: what each IR name currently stands for in C.
+        quotients: what parts of indices with a division currently stand for.
         used: prelude functions that were called.
         names: the C names of constants that are arguments, by their number: constants are numbered
             in the order in which they are first printed. None to write all of them out; empty to
@@ -40,6 +41,7 @@ class Expressions:
         self.buffers = {b.name: b for b in buffers}
         self.origins = origins or {}
         self.values: dict[str, ct.Node] = {}
+        self.quotients: dict[Quotient | Remainder, ct.Node] = {}
         self.used: set[str] = set()
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
@@ -76,6 +78,9 @@ class Expressions:
         if isinstance(atom, Datum):
             return self.values.get(atom.name) or ct.name(atom.name)
         if isinstance(atom, Quotient | Remainder):
+            known = self.quotients.get(atom)
+            if known is not None:
+                return known
             inner = self.index(atom.value)
             quotient = isinstance(atom, Quotient)
             if atom.value.bounds[0] >= 0:

@@ -137,7 +137,7 @@ class Emitter(Walker):
         guarded = pair[2]
         level, inner = self.traits(expr)
         if not (leaf or guarded or isinstance(expr, Const | Var | Load | Position)):
-            if inner and self.keep:
+            if inner:
                 expr = self._hoist(expr)
             expr = self.name(expr, level, inner)
         elif self.keep and not (inner or guarded) and isinstance(expr, Load) and _varies(expr):
@@ -168,11 +168,16 @@ class Emitter(Walker):
             for place, (operand, (depth, below, fixed)) in enumerate(
                 zip(item.args, facts, strict=True)
             ):
-                if isinstance(operand, Call) and not (below or fixed):
+                if isinstance(operand, Call) and not (below or fixed) and self._pays(operand):
                     args[place] = self._hoisted(operand, depth)
             if any(a is not b for a, b in zip(args, item.args, strict=True)):
                 new[id(item)] = Call(item.fn, tuple(args), item.dtype)
         return new.get(id(expr), expr)
+
+    def _pays(self, operand: Expr) -> bool:
+        """Whether naming a part outside of the loop gains anything: where lanes are points, its
+        value is read from memory at each step."""
+        return self.keep or _total_cost(operand) >= KEEP_COST
 
     def _hoisted(self, expr: Expr, level: int) -> Var:
         known = self._outside.get(expr)
@@ -189,7 +194,7 @@ class Emitter(Walker):
         if _is_flat(expr):
             self._cost[name] = expr.fn.cost if isinstance(expr, Call) else 0.0
         else:
-            self._cost[name] = sum(e.fn.cost for e in sub_expressions(expr) if isinstance(e, Call))
+            self._cost[name] = _total_cost(expr)
         return Var(name, expr.dtype)
 
     def place(self, statement: Statement, level: int, inner: bool) -> None:
@@ -240,6 +245,11 @@ class Emitter(Walker):
                 depth, below = self._level.get(name, (0, False))
                 level, inner = max(level, depth), inner or below
         return level, inner
+
+
+def _total_cost(expr: Expr) -> float:
+    """What an expression costs, in multiply-adds."""
+    return sum(e.fn.cost for e in sub_expressions(expr) if isinstance(e, Call))
 
 
 def _is_flat(expr: Expr) -> bool:

@@ -25,8 +25,9 @@ from lazyt.ir.scalar import Expr, call, const
 
 #: Work (multiply-adds) per thread below which blocks are not split off.
 SPLIT_WORK = 100_000
-#: Tiles that keep all threads busy.
+#: Tiles that keep all threads busy, and the neighbouring points that one may take.
 ENOUGH_TILES = 16
+WIDE = 1024
 
 FOLDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum",
          "any": "logical_or", "all": "logical_and"}  # fmt: skip
@@ -102,7 +103,7 @@ class _PartLowering:
             lanes = "grid" if after >= 8 else "inner"
         if self.whole:
             return [self._loops(part, lanes)]
-        tiles = before * -(-after // 64) if lanes == "grid" else before * after
+        tiles = before * -(-after // WIDE) if lanes == "grid" else before * after
         heavy = before * inner * after > SPLIT_WORK and inner > 2 * BLOCK
         positional = any(r.params.kind.startswith("arg") for r in part.reduces)
         if tiles < ENOUGH_TILES and heavy and not positional:

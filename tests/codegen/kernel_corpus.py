@@ -155,7 +155,7 @@ def reduce_rows() -> list[Node]:
 
 @graph
 def reduce_columns() -> list[Node]:
-    return [ops.reduce_("max", leaf(*shape), (0,)) for shape in ((300, 100), (33, 8), (1025, 70))]
+    return [ops.reduce_("max", leaf(*shape), (0,)) for shape in ((300, 600), (33, 8), (1025, 70))]
 
 
 @graph

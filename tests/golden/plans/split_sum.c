@@ -4,19 +4,16 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
   lz_f32 * restrict y2 = (lz_f32 *) b1_;
   lz_f32 * restrict w1 = (lz_f32 *) b2_;
   #pragma omp parallel for num_threads(threads) if(threads > 1) schedule(static)
-  for (lz_i64 t0 = 0; t0 < 6; t0++)
+  for (lz_i64 t0 = 0; t0 < 3; t0++)
   {
-    const lz_i64 low = (t0 % 2) * 64;
-    const lz_i64 run = ((100 - low) < 64) ? (100 - low) : (64);
-    const lz_i64 row = t0 / 2;
-    const lz_i64 q = row;
-    _Alignas(64) lz_f32 r0[64];
+    const lz_i64 q = t0;
+    _Alignas(64) lz_f32 r0[100];
     {
-      _Alignas(64) lz_f32 r0_a0[32][64];
+      _Alignas(64) lz_f32 r0_a0[32][100];
       for (lz_i64 l = 0; l < 32; l++)
       {
         #pragma omp simd
-        for (lz_i64 u = 0; u < run; u++)
+        for (lz_i64 u = 0; u < 100; u++)
         {
           r0_a0[l][u] = 0.0f;
         }
@@ -25,20 +22,53 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
 
       {
         const lz_i64 end = (1024 < (3001 - (q * 1024))) ? (1024) : (3001 - (q * 1024));
-        for (lz_i64 k = 0; k < end; k += 32)
+        lz_i64 k = 0;
+        while (k < (end - 127))
+        {
+          for (lz_i64 l = 0; l < 32; l++)
+          {
+            #pragma omp simd
+            for (lz_i64 u = 0; u < 100; u++)
+            {
+              const lz_i64 i1 = u;
+              {
+                const lz_i64 i0 = (k + 0) + l;
+                r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
+              }
+              {
+                const lz_i64 i0 = (k + 32) + l;
+                r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
+              }
+              {
+                const lz_i64 i0 = (k + 64) + l;
+                r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
+              }
+              {
+                const lz_i64 i0 = (k + 96) + l;
+                r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
+              }
+            }
+
+          }
+
+          k += 128;
+        }
+
+        while (k < end)
         {
           for (lz_i64 l = 0; l < (((end - k) < 32) ? (end - k) : (32)); l++)
           {
-            const lz_i64 i0 = k + l;
             #pragma omp simd
-            for (lz_i64 u = 0; u < run; u++)
+            for (lz_i64 u = 0; u < 100; u++)
             {
-              const lz_i64 i1 = low + u;
+              const lz_i64 i1 = u;
+              const lz_i64 i0 = k + l;
               r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
             }
 
           }
 
+          k += 32;
         }
 
       }
@@ -47,7 +77,7 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
         for (lz_i64 l = 0; l < h; l++)
         {
           #pragma omp simd
-          for (lz_i64 u = 0; u < run; u++)
+          for (lz_i64 u = 0; u < 100; u++)
           {
             r0_a0[l][u] = r0_a0[l][u] + r0_a0[l + h][u];
           }
@@ -57,32 +87,29 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
       }
 
       #pragma omp simd
-      for (lz_i64 u = 0; u < run; u++)
+      for (lz_i64 u = 0; u < 100; u++)
       {
         r0[u] = r0_a0[0][u];
       }
 
     }
     #pragma omp simd
-    for (lz_i64 u = 0; u < run; u++)
+    for (lz_i64 u = 0; u < 100; u++)
     {
-      const lz_i64 i1 = low + u;
+      const lz_i64 i1 = u;
       w1[i1 + (q * 100)] = r0[u];
     }
 
   }
 
-  for (lz_i64 t1 = 0; t1 < 2; t1++)
   {
-    const lz_i64 low = t1 * 64;
-    const lz_i64 run = ((100 - low) < 64) ? (100 - low) : (64);
-    _Alignas(64) lz_f32 r0[64];
+    _Alignas(64) lz_f32 r0[100];
     {
-      _Alignas(64) lz_f32 r0_a0[32][64];
+      _Alignas(64) lz_f32 r0_a0[3][100];
       for (lz_i64 l = 0; l < 3; l++)
       {
         #pragma omp simd
-        for (lz_i64 u = 0; u < run; u++)
+        for (lz_i64 u = 0; u < 100; u++)
         {
           r0_a0[l][u] = 0.0f;
         }
@@ -97,9 +124,9 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
           {
             const lz_i64 q = k + l;
             #pragma omp simd
-            for (lz_i64 u = 0; u < run; u++)
+            for (lz_i64 u = 0; u < 100; u++)
             {
-              const lz_i64 i1 = low + u;
+              const lz_i64 i1 = u;
               r0_a0[l][u] = r0_a0[l][u] + w1[i1 + (q * 100)];
             }
 
@@ -111,7 +138,7 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
       for (lz_i64 l = 0; l < 1; l++)
       {
         #pragma omp simd
-        for (lz_i64 u = 0; u < run; u++)
+        for (lz_i64 u = 0; u < 100; u++)
         {
           r0_a0[l][u] = r0_a0[l][u] + r0_a0[l + 2][u];
         }
@@ -123,7 +150,7 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
         for (lz_i64 l = 0; l < h; l++)
         {
           #pragma omp simd
-          for (lz_i64 u = 0; u < run; u++)
+          for (lz_i64 u = 0; u < 100; u++)
           {
             r0_a0[l][u] = r0_a0[l][u] + r0_a0[l + h][u];
           }
@@ -133,20 +160,19 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
       }
 
       #pragma omp simd
-      for (lz_i64 u = 0; u < run; u++)
+      for (lz_i64 u = 0; u < 100; u++)
       {
         r0[u] = r0_a0[0][u];
       }
 
     }
     #pragma omp simd
-    for (lz_i64 u = 0; u < run; u++)
+    for (lz_i64 u = 0; u < 100; u++)
     {
-      const lz_i64 i1 = low + u;
+      const lz_i64 i1 = u;
       y2[i1] = r0[u];
     }
 
   }
-
 }
 

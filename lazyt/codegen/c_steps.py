@@ -1,0 +1,170 @@
+"""Phases for a CPU: how wide a tile is, and which steps of a loop go together.
+
+Memory is read fast where it is read on and on. A tile of a reduction along columns therefore takes
+whole rows where their sums fit the second-level cache, and several steps of each sum at once: each
+is a stream, and sums go to memory once for all of them. The order of folding stays.
+
+Where an index divides the axis of a loop (a channel's weight, along channels and pixels), the loop
+is two: over quotients, and over what has the same quotient.
+"""
+
+from __future__ import annotations
+
+import math
+
+from lazyt.codegen import c_tree as ct
+from lazyt.codegen.axes import LEAST_RUN, divisors_of
+from lazyt.codegen.c_family import Expressions, is_positional
+from lazyt.codegen.c_loops import STRIP, TILE, PhasePrinter, Trees
+from lazyt.codegen.emitter import indices_of
+from lazyt.ir.index import Axis, Linear, Quotient, Remainder, linearize, variable
+from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Scan, Stage, reduction_levels
+
+#: Bytes of sums that a tile holds at most: a quarter of a usual second-level cache.
+SUMS = 256 * 1024
+#: Tiles that a phase has at least, so that threads have something to share, while tiles are wide.
+LEAST_TILES = 8
+#: Points of a tile below which it is not made narrower to have more of them.
+NARROW = 256
+#: Steps of a sum that are taken at once: along whole rows, and along parts of rows.
+STEPS, PART_STEPS = 4, 8
+#: Statements of a stage's body from which steps are taken one by one.
+LONG_BODY = 16
+
+
+class CpuPhase(PhasePrinter):
+    """A phase over tiles that suit the caches; ``second`` is the size of the second level."""
+
+    def __init__(
+        self, phase: Phase, expressions: Expressions, number: int, any_size: bool, second: int
+    ) -> None:
+        super().__init__(phase, expressions, number, any_size)
+        expressions.values.clear()  # a phase's names are its own
+        self.steps = 1
+        self.sums = LANES
+        if self.vector and not any_size and any(s.axis is not None for s in phase.stages):
+            self._widen(second)
+
+    # ---------------------------------------------------------------- tiles
+
+    def _widen(self, second: int) -> None:
+        """Chooses the tile's points and the steps of sums taken at once."""
+        stages = [s for s in self.phase.stages if s.axis is not None]
+        bodies = [r for s in stages for r in s.body]
+        reduces = [r for r in bodies if isinstance(r, Reduce)]
+        if any(map(is_positional, reduces)) or any(isinstance(r, Scan | Keep) for r in bodies):
+            return
+        extent = self.phase.grid[-1].extent
+        rows = math.prod(a.extent for a in self.phase.grid[:-1])
+        most = min(SUMS // max(sum(map(_sum_bytes, stages)), 1), STRIP)
+        if len(stages) > 1:  # what the first reads is to be there for the next
+            item = max(r.dtype.compute.itemsize for r in reduces)
+            steps = max(s.axis.extent for s in stages if s.axis is not None)
+            most = min(most, second // (2 * item * max(steps, 1)))
+        most = max(most // TILE * TILE, TILE)
+        strips = max(-(-extent // most), min(-(-LEAST_TILES // rows), extent // NARROW))
+        self.tile = extent if strips <= 1 else -(-extent // (strips * TILE)) * TILE
+        self.steps = STEPS if self.tile == extent else PART_STEPS
+
+    def _accumulators(self, r: Reduce, level: int, width: int) -> Trees:
+        self.sums = width
+        return super()._accumulators(r, level, width)
+
+    def _lanes(self, kind: str, name: str) -> ct.Node:
+        if self.steps == 1:
+            return super()._lanes(kind, name)
+        return self.array(kind, name, (self.sums, self.tile))
+
+    # ---------------------------------------------------------------- steps
+
+    def _elements(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
+        together = self.steps * LANES
+        room = min(axis.extent, BLOCK)
+        if self.steps == 1 or room < together or len(stage.body) >= LONG_BODY:
+            return self._lined(stage, axis, base)
+        limit = self.e.limit(stage, axis)
+        start: ct.Node = ct.integer(0)
+        if axis.extent > BLOCK:
+            start = ct.binary("*", base, ct.integer(BLOCK))
+            limit = ct.minimum(limit, ct.binary("+", start, ct.integer(BLOCK)))
+        ragged = axis.extent % together != 0 or stage.guard is not None
+        k, lane, end = ct.name("k"), ct.name("l"), ct.name("end")
+        many: Trees = []
+        for step in range(self.steps):
+            here = ct.binary("+", ct.binary("+", k, ct.integer(step * LANES)), lane)
+            many.append(ct.block(self._step(stage, axis, here)))
+        whole = ct.binary("-", end, ct.integer(together - 1)) if ragged else end
+        out: Trees = [ct.declare("lz_i64", "end", limit, const=True)]
+        out.append(ct.declare("lz_i64", "k", start))
+        body = ct.loop("l", ct.integer(0), ct.integer(LANES), self._over_run(many))
+        advance = ct.assign(k, ct.integer(together), "+=")
+        out.append(ct.while_loop(ct.binary("<", k, whole), [body, advance]))
+        if ragged:
+            stop = ct.minimum(ct.binary("-", end, k), ct.integer(LANES))
+            one = self._over_run(self._step(stage, axis, ct.binary("+", k, lane)))
+            rest = ct.loop("l", ct.integer(0), stop, one)
+            advance = ct.assign(k, ct.integer(LANES), "+=")
+            out.append(ct.while_loop(ct.binary("<", k, end), [rest, advance]))
+        return [ct.block(out)]
+
+    def _step(self, stage: Stage, axis: Axis, here: ct.Node) -> Trees:
+        """A stage's body at one step."""
+        out: Trees = [ct.declare(self.integer, axis.name, here, const=True)]
+        for statement in stage.body:
+            taken = isinstance(statement, Reduce)
+            out += self._take(statement, axis) if taken else self._simple(statement)
+        return out
+
+    # ----------------------------------------------------------------- runs
+
+    def _lined(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
+        """One step of each sum; a quotient is the same for all lanes that do not cross a border."""
+        k, lane, whole = ct.name("k"), ct.name("l"), variable(axis)
+        for divisor in self._divisors(stage, axis) if axis.extent > LANES else ():
+            if divisor % LANES == 0 and not self.any_size:
+                size = ct.integer(divisor)
+                rest = ct.binary("+", ct.binary("%", k, size), lane)
+                self.e.quotients[Quotient(whole, divisor)] = ct.binary("/", k, size)
+                self.e.quotients[Remainder(whole, divisor)] = rest
+        out = super()._elements(stage, axis, base)
+        self.e.quotients.clear()
+        return out
+
+    def _divisors(self, stage: Stage, axis: Axis) -> set[int]:
+        """What the axis is divided by where elements lie."""
+        found: list[Linear] = []
+        for statement in stage.body:
+            for buffer, index in indices_of(statement):
+                shape = () if buffer is None else self.e.buffers[buffer].shape
+                found += index if buffer is None else [linearize(index, shape)]
+        return divisors_of(axis, found)
+
+    def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        cuts = [d for d in self._divisors(stage, axis) if d >= LEAST_RUN and axis.extent % d == 0]
+        if self.vector or stage.sequential or self.any_size or not cuts:
+            return super()._plain(stage, axis)
+        cut = min(cuts)
+        turn, step = ct.name(f"{axis.name}_1"), ct.name(f"{axis.name}_0")
+        self.e.quotients[Quotient(variable(axis), cut)] = turn
+        self.e.quotients[Remainder(variable(axis), cut)] = step
+        before: Trees = []
+        here = ct.binary("+", ct.binary("*", turn, ct.integer(cut)), step)
+        body: Trees = [ct.declare(self.integer, axis.name, here, const=True)]
+        for statement in stage.body:
+            if isinstance(statement, Keep):
+                before.append(self._keep(statement, axis))
+                body.append(self._put(statement, axis))
+            else:
+                body += self._simple(statement)
+        self.e.quotients.clear()
+        run = ct.loop(f"{axis.name}_0", ct.integer(0), ct.integer(cut), body)
+        turns = ct.integer(axis.extent // cut)
+        return [*before, ct.loop(f"{axis.name}_1", ct.integer(0), turns, self._simd(run))]
+
+
+def _sum_bytes(stage: Stage) -> int:
+    """Bytes of the sums of one point, on all levels."""
+    reduces = [r for r in stage.body if isinstance(r, Reduce)]
+    item = sum(r.dtype.compute.itemsize for r in reduces)
+    assert stage.axis is not None
+    return item * sum(min(LANES, n) for n in reduction_levels(stage.axis.extent))

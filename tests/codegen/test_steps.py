@@ -1,0 +1,99 @@
+"""Tiles that take several steps of sums at once, and loops that are cut where an index divides."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+from lazyt import ops
+from lazyt.compiler import compile_graph
+from lazyt.config import config
+from lazyt.ir.dtypes import float32
+from lazyt.ir.graph import Node
+from lazyt.nn import functional as F
+
+
+def _text(root: Node, *inputs: Node) -> str:
+    program, _ = compile_graph([root], list(inputs))
+    return "\n".join(kernel.text for kernel in program.kernels)
+
+
+def test_steps_of_a_sum_share_what_they_load() -> None:
+    """Four rows at once where the tile is whole rows, eight where it is a part of each."""
+    x = ops.input_((64, 512, 128), float32)
+    assert _text(ops.reduce_("sum", x, (1,)), x).count("+ x0[") == 4
+    x = ops.input_((2, 512, 16384), float32)
+    assert _text(ops.reduce_("sum", x, (1,)), x).count("+ x0[") == 8
+
+
+def test_weights_of_channels_are_read_once_a_channel() -> None:
+    x, w = ops.input_((4, 32, 512), float32), ops.input_((32,), float32)
+    y = ops.reshape(
+        ops.apply("mul", x, ops.expand(ops.reshape(w, (1, 32, 1)), x.shape)), (4, 16384)
+    )
+    total = ops.reduce_("sum", y, (1,))
+    scaled = ops.apply("div", y, ops.expand(ops.reshape(total, (4, 1)), y.shape))
+    loops = _text(scaled, x, w).split("omp simd")[1:]
+    assert len(loops) == 2
+    for loop in loops:
+        body = loop[: loop.index("}")]
+        assert not re.search(r"\(i\d+ [/%]", body), body
+
+
+CASES: list[tuple[tuple[int, ...], int]] = [
+    ((130, 70), 0), ((2, 300, 600), 1), ((1030, 40), 0), ((2100, 33), 0), ((3, 128, 1000), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "axis"), CASES)
+def test_columns(shape: tuple[int, ...], axis: int, monkeypatch: Any) -> None:
+    """Values against float64, and the same bits in one kernel and in several."""
+    monkeypatch.setattr(config, "verify", True)
+    values = np.random.default_rng(shape[0]).standard_normal(shape, dtype=np.float32)
+
+    def compute() -> list[Any]:
+        x = lt.from_numpy(values)
+        y = (x - x.mean(axis, keepdim=True)) / (x.var(axis, keepdim=True) + 1).sqrt()
+        return [t.numpy() for t in (x.sum(axis), x.amax(axis), y, x.softmax(axis))]
+
+    together = compute()
+    config.eager = True
+    try:
+        alone = compute()
+    finally:
+        config.eager = False
+    for one, other in zip(together, alone, strict=True):
+        assert np.array_equal(one, other)
+    wide = values.astype(np.float64)
+    shifted = np.exp(wide - wide.max(axis, keepdims=True))
+    normal = wide - wide.mean(axis, keepdims=True)
+    want = [
+        wide.sum(axis),
+        wide.max(axis),
+        normal / np.sqrt(wide.var(axis, ddof=1, keepdims=True) + 1),
+        shifted / shifted.sum(axis, keepdims=True),
+    ]
+    for got, right in zip(together, want, strict=True):
+        np.testing.assert_allclose(got, right, rtol=2e-6, atol=2e-5)
+
+
+@pytest.mark.parametrize(("shape", "groups"), [((2, 8, 8, 16), 2), ((2, 12, 7, 9), 3)])
+def test_groups_of_channels(shape: tuple[int, ...], groups: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "verify", True)
+    source = np.random.default_rng(1)
+    x, d = (source.standard_normal(shape, dtype=np.float32) for _ in range(2))
+    w, b = (source.standard_normal(shape[1], dtype=np.float32) for _ in range(2))
+    lx, lw, lb = (lt.from_numpy(a).requires_grad_() for a in (x, w, b))
+    y = F.group_norm(lx, groups, lw, lb)
+    _, gw, gb = lt.autograd.grad((y * lt.from_numpy(d)).sum(), (lx, lw, lb))
+    rows = x.astype(np.float64).reshape(shape[0], groups, -1)
+    normal = rows - rows.mean(-1, keepdims=True)
+    normal = (normal / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)).reshape(shape)
+    want = normal * w[:, None, None] + b[:, None, None]
+    np.testing.assert_allclose(y.detach().numpy(), want, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(gw.numpy(), (normal * d).sum((0, 2, 3)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(gb.numpy(), d.sum((0, 2, 3)), rtol=1e-4, atol=1e-4)
