@@ -13,7 +13,6 @@ from lazyt.codegen.c_contract import contract_text
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_segments import segment_starts, segments_text
 from lazyt.codegen.c_steps import CpuPhase
-from lazyt.codegen.c_steps import CpuPhase
 from lazyt.codegen.origins import find_origins
 from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
