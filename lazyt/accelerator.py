@@ -5,10 +5,11 @@ What asks tells what there is; what needs a device raises LazytError where there
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
-from lazyt.device import check_device, device
-from lazyt.errors import DeviceError, LazytError
+import lazyt
+from lazyt.device import device
+from lazyt.errors import LazytError
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "device_count",
@@ -19,11 +20,7 @@ __all__ = [
 
 def device_count() -> int:
     """Number of devices besides the CPU that tensors can be put on."""
-    try:
-        check_device("cuda")
-    except DeviceError:
-        return 0
-    return 1
+    return int(lazyt.cuda.device_count())
 
 
 def is_available() -> bool:
@@ -36,19 +33,21 @@ def current_accelerator(check_available: bool = False) -> device | None:
     return device("cuda") if is_available() else None
 
 
-def _required(name: str) -> Any:
-    def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise LazytError("Cannot access accelerator device when none is available.")
+def _required(name: str, called: str) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if not is_available():
+            raise LazytError("Cannot access accelerator device when none is available.")
+        return getattr(lazyt.cuda, called)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"``cuda.{name}``; raises LazytError: there is no device besides the CPU."
+    function.__doc__ = f"``cuda.{called}``; raises LazytError without a device besides the CPU."
     return function
 
 
-synchronize = _required("synchronize")
-current_device_index = _required("current_device_index")
-current_device_idx = _required("current_device_idx")
-set_device_index = _required("set_device_index")
-empty_cache = _required("empty_cache")
-memory_allocated = _required("memory_allocated")
-memory_reserved = _required("memory_reserved")
+synchronize = _required("synchronize", "synchronize")
+current_device_index = _required("current_device_index", "current_device")
+current_device_idx = _required("current_device_idx", "current_device")
+set_device_index = _required("set_device_index", "set_device")
+empty_cache = _required("empty_cache", "empty_cache")
+memory_allocated = _required("memory_allocated", "memory_allocated")
+memory_reserved = _required("memory_reserved", "memory_reserved")

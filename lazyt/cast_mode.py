@@ -10,7 +10,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from lazyt.device import check_device
 from lazyt.errors import ArgumentError, DeviceError, LazytError
@@ -20,11 +20,25 @@ from lazyt.tensor import Tensor
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Casting(NamedTuple):
+    """The low-precision dtypes of both kinds of devices, None where autocast is off."""
+
+    cpu: DType | None
+    cuda: DType | None
+
+
+@functools.cache
+def _casting(cpu: DType | None, cuda: DType | None) -> DType | Casting | None:
+    """What a thread notes: one object for equal dtypes, and the plain dtype of the CPU alone."""
+    return cpu if cuda is None else Casting(cpu, cuda)
+
+
 class _Mode(threading.local):
     """The low-precision dtype of one thread, None while autocast is off; the dtype that the
     innermost autocast, on or off, was made with; and what else can be set and asked."""
 
-    dtype: DType | None = None
+    dtype: DType | Casting | None = None
+    on_gpu: DType = float16
     chosen: DType = bfloat16
     cached = True
     nesting = 0
@@ -35,12 +49,28 @@ mode = _Mode()
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:
     """Whether this thread is inside of an enabled ``autocast``."""
-    return mode.dtype is not None and device_type == "cpu"
+    return low_dtype(device_type) is not None
+
+
+def low_dtype(device_type: str) -> DType | None:
+    """The low-precision dtype for a kind of device, None while autocast is off for it."""
+    both = mode.dtype
+    if isinstance(both, Casting):
+        return both.cuda if device_type == "cuda" else both.cpu
+    return both if device_type == "cpu" else None
+
+
+def set_low_dtype(device_type: str, dtype: DType | None) -> None:
+    """Turn autocast on, with a dtype, or off for a kind of device."""
+    if device_type == "cuda":
+        mode.dtype = _casting(low_dtype("cpu"), dtype)
+    else:
+        mode.dtype = _casting(dtype, low_dtype("cuda"))
 
 
 def get_autocast_dtype(device_type: str = "cpu") -> DType:
     """The low-precision dtype in use, or PyTorch's default for the device."""
-    return float16 if device_type == "cuda" else mode.chosen
+    return mode.on_gpu if device_type == "cuda" else mode.chosen
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -93,16 +123,19 @@ class autocast:
                 stacklevel=2,
             )
             self.enabled = False
-        self._outer: list[tuple[DType | None, DType]] = []
+        self._outer: list[tuple[DType | Casting | None, DType, DType]] = []
 
     def __enter__(self) -> autocast:
-        self._outer.append((mode.dtype, mode.chosen))
+        self._outer.append((mode.dtype, mode.chosen, mode.on_gpu))
+        set_low_dtype(self.device, self.dtype if self.enabled else None)
         if self.device == "cpu":
-            mode.dtype, mode.chosen = self.dtype if self.enabled else None, self.dtype
+            mode.chosen = self.dtype
+        else:
+            mode.on_gpu = self.dtype
         return self
 
     def __exit__(self, *_: object) -> None:
-        mode.dtype, mode.chosen = self._outer.pop()
+        mode.dtype, mode.chosen, mode.on_gpu = self._outer.pop()
 
     def __call__(self, function: F) -> F:
         @functools.wraps(function)
@@ -140,9 +173,13 @@ def in_low_precision(function: F) -> F:
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:
-        dtype = mode.dtype
+        dtype: Any = mode.dtype
         if dtype is None or kwargs.get("out") is not None:  # the lists have no forms with out=
             return function(*args, **kwargs)
+        if isinstance(dtype, Casting):
+            dtype = low_dtype(_kind_of(args, kwargs))
+            if dtype is None:
+                return function(*args, **kwargs)
         return _call(function, dtype, args, kwargs)
 
     return cast(F, inside)
@@ -153,7 +190,10 @@ def in_full_precision(function: F) -> F:
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:
-        if mode.dtype is None or kwargs.get("out") is not None:
+        dtype = mode.dtype
+        if dtype is None or kwargs.get("out") is not None:
+            return function(*args, **kwargs)
+        if isinstance(dtype, Casting) and low_dtype(_kind_of(args, kwargs)) is None:
             return function(*args, **kwargs)
         return _call(function, float32, args, kwargs)
 
@@ -176,14 +216,33 @@ def in_given_precision(function: F) -> F:
 
 def lowered(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Tensors as a function that is marked ``in_low_precision`` would take them."""
-    dtype = mode.dtype
+    if mode.dtype is None:
+        return tuple(tensors)
+    dtype = low_dtype(_kind_of(tensors, {}))
     return tuple(tensors) if dtype is None else tuple(_converted(t, dtype) for t in tensors)
 
 
 def raised(tensor: Tensor) -> Tensor:
     """A tensor as a function that is marked ``in_full_precision`` would take it."""
-    found: Tensor = tensor if mode.dtype is None else _converted(tensor, float32)
+    if mode.dtype is None or low_dtype(tensor.device.type) is None:
+        return tensor
+    found: Tensor = _converted(tensor, float32)
     return found
+
+
+def raised_on_gpu(tensor: Tensor) -> Tensor:
+    """A tensor as a function takes it that computes in float32 on GPUs, but not on the CPU."""
+    return raised(tensor) if tensor.is_cuda else tensor
+
+
+def _kind_of(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """The kind of device that the first tensor among the arguments is on."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (list, tuple)) and value:
+            value = value[0]
+        if isinstance(value, Tensor):
+            return value.device.type
+    return "cpu"
 
 
 def _call(

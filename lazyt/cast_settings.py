@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazyt.cast_mode import get_autocast_dtype, is_autocast_enabled, mode
+from lazyt.cast_mode import get_autocast_dtype, is_autocast_enabled, mode, set_low_dtype
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, bfloat16, float16
 
@@ -17,22 +17,21 @@ __all__ = [
 
 
 def set_autocast_enabled(*args: Any) -> None:
-    """Turn autocast on or off: ``(device_type, enabled)``, or ``(enabled)`` for a GPU's.
-
-    A GPU's is not there, so that turning it on does nothing.
-    """
+    """Turn autocast on or off: ``(device_type, enabled)``, or ``(enabled)`` for a GPU's."""
     device, enabled = args if len(args) == 2 else ("cuda", args[0])
-    if device == "cpu":
-        mode.dtype = mode.chosen if enabled else None
+    set_low_dtype(device, get_autocast_dtype(device) if enabled else None)
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """Choose the low-precision dtype. Raises LazytError for another than bfloat16 and float16."""
     if dtype not in (bfloat16, float16):
         raise LazytError(f"Currently, AutocastCPU only support Bfloat16 or Half, but got {dtype}")
-    if device_type == "cpu":
+    if device_type == "cuda":
+        mode.on_gpu = dtype
+    else:
         mode.chosen = dtype
-        mode.dtype = None if mode.dtype is None else dtype
+    if is_autocast_enabled(device_type):
+        set_low_dtype(device_type, dtype)
 
 
 def is_autocast_cpu_enabled() -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from lazyt.config import config
@@ -19,6 +20,8 @@ from lazyt.runtime.cuda_memory import DeviceBuffer, DevicePool, PinnedBuffer
 from lazyt.runtime.memory import Buffer
 
 EMULATED = "cuda:emu"
+#: Plans that an error may come from, at most, when nobody waited since they began.
+_RECENT = 8
 
 
 class CudaDevice:
@@ -29,6 +32,7 @@ class CudaDevice:
         driver: what does the work.
         pool: its memory.
         lost: the error after which it cannot be used; empty while all is well.
+        recent: titles of what was launched since the device was last waited for.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -37,6 +41,7 @@ class CudaDevice:
         self.pool = DevicePool(self)
         self.lost = ""
         self._local = threading.local()
+        self.recent: deque[Callable[[], str]] = deque(maxlen=_RECENT)
         self._held: deque[tuple[Any, PinnedBuffer]] = deque()
 
     @property
@@ -125,8 +130,8 @@ class CudaDevice:
 
     def synchronize(self) -> None:
         """Wait until all work is done. Raises the errors of work that failed."""
-        self.check()
         self.call(self.driver.synchronize)
+        self.recent.clear()
 
     def call(self, function: Any, *arguments: Any) -> Any:
         """What a function of the driver gives. Errors that end all work are noted."""
@@ -134,8 +139,10 @@ class CudaDevice:
         try:
             return function(*arguments)
         except DeviceLostError as error:
-            self.guard(error)
-            raise
+            titles = "; ".join(dict.fromkeys(title() for title in self.recent))
+            better = DeviceLostError(f"{error}. It happened in one of: {titles}", error.code)
+            self.guard(better)
+            raise (better if titles else error) from None
 
 
 _devices: dict[str, CudaDevice] = {}

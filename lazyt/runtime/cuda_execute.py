@@ -22,6 +22,8 @@ from lazyt.runtime.cuda_memory import DeviceBuffer
 
 #: Graphs that one plan keeps, and launches from which on a graph is worth it.
 _MOST_GRAPHS, _FEWEST_LAUNCHES = 4, 2
+#: Launches of a plan that an error names.
+_MOST_TITLES = 8
 
 
 class CudaExecutable:
@@ -73,6 +75,7 @@ class CudaExecutable:
 
     def _launch(self, pointers: list[int]) -> None:
         driver, stream = self.device.driver, self.device.stream
+        self.device.recent.append(self._titles)
         if len(self._steps) < _FEWEST_LAUNCHES:
             self._launch_steps(pointers)
             return
@@ -114,6 +117,12 @@ class CudaExecutable:
             self.device.guard(error)
             raise type(error)(f"{error} ({title})", error.code) from None
 
+    def _titles(self) -> str:
+        """All launches for people."""
+        titles = [self._title(grid, number) for _, grid, _, number in self._steps[:_MOST_TITLES]]
+        more = len(self._steps) - len(titles)
+        return ", ".join(titles) + (f" and {more} more" if more > 0 else "")
+
     def _title(self, grid: Grid, number: int) -> str:
         """A launch for people: its kernel, and the line of the program that it comes from."""
         notes = self.program.notes[number] if number < len(self.program.notes) else {}
@@ -145,13 +154,14 @@ def load(
     """
     if program.target != "cuda":
         raise InternalError("cuda_execute", f"a program for target {program.target!r}")
+    device.check()
     key = device.place, program.fingerprint()
     with _lock:
         found = _loaded.get(key)
         if found is None or found.device is not device:
             names = [grid.function for kernel in program.kernels for grid in kernel.grids]
             image = _image(program, device, helpers, names, (reason, where))
-            functions = device.driver.load(image.data, names)
+            functions = device.call(device.driver.load, image.data, names)
             found = _loaded[key] = CudaExecutable(program, device, functions, image.facts)
     return found
 

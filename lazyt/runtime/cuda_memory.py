@@ -132,6 +132,7 @@ class DevicePool:
                     self.segments.remove(1)
                     self._note("segment_free", pointer, size, stream)
             self.free.clear()
+            driver.synchronize()  # what is given back is free when its stream has come that far
             driver.trim()
 
     def _obtain(self, size: int, nbytes: int, stream: Any) -> int:
@@ -147,7 +148,6 @@ class DevicePool:
                 return pointer
             if attempt == 0:
                 self.retries += 1
-                driver.synchronize()
                 self.trim()
         self.failures += 1
         free, total = driver.memory()

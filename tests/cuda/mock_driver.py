@@ -1,0 +1,346 @@
+"""A driver library without a GPU: the calls of ``cuda.bindings.driver`` that lazyt makes.
+
+Kernels run on the emulator. Work waits in its stream until somebody waits for it, so that a missing
+wait shows as a wrong value, and memory holds NaN before and after its use. Faults can be ordered.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import itertools
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lazyt.codegen.cuda import device_helpers
+from lazyt.runtime import emulator
+from lazyt.runtime.nvrtc import Cubin
+
+Work = Callable[[], None]
+Reply = tuple[Any, ...]
+
+
+class CUresult(enum.IntEnum):
+    """The codes that matter here."""
+
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NOT_INITIALIZED = 3
+    CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_INVALID_HANDLE = 400
+    CUDA_ERROR_NOT_READY = 600
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
+    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
+
+
+OK = CUresult.CUDA_SUCCESS
+
+
+class _Names:
+    """Stands for an enumeration: every name is a value of its own."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+class Event:
+    """A mark; ``ready`` once its stream has come to it."""
+
+    def __init__(self) -> None:
+        self.ready = True
+        self.stream: Stream | None = None
+
+
+class Stream:
+    """Work that waits."""
+
+    def __init__(self) -> None:
+        self.work: deque[Work] = deque()
+        self.recorded: list[Work] | None = None
+
+    def add(self, work: Work) -> None:
+        """To the queue, or to what is recorded."""
+        (self.work.append if self.recorded is None else self.recorded.append)(work)
+
+    def drain(self) -> None:
+        """Do all of it."""
+        while self.work:
+            self.work.popleft()()
+
+
+class Function:
+    """A kernel of a module."""
+
+    def __init__(self, library: ctypes.CDLL, name: str, arity: int) -> None:
+        self.run = emulator.entry(library, name)
+        self.name, self.arity = name, arity
+
+
+class Module:
+    """A loaded image: the source of a program."""
+
+    def __init__(self, image: bytes) -> None:
+        source = image.decode().removeprefix(device_helpers("cuda"))
+        found = re.findall(r"__global__ void __launch_bounds__\(\d+\) (\w+)\(([^)]*)\)", source)
+        self.arity = {name: len(parameters.split(",")) for name, parameters in found}
+        text = device_helpers("emulator") + source
+        self.library = emulator.open_library(emulator.build(text, self.arity))
+
+
+class MockDriver:
+    """The library, for one machine with ``count`` GPUs of ``capacity`` bytes in all.
+
+    Attributes:
+        calls: names of all calls, in order.
+        blocks: memory that is allocated.
+        refusals: what a call is to return the next times, by its name.
+        broken: the error that all work fails with, once a fault happened.
+        fault_in: a part of the names of kernels that are to fail while they run.
+        compiled: how many programs were compiled.
+    """
+
+    CUmemPool_attribute = CUdevice_attribute = CUstreamCaptureMode = _Names()
+    cuuint64_t = int
+
+    def __init__(self, count: int = 1, capacity: int = 1 << 28) -> None:
+        self.count, self.capacity = count, capacity
+        self.calls: list[str] = []
+        self.blocks: dict[int, np.ndarray] = {}
+        self.freed: dict[int, int] = {}
+        self.refusals: dict[str, deque[CUresult]] = {}
+        self.broken: CUresult | None = None
+        self.compiled = 0
+        self.fault_in = ""
+        self.streams: list[Stream] = []
+        self._clock = itertools.count()
+
+    def refuse(self, name: str, code: CUresult, times: int = 1) -> None:
+        """The next calls of a function are to fail."""
+        self.refusals.setdefault(name, deque()).extend([code] * times)
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if not name.startswith("cu") or not callable(found) or name == "cuuint64_t":
+            return found
+
+        def call(*arguments: Any) -> Reply:
+            self.calls.append(name)
+            waiting = self.refusals.get(name)
+            if waiting:
+                return waiting.popleft(), None
+            fails = name not in ("cuGetErrorString", "cuInit")
+            if self.broken is not None and fails:
+                return self.broken, None
+            reply: Reply = found(*arguments)
+            return (self.broken, *reply[1:]) if self.broken is not None and fails else reply
+
+        return call
+
+    # ------------------------------------------------------------------ devices
+
+    def cuInit(self, flags: int) -> Reply:
+        return (OK,)
+
+    def cuDeviceGetCount(self) -> Reply:
+        return OK, self.count
+
+    def cuDeviceGet(self, number: int) -> Reply:
+        return OK, number
+
+    def cuDevicePrimaryCtxRetain(self, device: int) -> Reply:
+        return OK, ("context", device)
+
+    def cuCtxSetCurrent(self, context: Any) -> Reply:
+        return (OK,)
+
+    def cuCtxSynchronize(self) -> Reply:
+        for stream in self.streams:
+            stream.drain()
+        return (OK,)
+
+    def cuDeviceGetName(self, length: int, device: int) -> Reply:
+        return OK, b"Mock GPU\0"
+
+    def cuDeviceTotalMem(self, device: int) -> Reply:
+        return OK, self.capacity
+
+    def cuDeviceGetAttribute(self, name: str, device: int) -> Reply:
+        kind = name.removeprefix("CU_DEVICE_ATTRIBUTE_")
+        return OK, {"COMPUTE_CAPABILITY_MAJOR": 9, "WARP_SIZE": 32}.get(kind, 0)
+
+    def cuGetErrorString(self, code: CUresult) -> Reply:
+        return OK, code.name.removeprefix("CUDA_ERROR_").replace("_", " ").lower().encode()
+
+    # ------------------------------------------------------------------ programs
+
+    def compile(self, source: str, arch: str = "") -> Cubin:
+        """In the place of NVRTC: the image is the source."""
+        self.compiled += 1
+        return Cubin(source.encode(), {}, {}, {}, "")
+
+    def cuModuleLoadData(self, image: bytes) -> Reply:
+        return OK, Module(image)
+
+    def cuModuleGetFunction(self, module: Module, name: bytes) -> Reply:
+        text = name.decode()
+        return OK, Function(module.library, text, module.arity[text])
+
+    def cuLaunchKernel(self, function: Function, *rest: Any) -> Reply:
+        blocks, _, _, threads, _, _, shared, stream, parameters, _ = rest
+        places = (ctypes.c_void_p * function.arity).from_address(parameters)
+        pointers = [ctypes.c_void_p.from_address(p or 0).value or 0 for p in places]
+
+        def work() -> None:
+            if self.broken is not None:
+                return
+            if self.fault_in and self.fault_in in function.name:
+                self.broken = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+                return
+            for pointer in pointers:
+                assert self._holds(pointer), f"{function.name} gets memory that nobody has"
+            fault = emulator.run(function.run, blocks, threads, shared, pointers, True, 3)
+            assert fault is None, fault
+
+        stream.add(work)
+        return (OK,)
+
+    # ------------------------------------------------------------------ memory
+
+    def _holds(self, pointer: int) -> bool:
+        return any(start <= pointer <= start + b.nbytes for start, b in self.blocks.items())
+
+    def cuDeviceGetDefaultMemPool(self, device: int) -> Reply:
+        return OK, "pool"
+
+    def cuMemPoolSetAttribute(self, pool: str, name: str, value: int) -> Reply:
+        return (OK,)
+
+    def cuMemPoolTrimTo(self, pool: str, keep: int) -> Reply:
+        return (OK,)
+
+    def cuMemGetInfo(self) -> Reply:
+        return OK, self.capacity - self.used, self.capacity
+
+    @property
+    def used(self) -> int:
+        """Bytes that are allocated."""
+        return sum(block.nbytes for block in self.blocks.values())
+
+    def cuMemAllocAsync(self, nbytes: int, stream: Stream) -> Reply:
+        if self.used + nbytes > self.capacity:
+            return CUresult.CUDA_ERROR_OUT_OF_MEMORY, None
+        block = np.full(nbytes + 64, 0xFF, np.uint8)
+        pointer = -(-block.ctypes.data // 64) * 64
+        self.blocks[pointer] = block
+        return OK, pointer
+
+    def cuMemFreeAsync(self, pointer: int, stream: Stream) -> Reply:
+        def work() -> None:
+            self.blocks.pop(pointer)[:] = 0xFF
+
+        stream.add(work)
+        return (OK,)
+
+    def cuMemHostAlloc(self, nbytes: int, flags: int) -> Reply:
+        return self.cuMemAllocAsync(nbytes, Stream())
+
+    def cuMemFreeHost(self, pointer: int) -> Reply:
+        del self.blocks[pointer]
+        return (OK,)
+
+    def cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: Stream) -> Reply:
+        if source in self.blocks:  # pinned memory is read when the copy is made
+            stream.add(lambda: self._copy(target, source, nbytes))
+        else:
+            staged = ctypes.string_at(source, nbytes)
+            stream.add(lambda: self._copy(target, staged, nbytes))
+        return (OK,)
+
+    def cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: Stream) -> Reply:
+        stream.add(lambda: self._copy(target, source, nbytes))
+        return (OK,)
+
+    cuMemcpyDtoDAsync = cuMemcpyDtoHAsync
+
+    def _copy(self, target: int, source: int | bytes, nbytes: int) -> None:
+        if self.broken is None:
+            ctypes.memmove(target, source, nbytes)
+
+    # ------------------------------------------------------------------ order
+
+    def cuStreamCreate(self, flags: int) -> Reply:
+        self.streams.append(Stream())
+        return OK, self.streams[-1]
+
+    def cuStreamCreateWithPriority(self, flags: int, priority: int) -> Reply:
+        return self.cuStreamCreate(flags)
+
+    def cuStreamSynchronize(self, stream: Stream) -> Reply:
+        stream.drain()
+        return (OK,)
+
+    def cuStreamQuery(self, stream: Stream) -> Reply:
+        return (CUresult.CUDA_ERROR_NOT_READY if stream.work else OK,)
+
+    def cuEventCreate(self, flags: int) -> Reply:
+        return OK, Event()
+
+    def cuEventDestroy(self, event: Event) -> Reply:
+        return (OK,)
+
+    def cuEventRecord(self, event: Event, stream: Stream) -> Reply:
+        mark = next(self._clock)
+        event.ready, event.stream = False, stream
+
+        def work() -> None:
+            event.ready = True
+
+        stream.add(work)
+        return OK, mark
+
+    def cuEventQuery(self, event: Event) -> Reply:
+        return (OK if event.ready else CUresult.CUDA_ERROR_NOT_READY,)
+
+    def cuEventSynchronize(self, event: Event) -> Reply:
+        if not event.ready and event.stream is not None:
+            event.stream.drain()
+        return (OK,)
+
+    def cuStreamWaitEvent(self, stream: Stream, event: Event, flags: int) -> Reply:
+        first = event.stream
+        if first is not None and first is not stream:
+            stream.add(lambda: None if event.ready else first.drain())
+        return (OK,)
+
+    def cuEventElapsedTime(self, start: Event, end: Event) -> Reply:
+        return OK, 1.5
+
+    # ------------------------------------------------------------------ graphs
+
+    def cuStreamBeginCapture(self, stream: Stream, mode: str) -> Reply:
+        stream.recorded = []
+        return (OK,)
+
+    def cuStreamEndCapture(self, stream: Stream) -> Reply:
+        recorded, stream.recorded = stream.recorded, None
+        return OK, recorded
+
+    def cuGraphInstantiate(self, graph: list[Work], flags: int) -> Reply:
+        return OK, list(graph)
+
+    def cuGraphDestroy(self, graph: list[Work]) -> Reply:
+        return (OK,)
+
+    def cuGraphExecDestroy(self, graph: list[Work]) -> Reply:
+        return (OK,)
+
+    def cuGraphLaunch(self, graph: list[Work], stream: Stream) -> Reply:
+        for work in graph:
+            stream.add(work)
+        return (OK,)

@@ -1,0 +1,92 @@
+"""Machines on which no GPU can be used: what is said, and that the CPU does not notice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lazyt as lt
+from lazyt.errors import DeviceError
+from lazyt.runtime import cuda_bindings, cuda_device
+from tests.cuda.mock_driver import CUresult, MockDriver
+
+
+def _packages_missing(patch: pytest.MonkeyPatch) -> None:
+    for name in ("cuda", "cuda.bindings", "cuda.bindings.driver"):
+        patch.setitem(sys.modules, name, None)
+
+
+def _driver(patch: pytest.MonkeyPatch, init: Callable[[int], Any]) -> None:
+    driver = MockDriver()
+    object.__setattr__(driver, "cuInit", init)
+    patch.setattr(cuda_bindings, "library", lambda: cuda_bindings.started(driver))
+
+
+def _library_missing(patch: pytest.MonkeyPatch) -> None:
+    def fail(flags: int) -> Any:
+        raise RuntimeError("Failed to dlopen libcuda.so.1")
+
+    _driver(patch, fail)
+
+
+def _driver_failing(patch: pytest.MonkeyPatch) -> None:
+    _driver(patch, lambda flags: (CUresult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,))
+
+
+def _no_gpu(patch: pytest.MonkeyPatch) -> None:
+    _driver(patch, lambda flags: (CUresult.CUDA_ERROR_NO_DEVICE,))
+
+
+STATES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
+    "packages": (_packages_missing, r"cuda-python.*missing.*pip install 'lazyt\[cuda\]'"),
+    "library": (_library_missing, r"no NVIDIA driver.*libcuda.so.1.*cuda:emu"),
+    "failing": (_driver_failing, r"cannot be started \(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH\)"),
+    "no GPU": (_no_gpu, r"finds no GPU.*nvidia-smi"),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_what_is_said(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrange, said = STATES[state]
+    cuda_bindings.library.cache_clear()
+    monkeypatch.setattr(cuda_device, "_devices", {})
+    arrange(monkeypatch)
+    assert lt.cuda.is_available() is False and lt.cuda.device_count() == 0
+    assert not lt.cuda.is_initialized() and not lt.backends.cuda.is_built()
+    assert lt.cuda.memory_allocated() == lt.cuda.max_memory_reserved() == 0
+    lt.cuda.empty_cache()
+    lt.cuda.manual_seed(1)
+    lt.cuda.reset_peak_memory_stats()
+    assert lt.cuda.memory_stats() == {} and "no CUDA device" in lt.cuda.memory_summary()
+    x = lt.ones(2)
+    wanted: list[Callable[[], object]] = [
+        lambda: x.to("cuda"), x.cuda, lambda: lt.zeros(2, device="cuda:0"), lt.cuda.synchronize,
+        lambda: lt.nn.Linear(1, 1).to("cuda"), lt.cuda.Stream, lt.cuda.Event, lt.cuda.mem_get_info,
+        lambda: lt.cuda.get_device_name(0), lambda: lt.set_default_device("cuda"),
+    ]  # fmt: skip
+    for ask in wanted:
+        with pytest.raises(DeviceError, match=said):
+            ask()
+    assert x.pin_memory() is x and not x.is_pinned()
+    with lt.cuda.stream(None):
+        assert (x + 1).tolist() == [2, 2]
+    monkeypatch.undo()
+    cuda_bindings.library.cache_clear()
+
+
+def test_the_cpu_loads_nothing_of_cuda() -> None:
+    """Neither import nor a program on the CPU loads the bindings or the driver's half of lazyt."""
+    program = (
+        "import sys, lazyt\n"
+        "x = lazyt.randn(3, requires_grad=True)\n"
+        "(x * 2).sum().backward(); x.grad.tolist()\n"
+        "print([n for n in sys.modules if 'cuda' in n])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]", done.stdout
