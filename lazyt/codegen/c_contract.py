@@ -11,6 +11,7 @@ from lazyt.codegen.c_family import Expressions, c_type, compute_type
 from lazyt.codegen.contract import ContractSpec, ContractText, emit_contract
 from lazyt.codegen.slide import as_slide, find_slide, merge_axes
 from lazyt.codegen.slide_form import SlidePlan, choose_slide, worth_sliding
+from lazyt.codegen.slide_sums import choose_sums, emit_sums, worth_summing
 from lazyt.codegen.slide_text import emit_slide
 from lazyt.ir.index import Axis, linearize
 from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
@@ -64,20 +65,26 @@ def contract_text(
 def _sliding(
     phase: ContractPhase, expressions: Expressions, spec: ContractSpec
 ) -> ContractText | None:
-    """The kernel of a convolution; None for other contractions."""
+    """The kernel of a convolution or of its gradients; None for other contractions."""
     slide = find_slide(phase) or as_slide(phase)
-    if slide is None or not worth_sliding(slide, spec):
+    if slide is None:
         return None
-    m, n = _extent(slide.others), _extent(slide.points)
+    points, others = _extent(slide.points), _extent(slide.others)
     plan = SlidePlan(
         slide,
-        replace(spec, m=m, n=n),
+        replace(spec, m=others, n=points),
         tuple(a for a in phase.batch if a.extent > 1),
         tuple(a for a in phase.inner if a.extent > 1),
         lambda value: _statements(expressions, phase, value),
     )
-    form = choose_slide(plan)
-    return None if form is None else emit_slide(plan.spec, expressions, plan, form)
+    if worth_sliding(plan):
+        form = choose_slide(plan)
+        return None if form is None else emit_slide(expressions, plan, form)
+    plan = replace(plan, spec=replace(spec, m=points, n=others))
+    if worth_summing(plan):
+        sums = choose_sums(plan)
+        return None if sums is None else emit_sums(expressions, plan, sums)
+    return None
 
 
 def _extent(axes: Sequence[Axis]) -> int:

@@ -71,16 +71,14 @@ def find_slide(phase: ContractPhase) -> Slide | None:
 
 
 def as_slide(phase: ContractPhase) -> Slide | None:
-    """A contraction in which nothing slides, but whose results lie in memory in several runs, as
-    rows of images do: reading them like a convolution with one tap keeps vectors inside of runs."""
-    for value, fixed, points, others in (
-        (phase.left, phase.right, phase.rows, phase.columns),
-        (phase.right, phase.left, phase.columns, phase.rows),
-    ):
-        real = _real(points)
-        if len(real) > 1 and all(f.coefficient(real[-1]) in (0, 1) for f in _forms(value)):
-            return Slide(value, fixed, real, _real(others), ())
-    return None
+    """A contraction in which nothing slides, but whose results or sums lie in memory in several
+    runs, as rows of images do: as a convolution with one tap, vectors stay inside of runs."""
+    left = Slide(phase.left, phase.right, _real(phase.rows), _real(phase.columns), ())
+    right = Slide(phase.right, phase.left, _real(phase.columns), _real(phase.rows), ())
+    for slide in (left, right):
+        if len(slide.points) > 1:
+            return slide
+    return left if len(_real(phase.inner)) > 1 and left.points and left.others else None
 
 
 def _real(axes: Sequence[Axis]) -> tuple[Axis, ...]:
@@ -93,7 +91,7 @@ def find_walks(
     """The pairs of axes through which ``value`` slides; None where there is another dependence."""
     found: dict[Axis, Walk] = {}
     alone: set[Axis] = set()
-    for index in _forms(value):
+    for index in forms_of(value):
         used = {atom: factor for atom, factor in index.terms if isinstance(atom, Axis)}
         here = [a for a in points if a in used]
         taps = [a for a in inner if a in used]
@@ -116,7 +114,7 @@ def find_walks(
     return walks
 
 
-def _forms(value: Expr) -> Iterator[Linear]:
+def forms_of(value: Expr) -> Iterator[Linear]:
     """All indices in an expression, and those inside of their quotients and remainders."""
     work: list[Linear] = []
     for item in sub_expressions(value):
@@ -245,11 +243,11 @@ def split_guards(
 
 def merge_axes(phase: ContractPhase) -> ContractPhase:
     """The phase with neighbouring axes made one where all that it reads and writes allows it."""
-    forms = [index for value in (phase.left, phase.right) for index in _forms(value)]
+    forms = [index for value in (phase.left, phase.right) for index in forms_of(value)]
     for statement in phase.epilogue:
         if isinstance(statement, Store):
             forms += statement.index
-        forms += _forms(statement.value)
+        forms += forms_of(statement.value)
     table: dict[Axis, Linear] = {}
     groups = [
         _merged(group, forms, table)
@@ -281,7 +279,7 @@ def _statement_at(statement: Statement, table: Mapping[Axis, Linear]) -> Stateme
 def merge_inner(value: Expr, axes: Sequence[Axis]) -> tuple[Expr, tuple[Axis, ...]]:
     """An expression over as few axes as make up the given ones, and these axes."""
     table: dict[Axis, Linear] = {}
-    merged = _merged(axes, list(_forms(value)), table)
+    merged = _merged(axes, list(forms_of(value)), table)
     return (at_axes(value, table) if table else value), merged
 
 

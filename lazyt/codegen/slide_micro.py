@@ -48,3 +48,76 @@ def slide_sections(
     out += [f"    *({ref} *)(c + {r} * ldc + {v * lanes}) = c{r}_{v};" for r, v in grid]
     out.append("}")
     return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+
+
+def sums_name(acc: str, rows: int, vectors: int, vector_bytes: int) -> str:
+    """Name of the tile whose rows slide."""
+    return f"lz_broad_{acc}_{rows}x{vectors * vector_bytes // ITEM_BYTES[acc]}v{vector_bytes}"
+
+
+def sums_sections(
+    acc: str, rows: int, vectors: int, vector_bytes: int
+) -> tuple[tuple[str, str], ...]:
+    """Sections of ``name(kc, a, reach, steps, places, b, c, ldc, first)``.
+
+    Row r of step k is ``a[steps[k] + places[r]]``, ``reach`` the largest such index; ``b`` is a
+    panel [kc][columns]; the tile ``c`` is overwritten when ``first`` and continued otherwise.
+    """
+    name = sums_name(acc, rows, vectors, vector_bytes)
+    tag = f"{acc}_v{vector_bytes}"
+    lanes = vector_bytes // ITEM_BYTES[acc]
+    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
+    grid = [(r, v) for r in range(rows) for v in range(vectors)]
+    place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
+    out = [
+        f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
+        "    lz_i64 reach, const lz_i32 *restrict steps, const lz_i32 *restrict places,",
+        f"    const lz_{acc} *restrict b, lz_{acc} *restrict c, lz_i64 ldc, int first) {{",
+        "    (void)reach;",
+    ]
+    out += [f"    const lz_{acc} *const a{r} = a + places[{r}];" for r in range(rows)]
+    out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
+    out.append("    if (!first) {")
+    out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
+    out += [
+        "    }",
+        "    for (lz_i64 k = 0; k < kc; k++) {",
+        "        const lz_i64 at = steps[k];",
+        f"        {vec} s;",
+    ]
+    out += [f"        {vec} b{v} = *(const {ref} *)(b + {v * lanes});" for v in range(vectors)]
+    for r in range(rows):
+        out.append(f"        s = {splat(vec, f'a{r}[at]', lanes)};")
+        out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
+    out += [f"        b += {vectors * lanes};", "    }"]
+    out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
+    out.append("}")
+    return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+
+
+def turn_section(acc: str, vector_bytes: int) -> tuple[str, str]:
+    """``lz_turn_<acc>_v<bytes>(n, from, pitch, to, width)``: blocks of as many rows as a vector has
+    lanes, with ``n`` elements each, ``n`` a multiple of the lanes, become columns of ``to``."""
+    tag = f"{acc}_v{vector_bytes}"
+    lanes = vector_bytes // ITEM_BYTES[acc]
+    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
+    low = [n // 2 + (lanes if n % 2 else 0) for n in range(lanes)]
+    high = [n + lanes // 2 for n in low]
+    out = [
+        f"static void lz_turn_{tag}(lz_i64 n, const lz_{acc} *restrict from, lz_i64 pitch,",
+        f"    lz_{acc} *restrict to, lz_i64 width) {{",
+        f"    for (lz_i64 i = 0; i < n; i += {lanes}) {{",
+    ]
+    out += [
+        f"        {vec} s0_{r} = *(const {ref} *)(from + {r} * pitch + i);" for r in range(lanes)
+    ]
+    stage = 0
+    for stage in range(1, lanes.bit_length()):
+        for r in range(lanes // 2):
+            pair = f"s{stage - 1}_{r}, s{stage - 1}_{r + lanes // 2}"
+            for half, order in enumerate((low, high)):
+                made = f"__builtin_shufflevector({pair}, {', '.join(map(str, order))})"
+                out.append(f"        {vec} s{stage}_{2 * r + half} = {made};")
+    out += [f"        *({ref} *)(to + (i + {r}) * width) = s{stage}_{r};" for r in range(lanes)]
+    out += ["    }", "}"]
+    return f"lz_turn_{tag}", "\n".join(out) + "\n"

@@ -357,8 +357,8 @@ def _spread_out(x: Node, w: Node, spreads: Sequence[Spread], groups: int) -> Nod
     if groups == 1:
         return ops.contract_spread(x, w, (n, c, *places), (c, o, *taps), (n, o, *spreads))
     x, w = _in_groups(x, w, groups)
-    out = (n, g, o, *spreads)
-    return _out_of_groups(ops.contract_spread(x, w, (n, g, c, *places), (g, c, o, *taps), out))
+    left, right = (n, g, c, *places), (g, c, o, *taps)
+    return _out_of_groups(ops.contract_spread(x, w, left, right, (n, g, o, *spreads)))
 
 
 conv_transpose1d = _transposed(1, "conv_transpose1d")

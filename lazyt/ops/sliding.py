@@ -1,10 +1,10 @@
 """Windows backwards: contractions whose results overlap and are added up.
 
 Result ``u`` of an axis collects ``left[i] * right[k]`` of all i and k with
-``u == start + stride * i + dilation * k``. That is the gradient of a convolution with respect to its input, and the
-transposed convolution. Results of equal remainders by the stride read the same taps, so each
-remainder is a contraction over a window of its own, and no multiplication is with a zero that
-stands between two elements.
+``u == start + stride * i + dilation * k``. That is the gradient of a convolution with respect to
+its input, and the transposed convolution. Results of equal remainders by the stride read the same
+taps, so each remainder is a contraction over a window of its own, and no multiplication is with a
+zero that stands between two elements.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _one_rest(
         slides.append((axis, pace))
         taps.append(item.tap)
     if empty:
-        return ops.broadcast_to(ops.constant(0, left.dtype), shape)
+        return ops.broadcast_to(ops.constant(0, left.dtype), tuple(shape))
     pitches = ops.row_major(left.shape)
     sizes = [extents.get(label, 0) for label in a]
     for label, extent in zip(labels, shape, strict=True):
@@ -159,7 +159,7 @@ def _fit(node: Node, axis: int, low: int, span: int) -> Node:
     extent = node.shape[axis]
     begin, end = max(-low, 0), min(extent, span - low)
     if end <= begin:
-        shape = [span if n == axis else e for n, e in enumerate(node.shape)]
+        shape = tuple(span if n == axis else e for n, e in enumerate(node.shape))
         return ops.broadcast_to(ops.constant(0, node.dtype), shape)
     node = _along(node, axis, begin, end - begin, 1)
     none = [0] * len(node.shape)

@@ -135,7 +135,8 @@ def _joined_back(
     if not any(isinstance(item, Spread) for item in out):
         return None
     head = _heads(groups, params, source)
-    node = ops.reshape(contract_spread(*cotangent.inputs, a, b, out), head)
+    left, right = cotangent.inputs
+    node = ops.reshape(contract_spread(left, right, a, b, out), head)
     low, high, gaps = [], [], []
     for group, extent, count in zip(groups, source, head):
         step = group.walks[0][1] if len(group.walks) == 1 else 1
