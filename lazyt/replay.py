@@ -88,6 +88,12 @@ class Computed:
         self.recipe = recipe
 
 
+def _writes(run: Run) -> list[int]:
+    """How often each memory was written."""
+    before = zip(run.recorder.storages, run.recorder.versions, strict=True)
+    return [storage.version_now() - version for storage, version in before]
+
+
 class Replay:
     """What replaces a captured function.
 
@@ -143,8 +149,7 @@ class Replay:
         ]
         self.flags = [None if s.fn is None else type(s.fn).__name__ for s in self._fresh]
         self.ages = [s.version_now() for s in self._fresh]
-        before = zip(recorder.storages, recorder.versions, strict=True)
-        self.counts = [storage.version_now() - version for storage, version in before]
+        self.counts = _writes(run)
         self._saved = [saved_by(s.fn, recorder, self._fresh) for s in self._fresh]
         self.alive = any(lives(s) for s in self._fresh)
         with watching(recorder):  # so that values stay what they were made from
