@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from lazyt import graph_keys, lifting, ops, sizes
+from lazyt import graph_keys, lifting, ops
 from lazyt.config import config
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.ir.forms import PLACED, place_of
@@ -197,7 +197,7 @@ def explain(nodes: Sequence[Node]) -> Explanation:
 
 def clear() -> None:
     """Forgets all plans of this process (not those on disk)."""
-    from lazyt import differences
+    from lazyt import differences, sizes
 
     graph_keys.known.clear()
     differences.clear()
@@ -277,6 +277,7 @@ def _find(
 
 def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]) -> _Plan:
     """Loads the plan's text from disk or compiles the graph, and loads the binary."""
+    from lazyt import sizes
     from lazyt.ir.program import Program
     from lazyt.ir.text_graph import print_graph
     from lazyt.runtime import cache, devices, execute

@@ -8,6 +8,7 @@ sizes that nobody asked for yet: numbers that are equal at two sizes by chance a
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections import OrderedDict
@@ -27,6 +28,8 @@ _SHAPE = re.compile(r"\w+\[(\d[\d, ]*)\]")
 _SPECIAL = re.compile(r"= (window|slide)\(")
 _KEPT = 256  # families that are remembered
 _MOST_SAMPLES = 8
+#: Characters of a graph's text from which on trying other sizes would take too long.
+_LONGEST = 400_000
 #: Attempts to make one text of a family's programs, after which each size has its own.
 _PATIENCE = 2
 #: Extents below this decide the form of kernels: they are unrolled, or no axis at all.
@@ -96,7 +99,8 @@ def clear() -> None:
 
 def remember(graph: Sized) -> None:
     """Takes note of a graph that has a plan: those of other sizes are compared with it."""
-    _family(graph)
+    if len(graph.text) <= _LONGEST:
+        _family(graph)
 
 
 def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found | None:
@@ -106,6 +110,8 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
     Args:
         graph: of ``roots`` over ``inputs``.
     """
+    if len(graph.text) > _LONGEST:
+        return None
     family = _family(graph)
     if family.first == graph or not config.any_size or family.failed >= _PATIENCE:
         return None
@@ -131,7 +137,8 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
 
 
 def _family(graph: Sized) -> _Family:
-    key = (graph.pieces, graph.order, graph.donated, config.memory_budget, config.inline_reduce)
+    between = hashlib.sha1("\0".join(graph.pieces).encode()).digest()
+    key = (between, graph.order, graph.donated, config.memory_budget, config.inline_reduce)
     family = _families.get(key)
     if family is None:
         family = _families[key] = _Family(graph)
