@@ -43,9 +43,11 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
         name: the function's name for ``grad_fn``, in full (``SumBackward1``) or not (``sum``);
             the calling function's name by default.
     """
+    storage = _new_storage(Storage)
     if use.any:
         node = settled(node, parents, name)
-    storage = _new_storage(Storage)
+        if node.form < PLACED:
+            waiting.add(storage)
     storage.share = None
     storage.version = first_version() if blocks.open else 0
     storage.fn = None
@@ -57,8 +59,6 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
         else:
             node = ops.detach(node)
     storage.node = node
-    if use.any and node.form < PLACED:
-        waiting.add(storage)
     tensor = _new_tensor(Tensor)
     tensor._storage = storage
     tensor._view = None

@@ -11,6 +11,7 @@ from lazyt.device import device, place_name
 from lazyt.errors import DeviceError
 from lazyt.ir.forms import mixed, place_of
 from lazyt.ir.graph import Node
+from lazyt.watching import hook
 
 if TYPE_CHECKING:
     from lazyt.storage import Storage
@@ -32,8 +33,9 @@ def placed(node: Node, place: device) -> Node:
 
 
 def transferred(node: Node, name: str) -> Node:
-    """A copy on the device of that name; at once for what the host knows."""
-    if node.data is None or node.needs_grad or not name:
+    """A copy on the device of that name; at once for what the host knows, unless a capture has to
+    see where it comes from."""
+    if node.data is None or node.needs_grad or not name or hook.watcher is not None:
         return ops.transfer(node, name)
     from lazyt.placed_plans import moved
 
