@@ -8,9 +8,10 @@ from math import prod
 from typing import NamedTuple
 
 from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
-from lazyt.codegen.slide import Slide, Track, forms_of, splits, track_of
+from lazyt.codegen.slide import Slide, Track, splits, track_of
 from lazyt.codegen.slide_copy import Copy, lay_copy
-from lazyt.ir.index import Axis, axes_of
+from lazyt.ir.index import Axis, axes_of, constant
+from lazyt.ir.point import Load, sub_expressions
 from lazyt.ir.scalar import Expr
 
 # Cycles, roughly: of an element copied, a loop entered, and a result stored.
@@ -184,11 +185,23 @@ def worth_sliding(plan: SlidePlan) -> bool:
     """Whether the operand slides along the results, and these fill vectors."""
     slide, spec = plan.slide, plan.spec
     along = all(w.point.extent >= w.tap.extent for w in slide.walks)
-    straight = bool(slide.walks) or lies_along(slide.value, slide.points[-1])
+    in_runs = len(slide.points) > 1 and lies_along(slide.value, slide.points[-1])
+    straight = bool(slide.walks) or in_runs
     return along and straight and spec.n >= 2 * spec.lanes and spec.flops >= 50_000
 
 
 def lies_along(value: Expr, axis: Axis) -> bool:
-    """Whether neighbours along an axis are neighbours in memory."""
-    forms = [f for f in forms_of(value) if axis in axes_of(f)]
-    return bool(forms) and all(f.coefficient(axis) == 1 for f in forms)
+    """Whether neighbours along an axis are neighbours in memory: every load that depends on it does
+    so in its last index alone."""
+    found = False
+    for item in sub_expressions(value):
+        if not isinstance(item, Load):
+            continue
+        *before, last = [*item.index] or [constant(0)]
+        if any(axis in axes_of(i) for i in before):
+            return False
+        if axis in axes_of(last):
+            if last.coefficient(axis) != 1:
+                return False
+            found = True
+    return found
