@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazyt
+from lazyt import devices
 from lazyt.device import device
+from lazyt.devices import device_count
 from lazyt.errors import LazytError
 
 __all__ = [
@@ -16,11 +17,6 @@ __all__ = [
     "empty_cache", "is_available", "memory_allocated", "memory_reserved", "set_device_index",
     "synchronize",
 ]  # fmt: skip
-
-
-def device_count() -> int:
-    """Number of devices besides the CPU that tensors can be put on."""
-    return int(lazyt.cuda.device_count())
 
 
 def is_available() -> bool:
@@ -33,21 +29,42 @@ def current_accelerator(check_available: bool = False) -> device | None:
     return device("cuda") if is_available() else None
 
 
-def _required(name: str, called: str) -> Any:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        if not is_available():
-            raise LazytError("Cannot access accelerator device when none is available.")
-        return getattr(lazyt.cuda, called)(*args, **kwargs)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"``cuda.{called}``; raises LazytError without a device besides the CPU."
-    return function
+def _wanted(which: Any = None) -> devices.CudaDevice:
+    if not is_available():
+        raise LazytError("Cannot access accelerator device when none is available.")
+    return devices.wanted_device(which)
 
 
-synchronize = _required("synchronize", "synchronize")
-current_device_index = _required("current_device_index", "current_device")
-current_device_idx = _required("current_device_idx", "current_device")
-set_device_index = _required("set_device_index", "set_device")
-empty_cache = _required("empty_cache", "empty_cache")
-memory_allocated = _required("memory_allocated", "memory_allocated")
-memory_reserved = _required("memory_reserved", "memory_reserved")
+def synchronize(device: Any = None) -> None:
+    """``cuda.synchronize``. Raises LazytError without a device besides the CPU."""
+    found = _wanted(device)
+    devices.launch_pending(found)
+    found.synchronize()
+
+
+def current_device_index() -> int:
+    """``cuda.current_device``. Raises LazytError without a device besides the CPU."""
+    return devices.number_of(_wanted())
+
+
+current_device_idx = current_device_index
+
+
+def set_device_index(device: Any) -> None:
+    """``cuda.set_device``. Raises LazytError without a device besides the CPU."""
+    devices.choose(devices.number_of(_wanted(device)))
+
+
+def empty_cache() -> None:
+    """``cuda.empty_cache``. Raises LazytError without a device besides the CPU."""
+    _wanted().pool.trim()
+
+
+def memory_allocated(device: Any = None) -> int:
+    """``cuda.memory_allocated``. Raises LazytError without a device besides the CPU."""
+    return _wanted(device).pool.allocated.now
+
+
+def memory_reserved(device: Any = None) -> int:
+    """``cuda.memory_reserved``. Raises LazytError without a device besides the CPU."""
+    return _wanted(device).pool.reserved.now

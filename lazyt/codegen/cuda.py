@@ -128,7 +128,11 @@ def print_for_plan(kernel: Kernel) -> PrintedKernel:
         Grid(x.function, x.blocks, x.threads, x.shared_bytes, x.collective) for x in made.launches
     )
     source = KernelSource(kernel.name, made.text, made.used, len(kernel.buffers), grids=grids)
-    return PrintedKernel(source, note=made.note)
+    sizes = [
+        f"{g.blocks} x {g.threads}" + (f" ({g.shared_bytes} B shared)" if g.shared_bytes else "")
+        for g in grids
+    ]
+    return PrintedKernel(source, note=f"{made.note}; blocks x threads {', '.join(sizes)}")
 
 
 def choose_form(

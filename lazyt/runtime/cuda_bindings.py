@@ -344,3 +344,10 @@ class BoundDriver:
 
 #: The device whose context is this thread's.
 _current = threading.local()
+
+
+def _after_fork() -> None:
+    _current.device = None
+
+
+os.register_at_fork(after_in_child=_after_fork)

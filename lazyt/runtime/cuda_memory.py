@@ -7,6 +7,7 @@ used makes that stream's mark be waited for first.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from lazyt.errors import OutOfMemoryError
 from lazyt.ir.dtypes import DType
+from lazyt.runtime.cuda_driver import CudaError
 from lazyt.runtime.memory import Buffer, block_size
 
 if TYPE_CHECKING:
@@ -257,4 +259,5 @@ class PinnedBuffer(Buffer):
 
     def __del__(self) -> None:
         if getattr(self, "ptr", 0) and not self.device.lost:
-            self.device.driver.unpin(self.ptr)
+            with contextlib.suppress(CudaError):  # the driver may have ended before Python
+                self.device.driver.unpin(self.ptr)

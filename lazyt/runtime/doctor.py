@@ -142,12 +142,23 @@ def _examine_cuda() -> list[Finding]:
             "nvrtc", tuple(f"nvidia-cuda-nvrtc{end}" for end in ("", "-cu13", "-cu12"))
         ),
     ]
+    found.append(_examine_emulator())
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
         advice = "on a machine with an NVIDIA GPU, install its driver"
         return [*found, Finding("cuda driver", "warn", "no CUDA driver (libcuda.so.1)", advice)]
     return [*found, _count_gpus(driver)]
+
+
+def _examine_emulator() -> Finding:
+    from lazyt.runtime import emulator
+
+    try:
+        command = " ".join(emulator.find_compiler())
+    except NoCompilerError as error:
+        return Finding("cuda:emu", "warn", str(error), "it compiles what the emulator runs")
+    return Finding("cuda:emu", "ok", f"the CUDA emulator compiles with {command}")
 
 
 def _examine_package(name: str, distributions: tuple[str, ...]) -> Finding:
