@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
-from lazyt.codegen.batches import Batch, make_batches
+from lazyt.codegen.batches import Batch, make_batches, take_apart
 from lazyt.codegen.c import print_entry_c
 from lazyt.codegen.lower import Lowered, lower_group
 from lazyt.codegen.numbers import Printer, share_texts
@@ -64,7 +64,9 @@ def assemble(
     spare = {n: i for i, n in enumerate(inputs) if n in donated and n not in roots}
     for_c = target == "c"
     batches = (
-        make_batches(groups, unroll, {*roots, *inputs}) if for_c else [Batch((g,)) for g in groups]
+        make_batches(groups, unroll, {*roots, *inputs})
+        if for_c
+        else [Batch((g,)) for g in take_apart(groups)]
     )
     stores, shared = _find_places([b.groups for b in batches], _outputs(roots), spare)
     lowered = [_lowered(batch, unroll, shared) for batch in batches]
@@ -75,7 +77,7 @@ def assemble(
     kernels = [made.kernel for made in lowered]
     texts = [printer(kernel, None) for kernel in kernels]
     texts = share_texts(kernels, texts, printer) if for_c and share else texts
-    printed = [_renamed(t, b.groups[0].kind) for t, b in zip(texts, batches, strict=True)]
+    printed = [name_after_text(t, b.groups[0].kind) for t, b in zip(texts, batches, strict=True)]
     scratch = [
         [_Place(size, step, step) for size in _scratch_sizes(made, text)]
         for step, (made, text) in enumerate(zip(lowered, printed, strict=True))
@@ -88,7 +90,7 @@ def assemble(
     sources = {p.source.name: p.source for p in printed}
     program = Program(
         target=target,
-        sections=_sections(printed),
+        sections=gather_sections(printed),
         kernels=tuple(sources.values()),
         entry=print_entry_c(tuple(sources.values()), launches) if for_c else "",
         slots=tuple(slots),
@@ -237,7 +239,7 @@ def _allocate(places: Sequence[_Place]) -> int:
     return total
 
 
-def _renamed(printed: PrintedKernel, kind: str) -> PrintedKernel:
+def name_after_text(printed: PrintedKernel, kind: str) -> PrintedKernel:
     """Names a kernel after its text, so that equal kernels are one."""
     source = printed.source
     digest = hashlib.sha256(source.text.encode()).hexdigest()[:10]
@@ -252,7 +254,8 @@ def _renamed(printed: PrintedKernel, kind: str) -> PrintedKernel:
     )
 
 
-def _sections(printed: Sequence[PrintedKernel]) -> tuple[tuple[str, str], ...]:
+def gather_sections(printed: Sequence[PrintedKernel]) -> tuple[tuple[str, str], ...]:
+    """Name and text of the helpers that kernels call."""
     own = {name: text for p in printed for name, text in p.sections}
     out = dict(sections_for({n for p in printed for n in p.source.prelude if n not in own}))
     out.update(own)

@@ -71,6 +71,21 @@ def make_batches(groups: Sequence[Group], unroll: int, kept: set[Node]) -> list[
     return [_batch([pieces[number] for number in launch]) for launch in launches]
 
 
+def take_apart(groups: Sequence[Group]) -> list[Group]:
+    """The groups, those that compute values which have nothing but numbers in common as several.
+
+    On a GPU a kernel that does different things one after the other leaves most of it idle.
+    """
+    found: list[Group] = []
+    for group in groups:
+        alone = group.kind in ("map", "row") and len(group.parts) == 1 and not group.again
+        if alone and len(group.members) > 1:
+            found += components(group, {node for node in group.reads if node.size == 1})
+        else:
+            found.append(group)
+    return found
+
+
 def _piece(group: Group) -> _Piece:
     """The group; what is computed again, to save memory, is so where it is: it has no partners."""
     return _Piece(group, None if group.again else sketch(group))

@@ -93,8 +93,8 @@ def _in_order(group: Group) -> Iterator[Node]:
 
 
 def components(group: Group, numbers: Container[Node]) -> list[Group]:
-    """The groups into which an element-wise group falls when having one of ``numbers`` in common
-    does not hold it together."""
+    """The groups into which a group of one part, without a head, falls when having one of
+    ``numbers`` in common does not hold it together."""
     reads = {member: _read_by(member, group) for member in group.members}
     label: dict[Node, Node] = {}  # towards a common representative
 
@@ -142,7 +142,7 @@ def _part(group: Group, members: list[Node], reads: dict[Node, set[Node]]) -> Gr
     return Group(
         group.kind,
         group.number,
-        [Part(whole.axes, None, [], outputs)],
+        [Part(whole.axes, whole.inner, [r for r in whole.reduces if r in members], outputs)],
         members={m: group.members[m] for m in members},
         reads=read - set(members),
         inside={m: group.inside[m] for m in members},
