@@ -6,20 +6,23 @@ LZ_FN lz_f32 lz_load_f16(lz_f16 h) {
   lz_u32 body = (lz_u32)(h & 0x7fff) << 13;
   lz_f32 scaled = lz_from_bits_f32(body) * 5.192296858534828e33f;
   lz_u32 bits = lz_bits_f32(scaled);
-  bits = body >= 0x0f800000u ? body | 0x7f800000u : bits;
+  lz_u32 is_large = -(lz_u32)(body >= 0x0f800000u);
+  bits = ((body | 0x7f800000u) & is_large) | (bits & ~is_large);
   return lz_from_bits_f32(bits | (lz_u32)(h & 0x8000) << 16);
 }
 
 //@ lz_store_f16 ulp=0.5
-// NaN becomes the quiet NaN of its sign; 65520 and above become infinity.
+// NaN becomes the quiet NaN of its sign; 65520 and above become infinity. Choices are masks: gcc
+// turns three conditional values in a row into branches, and a loop with branches into scalars.
 LZ_FN lz_f16 lz_store_f16(lz_f32 x) {
   lz_u32 all = lz_bits_f32(x), sign = (all >> 16) & 0x8000u, body = all & 0x7fffffffu;
   // Below 2^-14 the half is subnormal: adding 1/2 aligns the bits and rounds them.
   lz_u32 small = lz_bits_f32(lz_from_bits_f32(body) + 0.5f) - 0x3f000000u;
   lz_u32 normal = (body - 0x38000000u + 0xfffu + ((body >> 13) & 1u)) >> 13;
-  lz_u32 h = body < 0x38800000u ? small : normal;
-  h = body >= 0x477ff000u ? 0x7c00u : h;
-  h = body > 0x7f800000u ? 0x7e00u : h;
+  lz_u32 is_small = -(lz_u32)(body < 0x38800000u), is_large = -(lz_u32)(body >= 0x477ff000u);
+  lz_u32 is_nan = -(lz_u32)(body > 0x7f800000u);
+  lz_u32 h = (small & is_small) | (normal & ~is_small);
+  h = (0x7c00u & is_large) | (h & ~is_large) | (0x200u & is_nan);
   return (lz_f16)(h | sign);
 }
 
