@@ -15,16 +15,13 @@ from pycparser import c_ast, c_generator
 
 from lazyt.codegen.check_facts import WHOLE, Atom, Facts, Form, Range, number, unknown
 from lazyt.codegen.check_memory import Array, Memory, Pointer, Violation, size_of
+from lazyt.codegen.check_tiles import tile_accesses
 from lazyt.errors import VerifyError
 
 #: C types whose arithmetic is followed, and the ranges of their values.
 INTEGERS: dict[str, Range] = {"lz_i64": WHOLE, "int": (-(1 << 31), (1 << 31) - 1)}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _ROUTINE = re.compile(r"lz_rows_\w+$")
-_MICRO_KERNEL = re.compile(r"lz_gemm_[a-z]+\d+_(\d+)x(\d+)v\d+$")
-_TURN = re.compile(r"lz_turn_([a-z]+\d+)_v(\d+)$")
-_SUMS_TILE = re.compile(r"lz_broad_[a-z]+\d+_(\d+)x(\d+)v\d+$")
-_SLIDING_TILE = re.compile(r"lz_slide_[a-z]+\d+_(\d+)x(\d+)v\d+$")
 
 Value = Form | Pointer | Array | None
 
@@ -218,17 +215,12 @@ class Values:
         arguments = [self.value(a) for a in (node.args.exprs if node.args else ())]
         if name == "lz_worker":
             return self.worker
-        if _MICRO_KERNEL.match(name):
-            self._micro_kernel(node, arguments)
-            return None
-        if _SLIDING_TILE.match(name):
-            self._sliding_tile(node, arguments)
-            return None
-        if _SUMS_TILE.match(name):
-            self._sums_tile(node, arguments)
-            return None
-        if _TURN.match(name):
-            self._turn(node, arguments)
+        touched = tile_accesses(name, arguments)
+        if touched is not None:
+            if not touched:
+                self.complain(node, "a micro-kernel's arguments are not understood")
+            for access in touched:
+                self._inside(node, access.memory, access.offset, access.count)
             return None
         if _ROUTINE.match(name):
             self._routine(node, arguments)
@@ -282,78 +274,6 @@ class Values:
         room = self.room(memory)
         if not self._between(offset, number(room - count)):
             self.complain(node, "bytes of the access may be outside", offset, room)
-
-    def _micro_kernel(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
-        """``name(kc, a, b, c, ldc, first)``: panels of ``kc`` steps, a tile of row stride ldc."""
-        found = _MICRO_KERNEL.match(node.name.name)
-        steps, a, b, c, stride = arguments[:5]
-        if not (
-            found
-            and isinstance(steps, Form)
-            and isinstance(a, Pointer)
-            and isinstance(b, Pointer)
-            and isinstance(c, Pointer)
-            and isinstance(stride, Form)
-            and not stride.terms
-        ):
-            self.complain(node, "a micro-kernel's arguments are not understood")
-            return
-        rows, columns = int(found[1]), int(found[2])
-        for panel, width in ((a, rows), (b, columns)):
-            last = panel.offset + steps.times(width * panel.item).shifted(-panel.item)
-            self._inside(node, panel.memory, panel.offset, panel.item)
-            self._inside(node, panel.memory, last, panel.item)
-        self._inside(node, c.memory, c.offset, ((rows - 1) * stride.const + columns) * c.item)
-
-    def _sliding_tile(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
-        """``name(kc, a, b, reach, steps, c, ldc)``: ``kc`` steps, none of which goes further into
-        ``b`` than ``reach``."""
-        found = _SLIDING_TILE.match(node.name.name)
-        steps, a, b, reach, table, c, stride = arguments
-        numbers = [x.const for x in (steps, reach, stride) if isinstance(x, Form) and not x.terms]
-        places = [p for p in (a, b, table, c) if isinstance(p, Pointer)]
-        if found is None or len(numbers) < 3 or len(places) < 4:
-            self.complain(node, "a micro-kernel's arguments are not understood")
-            return
-        rows, columns = int(found[1]), int(found[2])
-        count, far, across = numbers
-        sizes = (count * rows, far + columns, count, (rows - 1) * across + columns)
-        for place, size in zip(places, sizes, strict=True):
-            self._inside(node, place.memory, place.offset, size * place.item)
-
-    def _sums_tile(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
-        """``name(kc, a, reach, steps, places, b, c, ldc, first)``: no element of ``a`` that is read
-        is further than ``reach``."""
-        found = _SUMS_TILE.match(node.name.name)
-        steps, a, reach, table, lines, b, c, stride = arguments[:8]
-        numbers = [x.const for x in (reach, stride) if isinstance(x, Form) and not x.terms]
-        places = [p for p in (a, table, lines, b, c) if isinstance(p, Pointer)]
-        if not (found and isinstance(steps, Form) and len(numbers) == 2 and len(places) == 5):
-            self.complain(node, "a micro-kernel's arguments are not understood")
-            return
-        rows, columns = int(found[1]), int(found[2])
-        for place, width in ((places[1], 1), (places[3], columns)):
-            last = place.offset + steps.times(width * place.item).shifted(-place.item)
-            self._inside(node, place.memory, place.offset, place.item)
-            self._inside(node, place.memory, last, place.item)
-        whole = (numbers[0] + 1, rows, (rows - 1) * numbers[1] + columns)
-        for place, size in zip((places[0], places[2], places[4]), whole, strict=True):
-            self._inside(node, place.memory, place.offset, size * place.item)
-
-    def _turn(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
-        """``name(n, from, pitch, to, width)``: as many rows as a vector has lanes, as columns."""
-        found = _TURN.match(node.name.name)
-        sizes = [x.const for x in arguments if isinstance(x, Form) and not x.terms]
-        places = [p for p in arguments if isinstance(p, Pointer)]
-        if found is None or len(sizes) < 3 or len(places) < 2:
-            self.complain(node, "a turn's arguments are not understood")
-            return
-        lanes = int(found[2]) // places[0].item
-        count, pitch, width = sizes
-        for place, size in zip(
-            places, ((lanes - 1) * pitch + count, (count - 1) * width + lanes), strict=True
-        ):
-            self._inside(node, place.memory, place.offset, size * place.item)
 
     def _routine(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
         """``name(rows, n, ...)``: all of ``rows * n`` elements behind each pointer."""

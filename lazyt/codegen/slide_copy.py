@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -51,12 +52,10 @@ def lay_copy(
     spans = [chunk, *(t.axis.extent for t in tracks[1:])]
     pitches = [1] * len(tracks)
     tail = 0
-    for n in range(len(tracks) - 2, -1, -1):
-        span = spans[n + 1] + tracks[n + 1].reach()
-        if n == len(tracks) - 2:
-            pitch = _shared_pitch(value, tracks)
-            span, tail = pitch, span - pitch
-        pitches[n] = pitches[n + 1] * span
+    for n in range(len(tracks) - 1, 0, -1):
+        span = _shared_span(value, tuple(tracks), n)
+        tail += (spans[n] + tracks[n].reach() - span) * pitches[n]
+        pitches[n - 1] = pitches[n] * span
     size = pitches[0] * (spans[0] + tracks[0].reach()) + tail
     slots = [1] * len(tracks)
     for n in range(len(tracks) - 1, -1, -1):
@@ -77,26 +76,25 @@ def lay_copy(
     )  # fmt: skip
 
 
-def _shared_pitch(value: Expr, tracks: Sequence[Track]) -> int:
-    """Distance of rows. What lies before a row may be what lies behind the one above, where both
-    are padding."""
-    *before, last = tracks
-    pitch = 0
-    for pieces in product(*(range(t.pieces) for t in before)):
-        for piece in range(last.pieces):
-            span = last.axis.extent + last.reach(piece)
-            table: dict[Axis, Linear] = {}
-            for track, number in zip(before, pieces, strict=True):
-                place = Axis(track.axis.name, track.axis.extent + track.reach(number))
-                table |= track.table(number, variable(place))
-            lane = Axis("g_lane", span)
-            table |= last.table(piece, variable(lane))
-            _, inside, rest, other = split_guards(at_axes(value, table), lane)
-            mixed = isinstance(rest, Guarded) and rest.other is other
-            if inside is not None and isinstance(other, Const) and not mixed:
-                span = max(inside[1], span - inside[0])
-            pitch = max(pitch, span)
-    return pitch
+@lru_cache(maxsize=256)
+def _shared_span(value: Expr, tracks: tuple[Track, ...], number: int) -> int:
+    """Elements of a track that the copy has for each of the track before. What lies before a row
+    may be what lies behind the one above, where both are padding."""
+    result = 0
+    for pieces in product(*(range(t.pieces) for t in tracks)):
+        table: dict[Axis, Linear] = {}
+        places: list[Axis] = []
+        for track, piece in zip(tracks, pieces, strict=True):
+            places.append(Axis(f"g_q{len(places)}", track.axis.extent + track.reach(piece)))
+            table |= track.table(piece, variable(places[-1]))
+        lane = places[number]
+        span = lane.extent
+        _, inside, rest, other = split_guards(at_axes(value, table), lane)
+        mixed = isinstance(rest, Guarded) and rest.other is other
+        if inside is not None and isinstance(other, Const) and not mixed:
+            span = max(inside[1], span - inside[0])
+        result = max(result, span)
+    return result
 
 
 class SlideText:

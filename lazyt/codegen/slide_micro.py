@@ -18,24 +18,28 @@ def slide_name(acc: str, rows: int, vectors: int, vector_bytes: int) -> str:
 def slide_sections(
     acc: str, rows: int, vectors: int, vector_bytes: int
 ) -> tuple[tuple[str, str], ...]:
-    """Sections of ``name(kc, a, b, reach, steps, c, ldc)``, which overwrites the tile ``c``.
+    """Sections of ``name(kc, a, b, reach, steps, c, ldc, first)``.
 
     ``a`` is a panel [kc][rows]; the columns of step k begin at ``b + steps[k]``, and no step is
-    larger than ``reach``.
+    larger than ``reach``; the tile ``c`` is overwritten when ``first`` and continued otherwise.
     """
     name = slide_name(acc, rows, vectors, vector_bytes)
     tag = f"{acc}_v{vector_bytes}"
     lanes = vector_bytes // ITEM_BYTES[acc]
     vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
+    place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
         f"    const lz_{acc} *restrict b, lz_i64 reach, const lz_i32 *restrict steps,",
-        f"    lz_{acc} *restrict c, lz_i64 ldc) {{",
+        f"    lz_{acc} *restrict c, lz_i64 ldc, int first) {{",
         "    (void)reach;",
     ]
     out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
+    out.append("    if (!first) {")
+    out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
     out += [
+        "    }",
         "    for (lz_i64 k = 0; k < kc; k++) {",
         f"        const lz_{acc} *from = b + steps[k];",
         f"        {vec} s;",
@@ -45,7 +49,7 @@ def slide_sections(
         out.append(f"        s = {splat(vec, f'a[{r}]', lanes)};")
         out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
     out += [f"        a += {rows};", "    }"]
-    out += [f"    *({ref} *)(c + {r} * ldc + {v * lanes}) = c{r}_{v};" for r, v in grid]
+    out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
     out.append("}")
     return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
 
@@ -121,3 +125,31 @@ def turn_section(acc: str, vector_bytes: int) -> tuple[str, str]:
     out += [f"        *({ref} *)(to + (i + {r}) * width) = s{stage}_{r};" for r in range(lanes)]
     out += ["    }", "}"]
     return f"lz_turn_{tag}", "\n".join(out) + "\n"
+
+
+def panel_section(acc: str, vector_bytes: int) -> tuple[str, str]:
+    """``lz_panel_<acc>_v<bytes>(kc, from, reach, steps, count, lines, line, to, width)``.
+
+    Row k of ``to`` gets ``count`` lines of ``line`` elements, one behind the other; line l begins
+    at ``from + steps[k] + lines[l]``, and none further than ``reach``. Whole vectors are moved:
+    what is past the end of a line is overwritten by the next, and needs room behind the last.
+    """
+    tag = f"{acc}_v{vector_bytes}"
+    lanes, ref = vector_bytes // ITEM_BYTES[acc], f"lz_ref_{tag}"
+    name = f"lz_panel_{tag}"
+    return (
+        name,
+        f"""static void {name}(lz_i64 kc, const lz_{acc} *restrict from, lz_i64 reach,
+    const lz_i32 *restrict steps, lz_i64 count, const lz_i32 *restrict lines, lz_i64 line,
+    lz_{acc} *restrict to, lz_i64 width) {{
+    (void)reach;
+    for (lz_i64 k = 0; k < kc; k++)
+        for (lz_i64 l = 0; l < count; l++) {{
+            const lz_{acc} *a = from + steps[k] + lines[l];
+            lz_{acc} *b = to + k * width + l * line;
+            for (lz_i64 i = 0; i < line; i += {lanes})
+                *({ref} *)(b + i) = *(const {ref} *)(a + i);
+        }}
+}}
+""",
+    )

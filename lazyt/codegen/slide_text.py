@@ -6,10 +6,16 @@ one, elements of different remainders lie apart. There all results of the run ar
 ``(y, x)`` of result i is element ``i + y * pitch + x`` of the copy, also across the ends of rows,
 where a few sums come out that nobody stores. So nothing is written once per tap, and every
 instruction of the inner loop does a full vector.
+
+Where rows are short these sums cost more than moving elements once for each tap that reads them,
+as whole vectors, in cache. Then a task goes through the summed axes block by block: it copies that
+part of the operand, moves it into panels without gaps, [k][results of the chunk], and multiplies;
+its sums wait in cache.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from math import prod
 
@@ -18,9 +24,16 @@ from lazyt.codegen.contract_micro import WORKER_SECTION
 from lazyt.codegen.contract_spec import ContractText, ceil_div
 from lazyt.codegen.contract_text import clamp_threads, open_kernel
 from lazyt.codegen.slide import merge_inner
-from lazyt.codegen.slide_copy import SlideText
-from lazyt.codegen.slide_form import PARALLEL_FLOPS, SlideForm, SlidePlan
-from lazyt.codegen.slide_micro import slide_name, slide_sections
+from lazyt.codegen.slide_copy import Copy, SlideText
+from lazyt.codegen.slide_form import (
+    PARALLEL_FLOPS,
+    SlideForm,
+    SlidePlan,
+    lay_out_panels,
+    panels_fit,
+)
+from lazyt.codegen.slide_micro import panel_section, slide_name, slide_sections
+from lazyt.ir.index import Axis
 
 #: Summed steps of the other operand that are packed at a time, row by row.
 _PACKED_STEPS = 64
@@ -28,10 +41,12 @@ _PACKED_STEPS = 64
 
 def emit_slide(e: Expressions, plan: SlidePlan, form: SlideForm) -> ContractText:
     """The kernel of a contraction whose operand slides along the results."""
-    return _Printer(e, plan, form).text()
+    if form.block and panels_fit(plan, form):
+        return PanelPrinter(e, plan, form).text()
+    return SlidePrinter(e, plan, form).text()
 
 
-class _Printer(SlideText):
+class SlidePrinter(SlideText):
     """Writes one kernel."""
 
     def __init__(self, e: Expressions, plan: SlidePlan, form: SlideForm) -> None:
@@ -43,31 +58,49 @@ class _Printer(SlideText):
 
     def text(self) -> ContractText:
         """The kernel."""
-        spec, form, lay, out = self.spec, self.form, self.lay, self.out
-        workers = min(spec.max_threads, lay.tasks) if spec.flops >= PARALLEL_FLOPS else 1
+        lay, kind = self.lay, self.spec.ctype
+        pointers = [
+            f"lz_i32 *restrict g_steps = (lz_i32 *)(ws + {lay.panels});",
+            f"char *g_mine = ws + {lay.shared} + (lz_i64)lz_worker() * {lay.private};",
+            f"{kind} *restrict g_x = ({kind} *)g_mine;",
+            f"{kind} *restrict g_c = ({kind} *)(g_mine + {lay.sums});",
+        ]
+        return self.kernel(pointers, lay.tasks, (lay.shared, lay.private))
+
+    def kernel(
+        self,
+        pointers: Sequence[str],
+        tasks: int,
+        space: tuple[int, int],
+        more: tuple[tuple[str, str], ...] = (),
+    ) -> ContractText:
+        """The kernel around tables and tasks. ``space``: bytes shared, and of a thread."""
+        spec, form, out = self.spec, self.form, self.out
+        workers = min(spec.max_threads, tasks) if spec.flops >= PARALLEL_FLOPS else 1
         with open_kernel(out, spec):
             clamp_threads(out, workers)
             out.pragma("omp parallel num_threads(g_threads)")
             with out.block():
-                mine = f"ws + {lay.shared} + (lz_i64)lz_worker() * {lay.private}"
-                out.add(f"{spec.ctype} *restrict g_a = ({spec.ctype} *)ws;")
-                out.add(f"lz_i32 *restrict g_steps = (lz_i32 *)(ws + {lay.panels});")
-                out.add(f"char *g_mine = {mine};")
-                out.add(f"{spec.ctype} *restrict g_x = ({spec.ctype} *)g_mine;")
-                out.add(f"{spec.ctype} *restrict g_c = ({spec.ctype} *)(g_mine + {lay.sums});")
+                out.add(f"{spec.ctype} *restrict g_a = ({spec.ctype} *)ws;", *pointers)
                 self._pack()
                 out.pragma("omp single nowait")
-                with out.block(), self.over(self.plan.inner):
-                    steps = self.shifts(self.copy, self.plan.inner)
-                    out.add(f"g_steps[{self.flat(self.plan.inner)}] = {steps};")
+                with out.block():
+                    self.tables()
                 out.pragma("omp barrier")
                 out.pragma("omp for schedule(dynamic, 1)")
-                with out.loop("g_t", 0, lay.tasks):
+                with out.loop("g_t", 0, tasks):
                     self._task()
         sections = slide_sections(spec.acc, form.rows, form.vectors, spec.vector_bytes)
-        total = lay.shared + lay.private * workers
         note = f"{form}: {self.plan.reason}"
-        return ContractText((WORKER_SECTION, *sections), out.text(), total, note)
+        return ContractText(
+            (WORKER_SECTION, *sections, *more), out.text(), space[0] + space[1] * workers, note
+        )
+
+    def tables(self) -> None:
+        """Where taps begin."""
+        with self.over(self.plan.inner):
+            steps = self.shifts(self.copy, self.plan.inner)
+            self.out.add(f"g_steps[{self.flat(self.plan.inner)}] = {steps};")
 
     def _pack(self) -> None:
         """The other operand, in panels [k][rows] that all tasks read."""
@@ -101,19 +134,26 @@ class _Printer(SlideText):
 
     def _task(self) -> None:
         """A chunk of results, for a part of the other operand's rows."""
-        out, plan, form, lay, spec = self.out, self.plan, self.form, self.lay, self.spec
+        out, plan, form, spec = self.out, self.plan, self.form, self.spec
         outers = prod(a.extent for a in self.outer)
-        out.add(f"const lz_i64 g_bo = g_t / {lay.chunks * form.splits};")
+        chunks = ceil_div(self.copy.tracks[0].axis.extent, form.chunk)
+        out.add(f"const lz_i64 g_bo = g_t / {chunks * form.splits};")
         out.add(f"const lz_i64 g_b = g_bo / {outers};")
         self.decode("g_b", plan.batch)
         self.decode(f"(g_bo % {outers})", self.outer)
-        out.add(f"const lz_i64 g_p0 = g_t / {form.splits} % {lay.chunks} * {form.chunk};")
+        out.add(f"const lz_i64 g_p0 = g_t / {form.splits} % {chunks} * {form.chunk};")
         out.clip("g_p1", "g_p0", form.chunk, self.copy.tracks[0].axis.extent)
-        self.fill(self.copy)
         tiles = ceil_div(spec.m, form.rows)
         per = ceil_div(tiles, form.splits)
         out.add(f"const lz_i64 g_i0 = g_t % {form.splits} * {per};")
         out.clip("g_i1", "g_i0", per, tiles)
+        self.multiply()
+
+    def multiply(self) -> None:
+        """The results of a chunk, some rows at a time."""
+        out, form, lay, spec = self.out, self.form, self.lay, self.spec
+        self.fill(self.copy)
+        tiles = ceil_div(spec.m, form.rows)
         micro = slide_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
         first = self.copy.pitches[0]
         less = form.chunk * first - self.copy.run
@@ -122,13 +162,13 @@ class _Printer(SlideText):
             with out.loop("g_at", 0, stop, form.vectors * spec.lanes):
                 out.add(
                     f"{micro}({spec.k}, g_a + (g_b * {tiles} + g_i) * {spec.k * form.rows},",
-                    f"    g_x + g_at, {self.copy.reach}, g_steps, g_c + g_at, {lay.width});",
+                    f"    g_x + g_at, {self.copy.reach}, g_steps, g_c + g_at, {lay.width}, 1);",
                 )
-            self._store()
+            self.store(f"(g_row - g_m0) * {lay.width}")
 
-    def _store(self) -> None:
-        """The epilogue over the finished rows of a tile."""
-        out, form, lay, spec = self.out, self.form, self.lay, self.spec
+    def store(self, row: str) -> None:
+        """The epilogue over the rows of tile ``g_i``; ``row`` is where row ``g_row`` begins."""
+        out, form, spec = self.out, self.form, self.spec
         tracks = self.copy.tracks
         out.add(f"const lz_i64 g_m0 = g_i * {form.rows};")
         out.clip("g_m1", "g_m0", form.rows, spec.m)
@@ -139,6 +179,88 @@ class _Printer(SlideText):
                     out.pragma("omp simd")
                 bounds = (0, track.axis.extent) if number else ("g_p0", "g_p1")
                 stack.enter_context(out.loop(track.axis.name, *bounds))
-            place = f"(g_row - g_m0) * {lay.width} + {self.places(self.copy)}"
+            place = f"{row} + {self.places(self.copy)}"
             out.add(f"const {spec.ctype} g_value = g_c[{place}];")
             out.add(*self.plan.finish("g_value"))
+
+
+class PanelPrinter(SlidePrinter):
+    """Writes one kernel."""
+
+    def __init__(self, e: Expressions, plan: SlidePlan, form: SlideForm) -> None:
+        super().__init__(e, plan, form)
+        self.sizes = lay_out_panels(plan, form)
+        self.copy = self.sizes.copied
+
+    def text(self) -> ContractText:
+        """The kernel."""
+        lay, spec, kind = self.sizes, self.spec, self.spec.ctype
+        pointers = [
+            f"lz_i32 *restrict g_steps = (lz_i32 *)(ws + {lay.panels});",
+            f"lz_i32 *restrict g_lines = (lz_i32 *)(ws + {lay.lines_at});",
+            f"lz_i32 *restrict g_flat = (lz_i32 *)(ws + {lay.flat_at});",
+            f"char *g_mine = ws + {lay.shared} + (lz_i64)lz_worker() * {lay.private};",
+            f"{kind} *restrict g_x = ({kind} *)g_mine;",
+            f"{kind} *restrict g_w = ({kind} *)(g_mine + {lay.panel});",
+            f"{kind} *restrict g_c = ({kind} *)(g_mine + {lay.sums});",
+        ]
+        more = (panel_section(spec.acc, spec.vector_bytes),)
+        return self.kernel(pointers, lay.tasks, (lay.shared, lay.private), more)
+
+    def tables(self) -> None:
+        """Where taps, rows of results, and steps of a panel begin."""
+        out, lay, copy = self.out, self.sizes, self.copy
+        first = self.plan.inner[0]
+        inner = [Axis(first.name, self.form.block), *self.plan.inner[1:]]
+        with self.over(inner):
+            out.add(f"g_steps[{self.flat(inner)}] = {self.shifts(copy, inner)};")
+        rows = [
+            Axis(t.axis.name, self.form.chunk if n == 0 else t.axis.extent)
+            for n, t in enumerate(copy.tracks[:-1])
+        ]
+        with self.over(rows):
+            terms = [f"{a.name} * {p}" for a, p in zip(rows, copy.pitches[:-1], strict=True)]
+            out.add(f"g_lines[{self.flat(rows)}] = {' + '.join(terms)};")
+        with out.loop("g_k", 0, lay.steps):
+            out.add(f"g_flat[g_k] = g_k * {lay.width};")
+
+    def multiply(self) -> None:
+        """All blocks of sums of a chunk, and its results."""
+        out, form, lay, spec = self.out, self.form, self.sizes, self.spec
+        first = self.plan.inner[0]
+        tiles = ceil_div(spec.m, form.rows)
+        per = lay.steps // form.block
+        micro = slide_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+        lines = lay.lines // form.chunk
+        part = (Axis(first.name, form.block), "g_k0", "g_k1")
+        far = self.copy.reach + self.copy.run
+        with out.loop("g_k0", 0, first.extent, form.block):
+            out.clip("g_k1", "g_k0", form.block, first.extent)
+            self.fill(self.copy, part)
+            out.add(
+                f"lz_panel_{spec.acc}_v{spec.vector_bytes}((g_k1 - g_k0) * {per}, g_x, {far},",
+                f"    g_steps, (g_p1 - g_p0) * {lines}, g_lines, {lay.line}, g_w, {lay.width});",
+            )
+            with (
+                out.loop("g_i", "g_i0", "g_i1"),
+                out.loop(
+                    "g_at", 0, f"(g_p1 - g_p0) * {lines * lay.line}", form.vectors * spec.lanes
+                ),
+            ):
+                out.add(
+                    f"{micro}((g_k1 - g_k0) * {per},",
+                    f"    g_a + ((g_b * {tiles} + g_i) * {spec.k} + g_k0 * {per}) * {form.rows},",
+                    f"    g_w + g_at, {(lay.steps - 1) * lay.width}, g_flat,",
+                    f"    g_c + (g_i - g_i0) * {form.rows * lay.width} + g_at, {lay.width},"
+                    " g_k0 == 0);",
+                )
+        with out.loop("g_i", "g_i0", "g_i1"):
+            self.store(f"((g_i - g_i0) * {form.rows} + g_row - g_m0) * {lay.width}")
+
+    def places(self, copy: Copy) -> str:
+        """Where a result lies among the sums of its row."""
+        text = ""
+        for number, track in enumerate(copy.tracks):
+            name = track.axis.name if number else f"({track.axis.name} - g_p0)"
+            text = f"({text}) * {track.axis.extent} + {name}" if text else name
+        return text

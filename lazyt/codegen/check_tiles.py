@@ -1,0 +1,113 @@
+"""What the helpers of contraction kernels read and write, for the proof in ``check_c.py``.
+
+Kernels proper are parsed back; their register tiles are written with vector extensions, and what
+each call of one touches is told here from its arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from lazyt.codegen.check_facts import Form
+from lazyt.codegen.check_memory import Memory, Pointer
+
+_TILE = re.compile(r"lz_(gemm|slide|broad)_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
+_MOVE = re.compile(r"lz_(turn|panel)_[a-z]+\d+_v(\d+)$")
+
+
+class Access(NamedTuple):
+    """``count`` bytes from ``offset`` on."""
+
+    memory: Memory
+    offset: Form
+    count: int
+
+
+def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
+    """The accesses of a call; None for other functions, none at all where it is not understood."""
+    tile, move = _TILE.match(name), _MOVE.match(name)
+    if tile is None and move is None:
+        return None
+    pointers = [a for a in arguments if isinstance(a, Pointer)]
+    forms = [a for a in arguments if isinstance(a, Form)]
+    try:
+        if tile is not None:
+            kind, rows, columns = tile[1], int(tile[2]), int(tile[3])
+            made = {"gemm": _gemm, "slide": _slide, "broad": _broad}[kind]
+            return made(pointers, forms, rows, columns)
+        assert move is not None
+        return {"turn": _turn, "panel": _panel}[move[1]](pointers, forms, int(move[2]))
+    except (IndexError, ValueError):
+        return []
+
+
+def _fixed(form: Form) -> int:
+    if form.terms:
+        raise ValueError
+    return form.const
+
+
+def _whole(place: Pointer, count: int) -> Access:
+    """``count`` elements."""
+    return Access(place.memory, place.offset, count * place.item)
+
+
+def _rows_of(place: Pointer, steps: Form, width: int) -> list[Access]:
+    """``steps`` times ``width`` elements."""
+    last = place.offset + steps.times(width * place.item).shifted(-place.item)
+    return [_whole(place, 1), Access(place.memory, last, place.item)]
+
+
+def _tile_of(place: Pointer, stride: Form, rows: int, columns: int) -> Access:
+    return _whole(place, (rows - 1) * _fixed(stride) + columns)
+
+
+def _gemm(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
+    """``(kc, a, b, c, ldc, first)``: panels of ``kc`` steps, a tile of row stride ldc."""
+    a, b, c = places
+    panels = [*_rows_of(a, forms[0], rows), *_rows_of(b, forms[0], columns)]
+    return [*panels, _tile_of(c, forms[1], rows, columns)]
+
+
+def _slide(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
+    """``(kc, a, b, reach, steps, c, ldc, first)``: no step goes further into b than reach."""
+    a, b, steps, c = places
+    read = [*_rows_of(a, forms[0], rows), *_rows_of(steps, forms[0], 1)]
+    read.append(_whole(b, _fixed(forms[1]) + columns))
+    return [*read, _tile_of(c, forms[2], rows, columns)]
+
+
+def _broad(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
+    """``(kc, a, reach, steps, places, b, c, ldc, first)``: nothing that is read of a is further."""
+    a, steps, lines, b, c = places
+    read = [_whole(a, _fixed(forms[1]) + 1), _whole(lines, rows)]
+    read += [*_rows_of(steps, forms[0], 1), *_rows_of(b, forms[0], columns)]
+    return [*read, _tile_of(c, forms[2], rows, columns)]
+
+
+def _turn(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
+    """``(n, from, pitch, to, width)``: as many rows as a vector has lanes, as columns."""
+    source, target = places
+    count, pitch, stride = (_fixed(f) for f in forms)
+    lanes = width // source.item
+    read = _whole(source, (lanes - 1) * pitch + count)
+    return [read, _whole(target, (count - 1) * stride + lanes)]
+
+
+def _panel(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
+    """``(kc, from, reach, steps, count, lines, line, to, width)``, in whole vectors."""
+    source, steps, lines, target = places
+    kc, reach, count, line, stride = forms
+    lanes = width // source.item
+    whole = -(-_fixed(line) // lanes) * lanes
+    last = target.offset + kc.times(_fixed(stride) * target.item)
+    last = last + count.times(_fixed(line) * target.item)
+    less = (_fixed(stride) + _fixed(line)) * target.item
+    return [
+        _whole(source, _fixed(reach) + whole),
+        *_rows_of(steps, kc, 1),
+        *_rows_of(lines, count, 1),
+        Access(target.memory, last.shifted(-less), whole * target.item),
+    ]

@@ -1,0 +1,215 @@
+"""Convolutions and their gradients against sums in float64, and the same bits in every form."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+from lazyt import Tensor, planning
+from lazyt.codegen import c_contract
+from lazyt.codegen.slide_form import SlideForm
+from lazyt.codegen.slide_sums import SumsForm
+from lazyt.nn import functional as F
+from lazyt.runtime import execute
+
+pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer: spatial extents, channels in and out, and its settings."""
+
+    size: int
+    space: tuple[int, ...]
+    channels: int
+    outputs: int
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int = 1
+    transposed: bool = False
+    extra: tuple[int, ...] = ()
+
+
+def plain(space: tuple[int, ...], channels: int, outputs: int, kernel: int, **more: Any) -> Case:
+    """A layer with the usual padding."""
+    rank = len(space)
+    settings = {"stride": (1,) * rank, "dilation": (1,) * rank, "padding": (kernel // 2,) * rank}
+    return Case(2, space, channels, outputs, (kernel,) * rank, **{**settings, **more})
+
+
+CASES = [
+    plain((33, 35), 17, 31, 3),
+    plain((33, 35), 17, 31, 3, stride=(2, 2)),
+    plain((30, 34), 3, 16, 7, stride=(2, 2)),
+    plain((16, 18), 12, 12, 3, groups=12),
+    plain((7, 7), 48, 96, 3),
+    plain((14, 14), 40, 24, 1),
+    plain((19, 23), 5, 9, 3, stride=(3, 2), dilation=(2, 3), padding=(2, 1)),
+    plain((30, 30), 12, 24, 3, stride=(2, 1), dilation=(1, 2), padding=(1, 0), groups=4),
+    plain((100,), 8, 16, 4, stride=(3,), dilation=(2,)),
+    plain((7, 8, 9), 4, 6, 3, stride=(2, 1, 2)),
+    plain((32, 32), 3, 24, 8, stride=(8, 8), padding=(0, 0)),
+    plain((10, 11), 8, 6, 3, stride=(2, 2), transposed=True, extra=(1, 0)),
+    plain((12, 13), 8, 6, 3, transposed=True),
+    plain((7, 5), 8, 6, 2, stride=(3, 2), padding=(0, 2), dilation=(1, 2), groups=2,
+          transposed=True, extra=(1, 0)),
+]  # fmt: skip
+
+
+def some_cases() -> Iterator[Case]:
+    """Ragged layers that nobody thought of."""
+    draw = random.Random(7)
+    for _ in range(6):
+        rank, groups = draw.choice((1, 2, 2)), draw.choice((1, 1, 2, 3))
+
+        def each(least: int, most: int, count: int = rank) -> tuple[int, ...]:
+            return tuple(draw.randint(least, most) for _ in range(count))
+
+        yield Case(
+            draw.randint(1, 3), each(9, 21), groups * draw.randint(1, 7),
+            groups * draw.randint(1, 9), each(1, 4), each(1, 3), each(0, 2), each(1, 2), groups,
+        )  # fmt: skip
+
+
+def places(case: Case, tap: tuple[int, ...], count: tuple[int, ...]) -> tuple[slice, ...]:
+    """The padded elements that a tap meets."""
+    return tuple(
+        slice(t * d, t * d + s * (n - 1) + 1, s)
+        for t, d, s, n in zip(tap, case.dilation, case.stride, count)
+    )
+
+
+def reference(case: Case, x: Any, w: Any, g: Any) -> tuple[Any, Any, Any]:
+    """A convolution and its gradients, tap by tap, in float64."""
+    x, w, g = (np.asarray(v, np.float64) for v in (x, w, g))
+    ends = [(0, 0), (0, 0), *((p, p) for p in case.padding)]
+    seen, count = np.pad(x, ends), g.shape[2:]
+    y, dx, dw = np.zeros(g.shape), np.zeros(seen.shape), np.zeros(w.shape)
+    o, c = case.outputs // case.groups, case.channels // case.groups
+    for tap in product(*map(range, case.kernel)):
+        at = places(case, tap, count)
+        for n in range(case.groups):
+            rows, cols = slice(n * o, n * o + o), slice(n * c, n * c + c)
+            part, weight = (slice(None), cols, *at), (rows, slice(None), *tap)
+            y[:, rows] += np.einsum("nc...,oc->no...", seen[part], w[weight])
+            dx[part] += np.einsum("no...,oc->nc...", g[:, rows], w[weight])
+            ahead, behind = (v.reshape(*v.shape[:2], -1) for v in (g[:, rows], seen[part]))
+            dw[weight] += np.einsum("nop,ncp->oc", ahead, behind)
+    inside = tuple(slice(p, p + n) for p, n in zip(case.padding, x.shape[2:]))
+    return y, dx[(..., *inside)], dw
+
+
+def layer(case: Case, x: Tensor, w: Tensor) -> Tensor:
+    kind = "conv_transpose" if case.transposed else "conv"
+    more = {"output_padding": case.extra} if case.extra else {}
+    function = getattr(F, f"{kind}{len(case.space)}d")
+    result: Tensor = function(
+        x, w, stride=case.stride, padding=case.padding, dilation=case.dilation,
+        groups=case.groups, **more,
+    )  # fmt: skip
+    return result
+
+
+def operands(case: Case, dtype: lt.dtype) -> tuple[Tensor, Tensor]:
+    inner = case.channels, case.outputs // case.groups
+    outer = case.outputs, case.channels // case.groups
+    lt.manual_seed(3)
+    x = lt.randn(case.size, case.channels, *case.space, dtype=dtype)
+    w = lt.randn(*(inner if case.transposed else outer), *case.kernel, dtype=dtype)
+    return x.realize(), w.realize()
+
+
+@pytest.mark.parametrize("number,case", list(enumerate([*CASES, *some_cases()])))
+def test_values_and_gradients(number: int, case: Case) -> None:
+    dtype, bound = (lt.float64, 1e-12) if number % 2 else (lt.float32, 2e-5)
+    x, w = (t.requires_grad_(True) for t in operands(case, dtype))
+    y = layer(case, x, w)
+    g = lt.randn(*y.shape, dtype=dtype)
+    found = [y, *lt.autograd.grad(y, [x, w], g)]
+    lt.realize(*found)
+    left, right, gradient = (t.detach().numpy() for t in (x, w, g))
+    if case.transposed:
+        # The layer is the gradient of a convolution whose results are its input.
+        back = Case(
+            case.size, y.shape[2:], case.outputs, case.channels, case.kernel, case.stride,
+            case.padding, case.dilation, case.groups,
+        )  # fmt: skip
+        back_x, forward, back_w = reference(back, gradient, right, left)
+        expected = [forward, back_x, back_w]
+    else:
+        expected = list(reference(case, left, right, gradient))
+    for mine, true in zip(found, expected, strict=True):
+        error = np.abs(mine.detach().numpy() - true).max()
+        assert error <= bound * np.abs(true).max()
+
+
+def in_form(monkeypatch: pytest.MonkeyPatch, form: Any, case: Case) -> list[bytes]:
+    """The bits of a layer and of its kernel's gradient, in a form; None for a general one."""
+    planning.clear()
+    execute.forget()
+    if form is None:
+        monkeypatch.setattr(c_contract, "find_slide", lambda phase: None)
+        monkeypatch.setattr(c_contract, "as_slide", lambda phase: None)
+    elif isinstance(form, SumsForm):
+        monkeypatch.setattr(c_contract, "choose_sums", lambda plan: form)
+    else:
+        monkeypatch.setattr(c_contract, "choose_slide", lambda plan: form)
+    with lt.config.override(disk_cache=False, any_size=False, verify=True):
+        x, w = operands(case, lt.float32)
+        w.requires_grad_(True)
+        y = layer(case, x, w)
+        (slope,) = lt.autograd.grad(y, [w], y.detach() * 0.5)
+        found = [t.detach().numpy().tobytes() for t in (lt.relu(y), slope)]
+    monkeypatch.undo()
+    return found
+
+
+def test_every_form_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = plain((13, 11), 6, 10, 3)
+    wanted = in_form(monkeypatch, None, case)
+    forms: list[Any] = [
+        SlideForm(1, 11, 4, 2), SlideForm(2, 5, 3, 1, 2), SlideForm(3, 1, 8, 2),
+        SlideForm(2, 13, 4, 2, 1, block=4), SlideForm(3, 2, 5, 1, 2, block=5),
+        SumsForm(2, 4, 5, 1, 2, 1), SumsForm(3, 1, 4, 2, 1, 1), SumsForm(1, 7, 9, 1, 4, 1),
+    ]  # fmt: skip
+    for form in forms:
+        assert in_form(monkeypatch, form, case) == wanted, form
+
+
+def test_strides_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = plain((15, 17), 4, 6, 3, stride=(2, 2), dilation=(1, 3), padding=(1, 2))
+    wanted = in_form(monkeypatch, None, case)
+    for form in (SlideForm(2, 3, 6, 1), SlideForm(1, 4, 4, 2), SumsForm(2, 3, 4, 1, 2, 1)):
+        assert in_form(monkeypatch, form, case) == wanted, form
+
+
+def test_one_launch_for_a_layer_and_one_for_each_gradient() -> None:
+    lt.manual_seed(0)
+    x, w, b = lt.randn(2, 8, 20, 20), lt.randn(16, 8, 3, 3), lt.randn(16)
+    lt.realize(x, w, b)
+    made = lt.explain(F.relu(F.conv2d(x, w, b, padding=1)))
+    assert len(made.kernels) == 1 and "slides along the results" in str(made)
+    x.requires_grad_(True)
+    w.requires_grad_(True)
+    g = lt.randn(2, 16, 20, 20).realize()
+    made = lt.explain(*lt.autograd.grad(F.conv2d(x, w, padding=1), [x, w], g))
+    # No gradient of single windows, which would be nine times the input.
+    assert len(made.kernels) == 2 and "slides along the sums" in str(made)
+
+
+def test_infinite_weights_meet_no_zeros_between_elements() -> None:
+    # Zeros between the elements would make NaN of an infinite weight.
+    x, w = lt.ones(1, 1, 3, 3), lt.ones(1, 1, 2, 2)
+    w[0, 0, 0, 0] = float("inf")
+    y = F.conv_transpose2d(x, w, stride=2)
+    assert y[0, 0, 0::2, 0::2].isinf().all()
+    assert not y.isnan().any() and (y[0, 0, 1::2] == 1).all()
