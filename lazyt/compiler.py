@@ -81,9 +81,10 @@ def group_graph(roots: Sequence[Node]) -> tuple[list[Node], list[Group]]:
     from lazyt.passes.fuse import fuse
     from lazyt.passes.ordering import order_groups
     from lazyt.passes.recompute import recompute
+    from lazyt.passes.splitting import split_sums
 
     normal, checkpoints = take_checkpoints(run_passes(roots))
-    groups = order_groups(fuse(normal), normal)
+    groups = order_groups(split_sums(fuse(normal)), normal)
     return normal, recompute(groups, normal, config.memory_budget, checkpoints)
 
 

@@ -2,13 +2,15 @@
 
 Fusion puts sums over the same rows into one kernel when they read a common value, however small. So
 the gradients of all biases and norms of a network, with their updates, may be one kernel: a few
-launches less, but nothing that it reads can be freed before the last of it is known. Where memory
-is to be saved each piece is a launch of its own. The order of a sum does not depend on what else
-its kernel computes, so no bit changes.
+launches less, but nothing that it reads can be freed before the last of it is known, its sums do
+not fit the cache together, and no two layers have a kernel in common. Large sums, and where memory
+is to be saved all, get launches of their own. The order of a sum does not depend on what else its
+kernel computes, so no bit changes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +20,17 @@ from lazyt.passes.recipes import visited
 
 #: What is this many times smaller than a kernel's domain does not hold its pieces together.
 _SMALLER = 64
+#: Elements to sum from which on a launch more is the least of it.
+_LARGE = 1 << 15
+
+
+def split_sums(groups: Sequence[Group]) -> list[Group]:
+    """As ``split_groups``, for groups with sums of many elements only."""
+    return [piece for g in groups for piece in (_pieces(g) if _sums_much(g) else [g])]
+
+
+def _sums_much(group: Group) -> bool:
+    return group.kind == "row" and math.prod(a.extent for a in group.parts[0].axes) >= _LARGE
 
 
 def split_groups(groups: Sequence[Group]) -> list[Group]:
@@ -35,9 +48,7 @@ def _pieces(group: Group) -> list[Group]:
         return [group]
     ends = group.reads.union(group.members)
     reads = {m: {n for n in visited(m, ends) if n in ends} for m in group.members}
-    domain = 1
-    for axis in group.parts[0].axes:
-        domain *= axis.extent
+    domain = math.prod(axis.extent for axis in group.parts[0].axes)
     found = _components(group, reads, domain // _SMALLER)
     if group.kind == "row":
         reducing = [any(m in group.parts[0].reduces for m in part) for part in found]
@@ -79,7 +90,7 @@ def _piece(group: Group, members: set[Node], reads: dict[Node, set[Node]]) -> Gr
     read = set[Node]().union(*(reads[m] for m in members)) - members
     common = len(group.reasons) - len(group.members)  # then one for each member, in order
     lines = dict(zip(group.members, group.reasons[common:], strict=True))
-    reason = "a kernel of its own, so that memory can be freed earlier"
+    reason = "a kernel of its own: it has only small values in common with others"
     return replace(
         group,
         parts=[part],

@@ -142,3 +142,19 @@ def test_random_groups_can_run_in_order(first: int) -> None:
             for member in group.members:
                 assert group.inside[member] <= done, seed
                 done.add(member)
+
+
+def test_large_sums_with_only_a_small_value_in_common_are_kernels_of_their_own() -> None:
+    def steps(rows: int) -> list[str]:
+        rate = ops.reshape(leaf(1), (1,))
+        sums = [ops.reduce_("sum", leaf(rows, 64), (0,)) for _ in range(3)]
+        return kinds(*(ops.apply("mul", s, ops.expand(rate, (64,))) for s in sums))
+
+    assert steps(16) == ["row"]
+    assert steps(1024) == ["row"] * 3
+
+
+def test_large_sums_of_one_value_stay_together() -> None:
+    x = leaf(1024, 64)
+    squares = ops.reduce_("sum", ops.apply("mul", x, x), (0,))
+    assert kinds(ops.reduce_("sum", x, (0,)), squares) == ["row"]
