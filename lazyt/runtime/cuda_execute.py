@@ -14,14 +14,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazyt.errors import InternalError
-from lazyt.ir.program import Grid, Program
-from lazyt.runtime import cache, events
+from lazyt.ir.program import Grid, KernelSource, Program
+from lazyt.runtime import cache, devices, events
 from lazyt.runtime.cuda_device import CudaDevice
 from lazyt.runtime.cuda_driver import CudaError, Image
 from lazyt.runtime.cuda_memory import DeviceBuffer
 
 #: Graphs that one plan keeps, and launches from which on a graph is worth it.
 _MOST_GRAPHS, _FEWEST_LAUNCHES = 4, 2
+#: Characters of kernels from which on another compiler is started.
+_PART_CHARS = 12_000
 #: Launches of a plan that an error names.
 _MOST_TITLES = 8
 
@@ -159,10 +161,12 @@ def load(
     with _lock:
         found = _loaded.get(key)
         if found is None or found.device is not device:
-            names = [grid.function for kernel in program.kernels for grid in kernel.grids]
-            image = _image(program, device, helpers, names, (reason, where))
-            functions = device.call(device.driver.load, image.data, names)
-            found = _loaded[key] = CudaExecutable(program, device, functions, image.facts)
+            functions: dict[str, Any] = {}
+            facts: dict[str, dict[str, int]] = {}
+            for names, image in _images(program, device, helpers, (reason, where)):
+                functions |= device.call(device.driver.load, image.data, names)
+                facts |= image.facts
+            found = _loaded[key] = CudaExecutable(program, device, functions, facts)
     return found
 
 
@@ -171,23 +175,51 @@ def forget() -> None:
     _loaded.clear()
 
 
-def source_text(program: Program, helpers: str) -> str:
-    """The complete text that is compiled."""
+def source_texts(program: Program, helpers: str) -> list[tuple[list[str], str]]:
+    """The complete texts that are compiled, with the names of their functions; large programs are
+    several, so that compilers can work side by side."""
     sections = [text for _, text in program.sections]
-    return "\n".join([helpers, *sections, *(k.text for k in program.kernels)]) + "\n"
+    parts: list[list[KernelSource]] = []
+    room = 0
+    for kernel in program.kernels:
+        if len(kernel.text) > room:
+            parts.append([])
+            room = _PART_CHARS
+        parts[-1].append(kernel)
+        room -= len(kernel.text)
+    return [
+        (
+            [grid.function for kernel in part for grid in kernel.grids],
+            "\n".join([helpers, *sections, *(k.text for k in part)]) + "\n",
+        )
+        for part in parts
+    ]
+
+
+def _images(
+    program: Program, device: CudaDevice, helpers: str, why: tuple[str, str]
+) -> list[tuple[list[str], Image]]:
+    texts = source_texts(program, helpers)
+    if len(texts) == 1:
+        return [(texts[0][0], _image(device, *texts[0], len(program.kernels), why))]
+    from concurrent.futures import ThreadPoolExecutor  # not for the start of every program
+
+    count = len(program.kernels) // len(texts)
+    with ThreadPoolExecutor(min(len(texts), devices.core_count())) as workers:
+        made = [workers.submit(_image, device, *text, count, why) for text in texts]
+        return [(names, job.result()) for (names, _), job in zip(texts, made, strict=True)]
 
 
 def _image(
-    program: Program, device: CudaDevice, helpers: str, names: Sequence[str], why: tuple[str, str]
+    device: CudaDevice, names: Sequence[str], source: str, count: int, why: tuple[str, str]
 ) -> Image:
-    source = source_text(program, helpers)
     key = cache.hash_text(str(cache.FORMAT), device.driver.identity(), source, repr(names))
     image = _cached(key)
     if image is None:
         with cache.only_once(key):
             image = _cached(key)  # another process may have built it while this one waited
             if image is None:
-                image = _built(program, device, source, names, key, why)
+                image = _built(device, source, names, count, key, why)
     return image
 
 
@@ -205,7 +237,7 @@ def _cached(key: str) -> Image | None:
 
 
 def _built(
-    program: Program, device: CudaDevice, source: str, names: Sequence[str], key: str,
+    device: CudaDevice, source: str, names: Sequence[str], count: int, key: str,
     why: tuple[str, str],
 ) -> Image:  # fmt: skip
     begun = time.perf_counter()
@@ -215,7 +247,7 @@ def _built(
         "compile",
         why[0] or "not in the disk cache",
         why[1],
-        kernels=len(program.kernels),
+        kernels=count,
         seconds=seconds,
         key=key,
     )
