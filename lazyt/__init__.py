@@ -44,6 +44,7 @@ from lazyt.functional.extremes import *  # noqa: F403
 from lazyt.functional.filling import *  # noqa: F403
 from lazyt.functional.generators import *  # noqa: F403
 from lazyt.functional.indexing import *  # noqa: F403
+from lazyt.functional.integer_products import *  # noqa: F403
 from lazyt.functional.joining import *  # noqa: F403
 from lazyt.functional.masks import *  # noqa: F403
 from lazyt.functional.matrices import *  # noqa: F403
@@ -170,6 +171,7 @@ if _TYPE_CHECKING:
     from lazyt.legacy import *  # noqa: F403
     from lazyt.staging import compile as compile
     from lazyt.staging import jit as jit
+    from lazyt.tuner import tune as tune
 
 _PACKAGES = frozenset(
     {

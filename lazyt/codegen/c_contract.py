@@ -13,10 +13,11 @@ from lazyt.codegen.slide import as_slide, find_slide, merge_axes
 from lazyt.codegen.slide_form import SlidePlan, choose_slide, worth_sliding
 from lazyt.codegen.slide_sums import choose_sums, emit_sums, worth_summing
 from lazyt.codegen.slide_text import emit_slide
+from lazyt.ir.dtypes import DType, bfloat16, int8
 from lazyt.ir.index import Axis, linearize
 from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
 from lazyt.ir.point import Load, sub_expressions
-from lazyt.ir.scalar import Expr
+from lazyt.ir.scalar import Call, Expr
 
 
 def contract_text(
@@ -54,6 +55,7 @@ def contract_text(
         cache=caches,
         c_unit=_store_axis(phase, expressions),
         any_size=any_size,
+        group=_group(phase, expressions),
     )
     if not any_size:
         made = _sliding(phase, expressions, spec)
@@ -85,6 +87,24 @@ def _sliding(
         sums = choose_sums(plan)
         return None if sums is None else emit_sums(expressions, plan, sums)
     return None
+
+
+def _group(phase: ContractPhase, e: Expressions) -> str | None:
+    """What both operands hold, where several of it are multiplied at a time."""
+    for kind, number, total in (("bf16x2", bfloat16, "f32"), ("i8x4", int8, "i32")):
+        fits = phase.accumulator.compute.suffix == total
+        if fits and all(_holds(v, number, e) for v in (phase.left, phase.right)):
+            return kind
+    return None
+
+
+def _holds(value: Expr, dtype: DType, e: Expressions) -> bool:
+    """Whether every value of an expression is one of ``dtype``, and not only close to one."""
+    if isinstance(value, Load):
+        return e.buffers[value.buffer].dtype is dtype
+    if isinstance(value, Call) and value.fn.name == "cast":
+        return value.dtype is dtype or _holds(value.args[0], dtype, e)
+    return False
 
 
 def _extent(axes: Sequence[Axis]) -> int:

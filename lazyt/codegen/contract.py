@@ -15,6 +15,7 @@ from lazyt.codegen.contract_direct import (
     emit_dot_form,
     emit_row_form,
 )
+from lazyt.codegen.contract_groups import LEAST_BYTES, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, mac_section, tile_sections
 from lazyt.codegen.contract_packed import (
     PackedForm,
@@ -66,7 +67,13 @@ def emit_contract(
     if transposed:
         spec = transpose_spec(spec)
     sections: tuple[tuple[str, str], ...]
-    if isinstance(form, PackedForm):
+    if isinstance(form, PackedForm) and spec.group and spec.vector_bytes >= LEAST_BYTES:
+        kind, spec = spec.group, grouped(spec)
+        form = choose_packed_form(spec, form.parallel)
+        text, workspace = emit_packed_form(spec, form)
+        sections = group_sections(kind, form.rows, form.vectors, spec.vector_bytes)
+        reason = f"{reason}, {kind} to a lane"
+    elif isinstance(form, PackedForm):
         text, workspace = emit_packed_form(spec, form)
         sections = tile_sections(spec.acc, form.rows, form.vectors, spec.vector_bytes)
     elif isinstance(form, RowForm):

@@ -117,11 +117,12 @@ def _declare_workspace(out: CText, spec: ContractSpec, lay: _Layout) -> None:
     panels_a = round_up(lay.form.row_block * lay.form.k_block * item, 64)
     worker = "lz_worker()" if lay.form.parallel else "0"
     out.add(f"char *g_mine = ws + {lay.shared} + (lz_i64){worker} * {lay.private};")
-    out.add(f"{kind} *restrict g_pa = ({kind} *)g_mine;")
+    panel = spec.panel
+    out.add(f"{panel} *restrict g_pa = ({panel} *)g_mine;")
     if lay.form.private:
-        out.add(f"{kind} *restrict g_pb = ({kind} *)(g_mine + {lay.private - panels_b});")
+        out.add(f"{panel} *restrict g_pb = ({panel} *)(g_mine + {lay.private - panels_b});")
     else:
-        out.add(f"{kind} *restrict g_pb = ({kind} *)ws;")
+        out.add(f"{panel} *restrict g_pb = ({panel} *)ws;")
     if lay.kept_tiles:
         out.add(f"{kind} *restrict g_tiles = ({kind} *)(ws + {panels_b});")
     else:
@@ -180,7 +181,7 @@ def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
     ):
         out.clip("g_p1", "g_p0", form.k_block, "g_k1")
         out.add(
-            f"{spec.ctype} *restrict g_to = g_pb + (g_col0 - g_n0) * {form.k_span} "
+            f"{spec.panel} *restrict g_to = g_pb + (g_col0 - g_n0) * {form.k_span} "
             f"+ (g_p0 - g_k0) * {width};"
         )
         load = spec.load_b("g_b", "g_k", "g_col")
@@ -212,7 +213,7 @@ def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
 
 def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
     with out.loop("g_row0", "g_m0", "g_m1", form.rows):
-        out.add(f"{spec.ctype} *restrict g_to = g_pa + (g_row0 - g_m0) * {form.k_block};")
+        out.add(f"{spec.panel} *restrict g_to = g_pa + (g_row0 - g_m0) * {form.k_block};")
         load = spec.load_a("g_b", "g_row", "g_k")
         axis = ("g_row", spec.m, spec.any_size or bool(spec.m % form.rows))
         _pack_panel(out, "g_to", form.rows, axis, load, spec.a_unit == "k")

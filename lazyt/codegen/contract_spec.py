@@ -12,7 +12,10 @@ ITEM_BYTES = {
     "f32": 4, "f64": 8,
     "i8": 1, "i16": 2, "i32": 4, "i64": 8,
     "u8": 1, "u16": 2, "u32": 4, "u64": 8,
+    "bf16x2": 4, "i8x4": 4,
 }  # fmt: skip
+#: Types of the sums of groups that share a lane.
+_SUMS = {"bf16x2": "f32", "i8x4": "i32"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class ContractSpec:
         cache: bytes of the level 1, 2 and 3 data caches.
         c_unit: ``"m"`` or ``"n"``, the axis along which the epilogue's stores are adjacent.
         max_threads: most threads that the kernel uses; sizes the workspace.
+        group: kind of the narrow numbers that both operands are, which the packed form may multiply
+            several at a time, see ``contract_groups.py``.
         any_size: other extents of rows, columns or k may change numbers of the text only.
     """
 
@@ -57,6 +62,7 @@ class ContractSpec:
     c_unit: str = "n"
     max_threads: int = 64
     any_size: bool = False
+    group: str | None = None
 
     @property
     def item(self) -> int:
@@ -71,7 +77,12 @@ class ContractSpec:
     @property
     def ctype(self) -> str:
         """C type of an accumulator."""
-        return f"lz_{self.acc}"
+        return f"lz_{_SUMS.get(self.acc, self.acc)}"
+
+    @property
+    def panel(self) -> str:
+        """C type of what panels are made of."""
+        return "lz_u32" if self.acc in _SUMS else self.ctype
 
     @property
     def flops(self) -> int:

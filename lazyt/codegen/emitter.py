@@ -82,7 +82,7 @@ class Emitter(Walker):
         self.inner = inner
         self.keep = keep
         self.stage = 0
-        self.folded: dict[Node, tuple[Var, Index]] = {}
+        self.folded: dict[Node, tuple[Expr, Index]] = {}
         self.loops: dict[int, list[Statement]] = {}
         self.straight: dict[int, list[Statement]] = {}
         self._level: dict[str, tuple[int, bool]] = {}
@@ -211,12 +211,14 @@ class Emitter(Walker):
         level, inner = self.traits(value)
         return self.name(call("maximum", top, const(0, int64)), level, inner).name
 
-    def define(self, node: Node, name: str, place: Index, level: int) -> Var:
-        """Declares the name of a finished reduction."""
+    def define(self, node: Node, name: str, place: Index, level: int) -> Expr:
+        """Declares the name of a finished reduction; whoever reads a half one reads it rounded."""
         self._level[name] = (level, False)
-        var = Var(name, node.dtype)
-        self.folded[node] = (var, place)
-        return var
+        value: Expr = Var(name, node.dtype.compute)
+        if node.dtype.is_half:
+            value = call("cast", value, dtype=node.dtype)
+        self.folded[node] = (value, place)
+        return value
 
     def traits(self, expr: Expr) -> tuple[int, bool]:
         """(level of the reductions it needs, whether it depends on the inner axis)."""

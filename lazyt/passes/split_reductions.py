@@ -39,9 +39,13 @@ def _split(node: Node, source: Node) -> Node:
         return remake(node, (source,))
     if not real:
         return ops.reshape(source, node.shape)
-    value = source
-    for first, last in reversed(_runs(real, source.shape)):
+    # Sums of half values are rounded once, not after each axis.
+    runs = _runs(real, source.shape)
+    wide = node.dtype.is_half and len(runs) > 1
+    value = ops.cast(source, node.dtype.compute) if wide else source
+    for first, last in reversed(runs):
         value = _reduce_run(kind, value, first, last)
+    value = ops.cast(value, node.dtype) if wide else value
     return ops.reshape(value, node.shape) if value.shape != node.shape else value
 
 

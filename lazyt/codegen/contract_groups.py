@@ -1,0 +1,144 @@
+"""Contractions of narrow numbers: several neighbouring k of a panel share the 32 bits of one sum.
+
+* ``bf16x2``: two bfloat16, multiplied into a float32. AVX-512-BF16 has an instruction for it, which
+  takes the upper half first and rounds after each product. The earlier k is therefore the upper
+  half, and the sum is the one that single steps give: a product of two bfloat16 is exact in
+  float32, so fusing it changes nothing. The instruction takes subnormal numbers as zero.
+* ``i8x4``: four int8, multiplied into an int32. The instruction of AVX-512-VNNI multiplies unsigned
+  by signed bytes, so A is stored 128 larger, and 128 times the sum of B is taken away.
+
+Without the instructions the same panels are taken apart in registers, for the same results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lazyt.codegen.contract_micro import splat, tile_name, vector_section
+from lazyt.codegen.contract_spec import ContractSpec, Load, ceil_div
+
+#: Numbers that share a lane, by the kind of group.
+SIZES = {"bf16x2": 2, "i8x4": 4}
+#: The registers' width from which on groups are worth it.
+LEAST_BYTES = 64
+
+
+def grouped(spec: ContractSpec) -> ContractSpec:
+    """The contraction over groups of k; its panels hold 32 bits a group."""
+    assert spec.group is not None
+    size = SIZES[spec.group]
+    return replace(
+        spec,
+        k=ceil_div(spec.k, size),
+        acc=spec.group,
+        load_a=_load_group(spec, spec.load_a, 2),
+        load_b=_load_group(spec, spec.load_b, 1),
+    )
+
+
+def _load_group(spec: ContractSpec, load: Load, place: int) -> Load:
+    """Loads a group, zeros past the end; ``place`` is where k stands among the indices."""
+    kind, size = spec.group, SIZES[spec.group or ""]
+    ragged = spec.any_size or spec.k % size != 0
+
+    def joined(*indices: str) -> tuple[list[str], str]:
+        lines: list[str] = ["lz_u32 g_group = 0;"]
+        for step in range(size):
+            position = f"({indices[place]}) * {size} + {step}"
+            here = [*indices]
+            here[place] = position
+            statements, value = load(here[0], here[1], here[2])
+            guard = f"if ({position} < {spec.k}) " if ragged and step else ""
+            if kind == "bf16x2":
+                bits = f"lz_bits_f32({value})"
+                part = f"{bits} & 0xffff0000u" if step == 0 else f"{bits} >> 16"
+            else:
+                part = f"((lz_u32)({value}) & 255u) << {8 * step}"
+            lines.append(f"{guard}{{")
+            lines += [f"    {line}" for line in statements]
+            lines += [f"    g_group |= {part};", "}"]
+        signed = kind == "i8x4" and place == 2
+        return lines, "g_group ^ 0x80808080u" if signed else "g_group"
+
+    return joined
+
+
+def group_sections(
+    kind: str, rows: int, vectors: int, vector_bytes: int
+) -> tuple[tuple[str, str], ...]:
+    """Sections of the micro-kernel over groups; its arguments are those of ``tile_sections``."""
+    item, lanes = ("f32" if kind == "bf16x2" else "i32"), vector_bytes // 4
+    single = vector_section(item, vector_bytes)
+    return (single, _dot_section(kind, item, vector_bytes), _tile(kind, item, rows, vectors, lanes))
+
+
+def _dot_section(kind: str, item: str, vector_bytes: int) -> tuple[str, str]:
+    """``lz_dot_<kind>(a, b, c)``: the products of each lane's group added to c."""
+    tag, name = f"{item}_v{vector_bytes}", f"lz_dot_{kind}_v{vector_bytes}"
+    vec, pack = f"lz_vec_{tag}", f"lz_pack_{kind}_v{vector_bytes}"
+    feature, code = {
+        "bf16x2": ("__AVX512BF16__", "vdpbf16ps"),
+        "i8x4": ("__AVX512VNNI__", "vpdpbusd"),
+    }[kind]
+    if vector_bytes != 64:
+        feature = "0"
+    else:
+        feature = f"defined({feature})"
+    if kind == "bf16x2":
+        plain = (
+            f"    c = lz_vfma_{tag}(({vec})(a & 0xffff0000u), ({vec})(b & 0xffff0000u), c);\n"
+            f"    return lz_vfma_{tag}(({vec})(a << 16), ({vec})(b << 16), c);\n"
+        )
+    else:
+        signed = f"lz_signed_v{vector_bytes}"
+        plain = f"    typedef lz_i32 {signed} __attribute__((vector_size({vector_bytes})));\n"
+        for start in range(0, 32, 8):
+            byte = f"(({signed})(b << {24 - start}) >> 24)"
+            plain += f"    c += ({vec})(({signed})((a >> {start}) & 255u) * {byte});\n"
+        plain += "    return c;\n"
+    text = (
+        f"typedef lz_u32 {pack} __attribute__((vector_size({vector_bytes}), may_alias));\n"
+        f"typedef lz_u32 {pack}_ref __attribute__((vector_size({vector_bytes}), aligned(4), "
+        "may_alias));\n"
+        f"static inline __attribute__((always_inline)) {vec} {name}"
+        f"({pack} a, {pack} b, {vec} c) {{\n"
+        f"#if {feature}\n"
+        f'    __asm__("{code} %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));\n    return c;\n'
+        f"#else\n{plain}#endif\n}}\n"
+    )
+    return name, text
+
+
+def _tile(kind: str, item: str, rows: int, vectors: int, lanes: int) -> tuple[str, str]:
+    """The micro-kernel: a tile of sums in registers."""
+    size = 4 * lanes
+    name, tag = tile_name(kind, rows, vectors, size), f"{item}_v{size}"
+    vec, ref, pack = f"lz_vec_{tag}", f"lz_ref_{tag}", f"lz_pack_{kind}_v{size}"
+    dot, shifted = f"lz_dot_{kind}_v{size}", kind == "i8x4"
+    out = [
+        f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_u32 *restrict a,",
+        f"    const lz_u32 *restrict b, lz_{item} *restrict c, lz_i64 ldc, int first) {{",
+    ]
+    grid = [(r, v) for r in range(rows) for v in range(vectors)]
+    place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
+    out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
+    out.append("    if (!first) {")
+    out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
+    out.append("    }")
+    if shifted:
+        out += [f"    {vec} t{v} = {{0}};" for v in range(vectors)]
+        out.append(f"    const {pack} shift = {splat(pack, '0x80808080u', lanes)};")
+    out += ["    for (lz_i64 k = 0; k < kc; k++) {", f"        {pack} s;"]
+    out += [
+        f"        {pack} b{v} = *(const {pack}_ref *)(b + {v * lanes});" for v in range(vectors)
+    ]
+    if shifted:
+        out += [f"        t{v} = {dot}(shift, b{v}, t{v});" for v in range(vectors)]
+    for r in range(rows):
+        out.append(f"        s = {splat(pack, f'a[{r}]', lanes)};")
+        out += [f"        c{r}_{v} = {dot}(s, b{v}, c{r}_{v});" for v in range(vectors)]
+    out += [f"        a += {rows};", f"        b += {vectors * lanes};", "    }"]
+    less = {v: f" - t{v}" if shifted else "" for v in range(vectors)}
+    out += [f"    {place[r, v]} = c{r}_{v}{less[v]};" for r, v in grid]
+    out.append("}")
+    return name, "\n".join(out) + "\n"
