@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from lazyt import ops
 from lazyt.ir.graph import NEVER, Node, become, find, head_of, topological
 
-_FREE = frozenset({"reshape", "permute", "expand", "slice", "flip", "variable", "detach", "put"})
+_FREE = frozenset({
+    "reshape", "permute", "expand", "slice", "flip", "variable", "detach", "put", "window",
+})  # fmt: skip
 _HIDING = head_of(ops.DETACH, None, 1)
 
 
@@ -37,13 +39,23 @@ def find_kept(
             if heavy:
                 costly.add(node)
         elif heavy or node in old:
-            value = node
-            while value.op.name in _FREE:
-                value = value.inputs[0]
+            value = _below(node)
             if value.data is None and value not in roots and value.inputs:
                 kept[value] = None
                 costly.discard(value)
     return list(kept)
+
+
+def _below(node: Node) -> Node:
+    """What ``node`` only looks at. Windows repeat their operand's elements, and what reads them
+    reads them off the operand, padding included, as easily."""
+    through_window = False
+    while True:
+        name = node.op.name
+        through_window = through_window or name == "window"
+        if name not in _FREE and not (name == "pad" and through_window):
+            return node
+        node = node.inputs[0]
 
 
 def hangs_on_old(node: Node, now: int) -> bool:

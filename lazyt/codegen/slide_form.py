@@ -19,7 +19,7 @@ COPIED, ENTERED, STORED = 0.3, 12.0, 0.4
 #: Starting threads takes the time of this much arithmetic.
 PARALLEL_FLOPS = 400_000
 #: Threads that should find equal work.
-TEAM = 8
+TEAM = 4
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,9 @@ def evenness(tasks: int) -> float:
 
 def tile_cycles(k: int, rows: int, vectors: int) -> float:
     """Cycles of a register tile: multiplications, or loads (two at a time, or one that crosses a
-    line in two cycles) where those are more, or the latency of a sum."""
-    return k * max(rows * vectors, 0.5 * rows + 2 * vectors + 0.5, 4.0) + 2 * rows * vectors + 16
+    line in two cycles) where those are more, or the latency of a sum; and what it
+    takes to begin and end."""
+    return k * max(rows * vectors, 0.5 * rows + 2 * vectors + 0.5, 4.0) + 4 * rows * vectors + 80
 
 
 def tiles_for(vector_bytes: int) -> Iterator[tuple[int, int]]:
@@ -256,7 +257,7 @@ def _panel_cost(plan: SlidePlan, form: SlideForm) -> float:
     blocks = ceil_div(plan.inner[0].extent, form.block)
     per = form.vectors * spec.lanes
     count = lay.tall // form.rows * (lay.width // per)
-    sums = count * (tile_cycles(lay.steps, form.rows, form.vectors) + 2 * form.rows * form.vectors)
+    sums = count * tile_cycles(lay.steps, form.rows, form.vectors)
     if lay.private > spec.cache[1] * 3 // 4:
         sums *= 1.3
     rows = lay.copied.size / (lay.line + lay.copied.tracks[-1].reach())
@@ -309,7 +310,7 @@ def _panel_tile(plan: SlidePlan, form: SlideForm, count: int) -> SlideForm:
     def cost(tile: tuple[int, int]) -> float:
         rows, vectors = tile
         tiles = ceil_div(spec.m, rows) * ceil_div(count, vectors * spec.lanes)
-        return tiles * (tile_cycles(steps, rows, vectors) + 2 * rows * vectors)
+        return tiles * tile_cycles(steps, rows, vectors)
 
     rows, vectors = min(tiles_for(spec.vector_bytes), key=cost)
     return replace(form, rows=rows, vectors=vectors)

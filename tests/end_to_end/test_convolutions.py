@@ -213,3 +213,14 @@ def test_infinite_weights_meet_no_zeros_between_elements() -> None:
     y = F.conv_transpose2d(x, w, stride=2)
     assert y[0, 0, 0::2, 0::2].isinf().all()
     assert not y.isnan().any() and (y[0, 0, 1::2] == 1).all()
+
+
+def test_a_look_at_the_layer_keeps_no_windows_for_its_gradient() -> None:
+    lt.manual_seed(0)
+    x, w = lt.randn(2, 8, 20, 20).realize(), lt.randn(16, 8, 3, 3, requires_grad=True)
+    w.detach().realize()
+    y = F.conv2d(x, w, padding=1)
+    (slope,) = lt.autograd.grad(y, [w], lt.ones(2, 16, 20, 20))
+    y.realize()
+    # The windows are nine times what they are windows of, and cost nothing to read.
+    assert len(lt.explain(slope).kernels) == 1
