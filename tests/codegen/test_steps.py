@@ -90,6 +90,7 @@ def test_groups_of_channels(shape: tuple[int, ...], groups: int, monkeypatch: An
     lx, lw, lb = (lt.from_numpy(a).requires_grad_() for a in (x, w, b))
     y = F.group_norm(lx, groups, lw, lb)
     _, gw, gb = lt.autograd.grad((y * lt.from_numpy(d)).sum(), (lx, lw, lb))
+    assert gw is not None and gb is not None
     rows = x.astype(np.float64).reshape(shape[0], groups, -1)
     normal = rows - rows.mean(-1, keepdims=True)
     normal = (normal / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)).reshape(shape)
