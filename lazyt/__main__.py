@@ -1,4 +1,4 @@
-"""The command line: ``python -m lazyt opt|show|run|doctor|bench``."""
+"""The command line: ``python -m lazyt opt|show|run|doctor|bench|tune``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ COMMANDS = {
     "run": "a Python program in which `import torch` gives lazyt",
     "doctor": "check what this machine gives lazyt",
     "bench": "time lazyt beside other frameworks, compare two runs",
+    "tune": "let kernels try other forms against the clock; list, export, import what was found",
 }
 
 

@@ -20,6 +20,7 @@ from lazyt.config import config
 from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
+    from lazyt.codegen.choices import Choices, Fusing
     from lazyt.codegen.printed import PrintedKernel
     from lazyt.explanation import Explanation
     from lazyt.ir.group import Group
@@ -71,11 +72,13 @@ def run_passes(roots: Sequence[Node]) -> list[Node]:
     return current
 
 
-def group_graph(roots: Sequence[Node]) -> tuple[list[Node], list[Group]]:
+def group_graph(
+    roots: Sequence[Node], fusing: Fusing | None = None
+) -> tuple[list[Node], list[Group]]:
     """The roots in normal form, and the fused groups that compute them, in the order of launches.
 
     Some groups occur twice, and are launched once more, where the memory budget is below 1 or
-    the graph has checkpoints.
+    the graph has checkpoints. ``fusing`` says how much may become one group.
     """
     from lazyt.passes.checkpoints import take_checkpoints
     from lazyt.passes.fuse import fuse
@@ -84,7 +87,9 @@ def group_graph(roots: Sequence[Node]) -> tuple[list[Node], list[Group]]:
     from lazyt.passes.splitting import split_sums
 
     normal, checkpoints = take_checkpoints(run_passes(roots))
-    groups = order_groups(split_sums(fuse(normal)), normal)
+    members = fusing.members if fusing is not None else 0
+    fused = fuse(normal, members) if members else fuse(normal)
+    groups = order_groups(split_sums(fused), normal)
     return normal, recompute(groups, normal, config.memory_budget, checkpoints)
 
 
@@ -94,15 +99,19 @@ def compile_graph(
     donated: Sequence[Node] = (),
     target: str = "c",
     any_size: bool = False,
+    choices: Choices | None = None,
+    fusing: Fusing | None = None,
 ) -> tuple[Program, list[Kernel]]:
     """The plan of a graph whose only leaves are ``inputs``, as text, and its kernels as IR.
 
     ``donated`` inputs may be overwritten. ``Program.results`` says where each root will be.
-    ``target`` is ``c`` or ``cuda``; ``any_size`` as in ``print_kernel_c``, for C.
+    ``target`` is ``c`` or ``cuda``; ``any_size`` as in ``print_kernel_c``, for C. ``choices`` are
+    the forms of kernels that tuning found, ``fusing`` how much becomes one kernel.
     """
     from lazyt.codegen.assemble import assemble
 
-    normal, groups = group_graph(roots)
+    normal, groups = group_graph(roots, fusing)
+    inline = fusing.inline if fusing is not None and fusing.inline >= 0 else config.inline_reduce
 
     def check(kernel: Kernel) -> None:
         from lazyt.ir.bounds import check_bounds
@@ -115,8 +124,8 @@ def compile_graph(
         groups,
         normal,
         inputs,
-        _print_cuda if target == "cuda" else partial(_print_c, any_size=any_size),
-        config.inline_reduce,
+        _print_cuda if target == "cuda" else partial(_print_c, any_size=any_size, choices=choices),
+        inline,
         check if config.verify else None,
         donated,
         target,
@@ -127,14 +136,18 @@ def compile_graph(
 
 
 def _print_c(
-    kernel: Kernel, names: Mapping[int, str] | None, any_size: bool = False
+    kernel: Kernel,
+    names: Mapping[int, str] | None,
+    any_size: bool = False,
+    choices: Choices | None = None,
 ) -> PrintedKernel:
     from lazyt.codegen.c import print_kernel_c
     from lazyt.runtime import devices
 
     device = devices.cpu()
     caches = (device.l1, device.l2, device.l3)
-    made = print_kernel_c(kernel, device.vector_bytes, caches, names, any_size)
+    tuned = choices.of(kernel) if choices else None
+    made = print_kernel_c(kernel, device.vector_bytes, caches, names, any_size, tuned)
     if config.verify and names != {}:
         from lazyt.codegen.check_c import argument_bytes, require_in_bounds
 

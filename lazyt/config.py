@@ -78,6 +78,9 @@ class Config:
         memory_budget: how much of the memory that computing values again could save a plan uses
             nevertheless: 1 keeps all values, 0 needs the least memory that is found within twice
             the time (``LAZYT_MEMORY_BUDGET``, default 1).
+        tune: let every new plan try other forms of its kernels against the clock, the first time
+            that it runs; winners are kept on disk (``LAZYT_TUNE``).
+        tune_seconds: how long that may take for a plan (``LAZYT_TUNE_SECONDS``, default 20).
     """
 
     __slots__ = (
@@ -97,6 +100,8 @@ class Config:
         "provenance",
         "strict_laziness",
         "threads",
+        "tune",
+        "tune_seconds",
         "verify",
     )
 
@@ -116,6 +121,8 @@ class Config:
         self.dump: str | None = os.environ.get("LAZYT_DUMP") or None
         self.provenance: bool = _flag("LAZYT_PROVENANCE", True)
         self.any_size: bool = _flag("LAZYT_ANY_SIZE", True)
+        self.tune: bool = _flag("LAZYT_TUNE", False)
+        self.tune_seconds: int = _count("LAZYT_TUNE_SECONDS", 20)
         self.verify: bool = _flag("LAZYT_VERIFY", False)
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
         self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)

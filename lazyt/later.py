@@ -44,6 +44,7 @@ _TABLE = {
     "lazyt.functional.windows": """
         bartlett_window blackman_window hamming_window hann_window kaiser_window""",
     "lazyt.staging": "compile",
+    "lazyt.tuner": "tune",
     "lazyt.legacy": """
         BFloat16Storage BFloat16Tensor BoolStorage BoolTensor ByteStorage ByteTensor CharStorage
         CharTensor DoubleStorage DoubleTensor FloatStorage FloatTensor HalfStorage HalfTensor

@@ -7,7 +7,6 @@ an input of the plan the second time it is seen.
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from lazyt import graph_keys, lifting, ops
 from lazyt.config import config
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.ir.forms import PLACED, place_of
-from lazyt.ir.graph import Head, Node, clock, make, source_text, topological
+from lazyt.ir.graph import Head, Node, clock, make, source_text
 from lazyt.lifting import Number, numbers_of, rebuild_lifted
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer, pool
@@ -27,11 +26,9 @@ from lazyt.runtime.memory import Buffer, pool
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
     from lazyt.ir.program import Program
+    from lazyt.making import Subject
     from lazyt.placed_plans import Launcher
     from lazyt.runtime.execute import Executable
-
-#: Rooms whose code decides what a graph compiles to.
-_ROOMS = ("ir", "ops", "passes", "codegen")
 
 
 @dataclass
@@ -41,7 +38,8 @@ class _Plan:
     ``heads`` are those of the nodes with constants, as it was made for them, ``sizes`` the bytes of
     its outputs, and ``measured`` the bytes and seconds that its last run took. A plan for another
     device than the CPU has a ``launcher`` and no executable. ``table`` is an input behind all
-    others, of a program that takes sizes as arguments.
+    others, of a program that takes sizes as arguments. ``subject``: the graph, where the plan is to
+    be tuned when it runs.
     """
 
     heads: tuple[Head, ...]
@@ -53,6 +51,7 @@ class _Plan:
     measured: tuple[int, float] | None = None
     launcher: Launcher | None = None
     table: Buffer | None = None
+    subject: Subject | None = None
 
     def fits(self, constants: tuple[Any, ...]) -> bool:
         """Whether the plan computes a graph with these constants."""
@@ -65,6 +64,10 @@ class _Plan:
         """The buffers of the results, for the buffers of leaves and lifted numbers."""
         if self.launcher is not None:
             return self.launcher.run(inputs)
+        if self.subject is not None:
+            from lazyt.tuning.session import take
+
+            take(self, inputs)
         before, highest = pool.in_use, pool.peak
         pool.reset_peak()
         begin = perf_counter()
@@ -277,45 +280,14 @@ def _find(
 
 def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]) -> _Plan:
     """Loads the plan's text from disk or compiles the graph, and loads the binary."""
-    from lazyt import sizes
-    from lazyt.ir.program import Program
-    from lazyt.ir.text_graph import print_graph
-    from lazyt.runtime import cache, devices, execute
+    from lazyt.making import Subject
+    from lazyt.runtime import execute
 
     inputs, roots = _detached(request, lifted)
-    device = devices.cpu()
-    text = print_graph(roots)
-    order = [inputs.index(n) for n in topological(roots) if n.op.name == "input"]
-    caches = (device.l1, device.l2, device.l3)
-    settings: tuple[Any, ...] = (device.vector_bytes, caches, config.any_size)
-    target = "cuda" if request.place else "c"
-    if request.place:
-        settings = ()
-    settings = (*settings, config.inline_reduce, config.memory_budget)
-    facts = (_code_stamp(), request.donated, settings, order, target)
-    key = cache.hash_text("plan", repr(facts), text)
-    program: Program | None = None
-    stored = cache.get_text("plan", key)
-    if stored is not None:
-        try:
-            program = Program.from_json(stored)
-        except (ValueError, KeyError, TypeError):
-            program = None
     where = source_text(request.roots[0].source)
-    reason = _reason(request, lifted, where)
-    graph = sizes.Sized(text, tuple(order), request.donated)
-    sizes.remember(graph)
-    if program is None and target == "c" and (made := sizes.find(graph, roots, inputs)):
-        program, reason = made.program, made.reason or reason
-        cache.put_text("plan", key, program.to_json())
-    if program is None:
-        from lazyt.compiler import compile_graph
-
-        spare = [inputs[i] for i in request.donated]
-        program, _ = compile_graph(roots, inputs, spare, target)
-        cache.put_text("plan", key, program.to_json())
-    found = {r: n.nbytes for r, n in zip(program.results, roots, strict=True) if r >= 0}
-    outputs = tuple(found[n] for n in sorted(found))
+    subject = Subject(roots, inputs, request.donated, request.place)
+    program, reason = subject.program(_reason(request, lifted, where))
+    outputs = subject.output_sizes(program)
     if request.place:
         from lazyt.placed_plans import Launcher
 
@@ -323,22 +295,10 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
         return _Plan((), constants, lifted, program, None, outputs, None, launcher)
     executable = execute.load(program, reason, where) if program.launches else None
     table = lifting.table_buffer(program.values) if program.values else None
-    return _Plan((), constants, lifted, program, executable, outputs, table=table)
-
-
-@functools.cache
-def _code_stamp() -> str:
-    """Changes whenever the compiler's own files do: plans on disk are only as good as the code
-    that made them, and whoever edits a pass must not meet plans of the old one."""
-    folder = os.path.dirname(os.path.abspath(__file__))
-    stamps = []
-    for room in _ROOMS:
-        for place, _, names in os.walk(os.path.join(folder, room)):
-            if not place.endswith("__pycache__"):
-                for name in names:
-                    facts = os.stat(os.path.join(place, name))
-                    stamps.append((room, name, facts.st_size, facts.st_mtime_ns))
-    return repr(sorted(stamps))
+    plan = _Plan((), constants, lifted, program, executable, outputs, table=table)
+    if executable is not None and subject.is_wanted:
+        plan.subject = subject
+    return plan
 
 
 def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:

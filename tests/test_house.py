@@ -53,6 +53,7 @@ RECIPE = frozenset(
         "graph_keys",
         "lifting",
         "keeping",
+        "making",
         "differences",
         "explanation",
         "footprint",
@@ -60,6 +61,7 @@ RECIPE = frozenset(
         "sizes",
         "steps",
         "timing",
+        "tuning",
     }
 )
 #: Above the API, but for developers: they look into every room.

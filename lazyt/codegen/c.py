@@ -13,6 +13,7 @@ from lazyt.codegen.c_contract import contract_text
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_segments import segment_starts, segments_text
 from lazyt.codegen.c_steps import CpuPhase
+from lazyt.codegen.choices import Tuned
 from lazyt.codegen.origins import find_origins
 from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
@@ -26,12 +27,14 @@ def print_kernel_c(
     caches: tuple[int, int, int],
     names: Mapping[int, str] | None = None,
     any_size: bool = False,
+    tuned: Tuned | None = None,
 ) -> PrintedKernel:
     """The kernel's C function ``void name(char *b0_, ..., int threads)``.
 
     With segments: ``void name(char **table, const lz_i64 *extents, const lz_i64 *starts, int count,
     int threads)``. ``names`` are those of constants that it takes as arguments, see Expressions.
-    ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``.
+    ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``; else in the
+    form ``tuned``, where it fits.
     """
     origins = find_origins(kernel)
     offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.buffers)
@@ -40,7 +43,7 @@ def print_kernel_c(
         return segments_text(kernel, expressions)
     first = kernel.phases[0]
     if isinstance(first, ContractPhase):
-        made = contract_text(kernel, first, expressions, vector_bytes, caches, any_size)
+        made = contract_text(kernel, first, expressions, vector_bytes, caches, any_size, tuned)
         used = tuple(sorted(expressions.used)) + tuple(name for name, _ in made.sections)
         source = KernelSource(kernel.name, made.text, used, len(kernel.buffers) + 1)
         space = max(made.workspace_bytes, 1)
@@ -57,7 +60,8 @@ def print_kernel_c(
         if isinstance(phase, CallPhase):
             body += routine_c(phase, expressions)
             continue
-        body += CpuPhase(phase, expressions, number, any_size, caches[1]).statements()
+        form = tuned.loops[number] if tuned is not None and number < len(tuned.loops) else None
+        body += CpuPhase(phase, expressions, number, any_size, caches[1], form).statements()
     kinds = {name: expressions.constants[place][0] for place, name in (names or {}).items()}
     parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))]
     parameters += [*((kind, name) for name, kind in kinds.items()), ("int", "threads")]

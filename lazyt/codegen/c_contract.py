@@ -5,19 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type, compute_type
-from lazyt.codegen.contract import ContractSpec, ContractText, emit_contract
+from lazyt.codegen.choices import Tuned
+from lazyt.codegen.contract import (
+    ContractSpec,
+    ContractText,
+    DotForm,
+    PackedForm,
+    RowForm,
+    emit_contract,
+)
+from lazyt.codegen.contract_moves import form_fits, slide_fits
+from lazyt.codegen.contract_spec import transpose_spec
 from lazyt.codegen.slide import as_slide, find_slide, merge_axes
-from lazyt.codegen.slide_form import SlidePlan, choose_slide, worth_sliding
-from lazyt.codegen.slide_sums import choose_sums, emit_sums, worth_summing
+from lazyt.codegen.slide_form import SlideForm, SlidePlan, choose_slide, worth_sliding
+from lazyt.codegen.slide_sums import SumsForm, choose_sums, emit_sums, worth_summing
 from lazyt.codegen.slide_text import emit_slide
 from lazyt.ir.dtypes import DType, bfloat16, int8
 from lazyt.ir.index import Axis, linearize
 from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
 from lazyt.ir.point import Load, sub_expressions
 from lazyt.ir.scalar import Call, Expr
+
+
+class Contraction(NamedTuple):
+    """A contraction as its printers see it.
+
+    Attributes:
+        spec: the contraction.
+        slide, sums: the same as a convolution, or as the gradient of one's kernel, if it is that.
+    """
+
+    spec: ContractSpec
+    slide: SlidePlan | None = None
+    sums: SlidePlan | None = None
 
 
 def contract_text(
@@ -27,8 +51,38 @@ def contract_text(
     vector_bytes: int,
     caches: tuple[int, int, int],
     any_size: bool = False,
+    tuned: Tuned | None = None,
 ) -> ContractText:
-    """The kernel's C text with the sections and the workspace that it needs."""
+    """The kernel's C text with the sections and the workspace that it needs; in the form
+    ``tuned``, where it fits."""
+    made = describe(kernel, phase, expressions, vector_bytes, caches, any_size)
+    form = tuned.form if tuned is not None else None
+    if made.slide is not None:
+        chosen = form if isinstance(form, SlideForm) and slide_fits(made.slide, form) else None
+        if chosen is None and form is None:
+            chosen = choose_slide(made.slide)
+        if chosen is not None:
+            return emit_slide(expressions, made.slide, chosen)
+    if made.sums is not None and (form is None or isinstance(form, SumsForm)):
+        sums = choose_sums(made.sums)
+        if sums is not None:
+            return emit_sums(expressions, made.sums, sums)
+    if tuned is not None and isinstance(form, PackedForm | RowForm | DotForm):
+        turned = transpose_spec(made.spec) if tuned.exchanged else made.spec
+        if form_fits(turned, form):
+            return emit_contract(made.spec, form, tuned.exchanged)
+    return emit_contract(made.spec)
+
+
+def describe(
+    kernel: Kernel,
+    phase: ContractPhase,
+    expressions: Expressions,
+    vector_bytes: int,
+    caches: tuple[int, int, int],
+    any_size: bool = False,
+) -> Contraction:
+    """What the printers of contractions are given."""
     phase = phase if any_size else merge_axes(phase)
     groups = (phase.batch, phase.rows, phase.columns, phase.inner)
     batch, m, n, k = (_extent(g) for g in groups)
@@ -57,36 +111,7 @@ def contract_text(
         any_size=any_size,
         group=_group(phase, expressions),
     )
-    if not any_size:
-        made = _sliding(phase, expressions, spec)
-        if made is not None:
-            return made
-    return emit_contract(spec)
-
-
-def _sliding(
-    phase: ContractPhase, expressions: Expressions, spec: ContractSpec
-) -> ContractText | None:
-    """The kernel of a convolution or of its gradients; None for other contractions."""
-    slide = find_slide(phase) or as_slide(phase)
-    if slide is None:
-        return None
-    points, others = _extent(slide.points), _extent(slide.others)
-    plan = SlidePlan(
-        slide,
-        replace(spec, m=others, n=points),
-        tuple(a for a in phase.batch if a.extent > 1),
-        tuple(a for a in phase.inner if a.extent > 1),
-        lambda value: _statements(expressions, phase, value),
-    )
-    if worth_sliding(plan):
-        form = choose_slide(plan)
-        return None if form is None else emit_slide(expressions, plan, form)
-    plan = replace(plan, spec=replace(spec, m=points, n=others))
-    if worth_summing(plan):
-        sums = choose_sums(plan)
-        return None if sums is None else emit_sums(expressions, plan, sums)
-    return None
+    return Contraction(spec) if any_size else _sliding(phase, expressions, spec)
 
 
 def _group(phase: ContractPhase, e: Expressions) -> str | None:
@@ -105,6 +130,25 @@ def _holds(value: Expr, dtype: DType, e: Expressions) -> bool:
     if isinstance(value, Call) and value.fn.name == "cast":
         return value.dtype is dtype or _holds(value.args[0], dtype, e)
     return False
+
+
+def _sliding(phase: ContractPhase, expressions: Expressions, spec: ContractSpec) -> Contraction:
+    """The contraction, also as a convolution or as one of its gradients, if it is one."""
+    slide = find_slide(phase) or as_slide(phase)
+    if slide is None:
+        return Contraction(spec)
+    points, others = _extent(slide.points), _extent(slide.others)
+    plan = SlidePlan(
+        slide,
+        replace(spec, m=others, n=points),
+        tuple(a for a in phase.batch if a.extent > 1),
+        tuple(a for a in phase.inner if a.extent > 1),
+        lambda value: _statements(expressions, phase, value),
+    )
+    if worth_sliding(plan):
+        return Contraction(spec, slide=plan)
+    plan = replace(plan, spec=replace(spec, m=points, n=others))
+    return Contraction(spec, sums=plan if worth_summing(plan) else None)
 
 
 def _extent(axes: Sequence[Axis]) -> int:

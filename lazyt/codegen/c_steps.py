@@ -11,14 +11,16 @@ is two: over quotients, and over what has the same quotient.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divisors_of
-from lazyt.codegen.c_family import Expressions, is_positional
+from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.c_loops import STRIP, TILE, PhasePrinter, Trees
 from lazyt.codegen.emitter import indices_of
+from lazyt.codegen.loop_form import LoopForm, suits, sums_only
 from lazyt.ir.index import Axis, Linear, Quotient, Remainder, linearize, variable
-from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Scan, Stage, reduction_levels
+from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Stage, reduction_levels
 
 #: Bytes of sums that a tile holds at most: a quarter of a usual second-level cache.
 SUMS = 256 * 1024
@@ -33,17 +35,40 @@ LONG_BODY = 16
 
 
 class CpuPhase(PhasePrinter):
-    """A phase over tiles that suit the caches; ``second`` is the size of the second level."""
+    """A phase over tiles that suit the caches; ``second`` is the size of the second level. A
+    ``form`` says otherwise, where it suits the phase."""
 
     def __init__(
-        self, phase: Phase, expressions: Expressions, number: int, any_size: bool, second: int
-    ) -> None:
+        self, phase: Phase, expressions: Expressions, number: int, any_size: bool, second: int,
+        form: LoopForm | None = None,
+    ) -> None:  # fmt: skip
+        given = form if form is not None and not any_size and suits(phase, form) else LoopForm()
+        phase = replace(phase, lanes=given.lanes or phase.lanes)
         super().__init__(phase, expressions, number, any_size)
         expressions.values.clear()  # a phase's names are its own
         self.steps = 1
         self.sums = LANES
         if self.vector and not any_size and any(s.axis is not None for s in phase.stages):
             self._widen(second)
+        self.share = given.share
+        self.tile = given.tile or self.tile
+        self.steps = given.steps or self.steps
+
+    def form(self) -> LoopForm:
+        """The form in which the phase is written, in full."""
+        if not self.vector:
+            return LoopForm(lanes="inner", share=self.share)
+        tile = min(self.tile, max(self.phase.grid[-1].extent, 1))
+        return LoopForm(tile, self.steps, "grid", self.share)
+
+    def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
+        if self.share == 0 or count == 1:
+            return super()._parallel(variable, count, body, work)
+        loop = ct.loop(variable, ct.integer(0), ct.integer(count), body)
+        if self.share < 0:
+            return [loop]
+        clause = f"omp parallel for num_threads(threads) schedule(dynamic, {self.share})"
+        return [ct.pragma(clause), loop]
 
     # ---------------------------------------------------------------- tiles
 
@@ -52,7 +77,7 @@ class CpuPhase(PhasePrinter):
         stages = [s for s in self.phase.stages if s.axis is not None]
         bodies = [r for s in stages for r in s.body]
         reduces = [r for r in bodies if isinstance(r, Reduce)]
-        if any(map(is_positional, reduces)) or any(isinstance(r, Scan | Keep) for r in bodies):
+        if not sums_only(self.phase):
             return
         extent = self.phase.grid[-1].extent
         rows = math.prod(a.extent for a in self.phase.grid[:-1])
@@ -111,8 +136,10 @@ class CpuPhase(PhasePrinter):
         """A stage's body at one step."""
         out: Trees = [ct.declare(self.integer, axis.name, here, const=True)]
         for statement in stage.body:
-            taken = isinstance(statement, Reduce)
-            out += self._take(statement, axis) if taken else self._simple(statement)
+            if isinstance(statement, Reduce):
+                out += self._take(statement, axis)
+            else:
+                out += self._simple(statement)
         return out
 
     # ----------------------------------------------------------------- runs

@@ -29,9 +29,9 @@ GROUP_BUFFERS = 60
 Reads = dict[Node, set[Index]]
 
 
-def fuse(roots: Sequence[Node]) -> list[Group]:
-    """The groups of a graph, in an order in which they can run."""
-    return _Fusion(roots).run()
+def fuse(roots: Sequence[Node], members: int = GROUP_BUFFERS) -> list[Group]:
+    """The groups of a graph, of at most so many members, in an order in which they can run."""
+    return _Fusion(roots, members).run()
 
 
 def _axes(shape: Sequence[int]) -> tuple[Axis, ...]:
@@ -39,8 +39,8 @@ def _axes(shape: Sequence[int]) -> tuple[Axis, ...]:
 
 
 class _Fusion:
-    def __init__(self, roots: Sequence[Node]) -> None:
-        self.targets = Targets(roots)
+    def __init__(self, roots: Sequence[Node], members: int) -> None:
+        self.targets, self.members = Targets(roots), min(members, GROUP_BUFFERS)
         self.chosen = self.targets.chosen
         self.home: dict[Node, Group] = {}
         self.groups: list[Group] = []
@@ -95,7 +95,7 @@ class _Fusion:
 
     def _join(self, node: Node, group: Group) -> bool:
         """Tries all ways of computing ``node`` in ``group``; True when one was legal."""
-        if len(group.members) >= GROUP_BUFFERS:
+        if len(group.members) >= self.members:
             return False
         name = node.op.name
         if is_pointwise(node):
@@ -187,7 +187,7 @@ class _Fusion:
         same = tuple(a.extent for a in first.axes) == tuple(a.extent for a in second.axes)
         if not same or first.inner is None or first.inner != second.inner:
             return False
-        if len(other.parts) > 1 or len(group.members) + len(other.members) > GROUP_BUFFERS:
+        if len(other.parts) > 1 or len(group.members) + len(other.members) > self.members:
             return False
         if group.weight + other.weight > GROUP_WEIGHT or group.cost + other.cost > GROUP_COST:
             return False

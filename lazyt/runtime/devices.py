@@ -75,6 +75,20 @@ def cpu_features() -> tuple[str, ...]:
 
 
 @cache
+def cpu_model() -> str:
+    """What the CPU calls itself; the machine's kind where the system does not tell."""
+    if sys.platform == "darwin":
+        return _sysctl_text("machdep.cpu.brand_string") or platform.machine()
+    names = ("model name", "CPU implementer", "CPU part", "CPU variant")
+    found = dict.fromkeys(names, "")
+    for line in _first_processor().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in found:
+            found[key.strip()] = value.strip()
+    return " ".join(filter(None, found.values())) or platform.machine()
+
+
+@cache
 def core_count() -> int:
     """Cores this process may use: the affinity mask, cut to the container's CPU quota."""
     if hasattr(os, "sched_getaffinity"):

@@ -235,6 +235,20 @@ def load(program: Program, reason: str = "", where: str = "") -> Executable:
     return executable
 
 
+def load_once(program: Program) -> Executable:
+    """``program`` compiled for a trial: nothing of it is remembered or kept on disk.
+
+    Raises NoCompilerError and CompileError as ``load``.
+    """
+    compiler = compile.find()
+    binary = compile.build(program, compiler, f"trial-{program.text_hash()[:40]}")
+    entry = _open_copy(binary)
+    if entry is None:
+        command = [*compiler.command, *compiler.flags]
+        raise CompileError(command, "the compiled library cannot be loaded", None)
+    return Executable(program, entry)
+
+
 def forget() -> None:
     """Forget all loaded programs, so that the next ``load`` looks in the disk cache again."""
     _loaded.clear()

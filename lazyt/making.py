@@ -1,0 +1,155 @@
+"""The program of a graph: found on disk, taken from one of another size, or compiled."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lazyt.config import config
+from lazyt.ir.graph import Node, topological
+
+if TYPE_CHECKING:
+    from lazyt.codegen.choices import Choices, Fusing
+    from lazyt.ir.kernel import Kernel
+    from lazyt.ir.program import Program
+    from lazyt.tuning.session import Session
+
+#: Rooms whose code decides what a graph compiles to.
+_ROOMS = ("ir", "ops", "passes", "codegen")
+
+#: The tuning that new plans take part in, while there is one.
+session: Session | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A graph over fresh leaves, which a plan is made of.
+
+    Attributes:
+        roots, inputs: what it computes, of what.
+        donated: places of the inputs that may be overwritten.
+        place: the device, empty for the CPU.
+    """
+
+    roots: list[Node]
+    inputs: list[Node]
+    donated: tuple[int, ...]
+    place: str
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The graph as text."""
+        from lazyt.ir.text_graph import print_graph
+
+        return print_graph(self.roots)
+
+    def program(self, reason: str) -> tuple[Program, str]:
+        """The graph's program, and the reason why it is new: the one given, if it is nothing else.
+
+        ``reason`` is that of a graph which was not met before.
+        """
+        from lazyt import sizes
+        from lazyt.ir.program import Program
+        from lazyt.runtime import cache, winners
+
+        tuned = {} if self.place else winners.tables()["graphs"]
+        order = [self.inputs.index(n) for n in topological(self.roots) if n.op.name == "input"]
+        key = self._key(order)
+        stored = cache.get_text("plan", key)
+        found: Program | None = None
+        if stored is not None:
+            try:
+                found = Program.from_json(stored)
+            except (ValueError, KeyError, TypeError):
+                found = None
+        graph = sizes.Sized(self.text, tuple(order), self.donated)
+        sizes.remember(graph)
+        if found is not None:
+            return found, reason
+        open_sizes = not self.place and session is None and not config.tune
+        if open_sizes and not (tuned and self.name in tuned):
+            made = sizes.find(graph, self.roots, self.inputs)
+            if made is not None:
+                cache.put_text("plan", key, made.program.to_json())
+                return made.program, made.reason or reason
+        choices = self.choices()
+        fusing = choices.graphs.get(self.name) if choices is not None else None
+        program, _ = self.compile(choices, fusing)
+        cache.put_text("plan", key, program.to_json())
+        return program, reason
+
+    def compile(
+        self, choices: Choices | None, fusing: Fusing | None = None
+    ) -> tuple[Program, list[Kernel]]:
+        """The graph compiled with these choices: the program, and its kernels as IR."""
+        from lazyt.compiler import compile_graph
+
+        spare = [self.inputs[i] for i in self.donated]
+        target = "cuda" if self.place else "c"
+        return compile_graph(self.roots, self.inputs, spare, target, choices=choices, fusing=fusing)
+
+    def output_sizes(self, program: Program) -> tuple[int, ...]:
+        """Bytes of each of the program's outputs."""
+        pairs = zip(program.results, self.roots, strict=True)
+        found = {place: node.nbytes for place, node in pairs if place >= 0}
+        return tuple(found[n] for n in sorted(found))
+
+    @functools.cached_property
+    def name(self) -> str:
+        """What tuning knows the graph by."""
+        from lazyt.runtime import cache
+
+        return f"graph #{cache.hash_text(self.text)[:16]}"
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a plan of it is to be tuned: it was not yet, or somebody asks for it."""
+        from lazyt.runtime import winners
+
+        if self.place:
+            return False
+        return session is not None or (config.tune and self.name not in winners.tables()["graphs"])
+
+    def choices(self) -> Choices | None:
+        """What tuning found on this machine, None for nothing."""
+        from lazyt.runtime import winners
+
+        if self.place or not winners.digest():
+            return None
+        from lazyt.tuning.found import current
+
+        return current()
+
+    def _key(self, order: Sequence[int]) -> str:
+        """What the program is kept under on disk."""
+        from lazyt.runtime import cache, devices, winners
+
+        device = devices.cpu()
+        caches = (device.l1, device.l2, device.l3)
+        settings: tuple[Any, ...] = (device.vector_bytes, caches, config.any_size)
+        target = "cuda" if self.place else "c"
+        if self.place:
+            settings = ()
+        elif found := winners.digest():
+            settings = (*settings, found)
+        settings = (*settings, config.inline_reduce, config.memory_budget)
+        facts = (_code_stamp(), self.donated, settings, list(order), target)
+        return cache.hash_text("plan", repr(facts), self.text)
+
+
+@functools.cache
+def _code_stamp() -> str:
+    """Changes whenever the compiler's own files do: plans on disk are only as good as the code
+    that made them, and whoever edits a pass must not meet plans of the old one."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    stamps = []
+    for room in _ROOMS:
+        for place, _, names in os.walk(os.path.join(folder, room)):
+            if not place.endswith("__pycache__"):
+                for name in names:
+                    facts = os.stat(os.path.join(place, name))
+                    stamps.append((room, name, facts.st_size, facts.st_mtime_ns))
+    return repr(sorted(stamps))
