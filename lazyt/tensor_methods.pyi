@@ -573,7 +573,7 @@ class TensorMethods:
     def is_nonzero(self) -> builtins.bool:
         """The truth of a tensor of one element; raises as ``bool(tensor)`` does."""
     def is_pinned(self, device: Any = None) -> builtins.bool:
-        """Whether the memory is pinned for transfers to a GPU:"""
+        """Whether the memory is pinned for transfers to a GPU."""
     @property
     def is_quantized(self) -> builtins.bool:
         """Always False:"""
@@ -882,7 +882,7 @@ class TensorMethods:
     def permute(self, *dims: Any) -> Tensor:
         """Dimensions in another order."""
     def pin_memory(self, device: Any = None) -> Tensor:
-        """This tensor:"""
+        """A copy in memory that GPUs read by themselves; this tensor where there is no GPU."""
     def pinverse(self, rcond: builtins.float = 1e-15) -> Tensor:
         """``linalg.pinv`` with ``rtol=rcond``."""
     def polygamma(self, n: builtins.int) -> Tensor:
