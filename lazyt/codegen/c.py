@@ -15,6 +15,7 @@ from lazyt.codegen.c_segments import segment_starts, segments_text
 from lazyt.codegen.c_steps import CpuPhase
 from lazyt.codegen.choices import Tuned
 from lazyt.codegen.origins import find_origins
+from lazyt.codegen.peeling import peel
 from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel
@@ -61,7 +62,8 @@ def print_kernel_c(
             body += routine_c(phase, expressions)
             continue
         form = tuned.loops[number] if tuned is not None and number < len(tuned.loops) else None
-        body += CpuPhase(phase, expressions, number, any_size, caches[1], form).statements()
+        for piece in [phase] if any_size else peel(phase):
+            body += CpuPhase(piece, expressions, number, any_size, caches[1], form).statements()
     kinds = {name: expressions.constants[place][0] for place, name in (names or {}).items()}
     parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))]
     parameters += [*((kind, name) for name, kind in kinds.items()), ("int", "threads")]
