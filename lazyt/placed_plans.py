@@ -10,14 +10,19 @@ from lazyt.codegen.cuda import device_helpers
 from lazyt.errors import DeviceError
 from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node
-from lazyt.ir.program import Program
+from lazyt.ir.program import Grid, Program
 from lazyt.runtime import cuda_execute
 from lazyt.runtime.cuda_device import CudaDevice, device_at
+from lazyt.runtime.cuda_driver import Properties
 from lazyt.runtime.cuda_memory import DeviceBuffer
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from lazyt.runtime.cuda_execute import CudaExecutable
+
+
+#: Registers are given to warps in units of it, and every block has that much shared memory more.
+_REGISTER_UNIT, _SHARED_OF_SYSTEM = 256, 1024
 
 
 @dataclass
@@ -62,6 +67,37 @@ class Launcher:
             self.executable.run(given, outputs)
         found = [outputs[n] if n >= 0 else given[-1 - n] for n in self.results]
         return [b if home else b.to_host() for b, home in zip(found, self.homes, strict=True)]
+
+    def notes(self, program: Program) -> Sequence[dict[str, object]]:
+        """The program's notes, with what the compiler said about its functions."""
+        if self.executable is None or not self.executable.facts:
+            return program.notes
+        grids = {kernel.name: kernel.grids for kernel in program.kernels}
+        found: list[dict[str, object]] = []
+        for note, launch in zip(program.notes, program.launches, strict=True):
+            texts = [str(note.get("form", ""))]
+            for grid in grids[launch.kernel]:
+                facts = self.executable.facts.get(grid.function, {})
+                if facts:
+                    share = occupancy(self.device.driver.properties, grid, facts["registers"])
+                    texts.append(
+                        f"{facts['registers']} registers, {facts['spilled']} B spilled, "
+                        f"occupancy {share:.0%}"
+                    )
+            found.append({**note, "form": "; ".join(texts)})
+        return found
+
+
+def occupancy(device: Properties, grid: Grid, registers: int) -> float:
+    """The share of a multiprocessor's threads that can run at a time, by what they need."""
+    warps = -(-grid.threads // device.warp_size)
+    per_warp = -(-registers * device.warp_size // _REGISTER_UNIT) * _REGISTER_UNIT
+    most = device.max_threads_per_multi_processor // device.warp_size // warps
+    by_registers = device.regs_per_multiprocessor // max(per_warp * warps, 1)
+    shared = grid.shared_bytes + _SHARED_OF_SYSTEM
+    by_shared = device.shared_memory_per_multiprocessor // shared
+    blocks = min(most, by_registers, by_shared)
+    return blocks * warps * device.warp_size / device.max_threads_per_multi_processor
 
 
 def moved(node: Node, place: str) -> Buffer:

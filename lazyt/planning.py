@@ -89,7 +89,8 @@ class _Plan:
         from lazyt.footprint import Footprint
 
         footprint = Footprint.of(self.program, self.measured)
-        return Explanation(self.program.notes, self.program.arena_bytes, footprint)
+        notes = self.program.notes if self.launcher is None else self.launcher.notes(self.program)
+        return Explanation(notes, self.program.arena_bytes, footprint)
 
 
 @dataclass(slots=True)

@@ -6,11 +6,13 @@ plan that is run on the same memory again is recorded and launched as one graph 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt.errors import InternalError
@@ -26,6 +28,10 @@ _MOST_GRAPHS, _FEWEST_LAUNCHES = 4, 2
 _PART_CHARS = 12_000
 #: Launches of a plan that an error names.
 _MOST_TITLES = 8
+
+
+#: A function, how it is launched, its slots, and the number of the plan's launch it is part of.
+_Step = tuple[Any, Grid, tuple[int, ...], int]
 
 
 class CudaExecutable:
@@ -45,7 +51,7 @@ class CudaExecutable:
         self.device = device
         self.facts = facts
         grids = {kernel.name: kernel.grids for kernel in program.kernels}
-        self._steps: list[tuple[Any, Grid, tuple[int, ...], int]] = [
+        self._steps: list[_Step] = [
             (functions[grid.function], grid, launch.slots, number)
             for number, launch in enumerate(program.launches)
             for grid in grids[launch.kernel]
@@ -78,16 +84,16 @@ class CudaExecutable:
     def _launch(self, pointers: list[int]) -> None:
         driver, stream = self.device.driver, self.device.stream
         self.device.recent.append(self._titles)
+        if events.watching or os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
+            self._launch_one_by_one(pointers)
+            return
         if len(self._steps) < _FEWEST_LAUNCHES:
             self._launch_steps(pointers)
             return
         key = (stream, *pointers)
         graph = self._graphs.get(key)
         if graph is None and key in self._seen and driver.begin_capture(stream):
-            try:
-                self._launch_steps(pointers)
-            finally:
-                graph = driver.end_capture(stream)
+            graph = self._record(pointers)
             if len(self._graphs) >= _MOST_GRAPHS:
                 driver.end_graph(self._graphs.pop(next(iter(self._graphs))))
             self._graphs[key] = graph
@@ -99,25 +105,53 @@ class CudaExecutable:
             return
         self._do("a recorded plan", driver.launch_graph, graph, stream)
 
-    def _launch_steps(self, pointers: list[int]) -> None:
+    def _record(self, pointers: list[int]) -> Any:
+        """All launches as one graph; the stream is being recorded."""
         driver, stream = self.device.driver, self.device.stream
-        blocking = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
-        for function, grid, slots, number in self._steps:
-            arguments = [pointers[s] for s in slots]
-            try:
-                driver.launch(function, grid, arguments, stream)
-                if blocking:
-                    driver.wait_stream(stream)
-            except CudaError as error:
-                self.device.guard(error)
-                raise type(error)(f"{error} ({self._title(grid, number)})", error.code) from None
+        try:
+            self._launch_steps(pointers)
+        except CudaError:
+            with contextlib.suppress(CudaError):  # the first error is the one to hear of
+                driver.end_graph(driver.end_capture(stream))
+            raise
+        return driver.end_capture(stream)
 
-    def _do(self, title: str, function: Any, *arguments: Any) -> None:
+    def _launch_steps(self, pointers: list[int]) -> None:
+        for step in self._steps:
+            self._launch_step(step, pointers)
+
+    def _launch_step(self, step: _Step, pointers: list[int]) -> None:
+        function, grid, slots, number = step
+        arguments = [pointers[s] for s in slots]
+        launch, stream = self.device.driver.launch, self.device.stream
+        self._do(lambda: self._title(grid, number), launch, function, grid, arguments, stream)
+
+    def _launch_one_by_one(self, pointers: list[int]) -> None:
+        """Waits for every launch; tells ``events.watching`` how long each took."""
+        device, begin = self.device, time.monotonic()
+        self._do("earlier work", device.driver.wait_stream, device.stream)
+        thread, in_use = threading.get_ident(), device.pool.allocated.now
+        plan: dict[str, object] = {"kind": "plan", "kernels": len(self.program.launches)}
+        found: list[events.Timing] = []
+        started = time.monotonic()
+        for step in self._steps:
+            begin = time.monotonic()
+            self._launch_step(step, pointers)
+            title = functools.partial(self._title, step[1], step[3])
+            self._do(title, device.driver.wait_stream, device.stream)
+            note = self.program.notes[step[3]] if self.program.notes else {}
+            found.append(events.Timing(note, begin, time.monotonic(), in_use, 0, thread))
+        found.insert(0, events.Timing(plan, started, time.monotonic(), in_use, 0, thread))
+        for timings in events.watching:
+            timings += found
+
+    def _do(self, title: str | Callable[[], str], function: Any, *arguments: Any) -> None:
         try:
             function(*arguments)
         except CudaError as error:
             self.device.guard(error)
-            raise type(error)(f"{error} ({title})", error.code) from None
+            text = title if isinstance(title, str) else title()
+            raise type(error)(f"{error} ({text})", error.code) from None
 
     def _titles(self) -> str:
         """All launches for people."""

@@ -42,6 +42,12 @@ class CUresult(enum.IntEnum):
 OK = CUresult.CUDA_SUCCESS
 
 
+_ATTRIBUTES = {
+    "COMPUTE_CAPABILITY_MAJOR": 9, "WARP_SIZE": 32, "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+    "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 228 << 10,
+}  # fmt: skip
+
+
 class _Names:
     """Stands for an enumeration: every name is a value of its own."""
 
@@ -172,7 +178,7 @@ class MockDriver:
 
     def cuDeviceGetAttribute(self, name: str, device: int) -> Reply:
         kind = name.removeprefix("CU_DEVICE_ATTRIBUTE_")
-        return OK, {"COMPUTE_CAPABILITY_MAJOR": 9, "WARP_SIZE": 32}.get(kind, 0)
+        return OK, _ATTRIBUTES.get(kind, 0)
 
     def cuGetErrorString(self, code: CUresult) -> Reply:
         return OK, code.name.removeprefix("CUDA_ERROR_").replace("_", " ").lower().encode()
@@ -182,7 +188,8 @@ class MockDriver:
     def compile(self, source: str, arch: str = "") -> Cubin:
         """In the place of NVRTC: the image is the source."""
         self.compiled += 1
-        return Cubin(source.encode(), {}, {}, {}, "")
+        names = re.findall(r"__launch_bounds__\(\d+\) (\w+)\(", source)
+        return Cubin(source.encode(), dict.fromkeys(names, 40), {}, {}, "")
 
     def cuModuleLoadData(self, image: bytes) -> Reply:
         return OK, Module(image)

@@ -179,3 +179,18 @@ def test_history_and_snapshot(mock: MockDriver) -> None:
     assert "Allocated memory" in lt.cuda.memory_summary()
     lt.cuda.memory._record_memory_history(enabled=None)
     assert cuda_device.device_at("cuda:0").pool.history is None
+
+
+def test_reports_and_profiles(mock: MockDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registers, spills and occupancy of kernels; times of launches, which then are waited for."""
+    x = lt.linspace(0, 1, 300, device="cuda").realize()
+    text = str(lt.explain((x * 2).softmax(0)))
+    assert "40 registers, 0 B spilled, occupancy 75%" in text  # 65536 / (40 * 256) is 6.4 of 8
+    with lt.profiler.profile() as profile:
+        (x * 2).softmax(0).realize()
+    rows = {row.key: row for row in profile.key_averages()}
+    assert "lazyt::plan of 1 kernels" in rows and len(rows) == 3, list(rows)
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    mock.fault_in = "lz_row"
+    with pytest.raises(DeviceError, match=r"ILLEGAL_ADDRESS.*kernel lz_row.*test_driver.py"):
+        (x * 3).softmax(0).realize()
