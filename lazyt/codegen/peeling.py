@@ -29,7 +29,7 @@ def peel(phase: Phase) -> list[Phase]:
         stage.axis is None and all(isinstance(s, Let) or _is_plain(s) for s in stage.body)
         for stage in phase.stages
     )
-    if phase.lanes != "grid" or not simple or not _has_gaps(phase):
+    if phase.lanes != "grid" or not phase.grid or not simple or not _has_gaps(phase):
         return [phase]
     inside, borders = phase, list[Phase]()
     for place in range(len(phase.grid) - 1, max(len(phase.grid) - 3, -1), -1):
@@ -72,8 +72,9 @@ def _guarded(phase: Phase) -> Iterator[Guarded]:
 def _has_gaps(phase: Phase) -> bool:
     """Whether elements that lie apart along the last axis are read under conditions."""
     last = phase.grid[-1]
-    loads = (item for g in _guarded(phase) for item in sub_expressions(g.value))
-    steps = [item.index[-1].coefficient(last) for item in loads if isinstance(item, Load)]
+    inner = (item for g in _guarded(phase) for item in sub_expressions(g.value))
+    loads = [item for item in inner if isinstance(item, Load) and item.index]
+    steps = [item.index[-1].coefficient(last) for item in loads]
     return any(step is not None and step > 1 for step in steps)
 
 

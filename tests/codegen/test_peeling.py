@@ -61,3 +61,7 @@ def test_what_is_adjacent_or_all_border_stays_whole() -> None:
     small = phase_of(F.max_pool2d(lt.rand(1, 2, 12, 12).realize(), 3, 2, 1))
     for phase in (adjacent, small):
         assert peel(phase) == [phase]
+
+
+def test_single_values_have_no_borders() -> None:
+    assert (lt.ones(()) + lt.rand(1)[0]).item() >= 1
