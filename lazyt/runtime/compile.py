@@ -23,8 +23,16 @@ if TYPE_CHECKING:
 
 started = 0  # compiler processes that this process has started
 
+# What gcc -O3 does beyond this takes a third of the time to compile, mostly for copying bodies of
+# loops, and makes kernels slower as often as faster.
+_SPEED = (
+    "-O2",
+    "-ftree-vectorize",
+    "-fvect-cost-model=dynamic",
+    "-fpeel-loops",
+    "--param=max-completely-peeled-insns=120",
+)
 _COMMON = (
-    "-O3",
     "-std=gnu11",
     "-ffp-contract=off",
     "-fno-math-errno",
@@ -35,7 +43,7 @@ _COMMON = (
     "-fvisibility=hidden",
     "-w",
 )
-# gcc -O3 takes about 40 ms for the smallest parallel loop and as long again for a thousand
+# gcc takes about 40 ms for the smallest parallel loop and as long again for a thousand
 # characters more; starting it for one batch more takes 60 ms.
 _KERNEL_CHARS = 1000
 _BATCH_CHARS = 2000
@@ -318,11 +326,12 @@ def _ask(command: tuple[str, ...]) -> Compiler:
 
 def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
     native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
-    attempts: tuple[list[str], ...] = (
-        [native, "-fopenmp"],
-        [native],
-        ["-fopenmp"],
-        [],
+    attempts: tuple[tuple[str, ...], ...] = (
+        (*_SPEED, native, "-fopenmp"),
+        ("-O3", native, "-fopenmp"),
+        ("-O3", native),
+        ("-O3", "-fopenmp"),
+        ("-O3",),
     )
     version = _printed([*command, "--version"], folder).partition("\n")[0]
     target = _printed([*command, "-dumpmachine"], folder).strip()
