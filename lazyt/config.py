@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -84,7 +84,10 @@ class Config:
     """
 
     __slots__ = (
+        "_max_pending_bytes",
+        "_max_pending_nodes",
         "_memory_budget",
+        "_on_limits",
         "any_size",
         "cache_bytes",
         "cache_dir",
@@ -95,8 +98,6 @@ class Config:
         "emulator_seed",
         "inline_reduce",
         "interpret",
-        "max_pending_bytes",
-        "max_pending_nodes",
         "provenance",
         "strict_laziness",
         "threads",
@@ -106,6 +107,7 @@ class Config:
     )
 
     def __init__(self) -> None:
+        self._on_limits: list[Callable[[], None]] = []
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         self.cache_dir: str = os.environ.get("LAZYT_CACHE_DIR") or os.path.join(home, "lazyt")
         self.disk_cache: bool = _flag("LAZYT_DISK_CACHE", True)
@@ -116,8 +118,8 @@ class Config:
         self.emulator_seed: int = _count("LAZYT_EMULATOR_SEED", 0)
         self.interpret: bool = _flag("LAZYT_INTERPRET", False)
         self.strict_laziness: bool = _flag("LAZYT_STRICT_LAZINESS", False)
-        self.max_pending_nodes: int = _count("LAZYT_MAX_PENDING_NODES", 4000)
-        self.max_pending_bytes: int = _count("LAZYT_MAX_PENDING_BYTES", 4 << 30)
+        self.max_pending_nodes = _count("LAZYT_MAX_PENDING_NODES", 4000)
+        self.max_pending_bytes = _count("LAZYT_MAX_PENDING_BYTES", 4 << 30)
         self.dump: str | None = os.environ.get("LAZYT_DUMP") or None
         self.provenance: bool = _flag("LAZYT_PROVENANCE", True)
         self.any_size: bool = _flag("LAZYT_ANY_SIZE", True)
@@ -126,6 +128,28 @@ class Config:
         self.verify: bool = _flag("LAZYT_VERIFY", False)
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
         self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)
+
+    @property
+    def max_pending_nodes(self) -> int:
+        return self._max_pending_nodes
+
+    @max_pending_nodes.setter
+    def max_pending_nodes(self, value: int) -> None:
+        self._max_pending_nodes = value
+        self._tell()
+
+    @property
+    def max_pending_bytes(self) -> int:
+        return self._max_pending_bytes
+
+    @max_pending_bytes.setter
+    def max_pending_bytes(self, value: int) -> None:
+        self._max_pending_bytes = value
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._on_limits:
+            listener()
 
     @property
     def memory_budget(self) -> float:
@@ -149,7 +173,7 @@ class Config:
                 setattr(self, name, value)
 
     def __repr__(self) -> str:
-        names = (name.lstrip("_") for name in self.__slots__)
+        names = (name.lstrip("_") for name in self.__slots__ if name != "_on_limits")
         body = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"Config({body})"
 

@@ -23,6 +23,11 @@ class Budget:
     __slots__ = ("bytes", "nodes")
 
     def __init__(self) -> None:
+        self.renew()
+        config._on_limits.append(self.renew)
+
+    def renew(self) -> None:
+        """Start anew from the settings, which may have changed."""
         self.nodes = config.max_pending_nodes
         self.bytes = config.max_pending_bytes
 
