@@ -11,11 +11,12 @@ is two: over quotients, and over what has the same quotient.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divisors_of
-from lazyt.codegen.c_family import Expressions
+from lazyt.codegen.c_family import Expressions, is_positional
 from lazyt.codegen.c_loops import STRIP, TILE, PhasePrinter, Trees
 from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.loop_form import LoopForm, suits, sums_only
@@ -140,6 +141,20 @@ class CpuPhase(PhasePrinter):
                 out += self._take(statement, axis)
             else:
                 out += self._simple(statement)
+        return out
+
+    def _halve(self, reduces: Sequence[Reduce], level: int, width: int) -> Trees:
+        """Folds by halves, each written out: a loop over them would go lane by lane."""
+        if self.vector or self.any_size or any(map(is_positional, reduces)):
+            return super()._halve(reduces, level, width)
+        out: Trees = []
+        lane = ct.name("l")
+        while width > 1:
+            half = 1 << ((width - 1).bit_length() - 1)
+            other = ct.binary("+", lane, ct.integer(half))
+            body = [t for r in reduces for t in self._merge(r, level, lane, level, other)]
+            out += self._simd(ct.loop("l", ct.integer(0), ct.integer(width - half), body))
+            width = half
         return out
 
     # ----------------------------------------------------------------- runs

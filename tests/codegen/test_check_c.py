@@ -88,8 +88,10 @@ MUTATIONS = [
     ("reduce_rows", 0, "k < (end - 31)", "k < (end - 7)"),
     ("reduce_rows", 0, "l < (end - k)", "l <= (end - k)"),
     ("reduce_rows", 0, "lz_i64 l = 0; l < 32", "lz_i64 l = 0; l < 33"),
-    ("reduce_rows", 0, "int h = 16", "int h = 17"),
-    ("reduce_rows", 0, "r0_a0[l + h]", "r0_a0[l + h + 1]"),
+    ("reduce_rows", 0, "l < 16; l++", "l < 17; l++"),
+    ("reduce_rows", 0, "r0_a0[l + 16]", "r0_a0[l + 17]"),
+    ("reduce_columns", 0, "int h = 16", "int h = 17"),
+    ("reduce_columns", 0, "r0_a0[l + h]", "r0_a0[l + h + 1]"),
     ("reduce_rows", 0, "lz_f32 r0_a0[32]", "lz_f32 r0_a0[31]"),
     ("reduce_columns", 0, "? (600 - low)", "? (601 - low)"),
     ("reduce_columns", 0, "< 320) ? (", "< 321) ? ("),
@@ -144,6 +146,8 @@ def test_numbers_may_not_grow() -> None:
             text = printed.c.source.text
             for found in re.finditer(r"; (\w+) < (\d+); \1\+\+", text):
                 longer = f"; {found[1]} < {int(found[2]) + 1}; {found[1]}++"
+                if found[2] in ("1", "2", "4", "8") and "a0[l + " in text[found.end() :][:150]:
+                    continue  # lanes are folded by halves, inside of 32
                 changed = text[: found.start()] + longer + text[found.end() :]
                 assert violations(printed, changed), (name, found[0], text)
 

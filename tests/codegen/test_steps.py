@@ -38,9 +38,9 @@ def test_weights_of_channels_are_read_once_a_channel() -> None:
     total = ops.reduce_("sum", y, (1,))
     scaled = ops.apply("div", y, ops.expand(ops.reshape(total, (4, 1)), y.shape))
     loops = _text(scaled, x, w).split("omp simd")[1:]
-    assert len(loops) == 2
-    for loop in loops:
-        body = loop[: loop.index("}")]
+    bodies = [body for loop in loops if "x0[" in (body := loop[: loop.index("}")])]
+    assert len(bodies) == 2
+    for body in bodies:
         assert not re.search(r"\(i\d+ [/%]", body), body
 
 

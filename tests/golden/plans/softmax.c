@@ -36,13 +36,34 @@ void lz_kernel(char *b0_, char *b1_, int threads)
         }
 
       }
-      for (int h = 16; h > 0; h /= 2)
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 16; l++)
       {
-        for (lz_i64 l = 0; l < h; l++)
-        {
-          r0_a0[l] = lz_fold_maximum_f32(r0_a0[l], r0_a0[l + h]);
-        }
+        r0_a0[l] = lz_fold_maximum_f32(r0_a0[l], r0_a0[l + 16]);
+      }
 
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 8; l++)
+      {
+        r0_a0[l] = lz_fold_maximum_f32(r0_a0[l], r0_a0[l + 8]);
+      }
+
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 4; l++)
+      {
+        r0_a0[l] = lz_fold_maximum_f32(r0_a0[l], r0_a0[l + 4]);
+      }
+
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 2; l++)
+      {
+        r0_a0[l] = lz_fold_maximum_f32(r0_a0[l], r0_a0[l + 2]);
+      }
+
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 1; l++)
+      {
+        r0_a0[l] = lz_fold_maximum_f32(r0_a0[l], r0_a0[l + 1]);
       }
 
       r0 = r0_a0[0];
@@ -84,13 +105,34 @@ void lz_kernel(char *b0_, char *b1_, int threads)
         }
 
       }
-      for (int h = 16; h > 0; h /= 2)
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 16; l++)
       {
-        for (lz_i64 l = 0; l < h; l++)
-        {
-          r1_a0[l] = r1_a0[l] + r1_a0[l + h];
-        }
+        r1_a0[l] = r1_a0[l] + r1_a0[l + 16];
+      }
 
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 8; l++)
+      {
+        r1_a0[l] = r1_a0[l] + r1_a0[l + 8];
+      }
+
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 4; l++)
+      {
+        r1_a0[l] = r1_a0[l] + r1_a0[l + 4];
+      }
+
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 2; l++)
+      {
+        r1_a0[l] = r1_a0[l] + r1_a0[l + 2];
+      }
+
+      #pragma omp simd
+      for (lz_i64 l = 0; l < 1; l++)
+      {
+        r1_a0[l] = r1_a0[l] + r1_a0[l + 1];
       }
 
       r1 = r1_a0[0];
