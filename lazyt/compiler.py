@@ -202,4 +202,5 @@ def _dump_program(program: Program) -> None:
     if config.dump is not None:
         parts = [text for _, text in program.sections]
         parts += [k.text for k in program.kernels]
-        _dump("plan.c", "\n".join([*parts, program.entry]))
+        name = "plan.cu" if program.target == "cuda" else "plan.c"
+        _dump(name, "\n".join([*parts, program.entry]))

@@ -158,6 +158,8 @@ def _end_callbacks() -> None:
 @method("__dlpack_device__")
 def dlpack_device(self: Tensor) -> tuple[DLDeviceType, int]:
     """Kind and number of the device that the memory is on."""
+    if self.is_cuda:
+        return (DLDeviceType.kDLCUDA, max(self.get_device(), 0))
     return (DLDeviceType.kDLCPU, 0)
 
 
@@ -184,6 +186,8 @@ def dlpack(
     """
     if self.requires_grad:
         raise ExchangeError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_cuda:
+        raise ExchangeError(f"the memory of {self.device} is not shared with others: use .cpu()")
     if stream is not None and type(stream) is not int:
         raise DTypeError("stream must be ``int`` or ``none``")
     if stream not in (None, -1):

@@ -39,6 +39,10 @@ def test_where_things_are_made() -> None:
         lt.set_default_device("cpu")
     with pytest.raises(TypeError, match=r"can't convert cuda:emu device type tensor to numpy"):
         x.numpy()
+    assert x.data_ptr() > 0 and int(x.__dlpack_device__()[0]) == 2
+    for share in (x.__dlpack__, x.untyped_storage().data_ptr, lambda: memoryview(x.numpy())):
+        with pytest.raises((LazytError, BufferError), match=r"cuda:emu.*cpu\(\)"):
+            share()
     with pytest.raises(LazytError, match="Invalid device string"):
         lt.device("cpu:emu")
 
