@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 
 import pytest
 
@@ -194,3 +195,28 @@ def test_reports_and_profiles(mock: MockDriver, monkeypatch: pytest.MonkeyPatch)
     mock.fault_in = "lz_row"
     with pytest.raises(DeviceError, match=r"ILLEGAL_ADDRESS.*kernel lz_row.*test_driver.py"):
         (x * 3).softmax(0).realize()
+
+
+def test_the_mock_takes_what_the_library_takes() -> None:
+    """Functions of the real bindings exist and have as many parameters, by their documentation."""
+    driver = pytest.importorskip("cuda.bindings.driver")
+    checked = 0
+    for name, function in vars(MockDriver).items():
+        if not re.fullmatch(r"cu[A-Z]\w+", name):
+            continue
+        head = (getattr(driver, name).__doc__ or "").splitlines()[0]
+        listed = re.sub(r"\[[^]]*\]", "", head[head.index("(") + 1 : head.rindex(")")])
+        count = len([part for part in listed.split(",") if part.strip()])
+        if name != "cuLaunchKernel":  # the mock takes the rest as they are
+            assert count == function.__code__.co_argcount - 1, (name, head)
+        else:
+            assert count == 11, head
+        checked += 1
+    assert checked > 30
+    for kind, value in {
+        "CUmemPool_attribute": "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD",
+        "CUdevice_attribute": "CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE",
+        "CUstreamCaptureMode": "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL",
+    }.items():
+        assert hasattr(getattr(driver, kind), value)
+    assert all(hasattr(driver.CUresult, code.name) for code in CUresult)
