@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from lazyt import making
 from lazyt.config import config
-from lazyt.runtime import execute
+from lazyt.errors import LazytError
+from lazyt.making import Subject
+from lazyt.runtime import events, execute
 from lazyt.runtime.memory import Buffer
 from lazyt.tuning.plans import PlanReport, PlanTuner, run_seconds
 from lazyt.tuning.progress import Progress
@@ -39,14 +41,14 @@ class Session:
 
     def take(self, plan: _Plan, inputs: Sequence[Buffer]) -> None:
         """Looks at a plan that is about to run on these inputs, or tunes it."""
-        subject = plan.subject
+        subject, plan.subject = plan.subject, None
         assert subject is not None
         if self.looking:
             self.weights[subject.name] = run_seconds(subject, inputs)
             return
         total = sum(self.weights.values()) or 1.0
         share = self.seconds * self.weights.get(subject.name, 0.0) / total
-        self.reports.append(_tune(plan, inputs, share, self.progress))
+        self.reports.append(_tune(plan, subject, inputs, share, self.progress))
 
 
 def take(plan: _Plan, inputs: Sequence[Buffer]) -> None:
@@ -54,18 +56,22 @@ def take(plan: _Plan, inputs: Sequence[Buffer]) -> None:
     session = making.session
     if session is not None:
         session.take(plan, inputs)
-        if not session.looking:
-            plan.subject = None
         return
-    with Progress.shown() as progress:
-        _tune(plan, inputs, float(config.tune_seconds), progress)
-    plan.subject = None
-
-
-def _tune(plan: _Plan, inputs: Sequence[Buffer], seconds: float, progress: Progress) -> PlanReport:
-    """Tunes a plan and lets it run what was found."""
-    subject = plan.subject
+    subject, plan.subject = plan.subject, None
     assert subject is not None
+    with Progress.shown() as progress:
+        try:
+            _tune(plan, subject, inputs, float(config.tune_seconds), progress)
+        except LazytError as error:  # no memory for copies, say: the program goes on without
+            progress.say(f"{subject.name} is not tuned: {error}")
+        for message in progress.messages:
+            events.record("tune", message)
+
+
+def _tune(
+    plan: _Plan, subject: Subject, inputs: Sequence[Buffer], seconds: float, progress: Progress
+) -> PlanReport:
+    """Tunes a plan and lets it run what was found."""
     report, program = PlanTuner(subject, list(inputs), seconds, progress).run()
     if program is not None:
         executable = execute.load(program, "tuned")
