@@ -131,6 +131,7 @@ class Config:
 
     @property
     def max_pending_nodes(self) -> int:
+        """Pending nodes past which a graph is computed."""
         return self._max_pending_nodes
 
     @max_pending_nodes.setter
@@ -140,6 +141,7 @@ class Config:
 
     @property
     def max_pending_bytes(self) -> int:
+        """Bytes of pending values past which a graph is computed."""
         return self._max_pending_bytes
 
     @max_pending_bytes.setter
