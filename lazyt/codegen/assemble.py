@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from bisect import insort
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
@@ -219,22 +220,19 @@ def _overwritten(
 
 def _allocate(places: Sequence[_Place]) -> int:
     """Gives each place an offset, largest first, at the lowest gap of its lifetime."""
-    done: list[_Place] = []
+    done: list[tuple[int, int, int, int]] = []  # begin, end, first, last; in order
     total = 0
     for place in sorted(places, key=lambda p: (-p.nbytes, p.first)):
         size = -(-max(place.nbytes, 1) // _ALIGN) * _ALIGN
-        taken = sorted(
-            (p.offset, p.offset + -(-max(p.nbytes, 1) // _ALIGN) * _ALIGN)
-            for p in done
-            if p.first <= place.last and place.first <= p.last
-        )
-        offset = 0
-        for start, stop in taken:
-            if start - offset >= size:
-                break
-            offset = max(offset, stop)
+        first, last, offset = place.first, place.last, 0
+        for begin, end, other, until in done:
+            if other <= last and first <= until:
+                if begin - offset >= size:
+                    break
+                if end > offset:
+                    offset = end
         place.offset = offset
-        done.append(place)
+        insort(done, (offset, offset + size, first, last))
         total = max(total, offset + size)
     return total
 

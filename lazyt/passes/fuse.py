@@ -16,6 +16,7 @@ from lazyt.ir.graph import Node, source_text
 from lazyt.ir.group import Group, Index, Part
 from lazyt.ir.index import Axis
 from lazyt.passes.probe import Probe
+from lazyt.passes.reach import Reach
 from lazyt.passes.targets import Targets, is_pointwise
 
 #: Most pointwise operations and buffers of one kernel.
@@ -47,6 +48,7 @@ class _Fusion:
         self.touched: dict[Node, list[Group]] = {}
         self.read_by: dict[Node, set[Node]] = {}
         self.alive: set[int] = set()
+        self.reach = Reach()
         self.walked, self.cost = 0, 0.0  # operations and their cost, of the value last found legal
 
     def run(self) -> list[Group]:
@@ -200,7 +202,7 @@ class _Fusion:
             if home is other:
                 if not self._same_point(group, other, read):
                     return True
-            elif home is not None and home is not group and self._depends(home, other):
+            elif home is not None and home is not group and self.reach.depends(home, other):
                 return True
         return False
 
@@ -237,6 +239,7 @@ class _Fusion:
             if other in groups:
                 groups[:] = [group if g is other else g for g in groups]
         self.alive.discard(other.number)
+        self.reach.merge(group, other)
         group.reasons.append("two kernels over the same rows were joined")
 
     # ------------------------------------------------------------ legality
@@ -264,7 +267,7 @@ class _Fusion:
                 return None
         for item in reads:
             other = self.home.get(item)
-            if other is not None and other is not group and self._depends(other, group):
+            if other is not None and other is not group and self.reach.depends(other, group):
                 return None
         self.walked, self.cost = probe.count, probe.cost
         return reads
@@ -293,25 +296,9 @@ class _Fusion:
         for item, places in reads.items():
             group.places.setdefault(item, set()).update(places)
         self.home[node] = group
+        self.reach.reads(group, {self.home[r] for r in reads if r in self.home})
         for item in reads:
             self.touched.setdefault(item, []).append(group)
-
-    def _depends(self, group: Group, on: Group) -> bool:
-        """Whether ``group`` needs, directly or not, a result of ``on``."""
-        seen: set[int] = set()
-        work = [group]
-        while work:
-            item = work.pop()
-            if item is on:
-                return True
-            if item.number in seen:
-                continue
-            seen.add(item.number)
-            for read in item.reads:
-                home = self.home.get(read)
-                if home is not None:
-                    work.append(home)
-        return False
 
     # --------------------------------------------------------- new groups
 
@@ -339,6 +326,7 @@ class _Fusion:
         group = Group(kind, len(self.groups), [part])
         self.groups.append(group)
         self.alive.add(group.number)
+        self.reach.add(group)
         return group
 
     def _natural_reads(self, node: Node) -> set[Node]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from lazyt import ops
@@ -9,6 +11,7 @@ from lazyt.compiler import group_graph
 from lazyt.ir.dtypes import float32, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
+from lazyt.passes.reach import Reach
 from tests.strategies import random_graph
 
 
@@ -158,3 +161,32 @@ def test_large_sums_of_one_value_stay_together() -> None:
     x = leaf(1024, 64)
     squares = ops.reduce_("sum", ops.apply("mul", x, x), (0,))
     assert kinds(ops.reduce_("sum", x, (0,)), squares) == ["row"]
+
+
+def test_reach_is_what_a_search_finds() -> None:
+    rng = random.Random(0)
+    for _ in range(30):
+        reach, groups = Reach(), [Group("map", n) for n in range(14)]
+        edges: dict[Group, set[Group]] = {g: set() for g in groups}
+        for group in groups:
+            reach.add(group)
+        alive = list(groups)
+
+        def found(group: Group, on: Group, edges: dict[Group, set[Group]] = edges) -> bool:
+            return group is on or any(found(g, on) for g in edges[group])
+
+        for _ in range(30):
+            a, b = rng.sample(alive, 2)
+            if rng.random() < 0.8 and not found(b, a):
+                edges[a].add(b)
+                reach.reads(a, [b])
+            elif not found(a, b) and not found(b, a) and len(alive) > 4:
+                reach.merge(a, b)
+                alive.remove(b)
+                edges[a] |= edges.pop(b)
+                for read in edges.values():
+                    if b in read:
+                        read.remove(b)
+                        read.add(a)
+            pairs = [(x, y) for x in alive for y in alive]
+            assert all(reach.depends(x, y) == found(x, y) for x, y in pairs)
