@@ -113,7 +113,7 @@ def backward(
     order = walk_tape(_fns(outputs), targets)
     check_tape(order)
     differentiated(order)
-    running.order = order
+    before, running.order = running.order, order
     inner = [t for t in only if not isinstance(t._fn, AccumulateGrad)]
     run = Backward(pairs, [t.node for t in inner], create_graph)
     found = run.leaf_gradients()
@@ -126,6 +126,7 @@ def backward(
             old = tensor.__dict__.get("_grad")
             total = grad_node if old is None else ops.apply("add", old.node, grad_node)
             tensor.__dict__["_grad"] = gradient_tensor(total)
+    running.order = before  # kept longer, it would keep the tape
     if not (create_graph if retain_graph is None else retain_graph):
         free_tape(order)
 
@@ -179,9 +180,10 @@ def grad(
     order = walk_tape(_fns(results), set(_fns(wanted)))
     check_tape(order)
     differentiated(order)
-    running.order = [*order, *_fns(wanted)]
+    before, running.order = running.order, [*order, *_fns(wanted)]
     run = Backward(pairs, [tensor.node for tensor in wanted], create_graph)
     by_leaf = run.leaf_gradients()
+    running.order = before
     found: list[Tensor | None] = []
     for place, tensor in enumerate(wanted):
         fn = tensor._fn

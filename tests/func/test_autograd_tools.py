@@ -152,3 +152,14 @@ def test_trees_of_one_shape_are_one_key() -> None:
         flatten(value)[1] for value in ({"a": [1, 2], "b": ()}, {"a": [3, 4], "b": ()}, {"a": [1]})
     )
     assert len({first, second, other}) == 2
+
+
+def test_a_backward_keeps_nothing_of_its_tape() -> None:
+    x = lazyt.ones(3, requires_grad=True)
+    y = (x * 2).sum()
+    y.backward()
+    fn = weakref.ref(y.grad_fn)
+    memory = weakref.ref(x._storage)
+    del x, y
+    gc.collect()
+    assert fn() is None and memory() is None
