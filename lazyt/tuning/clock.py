@@ -14,6 +14,8 @@ from lazyt.runtime.memory import Buffer
 
 #: A trial repeats a kernel for about so long: clocks and calls then cost nothing beside it.
 TRIAL_SECONDS = 0.002
+#: How often each is timed in a round of a race: a busy machine interrupts one of them, not all.
+SAMPLES = 3
 #: How much faster a form has to be, to be kept.
 MARGIN = 0.03
 
@@ -60,13 +62,14 @@ def repeats(seconds: float, most: int = 10_000) -> int:
 
 
 def race(runners: Sequence[Runner], times: int) -> list[float]:
-    """The best seconds of each: all run once, the faster half again, then half of these, by turns.
-    What is slow is seen at once, and what is close is looked at closely."""
+    """The best seconds of each: all run a few times by turns, the faster half again, then half of
+    these. What is slow is seen at once, and what is close is looked at closely."""
     best = [float("inf")] * len(runners)
     alive = list(range(len(runners)))
     while alive:
-        for number in alive:
-            best[number] = min(best[number], runners[number].seconds(times))
+        for _ in range(SAMPLES):
+            for number in alive:
+                best[number] = min(best[number], runners[number].seconds(times))
         if len(alive) == 1:
             break
         alive.sort(key=lambda n: best[n])
