@@ -18,11 +18,11 @@ _MOVE = re.compile(r"lz_(turn|panel)_[a-z]+\d+_v(\d+)$")
 
 
 class Access(NamedTuple):
-    """``count`` bytes from ``offset`` on."""
+    """``size`` bytes from ``offset`` on."""
 
     memory: Memory
     offset: Form
-    count: int
+    size: int
 
 
 def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:

@@ -220,7 +220,7 @@ class Values:
             if not touched:
                 self.complain(node, "a micro-kernel's arguments are not understood")
             for access in touched:
-                self._inside(node, access.memory, access.offset, access.count)
+                self._inside(node, access.memory, access.offset, access.size)
             return None
         if _ROUTINE.match(name):
             self._routine(node, arguments)

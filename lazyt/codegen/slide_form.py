@@ -225,6 +225,7 @@ class PanelLayout(NamedTuple):
 
 
 def lay_out_panels(plan: SlidePlan, form: SlideForm) -> PanelLayout:
+    """The sizes that follow from a form with panels."""
     spec, tracks, item = plan.spec, plan.tracks(form), plan.spec.item
     first = plan.inner[0]
     free = [Axis(first.name, form.block) if a == first else a for a in plan.free(form)]

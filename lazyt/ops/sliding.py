@@ -93,14 +93,7 @@ def _one_rest(
             continue
         rest = waiting.pop(0)
         common = gcd(item.dilation, item.stride)
-        first = next(
-            (
-                k
-                for k in range(min(item.stride // common, extents[item.tap]))
-                if (item.start + item.dilation * k - rest) % item.stride == 0
-            ),
-            None,
-        )
+        first = _first_tap(item, rest, min(item.stride // common, extents[item.tap]))
         count = -(-item.extent // item.stride)
         shape.append(count)
         labels.append(fresh)
@@ -130,6 +123,14 @@ def _one_rest(
     slopes = [pitches[axis] * pace for axis, pace in slides]
     seen = ops.window(left, (*sizes, *kernel), (*pitches, *slopes), 0)
     return _contract(seen, right, (*a, *taps), b, labels)
+
+
+def _first_tap(item: Spread, rest: int, count: int) -> int | None:
+    """The first of ``count`` taps that reaches results of a remainder."""
+    for tap in range(count):
+        if (item.start + item.dilation * tap - rest) % item.stride == 0:
+            return tap
+    return None
 
 
 def _contract(
