@@ -120,19 +120,23 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
     changes = _changes(family.first, graph)
     if not changes:
         return None
-    sample = _sample(roots, inputs, graph.donated)
-    reason = ""
-    template = next((t for t in reversed(family.templates) if t.fits(sample)), None)
+    # Sums over few elements are written out, which is another form for each extent.
+    unrolled = config.inline_reduce if min(map(min, changes)) > config.inline_reduce else 1
+    known = len(family.templates)
+    with config.override(inline_reduce=unrolled):
+        sample = _sample(roots, inputs, graph.donated)
+        template = next((t for t in reversed(family.templates) if t.fits(sample)), None)
+        if template is None and (template := _new_template(family, graph, sample, changes)):
+            family.templates.append(template)
     if template is None:
-        template = _new_template(family, graph, sample, changes)
-        if template is None:
-            family.failed += 1
-            return None
+        family.failed += 1
+        return None
+    reason = ""
+    if len(family.templates) > known:
         listed = ", ".join(f"{old} -> {new}" for old, new in sorted(changes)[:4])
         reason = f"sizes differ ({listed}): they become arguments of the kernels"
-        if family.templates:
+        if known:
             reason += "; more of the text depends on them than at the sizes before"
-        family.templates.append(template)
     return Found(template.instance(sample, len(inputs)), reason)
 
 

@@ -135,3 +135,22 @@ def test_switched_off_every_size_is_compiled() -> None:
     for size in (21, 22, 23):
         at(lambda n: [lt.rand(3, n).exp().sum(1)], size)
     assert len(compilations()) - begin == 3
+
+
+def test_short_lengths_of_attention() -> None:
+    """Sums over few elements are written out for one size, and loops for many."""
+
+    def attention(size: int) -> list[Tensor]:
+        x = lt.rand(4, size, 8).requires_grad_()
+        result = (lt.softmax(x @ x.transpose(1, 2), -1) @ x).square().mean()
+        (slope,) = lt.autograd.grad(result, [x])
+        assert slope is not None
+        return [result.detach(), slope]
+
+    begin, lengths = len(compilations()), (5, 7, 9, 6, 13)
+    found = [at(attention, size) for size in lengths]
+    assert len(compilations()) - begin <= 3
+    planning.clear()
+    lt.config.any_size = False
+    for size, values in list(zip(lengths, found, strict=True))[1:4]:
+        assert all(map(same_bits, at(attention, size), values)), size
