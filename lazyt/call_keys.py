@@ -91,4 +91,8 @@ def _argument_differs(name: str, now: Any, then: Any) -> str:
         if now[1] is None or then[1] is None:
             return f"{name} is a {now[0].__name__}, was a {then[0].__name__}"
         return f"{name} is {now[1][:MOST]}, was {then[1][:MOST]}"
-    return f"{name} is of another kind"
+    if len(now) == len(then) == 5:  # a part of a larger tensor
+        return (
+            f"{name}: {', '.join(signatures_differ(now[:3], then[:3])) or 'it has another place'}"
+        )
+    return f"{name} is part of a larger tensor now, or is no longer"

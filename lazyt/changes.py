@@ -95,7 +95,10 @@ def signatures_differ(now: tuple[Any, ...], then: tuple[Any, ...]) -> Iterator[s
             if now[3] == then[3]:
                 yield "it is a leaf now" if a else "it is the result of a computation now"
         elif place == 5 and None not in (a, b) and a[:2] != b[:2]:
-            yield f"its strides are {list(a[1])}, were {list(b[1])}"
+            if a[1] != b[1]:
+                yield f"its strides are {list(a[1])}, were {list(b[1])}"
+            else:
+                yield f"its shape is {list(a[0])}, was {list(b[0])}"
         elif place == 6:
             names = sorted({name for name, _ in set(a) ^ set(b)})
             yield f"its attributes {names} differ"

@@ -142,7 +142,8 @@ class Captured:
         captures = [replay for found in self._captures.values() for replay, _ in found]
         prepared = captures[-1].prepared if captures else None
         if prepared is None or prepared[0] is None:
-            raise CaptureError(f"{describe(self.function)} replays no plan: {self.why()}")
+            reasons = "; ".join(dict.fromkeys(self.why()))
+            raise CaptureError(f"{describe(self.function)} replays no plan: {reasons}")
         return prepared[0].plan.explain()
 
     def _say(self, reason: str) -> None:

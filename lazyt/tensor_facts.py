@@ -50,8 +50,8 @@ def _is_cpu(self: Tensor) -> bool:
     return self.device.type == "cpu"
 
 
-setattr(Tensor, "is_cuda", property(_is_cuda))
-setattr(Tensor, "is_cpu", property(_is_cpu))
+Tensor.is_cuda = property(_is_cuda)
+Tensor.is_cpu = property(_is_cpu)
 for _name, _value in _ALWAYS.items():
     _fact(_name, _value)
 for _name in _NEVER.split():

@@ -197,8 +197,7 @@ def grad(
         else:
             raise GradientError(
                 f"The differentiated Tensor at index {place} appears to not have been used in the "
-                "graph. "
-                "Set allow_unused=True if this is the desired behavior."
+                "graph. Set allow_unused=True if this is the desired behavior."
             )
     if not (create_graph if retain_graph is None else retain_graph):
         free_tape(order)

@@ -246,6 +246,9 @@ class EventList(list[FunctionEventAvg]):
             return ""
         if sort_by is not None:
             name = sort_by.replace("cuda", "device").replace("xpu", "device")
+            if not hasattr(rows[0], name):
+                keys = ", ".join(n for n in vars(rows[0]) if not n.startswith("_"))
+                raise AttributeError(f"no rows are sorted by {sort_by!r}; there are {keys}")
             rows.sort(key=lambda row: getattr(row, name), reverse=True)
         columns = _columns(self, rows, time_unit)
         names = _cut([row.key for row in rows], max_name_column_width, max_name_column_width)

@@ -204,8 +204,9 @@ class _Printer(SlideText):
         tasks = spec.batch * form.parts * form.col_parts
         workers = min(spec.max_threads, tasks) if spec.flops >= PARALLEL_FLOPS else 1
         with open_kernel(out, spec):
-            clamp_threads(out, workers)
-            out.pragma("omp parallel num_threads(g_threads)")
+            if workers > 1:
+                clamp_threads(out, workers)
+                out.pragma("omp parallel num_threads(g_threads)")
             with out.block():
                 mine = f"ws + {lay.shared} + (lz_i64)lz_worker() * {lay.private}"
                 out.add("lz_i32 *restrict g_steps = (lz_i32 *)ws;")

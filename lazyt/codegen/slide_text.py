@@ -78,8 +78,9 @@ class SlidePrinter(SlideText):
         spec, form, out = self.spec, self.form, self.out
         workers = min(spec.max_threads, tasks) if spec.flops >= PARALLEL_FLOPS else 1
         with open_kernel(out, spec):
-            clamp_threads(out, workers)
-            out.pragma("omp parallel num_threads(g_threads)")
+            if workers > 1:
+                clamp_threads(out, workers)
+                out.pragma("omp parallel num_threads(g_threads)")
             with out.block():
                 out.add(f"{spec.ctype} *restrict g_a = ({spec.ctype} *)ws;", *pointers)
                 self._pack()
