@@ -50,8 +50,8 @@ def _is_cpu(self: Tensor) -> bool:
     return self.device.type == "cpu"
 
 
-Tensor.is_cuda = property(_is_cuda)
-Tensor.is_cpu = property(_is_cpu)
+for _name, _read in (("is_cuda", _is_cuda), ("is_cpu", _is_cpu)):
+    setattr(Tensor, _name, property(_read))
 for _name, _value in _ALWAYS.items():
     _fact(_name, _value)
 for _name in _NEVER.split():
