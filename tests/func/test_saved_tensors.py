@@ -141,6 +141,7 @@ def test_no_hooks_where_they_are_not_wanted() -> None:
         pass
 
 
+@pytest.mark.lazy
 def test_a_replay_would_call_no_hooks() -> None:
     @lazyt.jit
     def step(x: Any) -> Any:
