@@ -53,6 +53,8 @@ def _below(node: Node) -> Node:
     while True:
         name = node.op.name
         through_window = through_window or name == "window"
+        if node.data is not None:  # what lies below a value that is there is no part of the graph
+            return node
         if name not in _FREE and not (name == "pad" and through_window):
             return node
         node = node.inputs[0]

@@ -1,0 +1,23 @@
+"""Which values a plan keeps for others: only those that it computes."""
+
+from __future__ import annotations
+
+import lazyt as lt
+from lazyt.graph_keys import number_graph
+from lazyt.keeping import find_kept
+from lazyt.nn import functional as F
+
+
+def test_nothing_is_kept_below_a_value_that_is_there() -> None:
+    """A window is read off what it is a window of, but not through what is computed already."""
+    pending = lt.rand(6).realize() + 1
+    padded = F.pad(pending, (1, 1))
+    windows = padded.unfold(0, 3, 1)
+    total = (windows * 2).sum()
+    assert windows.node.op.name == "window" and windows.node.inputs[0] is padded.node
+    padded.realize()
+    numbers, _ = number_graph([total.node])
+    order = list(numbers)
+    assert pending.node.data is None and pending.node not in numbers
+    outside = {node: node is windows.node for node in order if node.data is None}
+    assert set(find_kept(order, outside, {total.node}, set())) <= numbers.keys()
