@@ -14,12 +14,12 @@ def test_nothing_is_kept_below_a_value_that_is_there() -> None:
     pending = lt.rand(6).realize() + 1
     padded = F.pad(pending, (1, 1))
     windows = padded.unfold(0, 3, 1)
-    total = (windows * 2).sum()
-    assert windows.node.op.name == "window" and windows.node.inputs[0] is padded.node
-    padded.node.data = Buffer(padded.node.nbytes)  # computed, and not yet without its origin
-    numbers, _ = number_graph([total.node])
+    looks, pad, result = windows.node, padded.node, (windows * 2).sum().node
+    assert looks.op.name == "window" and looks.inputs == (pad,)
+    pad.data = Buffer(pad.nbytes)  # computed, and not yet without its origin
+    numbers, _ = number_graph([result])
     order = list(numbers)
     assert pending.node.data is None and pending.node not in numbers
-    outside = {node: node is windows.node for node in order if node.data is None}
-    kept = find_kept(order, outside, {total.node}, {windows.node})
+    outside = {node: node is looks for node in order if node.data is None}
+    kept = find_kept(order, outside, {result}, {looks})
     assert set(kept) <= numbers.keys()
