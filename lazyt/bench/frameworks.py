@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ def _tensors(result: Any) -> list[Any]:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-class Framework:
+class Framework(ABC):
     """What a framework has to offer.
 
     Attributes:
@@ -41,13 +42,13 @@ class Framework:
     names: Any
     keeps = False
 
+    @abstractmethod
     def tensor(self, array: Array, dtype: str) -> Any:
         """A tensor with the array's values. Raises NotOffered for a dtype that it lacks."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prepare(self, function: Function) -> Call:
         """A call of the function with the names and the call's arguments."""
-        raise NotImplementedError
 
     def training(self, problem: Problem, tensors: Sequence[Any]) -> Call:
         """A call without arguments that makes a step and returns the loss."""

@@ -12,14 +12,14 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lazyt.errors import OutOfMemoryError
 from lazyt.ir.dtypes import DType
 from lazyt.runtime.cuda_driver import CudaError
 from lazyt.runtime.memory import Buffer, block_size
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from lazyt.runtime.cuda_device import CudaDevice
 
 #: Blocks are multiples of it, as PyTorch's are.
