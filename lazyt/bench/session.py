@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ from lazyt.bench.results import Result
 LAUNCH = Path(__file__).with_name("launch.py")
 #: Seconds that a request may take, and about how long a process samples in one turn.
 CALL_LIMIT, TURN_LIMIT = 300.0, 1.5
+#: Seconds between turns, in which the threads of the one before stop waiting for work.
+PAUSE = 0.05
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,9 @@ class Session:
                     self._begin(result, worker, folder)
                 _compare_histories(results)
                 for turn in range(self.options.rounds):
-                    for result, worker in workers:
+                    # Nobody is always the one that follows a library with spinning threads.
+                    first = turn % len(workers)
+                    for result, worker in workers[first:] + workers[:first]:
                         self._sample(result, worker, turn)
             finally:
                 for _, worker in workers:
@@ -202,6 +207,7 @@ class Session:
 
     def _sample(self, result: Result, worker: Worker, turn: int) -> None:
         if not result.problem and not result.absent:
+            time.sleep(PAUSE)
             reply = worker.ask({"samples": self.options.samples, "limit": TURN_LIMIT})
             if "failed" in reply:
                 result.problem = reply["failed"]
