@@ -160,6 +160,7 @@ if _TYPE_CHECKING:
     from lazyt.amp import GradScaler as GradScaler
     from lazyt.autograd.vectorizing import vmap as vmap
     from lazyt.broadcasting import explain_broadcast as explain_broadcast
+    from lazyt.compiling import compile as compile
     from lazyt.errors import OutOfMemoryError as OutOfMemoryError
     from lazyt.functional.adaptive_pooling import *  # noqa: F403
     from lazyt.functional.bilinears import *  # noqa: F403
@@ -178,7 +179,6 @@ if _TYPE_CHECKING:
     from lazyt.functional.windows import *  # noqa: F403
     from lazyt.inplace_functions import *  # noqa: F403
     from lazyt.legacy import *  # noqa: F403
-    from lazyt.staging import compile as compile
     from lazyt.staging import jit as jit
     from lazyt.tuner import tune as tune
 

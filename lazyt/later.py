@@ -43,7 +43,7 @@ _TABLE = {
     "lazyt.functional.similarity": "cosine_similarity pairwise_distance",
     "lazyt.functional.windows": """
         bartlett_window blackman_window hamming_window hann_window kaiser_window""",
-    "lazyt.staging": "compile",
+    "lazyt.compiling": "compile",
     "lazyt.tuner": "tune",
     "lazyt.legacy": """
         BFloat16Storage BFloat16Tensor BoolStorage BoolTensor ByteStorage ByteTensor CharStorage

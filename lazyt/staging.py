@@ -20,7 +20,6 @@ from lazyt.call_keys import key_of, keys_differ
 from lazyt.capture import Run, note_state, observe, watch
 from lazyt.changes import argument_names, describe
 from lazyt.code_names import global_names
-from lazyt.compile_options import check
 from lazyt.config import config
 from lazyt.errors import LazytError
 from lazyt.frames import is_user_module
@@ -91,13 +90,13 @@ class Captured:
                     result = call(args, kwargs)
                     if result is not MISSED:
                         return result
-            return self._replay(args, kwargs)
+            return self._call(args, kwargs)
         except Interrupted as stop:
             stopped = stop
         with self._lock:
             return resume(stopped, lambda: self.function(*args, **kwargs))
 
-    def _replay(self, args: Any, kwargs: Any) -> Any:
+    def _call(self, args: Any, kwargs: Any) -> Any:
         """The result of a call without a shortcut."""
         leaves: list[Any] = []
         shape = Tree.flatten((args, kwargs), leaves)
@@ -310,9 +309,9 @@ class CapturedModule:
 
     _unwatched = frozenset({"_captured"})
 
-    def __init__(self, module: Any, fullgraph: bool = False) -> None:
+    def __init__(self, module: Any, captured: Captured) -> None:
         object.__setattr__(self, "_orig_mod", module)
-        object.__setattr__(self, "_captured", Captured(module, fullgraph))
+        object.__setattr__(self, "_captured", captured)
 
     def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
         yield vars(self), "_orig_mod", "_orig_mod"
@@ -359,39 +358,11 @@ def jit(function: Any = None, *, fullgraph: bool = False) -> Any:
         return functools.partial(jit, fullgraph=fullgraph)
     if not callable(function):
         raise TypeError(f"jit() takes a function or a module, not {type(function).__name__}")
+    return wrap(function, Captured(function, fullgraph))
+
+
+def wrap(function: Any, captured: Captured) -> Any:
+    """What stands for ``function`` from now on: ``captured``, or a module that calls it."""
     if hasattr(function, "forward") and is_user_module(type(function).__module__):
-        return CapturedModule(function, fullgraph)
-    return Captured(function, fullgraph)
-
-
-def compile(
-    model: Any = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: Any = "lazyt",
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    disable: bool = False,
-) -> Any:
-    """``lazyt.jit`` under the name and with the arguments of ``torch.compile``.
-
-    Args:
-        model: a function or a module; without it, a decorator is returned.
-        fullgraph: raise CaptureError where it cannot be captured, see ``lazyt.jit``.
-        dynamic: True, False or None; no effect: shapes are captured one by one, and numbers that
-            change are followed.
-        backend: "lazyt", "inductor", "cudagraphs", "eager" or "aot_eager"; no effect: there is one
-            compiler, and a replay gives the values of the function itself.
-        mode: None, "default", "lite", "reduce-overhead", "max-autotune" or
-            "max-autotune-no-cudagraphs"; no effect: every replay is one call of a plan.
-        options: the options that PyTorch documents, by name; no effect.
-        disable: return ``model`` as it is.
-
-    Raises LazytError (a RuntimeError) for other backends, modes and options, and for a mode with
-    options; TypeError for another ``dynamic``.
-    """
-    check(backend, mode, options, dynamic)
-    if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, disable=disable)
-    return model if disable else jit(model, fullgraph=fullgraph)
+        return CapturedModule(function, captured)
+    return captured

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from lazyt import staging
+from lazyt import compiling
 from lazyt.nn import hooks, registration
 from lazyt.nn.conversion import ConvertibleModule
 from lazyt.nn.hooks import EVERYWHERE, Hook
@@ -68,7 +68,7 @@ class Module(ConvertibleModule, StatefulModule):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """From now on run calls of this module as ``lazyt.compile`` would; takes its arguments."""
-        compiled = staging.compile(self._call_impl, *args, **kwargs)
+        compiled = compiling.compile(self._call_impl, *args, **kwargs)
         self.__dict__["_compiled_call_impl"] = compiled
 
     def __getstate__(self) -> dict[str, Any]:

@@ -174,6 +174,28 @@ def test_setting_tunes_every_plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no room for copies" in events.recorded("tune")[-1].reason
 
 
+def test_compile_tunes_when_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    tune, tuned = session._tune, []
+
+    def note(plan: Any, subject: Any, inputs: Any, seconds: float, progress: Progress) -> Any:
+        tuned.append(subject.name)
+        return tune(plan, subject, inputs, 0.1, progress)
+
+    monkeypatch.setattr(session, "_tune", note)
+    x = lazyt.randn(5, 7).realize()
+    asked: list[tuple[dict[str, Any], bool]] = [
+        ({"mode": "max-autotune"}, True), ({"options": {"max_autotune": True}}, True),
+        ({"mode": "reduce-overhead"}, False), ({"options": {"max_autotune": False}}, False),
+    ]  # fmt: skip
+    for place, (options, wanted) in enumerate(asked):
+        linear = lazyt.nn.Linear(7, 2 + place).requires_grad_(False)
+        captured = lazyt.compile(**options)(linear)
+        tuned.clear()
+        found = [bits(captured(x)) for _ in range(4)]
+        assert bool(tuned) == wanted, options
+        assert set(found) == {bits(linear(x))}
+
+
 def test_what_a_plan_overwrites_is_overwritten_once() -> None:
     weight = lazyt.ones(64)
 
