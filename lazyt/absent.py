@@ -35,9 +35,9 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"distributed\w*",
     ),
     (
-        "lazyt runs on the CPU (see lazyt.cuda); other devices and their libraries are not there",
+        "lazyt has the CPU and CUDA GPUs (lazyt.cuda); other devices and libraries are not there",
         r"(cudnn|miopen|mkldnn)_\w+|to_mkldnn|mtia|ipu|Stream|Event"
-        r"|\w*_(xla|ipu)(_\w+)?|record_stream|get_device_module",
+        r"|\w*_(xla|ipu)(_\w+)?|get_device_module",
     ),
     (
         "lazyt compiles the graph that a program builds while it runs (lazyt.jit, lazyt.compile); "

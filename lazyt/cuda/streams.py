@@ -56,6 +56,12 @@ class Stream:
 
     stream_id = cuda_stream
 
+    def _uses(self, buffer: Any) -> None:
+        """Work here uses memory that lazyt does not know this of."""
+        if buffer.stream is not self._queue:
+            self._device.order(buffer.stream, self._queue)
+            buffer.stream = self._queue
+
     def _begin(self) -> None:
         if self._device.stream is self._queue:
             launch_pending(self._device)

@@ -124,8 +124,8 @@ _TABLE: dict[ModuleType, str] = {
         sum_to_size""",
     conversions: """
         to type type_as float double half bfloat16 long int short char byte bool cpu cuda
-        pin_memory is_pinned is_floating_point is_complex is_signed element_size size dim numel
-        nelement ndimension get_device""",
+        pin_memory is_pinned record_stream is_floating_point is_complex is_signed element_size size
+        dim numel nelement ndimension get_device""",
 }
 
 

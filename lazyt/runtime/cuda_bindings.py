@@ -6,17 +6,23 @@ driver's stream-ordered pool, which keeps what is given back.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lazyt.errors import DeviceError
 from lazyt.ir.program import Grid
 from lazyt.runtime import nvrtc
-from lazyt.runtime.cuda_driver import CudaError, DeviceLostError, Image, Properties
+from lazyt.runtime.cuda_driver import (
+    CudaError,
+    DeviceLostError,
+    GraphLaunch,
+    Image,
+    Properties,
+)
+from lazyt.runtime.cuda_graphs import Arguments, LaunchGraph
 
 #: Errors after which the driver refuses all work of this process on the device.
 _LAST = frozenset(
@@ -28,6 +34,8 @@ _LAST = frozenset(
         "SYSTEM_NOT_READY", "DEINITIALIZED", "UNKNOWN",
     )
 )  # fmt: skip
+#: Errors for which a plan is launched kernel by kernel instead of as a graph.
+_NO_GRAPH = frozenset({"CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NOT_SUPPORTED"})
 _OUT_OF_MEMORY, _NOT_READY = "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_NOT_READY"
 _NO_TIMING, _NON_BLOCKING = 2, 1  # flags of events and streams
 _INSTALL_PACKAGES = "install them with `pip install 'lazyt[cuda]'`"
@@ -105,11 +113,13 @@ class BoundDriver:
     """
 
     helpers = "cuda"
+    stages = True
 
     def __init__(self, lib: Any, number: int) -> None:
         self._lib = lib
+        self._number = number
         self.place = f"cuda:{number}"
-        self._local = threading.local()
+        self._readers: set[str] = set()  # devices that were tried, too
         self._process = os.getpid()
         self._device = self._call("cuDeviceGet", number)
         self._context = self._call("cuDevicePrimaryCtxRetain", self._device)
@@ -171,6 +181,7 @@ class BoundDriver:
             regs_per_multiprocessor=ask("MAX_REGISTERS_PER_MULTIPROCESSOR"),
             shared_memory_per_multiprocessor=ask("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
             shared_memory_per_block=ask("MAX_SHARED_MEMORY_PER_BLOCK"),
+            shared_memory_per_block_optin=ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
             warp_size=ask("WARP_SIZE"),
             L2_cache_size=ask("L2_CACHE_SIZE"),
         )
@@ -194,23 +205,25 @@ class BoundDriver:
         }
         return Image(made.image, facts)
 
-    def load(self, image: bytes, functions: Sequence[str]) -> dict[str, Any]:
+    def load(self, image: bytes, functions: Mapping[str, int]) -> dict[str, Any]:
         """The functions of a cubin."""
         module = self._do("cuModuleLoadData", image)
         self._modules.append(module)
-        return {
+        found = {
             name: self._call("cuModuleGetFunction", module, name.encode()) for name in functions
         }
+        asked = self._lib.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        for name, shared_bytes in functions.items():
+            if shared_bytes > self.properties.shared_memory_per_block:
+                self._call("cuFuncSetAttribute", found[name], asked, shared_bytes)
+        return found
 
     def launch(self, function: Any, grid: Grid, pointers: Sequence[int], stream: Any) -> None:
         """Run a function; its parameters are copied before this returns."""
-        count = max(len(pointers), 1)
-        values = (ctypes.c_void_p * count)(*pointers)
-        start, size = ctypes.addressof(values), ctypes.sizeof(ctypes.c_void_p)
-        places = (ctypes.c_void_p * count)(*(start + size * i for i in range(count)))
+        arguments = Arguments(pointers)
         self._do(
             "cuLaunchKernel", function, grid.blocks, 1, 1, grid.threads, 1, 1, grid.shared_bytes,
-            self._stream(stream), ctypes.addressof(places), 0,
+            self._stream(stream), arguments.address, 0,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ memory
@@ -248,17 +261,39 @@ class BoundDriver:
         self._do("cuMemFreeHost", pointer)
 
     def copy_in(self, target: int, source: int, nbytes: int, stream: Any) -> None:
-        """From pageable memory, which the driver copies before it returns."""
+        """From memory that stays as it is until the stream has come this far."""
         self._do("cuMemcpyHtoDAsync", target, source, nbytes, self._stream(stream))
 
     def copy_out(self, target: int, source: int, nbytes: int, stream: Any) -> None:
-        """To the host, and wait for it."""
+        """To the host."""
         self._do("cuMemcpyDtoHAsync", target, source, nbytes, self._stream(stream))
-        self.wait_stream(stream)
 
     def copy_within(self, target: int, source: int, nbytes: int, stream: Any) -> None:
         """Inside of the device."""
         self._do("cuMemcpyDtoDAsync", target, source, nbytes, self._stream(stream))
+
+    def copy_across(self, target: int, source: int, nbytes: int, owner: Any, stream: Any) -> bool:
+        """From GPU to GPU; where they cannot reach each other, the driver goes by the host."""
+        if not isinstance(owner, BoundDriver):
+            return False
+        owner.open_to(self)
+        self._do(
+            "cuMemcpyPeerAsync", target, self._context, source, owner._context, nbytes,
+            self._stream(stream),
+        )  # fmt: skip
+        return True
+
+    def open_to(self, other: BoundDriver) -> None:
+        """Let another GPU read this one's memory by itself, if there is a way."""
+        if other.place in self._readers:
+            return
+        self._readers.add(other.place)
+        if self._do("cuDeviceCanAccessPeer", other._device, self._device):
+            lib, access = self._lib, self._lib.CUmemAccessDesc()
+            access.location.type = lib.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+            access.location.id = other._number
+            access.flags = lib.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+            self._call("cuMemPoolSetAccess", self._pool, [access], 1)
 
     # ------------------------------------------------------------------ order
 
@@ -319,27 +354,29 @@ class BoundDriver:
 
     # ------------------------------------------------------------------ graphs
 
-    def begin_capture(self, stream: Any) -> bool:
-        """Record this thread's launches."""
-        mode = self._lib.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        self._do("cuStreamBeginCapture", self._stream(stream), mode)
-        return True
-
-    def end_capture(self, stream: Any) -> Any:
-        """What was recorded, ready to launch."""
-        graph = self._do("cuStreamEndCapture", self._stream(stream))
+    def new_graph(self, launches: Sequence[GraphLaunch]) -> Any:
+        """A graph of kernel nodes, each behind the one before; None where it finds no room."""
+        self._enter()
         try:
-            return self._do("cuGraphInstantiate", graph, 0)
-        finally:
-            self._do("cuGraphDestroy", graph)
+            return LaunchGraph(self._lib, self._call, launches)
+        except CudaError as error:
+            if error.code in _NO_GRAPH:
+                return None
+            raise
+
+    def change_graph(self, graph: Any, number: int, pointers: Sequence[int]) -> None:
+        """Runs that were begun keep the buffers they have."""
+        self._enter()
+        graph.change(number, pointers)
 
     def launch_graph(self, graph: Any, stream: Any) -> None:
         """All at once."""
-        self._do("cuGraphLaunch", graph, self._stream(stream))
+        self._do("cuGraphLaunch", graph.executable, self._stream(stream))
 
     def end_graph(self, graph: Any) -> None:
-        """Forget it."""
-        self._do("cuGraphExecDestroy", graph)
+        """The driver ends it once its runs are done."""
+        self._enter()
+        graph.end()
 
 
 #: The device whose context is this thread's.

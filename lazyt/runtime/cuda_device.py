@@ -17,6 +17,7 @@ from lazyt.config import config
 from lazyt.errors import DeviceError, NoCompilerError
 from lazyt.runtime.cuda_driver import DeviceLostError, Driver
 from lazyt.runtime.cuda_memory import DeviceBuffer, DevicePool, PinnedBuffer
+from lazyt.runtime.cuda_staging import Staging
 from lazyt.runtime.memory import Buffer
 
 EMULATED = "cuda:emu"
@@ -43,6 +44,7 @@ class CudaDevice:
         self._local = threading.local()
         self.recent: deque[Callable[[], str]] = deque(maxlen=_RECENT)
         self._held: deque[tuple[Any, PinnedBuffer]] = deque()
+        self._staging = Staging(driver) if driver.stages else None
 
     @property
     def stream(self) -> Any:
@@ -76,17 +78,34 @@ class CudaDevice:
     def upload(self, source: Buffer) -> DeviceBuffer:
         """A copy of a buffer of the host or of another device."""
         if isinstance(source, DeviceBuffer):
-            if source.device is self:
-                copy = self.allocate(source.nbytes)
-                self.use(source)
-                if source.nbytes:
-                    self.driver.copy_within(copy.ptr, source.ptr, source.nbytes, self.stream)
+            copy = self._copied(source)
+            if copy is not None:
                 return copy
             source = source.to_host()
         made = self.allocate(source.nbytes)
-        self.copy_in(made, source.ptr, source.nbytes)
-        if isinstance(source, PinnedBuffer):
+        if isinstance(source, PinnedBuffer) and source.nbytes:
+            self.call(self.driver.copy_in, made.ptr, source.ptr, source.nbytes, self.stream)
             self._hold(source)
+        else:
+            self.copy_in(made, source.ptr, source.nbytes)
+        return made
+
+    def _copied(self, source: DeviceBuffer) -> DeviceBuffer | None:
+        """A copy that the host has no part in; None where there is no such way."""
+        made, other = self.allocate(source.nbytes), source.device
+        if not source.nbytes:
+            return made
+        if other is self:
+            self.use(source)
+            self.call(self.driver.copy_within, made.ptr, source.ptr, source.nbytes, self.stream)
+            return made
+        other.check()
+        wait_for(other, source.stream, self, self.stream)
+        across = self.driver.copy_across
+        if not self.call(across, made.ptr, source.ptr, source.nbytes, other.driver, self.stream):
+            return None
+        # What follows on the other device may write over the source.
+        wait_for(self, self.stream, other, source.stream)
         return made
 
     def pinned(self, source: Buffer) -> PinnedBuffer:
@@ -108,12 +127,14 @@ class CudaDevice:
         """Copy from host memory, which may be changed when this returns."""
         if nbytes:
             self.use(target)
-            self.call(self.driver.copy_in, target.ptr, address, nbytes, self.stream)
+            write = self.driver.copy_in if self._staging is None else self._staging.write
+            self.call(write, target.ptr, address, nbytes, self.stream)
 
     def copy_out(self, address: int, source: DeviceBuffer, nbytes: int) -> None:
         """Copy to host memory; it is there when this returns."""
         self.use(source)
-        self.call(self.driver.copy_out, address, source.ptr, nbytes, self.stream)
+        read = self.driver.copy_out if self._staging is None else self._staging.read
+        self.call(read, address, source.ptr, nbytes, self.stream)
 
     def use(self, buffer: DeviceBuffer) -> None:
         """The current stream is about to use a buffer: behind what another did with it."""
@@ -123,10 +144,8 @@ class CudaDevice:
 
     def order(self, first: Any, then: Any) -> None:
         """What follows in one stream waits for what is in another now."""
-        event = self.driver.new_event(False)
-        self.driver.record_event(event, first)
-        self.driver.stream_waits(then, event)
-        self.driver.end_event(event)
+        if first is not then:
+            wait_for(self, first, self, then)
 
     def synchronize(self) -> None:
         """Wait until all work is done. Raises the errors of work that failed."""
@@ -143,6 +162,14 @@ class CudaDevice:
             better = DeviceLostError(f"{error}. It happened in one of: {titles}", error.code)
             self.guard(better)
             raise (better if titles else error) from None
+
+
+def wait_for(device: CudaDevice, stream: Any, other: CudaDevice, then: Any) -> None:
+    """What follows in a stream of ``other`` waits for what is in a stream of ``device`` now."""
+    event = device.call(device.driver.new_event, False)
+    device.call(device.driver.record_event, event, stream)
+    other.call(other.driver.stream_waits, then, event)
+    device.call(device.driver.end_event, event)
 
 
 _devices: dict[str, CudaDevice] = {}

@@ -6,7 +6,7 @@ and functions are whatever the driver makes them; nobody else looks inside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,6 +42,7 @@ class Properties:
         max_threads_per_multi_processor: threads that one runs at a time.
         regs_per_multiprocessor, shared_memory_per_multiprocessor: what its blocks share.
         shared_memory_per_block: bytes that a block has without being asked.
+        shared_memory_per_block_optin: bytes that a block can have.
         warp_size: threads of a warp.
         L2_cache_size: bytes.
     """
@@ -55,6 +56,7 @@ class Properties:
     regs_per_multiprocessor: int = 65536
     shared_memory_per_multiprocessor: int = 228 << 10
     shared_memory_per_block: int = 48 << 10
+    shared_memory_per_block_optin: int = 227 << 10
     warp_size: int = 32
     L2_cache_size: int = 50 << 20
 
@@ -78,6 +80,10 @@ class Image:
     facts: dict[str, dict[str, int]]
 
 
+#: A launch of a graph: function, grid and buffers.
+GraphLaunch = tuple[Any, Grid, Sequence[int]]
+
+
 class Driver(Protocol):
     """One device.
 
@@ -85,6 +91,7 @@ class Driver(Protocol):
         place: its name, such as ``cuda:0``.
         helpers: which spelling of the ``lz_*`` helpers it compiles: ``cuda`` or ``emulator``.
         properties: facts about it.
+        stages: whether copies from and to the host are to go by way of pinned memory.
 
     Every method may raise CudaError, and DeviceLostError for errors that end all work.
     """
@@ -92,6 +99,7 @@ class Driver(Protocol):
     place: str
     helpers: str
     properties: Properties
+    stages: bool
 
     def identity(self) -> str:
         """What, beside the source, decides an image: compilers, their versions, the machine."""
@@ -99,8 +107,8 @@ class Driver(Protocol):
     def compile(self, source: str, functions: Sequence[str]) -> Image:
         """The image of a program. Raises CompileError."""
 
-    def load(self, image: bytes, functions: Sequence[str]) -> dict[str, Any]:
-        """The functions of an image, ready to launch."""
+    def load(self, image: bytes, functions: Mapping[str, int]) -> dict[str, Any]:
+        """The functions of an image, ready to launch with so many bytes of shared memory."""
 
     def launch(self, function: Any, grid: Grid, pointers: Sequence[int], stream: Any) -> None:
         """Run a function on buffers, behind all that is in the stream."""
@@ -127,10 +135,13 @@ class Driver(Protocol):
         """Copy from host memory, which may be changed when this returns unless it is pinned."""
 
     def copy_out(self, target: int, source: int, nbytes: int, stream: Any) -> None:
-        """Copy to host memory; it is there when this returns."""
+        """Copy to host memory: it is there once the stream has come this far."""
 
     def copy_within(self, target: int, source: int, nbytes: int, stream: Any) -> None:
         """Copy inside of the device."""
+
+    def copy_across(self, target: int, source: int, nbytes: int, owner: Any, stream: Any) -> bool:
+        """Copy from the device whose driver ``owner`` is; False where that goes by the host."""
 
     def new_stream(self, priority: int) -> Any:
         """A stream of work that runs beside others. None is the first one."""
@@ -168,14 +179,14 @@ class Driver(Protocol):
     def milliseconds(self, start: Any, end: Any) -> float:
         """The time between two marks."""
 
-    def begin_capture(self, stream: Any) -> bool:
-        """Record what follows in the stream instead of running it; False where it cannot be."""
+    def new_graph(self, launches: Sequence[GraphLaunch]) -> Any:
+        """Launches, one after the other, to be made as one; None where there are no graphs."""
 
-    def end_capture(self, stream: Any) -> Any:
-        """What was recorded, ready to launch as one."""
+    def change_graph(self, graph: Any, number: int, pointers: Sequence[int]) -> None:
+        """Give a graph's launch of a number other buffers, from its next run on."""
 
     def launch_graph(self, graph: Any, stream: Any) -> None:
-        """Run what was recorded."""
+        """Make all launches of a graph."""
 
     def end_graph(self, graph: Any) -> None:
-        """A graph is not used any more."""
+        """A graph is not used any more; a run of it may still be under way."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lazyt.config import config
 from lazyt.ir.program import Grid
 from lazyt.runtime import devices, emulator
-from lazyt.runtime.cuda_driver import CudaError, Image, Properties
+from lazyt.runtime.cuda_driver import CudaError, GraphLaunch, Image, Properties
 from lazyt.runtime.memory import Buffer
 
 PLACE = "cuda:emu"
@@ -39,6 +39,7 @@ class EmulatedDriver:
     """
 
     helpers = "emulator"
+    stages = False
 
     def __init__(self, place: str = PLACE, total: int = 0) -> None:
         self.place = place
@@ -58,7 +59,7 @@ class EmulatedDriver:
         """A shared object. Raises CompileError and NoCompilerError."""
         return Image(emulator.build(source, functions), {})
 
-    def load(self, image: bytes, functions: Sequence[str]) -> dict[str, Any]:
+    def load(self, image: bytes, functions: Mapping[str, int]) -> dict[str, Any]:
         """Its functions."""
         library = emulator.open_library(image)
         return {name: emulator.entry(library, name) for name in functions}
@@ -113,6 +114,10 @@ class EmulatedDriver:
 
     copy_out = copy_within = copy_in
 
+    def copy_across(self, target: int, source: int, nbytes: int, owner: Any, stream: Any) -> bool:
+        """The memory of other devices is not for host code to see."""
+        return False
+
     # ------------------------------------------------------------------ order
 
     def new_stream(self, priority: int) -> Any:
@@ -157,11 +162,11 @@ class EmulatedDriver:
         """The time between two marks."""
         return float(end.time - start.time) * 1e3
 
-    def begin_capture(self, stream: Any) -> bool:
+    def new_graph(self, launches: Sequence[GraphLaunch]) -> Any:
         """There are no graphs: there is no time to be saved."""
-        return False
+        return None
 
-    def end_capture(self, stream: Any) -> Any:
+    def change_graph(self, graph: Any, number: int, pointers: Sequence[int]) -> None:
         """Never called."""
         raise CudaError(f"{self.place} has no graphs")
 

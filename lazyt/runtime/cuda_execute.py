@@ -1,12 +1,11 @@
 """Loading and running plans on CUDA devices: ``execute.py`` for programs in CUDA C.
 
-Kernels are compiled as one program and cached on disk under text, compiler and architecture. A
-plan that is run on the same memory again is recorded and launched as one graph from then on.
+Kernels are compiled as one program and cached on disk under text, compiler and architecture. From
+its second run on a plan is launched as one graph, whose launches follow the memory it runs on.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -56,8 +55,10 @@ class CudaExecutable:
             for number, launch in enumerate(program.launches)
             for grid in grids[launch.kernel]
         ]
-        self._graphs: dict[tuple[Any, ...], Any] = {}
-        self._seen: dict[tuple[Any, ...], None] = {}
+        self._lock = threading.Lock()
+        self._graphs: dict[tuple[int, ...], Any] = {}
+        self._seen: dict[tuple[int, ...], None] = {}
+        self._in_graphs = len(self._steps) >= _FEWEST_LAUNCHES
 
     def run(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> None:
         """Launch everything; returns before it is done.
@@ -82,39 +83,53 @@ class CudaExecutable:
         self._launch(pointers)
 
     def _launch(self, pointers: list[int]) -> None:
-        driver, stream = self.device.driver, self.device.stream
         self.device.recent.append(self._titles)
         if events.watching or os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
             self._launch_one_by_one(pointers)
             return
-        if len(self._steps) < _FEWEST_LAUNCHES:
-            self._launch_steps(pointers)
-            return
-        key = (stream, *pointers)
-        graph = self._graphs.get(key)
-        if graph is None and key in self._seen and driver.begin_capture(stream):
-            graph = self._record(pointers)
-            if len(self._graphs) >= _MOST_GRAPHS:
-                driver.end_graph(self._graphs.pop(next(iter(self._graphs))))
-            self._graphs[key] = graph
+        graph = None
+        if self._in_graphs:
+            with self._lock:  # a graph must not be changed by two threads
+                graph = self._graph_for(tuple(pointers))
+                if graph is not None:
+                    driver, stream = self.device.driver, self.device.stream
+                    self._do("a plan as one graph", driver.launch_graph, graph, stream)
         if graph is None:
-            self._seen[key] = None
-            if len(self._seen) > 4 * _MOST_GRAPHS:
-                self._seen.pop(next(iter(self._seen)))
             self._launch_steps(pointers)
-            return
-        self._do("a recorded plan", driver.launch_graph, graph, stream)
 
-    def _record(self, pointers: list[int]) -> Any:
-        """All launches as one graph; the stream is being recorded."""
-        driver, stream = self.device.driver, self.device.stream
-        try:
-            self._launch_steps(pointers)
-        except CudaError:
-            with contextlib.suppress(CudaError):  # the first error is the one to hear of
-                driver.end_graph(driver.end_capture(stream))
-            raise
-        return driver.end_capture(stream)
+    def _graph_for(self, pointers: tuple[int, ...]) -> Any:
+        """The plan as a graph on this memory; None at the first run, which may be the only one.
+
+        Memory that comes again gets a graph of its own, up to _MOST_GRAPHS. Else the graph that
+        was not used for longest gets the memory.
+        """
+        graphs = self._graphs
+        found = graphs.pop(pointers, None)
+        if found is None and self._seen:
+            room = len(graphs) < _MOST_GRAPHS
+            if not graphs or (room and pointers in self._seen):
+                launches = [(f, grid, [pointers[s] for s in n]) for f, grid, n, _ in self._steps]
+                found = self._do("a plan as a graph", self.device.driver.new_graph, launches)
+                self._in_graphs = found is not None
+            else:
+                before = next(iter(graphs))
+                found = graphs.pop(before)
+                self._change(found, before, pointers)
+        if found is not None:
+            graphs[pointers] = found  # the last one of the dict was used last
+        self._seen[pointers] = None
+        if len(self._seen) > 4 * _MOST_GRAPHS:
+            self._seen.pop(next(iter(self._seen)))
+        return found
+
+    def _change(self, graph: Any, before: tuple[int, ...], pointers: tuple[int, ...]) -> None:
+        """Give the launches of a graph other memory where it is other memory."""
+        change = self.device.driver.change_graph
+        moved = {n for n, pair in enumerate(zip(before, pointers, strict=True)) if len({*pair}) > 1}
+        for number, (_, grid, slots, launch) in enumerate(self._steps):
+            if not moved.isdisjoint(slots):
+                title = functools.partial(self._title, grid, launch)
+                self._do(title, change, graph, number, [pointers[s] for s in slots])
 
     def _launch_steps(self, pointers: list[int]) -> None:
         for step in self._steps:
@@ -145,9 +160,9 @@ class CudaExecutable:
         for timings in events.watching:
             timings += found
 
-    def _do(self, title: str | Callable[[], str], function: Any, *arguments: Any) -> None:
+    def _do(self, title: str | Callable[[], str], function: Any, *arguments: Any) -> Any:
         try:
-            function(*arguments)
+            return function(*arguments)
         except CudaError as error:
             self.device.guard(error)
             text = title if isinstance(title, str) else title()
@@ -197,8 +212,10 @@ def load(
         if found is None or found.device is not device:
             functions: dict[str, Any] = {}
             facts: dict[str, dict[str, int]] = {}
+            shared = {g.function: g.shared_bytes for k in program.kernels for g in k.grids}
             for names, image in _images(program, device, helpers, (reason, where)):
-                functions |= device.call(device.driver.load, image.data, names)
+                needs = {name: shared[name] for name in names}
+                functions |= device.call(device.driver.load, image.data, needs)
                 facts |= image.facts
             found = _loaded[key] = CudaExecutable(program, device, functions, facts)
     return found

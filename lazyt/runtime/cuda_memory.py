@@ -134,7 +134,8 @@ class DevicePool:
                     self.segments.remove(1)
                     self._note("segment_free", pointer, size, stream)
             self.free.clear()
-            driver.synchronize()  # what is given back is free when its stream has come that far
+            # What is given back is free when its stream has come that far.
+            self.device.call(driver.synchronize)
             driver.trim()
 
     def _obtain(self, size: int, nbytes: int, stream: Any) -> int:

@@ -11,16 +11,24 @@ import enum
 import itertools
 import re
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from lazyt.codegen.cuda import device_helpers
 from lazyt.runtime import emulator
 from lazyt.runtime.nvrtc import Cubin
+from tests.cuda.mock_objects import (
+    Access,
+    Event,
+    Executable,
+    Function,
+    Module,
+    Node,
+    Settings,
+    Stream,
+    Work,
+)
 
-Work = Callable[[], None]
 Reply = tuple[Any, ...]
 
 
@@ -44,7 +52,8 @@ OK = CUresult.CUDA_SUCCESS
 
 _ATTRIBUTES = {
     "COMPUTE_CAPABILITY_MAJOR": 9, "WARP_SIZE": 32, "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
-    "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 228 << 10,
+    "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
+    "MAX_SHARED_MEMORY_PER_BLOCK": 48 << 10, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 228 << 10,
 }  # fmt: skip
 
 
@@ -53,50 +62,6 @@ class _Names:
 
     def __getattr__(self, name: str) -> str:
         return name
-
-
-class Event:
-    """A mark; ``ready`` once its stream has come to it."""
-
-    def __init__(self) -> None:
-        self.ready = True
-        self.stream: Stream | None = None
-
-
-class Stream:
-    """Work that waits."""
-
-    def __init__(self) -> None:
-        self.work: deque[Work] = deque()
-        self.recorded: list[Work] | None = None
-
-    def add(self, work: Work) -> None:
-        """To the queue, or to what is recorded."""
-        (self.work.append if self.recorded is None else self.recorded.append)(work)
-
-    def drain(self) -> None:
-        """Do all of it."""
-        while self.work:
-            self.work.popleft()()
-
-
-class Function:
-    """A kernel of a module."""
-
-    def __init__(self, library: ctypes.CDLL, name: str, arity: int) -> None:
-        self.run = emulator.entry(library, name)
-        self.name, self.arity = name, arity
-
-
-class Module:
-    """A loaded image: the source of a program."""
-
-    def __init__(self, image: bytes) -> None:
-        source = image.decode().removeprefix(device_helpers("cuda"))
-        found = re.findall(r"__global__ void __launch_bounds__\(\d+\) (\w+)\(([^)]*)\)", source)
-        self.arity = {name: len(parameters.split(",")) for name, parameters in found}
-        text = device_helpers("emulator") + source
-        self.library = emulator.open_library(emulator.build(text, self.arity))
 
 
 class MockDriver:
@@ -109,9 +74,13 @@ class MockDriver:
         broken: the error that all work fails with, once a fault happened.
         fault_in: a part of the names of kernels that are to fail while they run.
         compiled: how many programs were compiled.
+        readers: pools, and GPUs that may read their memory.
     """
 
-    CUmemPool_attribute = CUdevice_attribute = CUstreamCaptureMode = _Names()
+    CUmemPool_attribute = CUdevice_attribute = CUfunction_attribute = _Names()
+    CUmemLocationType = CUmemAccess_flags = _Names()
+    CUDA_KERNEL_NODE_PARAMS = Settings
+    CUmemAccessDesc = Access
     cuuint64_t = int
 
     def __init__(self, count: int = 1, capacity: int = 1 << 28) -> None:
@@ -124,6 +93,7 @@ class MockDriver:
         self.compiled = 0
         self.fault_in = ""
         self.streams: list[Stream] = []
+        self.readers: list[tuple[str, int]] = []
         self._clock = itertools.count()
 
     def refuse(self, name: str, code: CUresult, times: int = 1) -> None:
@@ -198,9 +168,25 @@ class MockDriver:
         text = name.decode()
         return OK, Function(module.library, text, module.arity[text])
 
+    def cuFuncSetAttribute(self, function: Function, name: str, value: int) -> Reply:
+        assert name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+        function.most_shared = value
+        return (OK,)
+
     def cuLaunchKernel(self, function: Function, *rest: Any) -> Reply:
+        settings = Settings()
         blocks, _, _, threads, _, _, shared, stream, parameters, _ = rest
-        places = (ctypes.c_void_p * function.arity).from_address(parameters)
+        settings.func, settings.kernelParams, settings.sharedMemBytes = function, parameters, shared
+        settings.gridDimX, settings.blockDimX = blocks, threads
+        stream.add(self._launched(settings))
+        return (OK,)
+
+    def _launched(self, settings: Settings) -> Work:
+        """What a launch is to do; its parameters are read now."""
+        function = settings.func
+        blocks, threads, shared = settings.gridDimX, settings.blockDimX, settings.sharedMemBytes
+        assert shared <= function.most_shared, f"{function.name} has too much shared memory"
+        places = (ctypes.c_void_p * function.arity).from_address(settings.kernelParams)
         pointers = [ctypes.c_void_p.from_address(p or 0).value or 0 for p in places]
 
         def work() -> None:
@@ -214,8 +200,7 @@ class MockDriver:
             fault = emulator.run(function.run, blocks, threads, shared, pointers, True, 3)
             assert fault is None, fault
 
-        stream.add(work)
-        return (OK,)
+        return work
 
     # ------------------------------------------------------------------ memory
 
@@ -223,7 +208,7 @@ class MockDriver:
         return any(start <= pointer <= start + b.nbytes for start, b in self.blocks.items())
 
     def cuDeviceGetDefaultMemPool(self, device: int) -> Reply:
-        return OK, "pool"
+        return OK, f"pool {device}"
 
     def cuMemPoolSetAttribute(self, pool: str, name: str, value: int) -> Reply:
         return (OK,)
@@ -262,7 +247,7 @@ class MockDriver:
         return (OK,)
 
     def cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: Stream) -> Reply:
-        if source in self.blocks:  # pinned memory is read when the copy is made
+        if self._holds(source):  # pinned memory is read when the copy is made
             stream.add(lambda: self._copy(target, source, nbytes))
         else:
             staged = ctypes.string_at(source, nbytes)
@@ -274,6 +259,21 @@ class MockDriver:
         return (OK,)
 
     cuMemcpyDtoDAsync = cuMemcpyDtoHAsync
+
+    def cuMemcpyPeerAsync(
+        self, target: int, there: Any, source: int, here: Any, nbytes: int, stream: Stream
+    ) -> Reply:
+        assert there != here
+        stream.add(lambda: self._copy(target, source, nbytes))
+        return (OK,)
+
+    def cuDeviceCanAccessPeer(self, device: int, peer: int) -> Reply:
+        return OK, int(device != peer)
+
+    def cuMemPoolSetAccess(self, pool: str, access: list[Access], count: int) -> Reply:
+        assert len(access) == count
+        self.readers += [(pool, item.location.id) for item in access]
+        return (OK,)
 
     def _copy(self, target: int, source: int | bytes, nbytes: int) -> None:
         if self.broken is None:
@@ -330,24 +330,32 @@ class MockDriver:
 
     # ------------------------------------------------------------------ graphs
 
-    def cuStreamBeginCapture(self, stream: Stream, mode: str) -> Reply:
-        stream.recorded = []
+    def cuGraphCreate(self, flags: int) -> Reply:
+        return OK, []
+
+    def cuGraphAddKernelNode(
+        self, graph: list[Node], before: list[Node], count: int, settings: Settings
+    ) -> Reply:
+        assert before == graph[-1:] and count == len(before), "launches are not in a row"
+        graph.append(Node(self._launched(settings)))
+        return OK, graph[-1]
+
+    def cuGraphInstantiate(self, graph: list[Node], flags: int) -> Reply:
+        return OK, Executable(graph)
+
+    def cuGraphExecKernelNodeSetParams(
+        self, executable: Executable, node: Node, settings: Settings
+    ) -> Reply:
+        executable.work[executable.nodes.index(node)] = self._launched(settings)
         return (OK,)
 
-    def cuStreamEndCapture(self, stream: Stream) -> Reply:
-        recorded, stream.recorded = stream.recorded, None
-        return OK, recorded
-
-    def cuGraphInstantiate(self, graph: list[Work], flags: int) -> Reply:
-        return OK, list(graph)
-
-    def cuGraphDestroy(self, graph: list[Work]) -> Reply:
+    def cuGraphDestroy(self, graph: list[Node]) -> Reply:
         return (OK,)
 
-    def cuGraphExecDestroy(self, graph: list[Work]) -> Reply:
+    def cuGraphExecDestroy(self, executable: Executable) -> Reply:
         return (OK,)
 
-    def cuGraphLaunch(self, graph: list[Work], stream: Stream) -> Reply:
-        for work in graph:
+    def cuGraphLaunch(self, executable: Executable, stream: Stream) -> Reply:
+        for work in executable.work:
             stream.add(work)
         return (OK,)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import re
 
+import numpy as np
 import pytest
 
 import lazyt as lt
 from lazyt import planning
 from lazyt.errors import DeviceError, OutOfMemoryError
 from lazyt.runtime import cuda_device, cuda_execute
+from lazyt.runtime.cuda_staging import CHUNKS
 from tests.cuda.mock_driver import CUresult, MockDriver
 
 
@@ -42,6 +44,59 @@ def test_repeated_plans_become_graphs(mock: MockDriver) -> None:
         del y
     assert mock.calls.count("cuGraphInstantiate") == 1
     assert mock.calls.count("cuGraphLaunch") >= 3
+
+
+def test_graphs_follow_the_memory(mock: MockDriver) -> None:
+    """Launches of a graph get the memory of each run; memory that comes again has its own."""
+    x = lt.linspace(-1, 1, 60).reshape(6, 10).cuda().realize()
+    wanted = (x.cpu().cumsum(0) @ x.cpu().T).softmax(-1).sum(0).tolist()
+    kept = []
+    for turn in range(5):
+        given = (x if turn % 2 else x.cpu().cuda()).realize()
+        kept.append((given, (given.cumsum(0) @ given.T).softmax(-1).sum(0).realize()))
+    assert mock.calls.count("cuGraphInstantiate") == 1
+    assert mock.calls.count("cuGraphLaunch") == 4
+    assert mock.calls.count("cuGraphExecKernelNodeSetParams") >= 6  # of which no two read the same
+    assert all(y.tolist() == wanted for _, y in kept)
+    mock.refuse("cuGraphInstantiate", CUresult.CUDA_ERROR_OUT_OF_MEMORY)
+    y = [(x.cumsum(1) @ x.T).softmax(-1).sum(1).tolist() for _ in range(3)]  # plain launches
+    assert y[0] == y[1] == y[2] and mock.calls.count("cuGraphLaunch") == 4
+
+
+def test_pageable_memory_is_free_at_once(mock: MockDriver) -> None:
+    """What the host copies may be changed while the copy waits in its stream; any size is whole."""
+    counts = (3, 1 << 17, (9 << 20) // 4 + 1, (5 << 20) // 4)
+    arrays = [np.arange(count, dtype=np.float32) for count in counts]
+    there = [lt.tensor(array).cuda().realize() for array in arrays]
+    for array, x in zip(arrays, there, strict=True):
+        wanted = array.copy()
+        array[:] = -1
+        assert x.cpu().numpy().tolist() == wanted.tolist()
+    chunks = mock.calls.count("cuMemHostAlloc")
+    assert chunks == 2 * CHUNKS
+    cuda_device.forget()
+    mock.refuse("cuMemHostAlloc", CUresult.CUDA_ERROR_OUT_OF_MEMORY, 3)
+    x = lt.tensor(arrays[1]).cuda()
+    assert (x + 1).sum().item() == 0
+
+
+def test_loaders_pin_their_batches(mock: MockDriver) -> None:
+    data = [{"x": lt.full((2,), float(n)), "name": str(n)} for n in range(4)]
+    for batch in lt.utils.data.DataLoader(data, 2, pin_memory=True):
+        assert batch["x"].is_pinned() and batch["x"].cuda(non_blocking=True).is_cuda
+    assert batch["name"] == ["2", "3"] and batch["x"].tolist() == [[2, 2], [3, 3]]
+
+
+def test_memory_that_a_stream_of_others_uses(mock: MockDriver) -> None:
+    """``record_stream`` keeps memory until what the stream does now is done."""
+    x = lt.ones(1000, device="cuda").realize()
+    side = lt.cuda.Stream()
+    x.record_stream(side)
+    address = x.data_ptr()
+    del x
+    assert lt.ones(1000, device="cuda").realize().data_ptr() != address
+    with lt.cuda.stream(side):
+        assert lt.ones(1000, device="cuda").realize().data_ptr() == address
 
 
 def test_memory_is_counted_kept_and_given_back(mock: MockDriver) -> None:
@@ -156,6 +211,9 @@ def test_several_devices(mock: MockDriver) -> None:
     b = a.to("cuda:1")
     with pytest.raises(DeviceError, match="found at least two devices, cuda:0 and cuda:1"):
         a + b
+    staged = mock.calls.count("cuMemcpyDtoHAsync")
+    b = (a * 1).to("cuda:1").realize()
+    assert mock.calls.count("cuMemcpyDtoHAsync") == staged and mock.readers == [("pool 0", 1)]
     assert b.device.index == 1 and (b * 2).cpu().tolist() == [[0, 2, 4], [6, 8, 10]]
     with lt.cuda.device(1):
         assert lt.cuda.current_device() == 1 and lt.ones(1, device="cuda").get_device() == 1
@@ -216,7 +274,9 @@ def test_the_mock_takes_what_the_library_takes() -> None:
     for kind, value in {
         "CUmemPool_attribute": "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD",
         "CUdevice_attribute": "CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE",
-        "CUstreamCaptureMode": "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL",
+        "CUfunction_attribute": "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
+        "CUmemLocationType": "CU_MEM_LOCATION_TYPE_DEVICE",
+        "CUmemAccess_flags": "CU_MEM_ACCESS_FLAGS_PROT_READWRITE",
     }.items():
         assert hasattr(getattr(driver, kind), value)
     assert all(hasattr(driver.CUresult, code.name) for code in CUresult)

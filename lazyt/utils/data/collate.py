@@ -13,6 +13,19 @@ from lazyt.errors import LazytError
 from lazyt.tensor import Tensor
 
 
+def pinned(batch: Any) -> Any:
+    """The batch with its tensors, and whatever else has ``pin_memory``, in pinned memory."""
+    if isinstance(batch, (str, bytes)):
+        return batch
+    if isinstance(batch, Mapping):
+        return _like_mapping(batch, {key: pinned(value) for key, value in batch.items()})
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*[pinned(item) for item in batch])
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(pinned(item) for item in batch)
+    return batch.pin_memory() if hasattr(batch, "pin_memory") else batch
+
+
 def default_collate(batch: Sequence[Any]) -> Any:
     """Tensors stacked, numbers as a tensor, and so within mappings, tuples and lists.
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import lazyt
+from lazyt.accelerator import device_count
 from lazyt.errors import LazytError
 from lazyt.tensor import Tensor
-from lazyt.utils.data.collate import default_collate, default_convert
+from lazyt.utils.data.collate import default_collate, default_convert, pinned
 from lazyt.utils.data.dataset import IterableDataset
 from lazyt.utils.data.fetch import Fetcher, LocalBatches, compute_dataset
 from lazyt.utils.data.parallel import ParallelBatches, WorkerPool
@@ -38,7 +39,8 @@ class DataLoader:
         batch_sampler: the numbers of every batch; excludes the four before and ``drop_last``.
         num_workers: processes that fetch batches; 0 fetches here, as batches are asked for.
         collate_fn: makes a batch of a list of samples.
-        pin_memory: without effect, with a warning: there is no GPU to copy to.
+        pin_memory: batches are in pinned memory, which a GPU reads by itself; without a GPU there
+            is a warning instead.
         drop_last: leave out a last batch that is not full.
         timeout: seconds to wait for a worker's batch, 0 for ever.
         worker_init_fn: called in every worker with its number.
@@ -181,12 +183,18 @@ class DataLoader:
         return len(numbers)
 
     def __iter__(self) -> Iterator[Any]:
+        batches = self._batches()
+        if self.pin_memory and device_count():
+            return map(pinned, batches)
         if self.pin_memory:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device "
                 "pinned memory won't be used.",
                 stacklevel=2,
             )
+        return batches
+
+    def _batches(self) -> Iterator[Any]:
         numbers: Iterable[Any] = self.sampler if self.batch_sampler is None else self.batch_sampler
         # Drawn with and without workers, so that their number does not change the order.
         seed = lazyt.randint(0, (1 << 31) - self.num_workers, (1,), generator=self.generator)
