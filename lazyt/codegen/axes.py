@@ -54,12 +54,18 @@ def _divisors(axis: Axis, phases: Sequence[Phase]) -> set[int]:
 
 def divisors_of(axis: Axis, indices: Iterable[Linear]) -> set[int]:
     """What the axis alone is divided by in indices."""
-    found: set[int] = set()
+    alone = ((axis, 1),)
+    return {d for v, d in divided_along(axis, indices) if v.terms == alone and v.const == 0}
+
+
+def divided_along(axis: Axis, indices: Iterable[Linear]) -> set[tuple[Linear, int]]:
+    """What indices divide that grows by one along the axis, and by what."""
+    found: set[tuple[Linear, int]] = set()
     work = [*indices]
     while work:
         for atom, _ in work.pop().terms:
             if isinstance(atom, Quotient | Remainder):
-                if atom.value.terms == ((axis, 1),) and atom.value.const == 0:
-                    found.add(atom.divisor)
+                if atom.value.coefficient(axis) == 1:
+                    found.add((atom.value, atom.divisor))
                 work.append(atom.value)
     return found

@@ -9,7 +9,7 @@ later stages read are small arrays, and every stage is vectorised over the run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import (
@@ -246,8 +246,7 @@ class PhasePrinter:
         keeps = [s for s in stage.body if isinstance(s, Keep)]
         levels = reduction_levels(axis.extent)
         out: Trees = [self._keep(k, axis) for k in keeps]
-        for r in reduces:
-            out.append(self._array(compute_type(r.dtype), r.name))
+        out += [self._array(compute_type(r.dtype), r.name) for r in reduces]
         body = self._fold_levels(stage, axis, len(levels) - 1, ct.integer(0))
         for r in reduces:
             top = len(levels) - 1
@@ -273,8 +272,8 @@ class PhasePrinter:
             pick = ct.binary("%", ct.name(block), ct.integer(LANES))
             inner.append(ct.declare("lz_i64", f"l{level}", pick, const=True))
             for r in reduces:
-                zero = ct.integer(0)
-                inner += self._over_run(self._merge(r, level, lane, level - 1, zero), index=False)
+                fold = self._merge(r, level, lane, level - 1, ct.integer(0))
+                inner += self._over_run(fold, index=False)
             start = ct.binary("*", base, ct.integer(BLOCK))
             stop: ct.Node = ct.integer(count)
             if count > BLOCK:
@@ -288,15 +287,13 @@ class PhasePrinter:
         out = [self._lanes(kind, f"{r.name}_a{level}")]
         dtype = r.value.dtype if arg else r.dtype
         lane = ct.name("l")
-        cells: Trees = [
-            ct.assign(self._cell(f"{r.name}_a{level}", lane), self.e.identity(r.kind, dtype))
-        ]
+        acc = self._cell(f"{r.name}_a{level}", lane)
+        cells: Trees = [ct.assign(acc, self.e.identity(r.kind, dtype))]
         if arg:
             out.append(self._lanes("lz_i64", f"{r.name}_i{level}"))
             cells.append(ct.assign(self._cell(f"{r.name}_i{level}", lane), ct.integer(-1)))
-        inner = self._over_run(cells, index=False)
-        out.append(ct.loop("l", ct.integer(0), ct.integer(width), inner))
-        return out
+        every = self._over_run(cells, index=False)
+        return [*out, ct.loop("l", ct.integer(0), ct.integer(width), every)]
 
     def _lanes(self, kind: str, name: str) -> ct.Node:
         extents = (LANES, self.tile) if self.vector else (LANES,)
@@ -304,6 +301,36 @@ class PhasePrinter:
 
     def _elements(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
         """Level 0: every element of one block goes to its lane."""
+        if axis.extent == 0:
+            return []
+        if axis.extent == 1:
+            first = ct.declare("lz_i64", "l", ct.integer(0), const=True)
+            return [ct.block([first, *self._over_run(self._element(stage, axis))])]
+        limit = self.e.limit(stage, axis)
+        levels = reduction_levels(axis.extent)
+        start: ct.Node = ct.integer(0)
+        ragged = self.any_size or axis.extent % LANES != 0 or stage.guard is not None
+        if len(levels) > 1:
+            start = ct.binary("*", base, ct.integer(BLOCK))
+            limit = ct.minimum(limit, ct.binary("+", start, ct.integer(BLOCK)))
+        out: Trees = [ct.declare("lz_i64", "end", limit, const=True)]
+        if self.vector:
+            rest = ct.minimum(ct.binary("-", ct.name("end"), ct.name("k")), ct.integer(LANES))
+            lanes = self._each_lane(stage, axis, rest if ragged else ct.integer(LANES))
+            out.append(ct.loop("k", start, ct.name("end"), [lanes], step=LANES))
+            return [ct.block(out)]
+        whole = ct.binary("-", ct.name("end"), ct.integer(LANES - 1)) if ragged else ct.name("end")
+        out.append(ct.declare("lz_i64", "k", start))
+        step = ct.assign(ct.name("k"), ct.integer(LANES), "+=")
+        body = [*self._all_lanes(stage, axis), step]
+        out.append(ct.while_loop(ct.binary("<", ct.name("k"), whole), body))
+        if ragged:
+            rest = ct.binary("-", ct.name("end"), ct.name("k"))
+            out.append(self._each_lane(stage, axis, rest))
+        return [ct.block(out)]
+
+    def _element(self, stage: Stage, axis: Axis) -> Trees:
+        """A stage's body at one step."""
         body: Trees = []
         for statement in stage.body:
             if isinstance(statement, Reduce):
@@ -312,43 +339,18 @@ class PhasePrinter:
                 body.append(self._put(statement, axis))
             else:
                 body += self._simple(statement)
-        limit = self.e.limit(stage, axis)
-        levels = reduction_levels(axis.extent)
-        start: ct.Node = ct.integer(0)
-        ragged = self.any_size or axis.extent % LANES != 0 or stage.guard is not None
-        if len(levels) > 1:
-            start = ct.binary("*", base, ct.integer(BLOCK))
-            limit = ct.minimum(limit, ct.binary("+", start, ct.integer(BLOCK)))
-        here = ct.declare(
-            self.integer, axis.name, ct.binary("+", ct.name("k"), ct.name("l")), const=True
-        )
-        if axis.extent == 0:
-            return []
-        if axis.extent > 1:
-            body = self._over_run(body)
-            lanes: Callable[[ct.Node], ct.Node] = lambda stop: ct.loop(  # noqa: E731
-                "l", ct.integer(0), stop, [here, *body]
-            )
-        else:
-            return self._single(body)
-        out: Trees = [ct.declare("lz_i64", "end", limit, const=True)]
-        if self.vector:
-            rest = ct.minimum(ct.binary("-", ct.name("end"), ct.name("k")), ct.integer(LANES))
-            stop = rest if ragged else ct.integer(LANES)
-            out.append(ct.loop("k", start, ct.name("end"), [lanes(stop)], step=LANES))
-            return [ct.block(out)]
-        whole = ct.binary("-", ct.name("end"), ct.integer(LANES - 1)) if ragged else ct.name("end")
-        out.append(ct.declare("lz_i64", "k", start))
-        main = lanes(ct.integer(LANES))
-        step = ct.assign(ct.name("k"), ct.integer(LANES), "+=")
-        out.append(ct.while_loop(ct.binary("<", ct.name("k"), whole), [*self._simd(main), step]))
-        if ragged:
-            out.append(lanes(ct.binary("-", ct.name("end"), ct.name("k"))))
-        return [ct.block(out)]
+        return body
 
-    def _single(self, body: Trees) -> Trees:
-        zero = ct.declare("lz_i64", "l", ct.integer(0), const=True)
-        return [ct.block([zero, *self._over_run(body)])]
+    def _each_lane(self, stage: Stage, axis: Axis, count: ct.Node) -> ct.Node:
+        """The elements of the first ``count`` lanes at ``k``."""
+        place = ct.binary("+", ct.name("k"), ct.name("l"))
+        here = ct.declare(self.integer, axis.name, place, const=True)
+        body = self._over_run(self._element(stage, axis))
+        return ct.loop("l", ct.integer(0), count, [here, *body])
+
+    def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
+        """The elements of all lanes at ``k``, with lanes on the loop."""
+        return self._simd(self._each_lane(stage, axis, ct.integer(LANES)))
 
     def _take(self, r: Reduce, axis: Axis) -> Trees:
         """Folds the current element into its lane."""

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.axes import LEAST_RUN, divisors_of
+from lazyt.codegen.axes import LEAST_RUN, divided_along
 from lazyt.codegen.c_family import Expressions, is_positional
 from lazyt.codegen.c_loops import STRIP, TILE, PhasePrinter, Trees
 from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.loop_form import LoopForm, suits, sums_only
-from lazyt.ir.index import Axis, Linear, Quotient, Remainder, linearize, variable
+from lazyt.ir.index import Axis, Linear, Quotient, Remainder, linearize, replace_axes, variable
 from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Stage, reduction_levels
 
 #: Bytes of sums that a tile holds at most: a quarter of a usual second-level cache.
@@ -107,7 +107,7 @@ class CpuPhase(PhasePrinter):
         together = self.steps * LANES
         room = min(axis.extent, BLOCK)
         if self.steps == 1 or room < together or len(stage.body) >= LONG_BODY:
-            return self._lined(stage, axis, base)
+            return super()._elements(stage, axis, base)
         limit = self.e.limit(stage, axis)
         start: ct.Node = ct.integer(0)
         if axis.extent > BLOCK:
@@ -118,7 +118,8 @@ class CpuPhase(PhasePrinter):
         many: Trees = []
         for step in range(self.steps):
             here = ct.binary("+", ct.binary("+", k, ct.integer(step * LANES)), lane)
-            many.append(ct.block(self._step(stage, axis, here)))
+            turn = ct.declare(self.integer, axis.name, here, const=True)
+            many.append(ct.block([turn, *self._element(stage, axis)]))
         whole = ct.binary("-", end, ct.integer(together - 1)) if ragged else end
         out: Trees = [ct.declare("lz_i64", "end", limit, const=True)]
         out.append(ct.declare("lz_i64", "k", start))
@@ -127,21 +128,10 @@ class CpuPhase(PhasePrinter):
         out.append(ct.while_loop(ct.binary("<", k, whole), [body, advance]))
         if ragged:
             stop = ct.minimum(ct.binary("-", end, k), ct.integer(LANES))
-            one = self._over_run(self._step(stage, axis, ct.binary("+", k, lane)))
-            rest = ct.loop("l", ct.integer(0), stop, one)
+            rest = self._each_lane(stage, axis, stop)
             advance = ct.assign(k, ct.integer(LANES), "+=")
             out.append(ct.while_loop(ct.binary("<", k, end), [rest, advance]))
         return [ct.block(out)]
-
-    def _step(self, stage: Stage, axis: Axis, here: ct.Node) -> Trees:
-        """A stage's body at one step."""
-        out: Trees = [ct.declare(self.integer, axis.name, here, const=True)]
-        for statement in stage.body:
-            if isinstance(statement, Reduce):
-                out += self._take(statement, axis)
-            else:
-                out += self._simple(statement)
-        return out
 
     def _halve(self, reduces: Sequence[Reduce], level: int, width: int) -> Trees:
         """Folds by halves, each written out: a loop over them would go lane by lane."""
@@ -159,38 +149,75 @@ class CpuPhase(PhasePrinter):
 
     # ----------------------------------------------------------------- runs
 
-    def _lined(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
-        """One step of each sum; a quotient is the same for all lanes that do not cross a border."""
-        k, lane, whole = ct.name("k"), ct.name("l"), variable(axis)
-        for divisor in self._divisors(stage, axis) if axis.extent > LANES else ():
-            if divisor % LANES == 0 and not self.any_size:
-                size = ct.integer(divisor)
-                rest = ct.binary("+", ct.binary("%", k, size), lane)
-                self.e.quotients[Quotient(whole, divisor)] = ct.binary("/", k, size)
-                self.e.quotients[Remainder(whole, divisor)] = rest
-        out = super()._elements(stage, axis, base)
-        self.e.quotients.clear()
-        return out
-
-    def _divisors(self, stage: Stage, axis: Axis) -> set[int]:
-        """What the axis is divided by where elements lie."""
+    def _divided(self, stage: Stage, axis: Axis) -> list[tuple[Linear, int]]:
+        """What is divided that grows along the axis, and by what, the least divisor first."""
+        if self.any_size:
+            return []
         found: list[Linear] = []
         for statement in stage.body:
             for buffer, index in indices_of(statement):
                 shape = () if buffer is None else self.e.buffers[buffer].shape
                 found += index if buffer is None else [linearize(index, shape)]
-        return divisors_of(axis, found)
+        return sorted(divided_along(axis, found), key=lambda item: (item[1], str(item[0])))
+
+    def _each_lane(self, stage: Stage, axis: Axis, count: ct.Node) -> ct.Node:
+        """A quotient is the same for all lanes where no border lies between two of them."""
+        for value, divisor in self._divided(stage, axis):
+            if axis.extent > LANES and _is_even(value, axis, divisor):
+                start = _at_step(value, axis)
+                rest = ct.binary("+", self.e.index(start % divisor), ct.name("l"))
+                self._call(value, divisor, self.e.index(start // divisor), rest)
+        out = super()._each_lane(stage, axis, count)
+        self.e.quotients.clear()
+        return out
+
+    def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
+        """Where borders may lie anywhere, most steps do not cross one: those have no divisions."""
+        before: Trees = []
+        tests: Trees = []
+        known: list[tuple[Linear, int, ct.Node, ct.Node]] = []
+        for value, divisor in self._divided(stage, axis):
+            if divisor < LEAST_RUN + LANES or _is_even(value, axis, divisor):
+                continue
+            start, turn, rest = _at_step(value, axis), f"turn{len(tests)}", f"rest{len(tests)}"
+            before.append(ct.declare("lz_i64", turn, self.e.index(start // divisor), const=True))
+            before.append(ct.declare("lz_i64", rest, self.e.index(start % divisor), const=True))
+            tests.append(ct.binary("<=", ct.name(rest), ct.integer(divisor - LANES)))
+            place = ct.binary("+", ct.name(rest), ct.name("l"))
+            known.append((value, divisor, ct.name(turn), place))
+        crossing = super()._all_lanes(stage, axis)
+        if not tests:
+            return crossing
+        for item in known:
+            self._call(*item)
+        inside = super()._all_lanes(stage, axis)
+        whole = tests[0]
+        for test in tests[1:]:
+            whole = ct.binary("&&", whole, test)
+        return [*before, ct.branch(whole, inside, crossing)]
+
+    def _call(self, value: Linear, divisor: int, quotient: ct.Node, rest: ct.Node) -> None:
+        """What a quotient and its remainder are called from here on."""
+        self.e.quotients[Quotient(value, divisor)] = quotient
+        self.e.quotients[Remainder(value, divisor)] = rest
 
     def _plain(self, stage: Stage, axis: Axis) -> Trees:
-        cuts = [d for d in self._divisors(stage, axis) if d >= LEAST_RUN and axis.extent % d == 0]
-        if self.vector or stage.sequential or self.any_size or not cuts:
+        cuts = self._divided(stage, axis)
+        cuts = [(v, d) for v, d in cuts if d >= LEAST_RUN and v.bounds[0] >= 0]
+        if self.vector or stage.sequential or not cuts:
             return super()._plain(stage, axis)
-        cut = min(cuts)
+        value, size = cuts[0]
         turn, step = ct.name(f"{axis.name}_1"), ct.name(f"{axis.name}_0")
-        self.e.quotients[Quotient(variable(axis), cut)] = turn
-        self.e.quotients[Remainder(variable(axis), cut)] = step
+        rest = value - variable(axis)
+        even = not rest.terms and rest.const == 0 and axis.extent % size == 0
+        here = ct.binary("+", ct.binary("*", turn, ct.integer(size)), step)
+        offset = self.e.index(rest)
+        if not even:
+            here = ct.binary("-", here, offset)
+        for divided, divisor in cuts:
+            if divided == value and divisor % size == 0:
+                self._call_turn(value, size, divisor, turn, step)
         before: Trees = []
-        here = ct.binary("+", ct.binary("*", turn, ct.integer(cut)), step)
         body: Trees = [ct.declare(self.integer, axis.name, here, const=True)]
         for statement in stage.body:
             if isinstance(statement, Keep):
@@ -199,9 +226,61 @@ class CpuPhase(PhasePrinter):
             else:
                 body += self._simple(statement)
         self.e.quotients.clear()
-        run = ct.loop(f"{axis.name}_0", ct.integer(0), ct.integer(cut), body)
-        turns = ct.integer(axis.extent // cut)
-        return [*before, ct.loop(f"{axis.name}_1", ct.integer(0), turns, self._simd(run))]
+        if even and stage.guard is None:
+            run = ct.loop(step.name, ct.integer(0), ct.integer(size), body)
+            turns = ct.integer(axis.extent // size)
+            return [*before, ct.loop(turn.name, ct.integer(0), turns, self._simd(run))]
+        return [*before, ct.block(self._turns(stage, axis, size, offset, body))]
+
+    def _call_turn(
+        self, value: Linear, size: int, divisor: int, turn: ct.Node, step: ct.Node
+    ) -> None:
+        """A quotient by a multiple of a run's size."""
+        if divisor == size:
+            self._call(value, size, turn, step)
+            return
+        times = ct.integer(divisor // size)
+        rest = ct.binary("*", ct.binary("%", turn, times), ct.integer(size))
+        self._call(value, divisor, ct.binary("/", turn, times), ct.binary("+", rest, step))
+
+    def _turns(self, stage: Stage, axis: Axis, size: int, offset: ct.Node, body: Trees) -> Trees:
+        """A loop over runs of ``size`` steps, of which the first and the last may be shorter."""
+        turn, step = f"{axis.name}_1", f"{axis.name}_0"
+        skipped = ct.binary("-", ct.name("offset"), ct.binary("*", ct.name(turn), ct.integer(size)))
+        stop = ct.binary("+", ct.name("end"), skipped)
+        past = ct.binary(
+            "+", ct.binary("+", ct.name("offset"), ct.name("end")), ct.integer(size - 1)
+        )
+        zero = ct.integer(0)
+        low = ct.choose(ct.binary(">", ct.name("ahead"), zero), ct.name("ahead"), zero)
+        inner = [
+            ct.declare("lz_i64", "ahead", skipped, const=True),
+            ct.declare("lz_i64", "first", low, const=True),
+            ct.declare("lz_i64", "past", ct.minimum(stop, ct.integer(size)), const=True),
+            *self._simd(ct.loop(step, ct.name("first"), ct.name("past"), body)),
+        ]
+        size_node = ct.integer(size)
+        return [
+            ct.declare("lz_i64", "offset", offset, const=True),
+            ct.declare("lz_i64", "end", self.e.limit(stage, axis), const=True),
+            ct.loop(
+                turn,
+                ct.binary("/", ct.name("offset"), size_node),
+                ct.binary("/", past, size_node),
+                inner,
+            ),
+        ]
+
+
+def _at_step(value: Linear, axis: Axis) -> Linear:
+    """What the first of all lanes divides."""
+    return replace_axes(value, {axis: variable(Axis("k", axis.extent))})
+
+
+def _is_even(value: Linear, axis: Axis, divisor: int) -> bool:
+    """Whether the lanes of a step divide numbers that begin at a multiple of their count."""
+    rest = value - variable(axis)
+    return all(number % LANES == 0 for number in (divisor, rest.const, *(f for _, f in rest.terms)))
 
 
 def _sum_bytes(stage: Stage) -> int:

@@ -125,9 +125,9 @@ def pragma(text: str) -> Node:
     return c_ast.Pragma(text)
 
 
-def branch(condition: Node, body: Sequence[Node]) -> Node:
-    """``if (condition) { body }``."""
-    return c_ast.If(condition, block(body), None)
+def branch(condition: Node, body: Sequence[Node], otherwise: Sequence[Node] = ()) -> Node:
+    """``if (condition) { body }``, and ``else { otherwise }`` where there is something."""
+    return c_ast.If(condition, block(body), block(otherwise) if otherwise else None)
 
 
 def loop(

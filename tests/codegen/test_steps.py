@@ -98,3 +98,36 @@ def test_groups_of_channels(shape: tuple[int, ...], groups: int, monkeypatch: An
     np.testing.assert_allclose(y.detach().numpy(), want, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(gw.numpy(), (normal * d).sum((0, 2, 3)), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(gb.numpy(), d.sum((0, 2, 3)), rtol=1e-4, atol=1e-4)
+
+
+def test_most_steps_of_a_sum_divide_nothing() -> None:
+    """All of a matrix is summed in blocks, less a number for each row of 1021: where a step's lanes
+    do not cross the end of a row, they read one number. Rows of 1024 have no other steps."""
+    for width, loops in ((1021, 2), (1024, 1)):
+        x, w = ops.input_((300, width), float32), ops.input_((300, 1), float32)
+        rest = ops.apply("sub", x, ops.expand(w, x.shape))
+        text = _text(ops.reduce_("sum", rest, (0, 1)), x, w)
+        found = [body[: body.index("}")] for body in text.split("omp simd")[1:] if "x0[" in body]
+        bodies = [body for body in found if "x0[" in body]
+        assert len(bodies) == loops
+        assert not re.search(r"\(i\d+ [^;]*[/%]", bodies[0]), bodies[0]
+
+
+SHAPES = [(37, 331), (5, 1021), (40, 320), (9, 70)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_that_end_within_steps(shape: tuple[int, int], monkeypatch: Any) -> None:
+    """Sums of all of a matrix that read a number for each row, by blocks and in one loop."""
+    monkeypatch.setattr(config, "verify", True)
+    source = np.random.default_rng(shape[0])
+    values = source.integers(-8, 9, shape).astype(np.float32)
+    rows = source.integers(-8, 9, shape[0]).astype(np.float32)
+    x, w = lt.from_numpy(values), lt.from_numpy(rows)
+    part = (x * w[:, None]).reshape(-1)[: shape[0] * shape[1] // 2 * 2].reshape(2, -1)
+    scaled = part / (part.abs().sum(1, keepdim=True) + 1)
+    want = values * rows[:, None]
+    assert (x * w[:, None]).sum().item() == want.sum()
+    half = want.reshape(-1)[: want.size // 2 * 2].reshape(2, -1)
+    right = half / (np.abs(half).sum(1, keepdims=True) + 1)
+    assert np.array_equal(scaled.numpy(), right.astype(np.float32))
