@@ -58,11 +58,11 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
         {
           for (lz_i64 l = 0; l < (((end - k) < 32) ? (end - k) : (32)); l++)
           {
+            const lz_i64 i0 = k + l;
             #pragma omp simd
             for (lz_i64 u = 0; u < 100; u++)
             {
               const lz_i64 i1 = u;
-              const lz_i64 i0 = k + l;
               r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
             }
 
