@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from lazyt.device import check_device
-from lazyt.errors import ArgumentError, DeviceError, LazytError
+from lazyt.errors import ArgumentError, DeviceError, LazytError, warn
 from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64
 from lazyt.tensor import Tensor
 
@@ -108,19 +107,13 @@ class autocast:
         self.dtype: DType = get_autocast_dtype(device_type) if dtype is None else dtype
         self.enabled = enabled
         if enabled and device_type == "cuda" and not _has_gpu():
-            warnings.warn(
-                "CUDA is not available or torch_xla is imported. Disabling autocast.",
-                UserWarning,
-                stacklevel=2,
-            )
+            warn("CUDA is not available or torch_xla is imported. Disabling autocast.")
             self.enabled = False
         if self.enabled and self.dtype not in (bfloat16, float16):
-            warnings.warn(
+            warn(
                 f"In {device_type.upper()} autocast, but the target dtype is not supported. "
                 f"Disabling autocast.\n{device_type.upper()} Autocast only supports dtypes of "
-                f"{bfloat16}, {float16} currently.",
-                UserWarning,
-                stacklevel=2,
+                f"{bfloat16}, {float16} currently."
             )
             self.enabled = False
         self._outer: list[tuple[DType | Casting | None, DType, DType]] = []

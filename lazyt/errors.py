@@ -1,4 +1,4 @@
-"""Every exception that lazyt raises on purpose.
+"""Every exception that lazyt raises on purpose, and how it warns.
 
 The classes inherit from the built-in exceptions that PyTorch raises in the same place, so that
 ``except RuntimeError`` or ``except IndexError`` written for PyTorch keeps working.
@@ -6,7 +6,17 @@ The classes inherit from the built-in exceptions that PyTorch raises in the same
 
 from __future__ import annotations
 
+import sys
+import warnings
 from pickle import UnpicklingError
+
+
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Warns as of the innermost line that is not lazyt's own: the user's, whatever lies between."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)
 
 
 class LazytError(RuntimeError):

@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-import warnings
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar, cast
+
+from lazyt.errors import warn
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,13 +79,12 @@ class _Switch:
 
     def __call__(self, function: F) -> F:
         if isinstance(function, type):
-            warnings.warn(
+            warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You "
                 "should only decorate functions or methods. To preserve the current behavior of "
                 "class decoration, you can directly decorate the `__init__` method and nothing "
                 "else.",
                 FutureWarning,
-                stacklevel=2,
             )
         if inspect.isgeneratorfunction(function):
             return cast(F, _each_step(function, self._clone))

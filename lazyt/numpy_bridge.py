@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from lazyt import ops, pending
 from lazyt.device import CPU
 from lazyt.dispatch import method, view_of, wrap
-from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
+from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError, warn
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, dtype_by_numpy
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Exposure, Storage
@@ -154,11 +153,9 @@ def from_numpy(ndarray: Array) -> Tensor:
 def warn_if_read_only(array: Array, title: str) -> None:
     """Warn, on behalf of a function that users call, that tensors over ``array`` are writable."""
     if not array.flags.writeable:
-        warnings.warn(
+        warn(
             f"The given {title} is not writable, and tensors are. Writing to this tensor is "
-            "undefined behaviour; copy the values first to be safe.",
-            UserWarning,
-            stacklevel=3,
+            "undefined behaviour; copy the values first to be safe."
         )
 
 

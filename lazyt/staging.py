@@ -10,7 +10,6 @@ repeat, it runs as always, which is still lazy and fused, and ``why()`` tells th
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from lazyt.capture import Run, note_state, observe, watch
 from lazyt.changes import argument_names, describe
 from lazyt.code_names import global_names
 from lazyt.config import config
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.frames import is_user_module
 from lazyt.guards import CannotWatch
 from lazyt.ir.graph import source_text, user_position
@@ -293,10 +292,9 @@ class Captured:
         if self.fullgraph:
             raise CaptureError(f"{describe(self.function)} cannot be captured: {reason}")
         if self._failures == _PATIENCE:
-            warnings.warn(
+            warn(
                 f"lazyt.jit leaves {getattr(self.function, '__qualname__', self.function)} alone: "
-                f"{reason}. It runs as it would without jit.",
-                stacklevel=4,
+                f"{reason}. It runs as it would without jit."
             )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import lazyt
 from lazyt.device import check_device
-from lazyt.errors import ArgumentError, DeviceError, LazytError
+from lazyt.errors import ArgumentError, DeviceError, LazytError, warn
 from lazyt.tensor import Tensor
 from lazyt.watching import looks
 
@@ -282,10 +281,6 @@ def _usable(device: str) -> bool:
     try:
         check_device(device)
     except DeviceError:
-        warnings.warn(
-            "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.")
         return False
     return True

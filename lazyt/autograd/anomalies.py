@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from lazyt import ops, pending
-from lazyt.errors import GradientError
+from lazyt.errors import GradientError, warn
 from lazyt.ir.dtypes import int32
 from lazyt.ir.graph import Node, source_text
 from lazyt.tape import anomaly
@@ -26,11 +25,7 @@ def watch(node: Node, cotangent: Node, index: int, part: Node) -> None:
         return
     where = source_text(node.source)
     name = _title(node)
-    warnings.warn(
-        f"Error detected in {name}. The forward call that caused the error was made at {where}",
-        UserWarning,
-        stacklevel=2,
-    )
+    warn(f"Error detected in {name}. The forward call that caused the error was made at {where}")
     raise GradientError(
         f"Function '{name}' returned nan values in its {index}th output. (made at {where})"
     )
@@ -105,10 +100,9 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True) -> None:
         self._check_nan = check_nan
         self._before = (False, True)
-        warnings.warn(
+        warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should "
-            "only be enabled for debugging.",
-            stacklevel=2,
+            "only be enabled for debugging."
         )
 
     def __enter__(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from lazyt.autograd.finite_differences import (
 )
 from lazyt.autograd.handles import zero_like
 from lazyt.autograd.vectorizing import vmap
+from lazyt.errors import warn
 from lazyt.functional.choice import allclose
 from lazyt.functional.joining import stack
 from lazyt.functional.random import rand, randn
@@ -179,11 +179,10 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
         if not isinstance(item, Tensor) or not item.requires_grad:
             continue
         if item.dtype is not float64:
-            warnings.warn(
+            warn(
                 f"Input #{index} requires gradient and is not a double precision floating point or "
                 "complex. This check will likely fail if all the inputs are not of double "
-                "precision floating point or complex. ",
-                stacklevel=4,
+                "precision floating point or complex. "
             )
         if any(s <= 0 and n > 1 for s, n in zip(item.strides, item.shape)):
             raise RuntimeError(

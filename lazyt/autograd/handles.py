@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
 from lazyt.dispatch import add_property, method, type_title
-from lazyt.errors import DTypeError, GradientError, LazytError
+from lazyt.errors import DTypeError, GradientError, LazytError, warn
 from lazyt.grad_mode import mode
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad, GradFn, boundaries, boundary
@@ -130,11 +129,9 @@ def _get_grad(self: Tensor) -> Tensor | None:
         return fn.grad
     found: Tensor | None = self.__dict__.get("_grad")
     if found is None and fn is not None and not _retains(self, fn):
-        warnings.warn(
+        warn(
             "The .grad attribute of a tensor that is not a leaf is being accessed. It is not "
-            "filled by backward() unless .retain_grad() is called on the tensor first.",
-            UserWarning,
-            stacklevel=2,
+            "filled by backward() unless .retain_grad() is called on the tensor first."
         )
     return found
 

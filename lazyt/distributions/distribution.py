@@ -8,7 +8,6 @@ known: those still to be computed stay pending.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ import lazyt
 from lazyt import Size, Tensor
 from lazyt.distributions import constraints
 from lazyt.distributions.parameters import lazy_property
-from lazyt.errors import ArgumentError
+from lazyt.errors import ArgumentError, warn
 from lazyt.functional.probabilities import known_violation
 
 __all__ = ["Distribution", "ExponentialFamily"]
@@ -101,10 +100,9 @@ class Distribution:
                 )
         support = self.support
         if constraints.is_dependent(support):
-            warnings.warn(
+            warn(
                 f"{type(self)} does not define `support` to enable sample validation. Please "
-                "initialize the distribution with `validate_args=False` to turn off validation.",
-                stacklevel=3,
+                "initialize the distribution with `validate_args=False` to turn off validation."
             )
             return
         if _breaks(support, value, value):

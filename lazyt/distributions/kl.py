@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from lazyt.distributions.multivariate import (
     mahalanobis,
 )
 from lazyt.distributions.parameters import sum_rightmost
+from lazyt.errors import warn
 
 __all__ = ["kl_divergence", "register_kl"]
 
@@ -51,11 +51,10 @@ def _rule_for(p: type, q: type) -> Callable[..., Tensor] | None:
     by_q = min(matches, key=lambda m: (q.__mro__.index(m[1]), p.__mro__.index(m[0])))
     if _RULES[by_p] is not _RULES[by_q]:
         shown = [f"{a.__name__}, {b.__name__}" for a, b in (by_p, by_q)]
-        warnings.warn(
+        warn(
             f"Ambiguous kl_divergence({p.__name__}, {q.__name__}). Please "
             f"register_kl({shown[0]}) or register_kl({shown[1]})",
             RuntimeWarning,
-            stacklevel=3,
         )
     return _RULES[by_p]
 

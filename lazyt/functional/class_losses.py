@@ -145,7 +145,7 @@ def nll_loss(
     Raises ShapeError for sizes that do not fit, BoundsError for a class out of range.
     """
     require_tensor(input, "nll_loss")
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     logs = ops.cast(input.node, input.dtype.compute)
     node = _picked_loss(logs, target, weight, reduction, ignore_index)
     return give(ops.cast(node, input.dtype), "NllLoss", (input,))
@@ -162,7 +162,7 @@ def cross_entropy(
     Raises ShapeError for sizes that do not fit, BoundsError for a class out of range.
     """
     require_tensor(input, "cross_entropy")
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     _check_soft_target(input, target, ignore_index, label_smoothing)
     require_floating("log_softmax_lastdim_kernel_impl", input.dtype)
     if target.dtype.kind == "f" and target.shape == input.shape:

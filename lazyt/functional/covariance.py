@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError, warn
 from lazyt.functional.matrices import diag
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.products import mm
@@ -80,11 +78,9 @@ def _covariance(
         centred = data - data.sum(1, keepdim=True) / count if count else data / 1
         freedom = count - correction
         if freedom <= 0:
-            warnings.warn(
+            warn(
                 "cov(): degrees of freedom is <= 0. Correction should be strictly less than the "
-                "number of observations.",
-                UserWarning,
-                stacklevel=4,
+                "number of observations."
             )
         result = (mm(centred, centred.t()) / max(freedom, 0)).squeeze()
         return result

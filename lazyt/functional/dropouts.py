@@ -8,9 +8,8 @@ is below ``1 - p``. So the same seed gives the same mask, however the graph is f
 from __future__ import annotations
 
 import math
-import warnings
 
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import LazytError, ShapeError, warn
 from lazyt.functional.activations import written
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
@@ -115,9 +114,9 @@ def dropout2d(
     rank = input.ndim
     if rank not in (3, 4):
         text = _DEPRECATED.format(rank=2, given=rank, low=3, high=4)
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn(text)
     if rank == 3:
-        warnings.warn(_AMBIGUOUS, UserWarning, stacklevel=2)
+        warn(_AMBIGUOUS)
     return _dropped(input, p, training, inplace, _feature_mask(input))
 
 
@@ -132,7 +131,7 @@ def dropout3d(
     rank = input.ndim
     if rank not in (4, 5):
         text = _DEPRECATED.format(rank=3, given=rank, low=4, high=5)
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn(text)
     if rank == 4:
         return _dropped(input, p, training, inplace, _channels(tuple(input.shape), True))
     return _dropped(input, p, training, inplace, _feature_mask(input))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError, warn
 from lazyt.functional.choice import choose
 from lazyt.functional.mixed_types import mixed
 from lazyt.functional.operands import constant_of, require_tensor
@@ -59,7 +58,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Raises ShapeError and DTypeError.
     """
     if align_corners is None:
-        warnings.warn(_CORNERS, UserWarning, stacklevel=2)
+        warn(_CORNERS)
     if theta.dtype.kind != "f":
         raise GridError(f"Expected theta to have floating point type, but got {theta.dtype}")
     wanted = tuple(int(n) for n in size)
@@ -76,7 +75,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"{tuple(wanted)}. Got {theta.shape}."
         )
     if align_corners and 1 in wanted[2:]:
-        warnings.warn(_UNIT, UserWarning, stacklevel=2)
+        warn(_UNIT)
     if theta.shape[0] != wanted[0]:
         raise ShapeError(
             f"Expected {wanted[0]} affine matrices for size {wanted}, but got {theta.shape[0]}"
@@ -353,7 +352,7 @@ def grid_sample(
     require_tensor(input, "grid_sample")
     _check(input, grid, mode, padding_mode)
     if align_corners is None:
-        warnings.warn(_CORNERS, UserWarning, stacklevel=2)
+        warn(_CORNERS)
     require_floating("grid_sampler_2d_cpu", input.dtype)
     wide = input.dtype.compute
     image, places = ops.cast(input.node, wide), ops.cast(grid.node, wide)

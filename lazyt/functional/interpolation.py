@@ -8,11 +8,10 @@ place alone.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import LazytError, ShapeError, warn
 from lazyt.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -190,4 +189,4 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
 
 def _deprecated(name: str, instead: str) -> None:
     text = f"`nn.functional.{name}` is deprecated. Use `nn.functional.{instead}` instead."
-    warnings.warn(text, UserWarning, stacklevel=3)
+    warn(text)

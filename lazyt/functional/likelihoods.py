@@ -71,7 +71,7 @@ def poisson_nll_loss(
     Raises ShapeError for shapes that do not broadcast, ReductionError.
     """
     require_tensor(input, "poisson_nll_loss")
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     if log_input:
         loss = input.exp() - target * input
     else:

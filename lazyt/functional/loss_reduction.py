@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.functional.reductions import mean_node
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
@@ -20,7 +19,7 @@ class ReductionError(LazytError, ValueError):
 _REPLACED = "size_average and reduce args will be deprecated, please use reduction='{}' instead."
 
 
-def chosen_reduction(reduction: str, size_average: Any, reduce: Any, stacklevel: int = 3) -> str:
+def chosen_reduction(reduction: str, size_average: Any, reduce: Any) -> str:
     """The reduction that the arguments mean; warns, as PyTorch does, where the old ones are used.
 
     Raises ReductionError (a ValueError) for other names than mean, sum and none.
@@ -29,7 +28,7 @@ def chosen_reduction(reduction: str, size_average: Any, reduce: Any, stacklevel:
         average = True if size_average is None else size_average
         adds = True if reduce is None else reduce
         reduction = "none" if not adds else "mean" if average else "sum"
-        warnings.warn(_REPLACED.format(reduction), UserWarning, stacklevel=stacklevel)
+        warn(_REPLACED.format(reduction))
     if reduction not in ("none", "mean", "sum"):
         raise ReductionError(f"{reduction} is not a valid value for reduction")
     return reduction
@@ -55,13 +54,11 @@ def reduced_tensor(loss: Tensor, reduction: str) -> Tensor:
     return total
 
 
-def warn_of_sizes(input: Tensor, target: Tensor, stacklevel: int = 3) -> None:
+def warn_of_sizes(input: Tensor, target: Tensor) -> None:
     """Warn, as PyTorch does, where operands of a loss broadcast."""
     if input.shape != target.shape:
-        warnings.warn(
+        warn(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            UserWarning,
-            stacklevel=stacklevel,
+            "Please ensure they have the same size."
         )

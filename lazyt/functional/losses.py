@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
 from lazyt.dispatch import type_title
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, ShapeError, warn
 from lazyt.functional.arithmetic import sub
 from lazyt.functional.loss_reduction import (
     ReductionError,
@@ -84,8 +83,8 @@ def mse_loss(
 
     Raises ShapeError for shapes that do not fit, ReductionError for other settings.
     """
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
-    warn_of_sizes(input, target, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    warn_of_sizes(input, target)
     if input.dtype.kind != "f" and target.dtype.kind != "f":
         refuse("mse_cpu", input.dtype)
     return _pairwise(_squared, "MseLoss", input, target, reduction, weight=weight)
@@ -97,8 +96,8 @@ def l1_loss(
     reduction: str = "mean", weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The mean of absolute differences, by ``weight`` if there is one. Raises ShapeError."""
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
-    warn_of_sizes(input, target, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    warn_of_sizes(input, target)
     if weight is None:
         return reduced_tensor(sub(input, target).abs(), reduction)
     return _pairwise(_absolute, "Mean", input, target, reduction, weight=weight)
@@ -114,7 +113,7 @@ def huber_loss(
     Raises ShapeError, ReductionError, and LazytError for a ``delta`` of 0 or less.
     """
     reduction = chosen_reduction(reduction, None, None)
-    warn_of_sizes(input, target, 4)
+    warn_of_sizes(input, target)
     if delta <= 0:
         raise LazytError("huber_loss does not support non-positive values for delta.")
     return _pairwise(_huber, "HuberLoss", input, target, reduction, delta, weight=weight)
@@ -126,8 +125,8 @@ def smooth_l1_loss(
     reduction: str = "mean", beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """``huber_loss / beta``; ``l1_loss`` for beta 0. Raises LazytError for a negative ``beta``."""
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
-    warn_of_sizes(input, target, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    warn_of_sizes(input, target)
     if beta < 0:
         raise LazytError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
@@ -169,7 +168,7 @@ def binary_cross_entropy(
 
     Raises LazytError for known probabilities outside of [0, 1]; pending ones are not looked at.
     """
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     if input.shape != target.shape:
         raise ShapeError(
             f"Using a target size ({target.shape}) that is different to the input size "
@@ -201,7 +200,7 @@ def binary_cross_entropy_with_logits(
     reduce: Any = None, reduction: str = "mean", pos_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """``binary_cross_entropy`` of ``sigmoid(input)``, without overflow. Raises ShapeError."""
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     if input.shape != target.shape:
         raise ShapeError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
@@ -262,9 +261,9 @@ def kl_div(
     require_tensor(input, "kl_div")
     replaced = size_average is not None or reduce is not None
     if reduction == "mean" and not replaced:
-        warnings.warn(_TWO_MEANS, UserWarning, stacklevel=3)
+        warn(_TWO_MEANS)
     if reduction != "batchmean" or replaced:
-        reduction = chosen_reduction(reduction, size_average, reduce, 4)
+        reduction = chosen_reduction(reduction, size_average, reduce)
     if reduction != "batchmean":
         return divergence(input, target, reduction, log_target)
     result: Tensor = divergence(input, target, "sum", log_target) / input.shape[0]

@@ -35,7 +35,7 @@ def hinge_embedding_loss(
 
     Raises ShapeError for shapes that do not broadcast, ReductionError.
     """
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     short = clamp_min(sub(input.new_full((), margin), input), 0)
     zero = input.new_zeros(())
     loss = where(target != 1, short, zero) + where(target != -1, input, zero)
@@ -51,7 +51,7 @@ def margin_ranking_loss(
 
     Raises ShapeError for another number of dimensions of one operand, ReductionError.
     """
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     if not input1.ndim == input2.ndim == target.ndim:
         raise ShapeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
@@ -69,7 +69,7 @@ def soft_margin_loss(
 
     Exponents that overflow give infinity, as in PyTorch. Raises DTypeError for whole numbers.
     """
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     exponent = mul(neg(input), target)
     if input.dtype.kind != "f":
         given = target.dtype if target.dtype.kind == "f" else get_default_dtype()
@@ -86,7 +86,7 @@ def multilabel_soft_margin_loss(
     Raises ShapeError for shapes that do not broadcast, ReductionError.
     """
     if size_average is not None or reduce is not None:
-        reduction = chosen_reduction(reduction, size_average, reduce, 4)
+        reduction = chosen_reduction(reduction, size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
         raise ReductionError(f"{reduction} is not valid")
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
@@ -144,7 +144,7 @@ def multi_margin_loss(
     another ``p`` than 1 and 2, ShapeError, and LazytError for a class out of range.
     """
     require_tensor(input, "multi_margin_loss")
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ReductionError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
@@ -189,7 +189,7 @@ def multilabel_margin_loss(
     negative number. Raises ShapeError and ReductionError, LazytError for a class out of range.
     """
     require_tensor(input, "multilabel_margin_loss")
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     _check_scores(input)
     if input.shape != target.shape:
         raise ShapeError(
@@ -230,7 +230,7 @@ def cosine_embedding_loss(
 
     Vectors are [N, D] with targets [N], or [D] with one target. Raises ShapeError.
     """
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     if target.ndim > 1:
         raise ShapeError("0D or 1D target tensor expected, multi-target not supported")
     wanted = target.ndim + 1
@@ -270,7 +270,7 @@ def triplet_margin_loss(
     With ``swap`` the negative's distance is to the nearer of anchor and positive (Balntas et al.
     2016). Raises ReductionError (a ValueError) for a margin of 0 or less, ShapeError.
     """
-    reduction = chosen_reduction(reduction, size_average, reduce, 4)
+    reduction = chosen_reduction(reduction, size_average, reduce)
     _check_triplet(anchor, positive, negative, margin)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:

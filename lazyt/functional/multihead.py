@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import LazytError, ShapeError, warn
 from lazyt.functional.attention import scaled_dot_product_attention
 from lazyt.functional.borders import pad
 from lazyt.functional.dropouts import dropout
@@ -261,11 +260,9 @@ def _check_masks(padding: Tensor | None, mask: Tensor | None, is_causal: bool) -
             "method `generate_square_subsequent_mask` to create this mask."
         )
     if padding is not None and mask is not None and padding.dtype is not mask.dtype:
-        warnings.warn(
+        warn(
             "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type "
-            "for both instead.",
-            UserWarning,
-            stacklevel=4,
+            "for both instead."
         )
 
 

@@ -6,9 +6,7 @@ compute as it is, and refuse another dtype with words of their own.
 
 from __future__ import annotations
 
-import warnings
-
-from lazyt.errors import DTypeError
+from lazyt.errors import DTypeError, warn
 from lazyt.functional.promotion import c_name, can_cast, torch_name
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
@@ -97,10 +95,9 @@ def warn_resized(name: str, shape: Shape, wanted: Shape) -> None:
     """Warn, as PyTorch does, that ``out=`` with elements takes the size of the result."""
     if name in _MAKERS:
         return
-    warnings.warn(
+    warn(
         "An output with one or more elements was resized since it had shape "
         f"{list(shape)}, which does not match the required output shape {list(wanted)}. "
         "This behavior is deprecated: give a tensor of that size, or one without elements, such "
-        "as t.resize_(0).",
-        stacklevel=4,
+        "as t.resize_(0)."
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.functional import normalizers
 from lazyt.functional.normalizers import softmax_node
 from lazyt.functional.operands import constant_of, mapped, normalize_dim, require_tensor
@@ -16,12 +15,10 @@ from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
 
-def _implicit_dim(name: str, rank: int, stacklevel: int) -> int:
-    warnings.warn(
+def _implicit_dim(name: str, rank: int) -> int:
+    warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
-        "dim=X as an argument.",
-        UserWarning,
-        stacklevel=stacklevel,
+        "dim=X as an argument."
     )
     return 0 if rank in (0, 1, 3) else 1
 
@@ -34,7 +31,7 @@ def softmax(
     Without ``dim`` PyTorch's choice is taken, with a warning: 0 for none, one or three
     dimensions, else 1. Raises UnsupportedTypeError for whole numbers, BoundsError.
     """
-    axis = _implicit_dim("softmax", input.ndim, _stacklevel) if dim is None else dim
+    axis = _implicit_dim("softmax", input.ndim) if dim is None else dim
     return normalizers.softmax(input, axis, dtype)
 
 
@@ -42,7 +39,7 @@ def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """The logarithm of ``softmax``, without overflow."""
-    axis = _implicit_dim("log_softmax", input.ndim, _stacklevel) if dim is None else dim
+    axis = _implicit_dim("log_softmax", input.ndim) if dim is None else dim
     return normalizers.log_softmax(input, axis, dtype)
 
 
@@ -50,7 +47,7 @@ def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """``softmax`` of ``-input``."""
-    axis = _implicit_dim("softmin", input.ndim, _stacklevel) if dim is None else dim
+    axis = _implicit_dim("softmin", input.ndim) if dim is None else dim
     return normalizers.softmax(-input, axis, dtype)
 
 
@@ -75,7 +72,7 @@ def gumbel_softmax(
     require_tensor(logits, "gumbel_softmax", "logits")
     if eps != 1e-10:
         text = "`eps` parameter is deprecated and has no effect."
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn(text)
     if logits.dtype.kind != "f":
         raise LazytError(
             "Exponential distribution is a continuous probability distribution. dtype must be a "

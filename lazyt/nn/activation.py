@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import lazyt
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.module import Module
@@ -212,7 +211,7 @@ def _renamed(old: str, new: str, given: float | None, value: float) -> float:
     if given is None:
         return value
     text = f"keyword argument `{old}` is deprecated and renamed to `{new}`"
-    warnings.warn(text, FutureWarning, stacklevel=3)
+    warn(text, FutureWarning)
     return given
 
 

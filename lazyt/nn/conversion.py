@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lazyt
-from lazyt.errors import DTypeError
+from lazyt.errors import DTypeError, warn
 from lazyt.nn.parameter import Parameter, UninitializedBuffer
 from lazyt.nn.tree import ModuleTree
 from lazyt.tensor import Tensor
@@ -90,11 +89,10 @@ class ConvertibleModule(ModuleTree):
                     f"dtype={wanted.dtype}"
                 )
             if wanted.dtype.kind == "c":
-                warnings.warn(
+                warn(
                     "Complex modules are a new feature under active development whose design may "
                     "change, and some modules might not work as expected when using complex "
-                    "tensors as parameters or buffers.",
-                    stacklevel=2,
+                    "tensors as parameters or buffers."
                 )
         changes = _asks_for_dtype(args, kwargs)
 

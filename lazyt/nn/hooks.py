@@ -5,14 +5,13 @@ Every module may have some, and there are global ones that are called for all mo
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import lazyt
 from lazyt.autograd.function import Function
 from lazyt.autograd.handles import RemovableHandle
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -254,10 +253,9 @@ class Call:
                 try:
                     self._call_after(hook, key in table.with_kwargs)
                 except Exception as error:
-                    warnings.warn(
+                    warn(
                         f"{name} forward hook with ``always_call=True`` raised an exception that "
-                        f"was silenced as another error was raised in forward: {error}",
-                        stacklevel=4,
+                        f"was silenced as another error was raised in forward: {error}"
                     )
 
 
@@ -289,10 +287,9 @@ class _Crossing:
     def leave(self, out: Any) -> Any:
         """The output behind a function whose gradient tells the hooks."""
         if not isinstance(out, (Tensor, tuple)):
-            warnings.warn(
+            warn(
                 "For backward hooks to be called, module output should be a Tensor or a tuple of "
-                f"Tensors but received {type(out)}",
-                stacklevel=4,
+                f"Tensors but received {type(out)}"
             )
         values = out if isinstance(out, tuple) else (out,)
         found, places = _tensors(values)
@@ -315,12 +312,11 @@ class _Crossing:
 
     def _tell_without_inputs(self) -> None:
         """Call the hooks, for nothing will arrive at the inputs."""
-        warnings.warn(
+        warn(
             "Full backward hook is firing when gradients are computed with respect to module "
             "outputs since no inputs require gradients. See "
             "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
-            "#torch.nn.Module.register_full_backward_hook for more details.",
-            stacklevel=5,
+            "#torch.nn.Module.register_full_backward_hook for more details."
         )
         for hook in self.hooks:
             found = hook(self.module, (None,) * self.input_count, self.at_outputs)

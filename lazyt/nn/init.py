@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import lazyt
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.tensor import Tensor
 
 P = ParamSpec("P")
@@ -90,10 +89,9 @@ def trunc_normal_(
     """Normal numbers of which those outside of [a, b] are drawn anew, by inverting the
     distribution function."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
+        warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
-            "values may be incorrect.",
-            stacklevel=2,
+            "values may be incorrect."
         )
 
     def below(x: float) -> float:
@@ -157,7 +155,7 @@ def _deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
 
 def _is_empty(tensor: Tensor) -> bool:
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warn("Initializing zero-element tensors is a no-op")
         return True
     return False
 
@@ -260,10 +258,8 @@ def _deprecated(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def older(*args: P.args, **kwargs: P.kwargs) -> R:
-        warnings.warn(
-            f"`nn.init.{name[:-1]}` is now deprecated in favor of `nn.init.{name}`.",
-            FutureWarning,
-            stacklevel=2,
+        warn(
+            f"`nn.init.{name[:-1]}` is now deprecated in favor of `nn.init.{name}`.", FutureWarning
         )
         return function(*args, **kwargs)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from lazyt.errors import warn
 from lazyt.functional.loss_reduction import chosen_reduction
 from lazyt.nn import functional as F
 from lazyt.nn.distance import PairwiseDistance
@@ -25,7 +25,7 @@ class _Reduced(Module):
     ) -> None:
         super().__init__()
         if size_average is not None or reduce is not None:
-            reduction = chosen_reduction(reduction, size_average, reduce, 3)
+            reduction = chosen_reduction(reduction, size_average, reduce)
         self.reduction = reduction
 
     def _loss(self, *operands: Tensor) -> Tensor:
@@ -158,11 +158,10 @@ class NLLLoss2d(NLLLoss):
         reduce: Any = None,
         reduction: str = "mean",
     ) -> None:
-        warnings.warn(
+        warn(
             "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in "
             "replacement.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 

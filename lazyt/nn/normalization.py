@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import lazyt
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.unsupported import refuse_cast
 from lazyt.nn import functional as F
@@ -170,11 +169,9 @@ class _InstanceNorm(_BatchNorm):
                 f"expected input's size at dim={dim} to match num_features ({self.num_features}), "
                 f"but got: {size}."
             )
-        warnings.warn(
+        warn(
             f"input's size at dim={dim} does not match num_features. You can silence this warning "
-            "by not passing in num_features, which is not used because affine=False",
-            UserWarning,
-            stacklevel=4,
+            "by not passing in num_features, which is not used because affine=False"
         )
 
 

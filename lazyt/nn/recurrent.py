@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from typing import Any
 
 import lazyt
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import LazytError, ShapeError, warn
 from lazyt.nn import init
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import blank_parameter
@@ -32,11 +31,10 @@ def _check_settings(
             "being zeroed"
         )
     if dropout > 0 and num_layers == 1:
-        warnings.warn(
+        warn(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
             f"expects num_layers greater than 1, but got dropout={dropout} and "
-            f"num_layers={num_layers}",
-            stacklevel=5,
+            f"num_layers={num_layers}"
         )
     wanted = {"bias": bool, "batch_first": bool, "input_size": int, "hidden_size": int}
     given = (bias, batch_first, input_size, hidden_size)

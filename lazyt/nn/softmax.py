@@ -24,7 +24,7 @@ class _AlongDim(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """The function along ``dim``; without it, F's choice and warning."""
-        return type(self).function(input, self.dim, _stacklevel=5)
+        return type(self).function(input, self.dim)
 
     def extra_repr(self) -> str:
         """The dimension."""
@@ -58,4 +58,4 @@ class Softmax2d(Module):
             raise DimensionError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead"
             )
-        return F.softmax(input, -3, _stacklevel=5)
+        return F.softmax(input, -3)

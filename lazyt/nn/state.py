@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import lazyt
 from lazyt.autograd.handles import RemovableHandle
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.nn.hooks import HookError, register
 from lazyt.nn.parameter import Parameter, is_uninitialized
 from lazyt.nn.tree import ModuleTree
@@ -117,12 +116,11 @@ class StatefulModule(ModuleTree):
             keep_vars: give the parameters themselves instead of detached tensors.
         """
         if args:
-            warnings.warn(
+            warn(
                 "Positional args are being deprecated, use kwargs instead. Refer to "
                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html"
                 "#torch.nn.Module.state_dict for details.",
                 FutureWarning,
-                stacklevel=2,
             )
             given = dict(zip(("destination", "prefix", "keep_vars"), args))
             destination = given.get("destination") if destination is None else destination

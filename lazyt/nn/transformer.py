@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import lazyt
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import LazytError, ShapeError, warn
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.activation import GELU, ReLU
@@ -45,10 +44,9 @@ def _addend(mask: Tensor | None, name: str, dtype: Any) -> Tensor | None:
 
 def _warn_of_types(padding: Tensor | None, mask: Tensor | None, name: str) -> None:
     if padding is not None and mask is not None and padding.dtype is not mask.dtype:
-        warnings.warn(
+        warn(
             f"Support for mismatched src_key_padding_mask and {name} is deprecated. Use same type "
-            "for both instead.",
-            stacklevel=4,
+            "for both instead."
         )
 
 

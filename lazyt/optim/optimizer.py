@@ -9,7 +9,6 @@ learning rate, enter as leaves, so that they do not change the plan.
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import lazyt
+from lazyt.errors import warn
 from lazyt.functional.updates import python_number
 from lazyt.guards import ELEMENTS, KEYS, SIZE, Itself
 from lazyt.optim.settings import SettingError, required
@@ -133,11 +133,10 @@ class Optimizer(Hooked):
         """Raise SettingError for a group that does not go with those before."""
         given = group["params"]
         if len(set(given)) != len(given):
-            warnings.warn(
+            warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
                 "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
-                "information",
-                stacklevel=4,
+                "information"
             )
         named = "param_names" in group
         if any(named != ("param_names" in other) for other in self.param_groups):

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 import types
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.optim.optimizer import Optimizer
 from lazyt.tensor import Tensor
 from lazyt.watching import each_call, looks
@@ -167,10 +166,10 @@ class LRScheduler:
     def _step(self, epoch: int | None = None) -> None:
         """One step, in Python alone."""
         if self._step_count == 1 and self.optimizer._step_count == self.optimizer._scheduled_from:
-            warnings.warn(_ORDER_WARNING, UserWarning, stacklevel=_CALLER)
+            warn(_ORDER_WARNING)
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_WARNING, UserWarning, stacklevel=_CALLER)
+            warn(EPOCH_WARNING)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -214,11 +213,9 @@ class Formula(LRScheduler):
     def get_lr(self) -> Rates:
         """The rates of ``last_epoch``, given those before; for ``step`` to call."""
         if not self._get_lr_called_within_step:
-            warnings.warn(
+            warn(
                 "To get the last learning rate computed by the scheduler, please use "
-                "`get_last_lr()`.",
-                UserWarning,
-                stacklevel=2,
+                "`get_last_lr()`."
             )
         return self._next_rates()
 

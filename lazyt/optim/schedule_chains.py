@@ -5,11 +5,10 @@ from __future__ import annotations
 import bisect
 import functools
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.optim.optimizer import Optimizer
 from lazyt.optim.schedule import (
     EPOCH_WARNING,
@@ -218,7 +217,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Go on by one step, with a number to judge by. Looks at the value of a tensor."""
         current = float(metrics)
         if epoch is not None:
-            warnings.warn(EPOCH_WARNING, UserWarning, stacklevel=2)
+            warn(EPOCH_WARNING)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current, self.best):
             self.best = current

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from enum import Enum
+
+from lazyt.errors import warn
 
 
 class ProfilerAction(Enum):
@@ -53,9 +54,7 @@ def schedule(
             f"skip_first={skip_first} (need >= 0)."
         )
     if warmup == 0:
-        warnings.warn(
-            "Profiler won't be using warmup, this can skew profiler results", stacklevel=2
-        )
+        warn("Profiler won't be using warmup, this can skew profiler results")
     length = wait + warmup + active
 
     def action(step: int) -> ProfilerAction:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 import platform
-import warnings
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING
 
-from lazyt.errors import CompileError, NoCompilerError
+from lazyt.errors import CompileError, NoCompilerError, warn
 from lazyt.ir.program import KernelSource, Program
 from lazyt.runtime import cache, devices
 
@@ -358,4 +357,4 @@ def _printed(command: list[str], folder: str) -> str:
 def _warn_once(message: str, category: type[Warning]) -> None:
     if category not in _warned:
         _warned.add(category)
-        warnings.warn(message, category, stacklevel=3)
+        warn(message, category)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.nn.module import Module
 from lazyt.tensor import Tensor
 
@@ -34,12 +33,11 @@ def functional_call(
 
     Raises LazytError for names under ``strict``, ValueError for tied tensors with several values.
     """
-    warnings.warn(
+    warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be "
         "removed in a future version of PyTorch. Please use `torch.func.functional_call` instead "
         "which is a drop-in replacement.",
         FutureWarning,
-        stacklevel=2,
     )
     given = args if isinstance(args, tuple) else () if args is None else (args,)
     tensors = dict(parameters_and_buffers)

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, TypeVar
 
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter, is_uninitialized
 from lazyt.tensor import Tensor
@@ -84,11 +83,10 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     Returns the module. Raises LazytError where that was done before, ValueError for a parameter
     without a size.
     """
-    warnings.warn(
+    warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of "
         "`torch.nn.utils.parametrizations.weight_norm`.",
         FutureWarning,
-        stacklevel=2,
     )
     WeightNorm.apply(module, name, dim)
     return module

@@ -5,12 +5,11 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import lazyt
-from lazyt.errors import BoundsError, LazytError
+from lazyt.errors import BoundsError, LazytError, warn
 from lazyt.tensor import Tensor
 
 T = TypeVar("T", covariant=True)
@@ -213,10 +212,9 @@ def random_split(
             sizes[extra % len(sizes)] += 1
         for number, size in enumerate(sizes):
             if size == 0:
-                warnings.warn(
+                warn(
                     f"Length of split at index {number} is 0. "
-                    "This might result in an empty dataset.",
-                    stacklevel=2,
+                    "This might result in an empty dataset."
                 )
     if sum(sizes) != count:
         raise DatasetError("Sum of input lengths does not equal the length of the input dataset!")

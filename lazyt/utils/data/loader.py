@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import lazyt
 from lazyt.accelerator import device_count
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.tensor import Tensor
 from lazyt.utils.data.collate import default_collate, default_convert, pinned
 from lazyt.utils.data.dataset import IterableDataset
@@ -187,10 +186,9 @@ class DataLoader:
         if self.pin_memory and device_count():
             return map(pinned, batches)
         if self.pin_memory:
-            warnings.warn(
+            warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device "
-                "pinned memory won't be used.",
-                stacklevel=2,
+                "pinned memory won't be used."
             )
         return batches
 

@@ -10,7 +10,6 @@ import signal
 import threading
 import time
 import traceback
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import lazyt
-from lazyt.errors import LazytError
+from lazyt.errors import LazytError, warn
 from lazyt.utils.data.fetch import Fetcher, tensors_of
 
 if TYPE_CHECKING:
@@ -57,13 +56,12 @@ def warn_of_many_workers(count: int) -> None:
     processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     most = len(processors) or os.cpu_count() or 1
     if count > most:
-        warnings.warn(
+        warn(
             f"This DataLoader will create {count} worker processes in total. Our suggested max "
             f"number of worker in current system is {most}, which is smaller than what this "
             "DataLoader is going to create. Please be aware that excessive worker creation might "
             "get DataLoader running slow or even freeze, lower the worker number to avoid "
-            "potential slowness/freeze if necessary.",
-            stacklevel=3,
+            "potential slowness/freeze if necessary."
         )
 
 
