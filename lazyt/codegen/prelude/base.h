@@ -16,6 +16,16 @@
 #define LZ_INF_F64 __builtin_inf()
 #define LZ_NAN_F32 __builtin_nanf("")
 #define LZ_NAN_F64 __builtin_nan("")
+// a * b + c in one rounding, where the machine does that in one instruction. The only place where
+// math functions differ between machines; elsewhere the builtin would call libm.
+#if defined(__FMA__) || defined(__FP_FAST_FMA) || defined(__aarch64__)
+#define LZ_FUSED
+#define LZ_FMA_F32(a, b, c) __builtin_fmaf(a, b, c)
+#define LZ_FMA_F64(a, b, c) __builtin_fma(a, b, c)
+#else
+#define LZ_FMA_F32(a, b, c) ((a) * (b) + (c))
+#define LZ_FMA_F64(a, b, c) ((a) * (b) + (c))
+#endif
 // One instruction where the machine has it; elsewhere the builtin would call libm, one at a time.
 #if defined(__SSE4_1__) || defined(__aarch64__)
 #define LZ_FLOOR_F32(x) __builtin_floorf(x)

@@ -6,6 +6,9 @@
 #define LZ_COPY(to, from, size) memcpy(to, from, size)
 #define LZ_SQRT_F32(x) __fsqrt_rn(x)
 #define LZ_SQRT_F64(x) __dsqrt_rn(x)
+#define LZ_FUSED
+#define LZ_FMA_F32(a, b, c) __fmaf_rn(a, b, c)
+#define LZ_FMA_F64(a, b, c) __fma_rn(a, b, c)
 #define LZ_INF_F32 __int_as_float(0x7f800000)
 #define LZ_INF_F64 __longlong_as_double(0x7ff0000000000000LL)
 #define LZ_NAN_F32 __int_as_float(0x7fc00000)

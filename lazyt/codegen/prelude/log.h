@@ -1,46 +1,52 @@
 // Logarithms and what follows from them. x = 2^e * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
 
-//@ lz_log_bits_@S [floats]
-// The bits of x, scaled to a normal number, counted from those of sqrt(1/2).
-LZ_FN lz_@U lz_log_bits_@S(lz_@S x) {
+//@ lz_log_split_f32
+// f, and e as a float; x * scale is a normal number, scale a power of two.
+LZ_FN lz_f32 lz_log_split_f32(lz_f32 x, lz_f32 scale, lz_f32 *e) {
+  lz_u32 bits = lz_bits_f32(x * scale), top = (bits - 0x3f3504f3u) & 0xff800000u;
+  *e = (lz_f32)(lz_i32)(top - (lz_bits_f32(scale) - 0x3f800000u)) * 1.1920929e-7f;
+  return lz_from_bits_f32(bits - top) - 1;
+}
+
+//@ lz_log_split_f64
+// As lz_log_split_f32, but e is put into the last bits of a large float.
+LZ_FN lz_f64 lz_log_split_f64(lz_f64 x, lz_f64 scale, lz_f64 *e) {
+  lz_u64 bits = lz_bits_f64(x * scale), from = bits - 0x3fe6a09e667f3bcdULL;
+  lz_u64 k = (from + 0xbff0000000000000ULL - lz_bits_f64(scale)) >> 52;
+  *e = lz_from_bits_f64(k | 0x4330000000000000ULL) - 4503599627372544.0;
+  return lz_from_bits_f64(bits - (from & 0xfff0000000000000ULL)) - 1;
+}
+
+//@ lz_log_parts_@S [floats]
+// f and e. What depends on the size of x is chosen once: of two choices by the same condition gcc
+// would compute all in between twice.
+LZ_FN lz_@S lz_log_parts_@S(lz_@S x, lz_@S *e) {
   lz_@S scale = x < @{1.17549435e-38f|2.2250738585072014e-308}
       ? @{8388608.0f|4503599627370496.0} : 1;
-  return lz_bits_@S(x * scale) - @{0x3f3504f3u|0x3fe6a09e667f3bcdULL};
-}
-
-//@ lz_log_exponent_@S [floats]
-// e as a float: unsigned shift, then the integer is put into the last bits of a large float.
-LZ_FN lz_@S lz_log_exponent_@S(lz_@S x) {
-  lz_@U k = (lz_log_bits_@S(x) + @{0x80000000u|0x8000000000000000ULL}) >> @{23|52};
-  lz_@S bias = x < @{1.17549435e-38f|2.2250738585072014e-308}
-      ? @{8388887.0f|4503599627372596.0} : @{8388864.0f|4503599627372544.0};
-  return lz_from_bits_@S(k | @{0x4b000000u|0x4330000000000000ULL}) - bias;
-}
-
-//@ lz_log_fraction_@S [floats]
-// f; the subtraction is exact.
-LZ_FN lz_@S lz_log_fraction_@S(lz_@S x) {
-  lz_@U body = lz_log_bits_@S(x) & @{0x7fffffu|0xfffffffffffffULL};
-  return lz_from_bits_@S(body + @{0x3f3504f3u|0x3fe6a09e667f3bcdULL}) - 1;
+  return lz_log_split_@S(x, scale, e);
 }
 
 //@ lz_log_tail_f32
 // log(1 + f) - (f - f^2/2).
 LZ_FN lz_f32 lz_log_tail_f32(lz_f32 f) {
-  lz_f32 p = 0.0692106709f; p = p * f - 0.117847718f; p = p * f + 0.118672006f;
-  p = p * f - 0.12385042f; p = p * f + 0.142197028f; p = p * f - 0.166692331f;
-  p = p * f + 0.20002161f; p = p * f - 0.249999866f; p = p * f + 0.333333105f;
-  return f * f * f * p;
+  // Even and odd powers apart: the chain of steps, not their number, is what takes time.
+  lz_f32 z = f * f, p = LZ_FMA_F32(0.0692106709f, z, 0.118672006f);
+  lz_f32 q = LZ_FMA_F32(-0.117847718f, z, -0.12385042f);
+  p = LZ_FMA_F32(p, z, 0.142197028f); q = LZ_FMA_F32(q, z, -0.166692331f);
+  p = LZ_FMA_F32(p, z, 0.20002161f); q = LZ_FMA_F32(q, z, -0.249999866f);
+  p = LZ_FMA_F32(p, z, 0.333333105f);
+  return f * z * LZ_FMA_F32(q, f, p);
 }
 
 //@ lz_log_tail_f64
 // log(1 + f) - (f - f^2/2), through the inverse hyperbolic tangent of s = f / (2 + f).
 LZ_FN lz_f64 lz_log_tail_f64(lz_f64 f) {
   lz_f64 s = f / (2 + f), z = s * s;
-  lz_f64 p = 0.14798746752611644; p = p * z + 0.15313787280957394; p = p * z + 0.18183573941499395;
-  p = p * z + 0.22222198402086499; p = p * z + 0.28571428743907457; p = p * z + 0.39999999999408586;
-  p = p * z + 0.66666666666667351;
-  return s * (0.5 * f * f + z * p);
+  lz_f64 p = 0.14798746752611644; p = LZ_FMA_F64(p, z, 0.15313787280957394);
+  p = LZ_FMA_F64(p, z, 0.18183573941499395); p = LZ_FMA_F64(p, z, 0.22222198402086499);
+  p = LZ_FMA_F64(p, z, 0.28571428743907457); p = LZ_FMA_F64(p, z, 0.39999999999408586);
+  p = LZ_FMA_F64(p, z, 0.66666666666667351);
+  return s * LZ_FMA_F64(z, p, 0.5 * f * f);
 }
 
 //@ lz_log_limits_@S [floats]
@@ -54,9 +60,10 @@ LZ_FN lz_@S lz_log_limits_@S(lz_@S x, lz_@S r) {
 //@ lz_log_sum_@S [floats]
 // log(x) + low for finite x > 0 and small low.
 LZ_FN lz_@S lz_log_sum_@S(lz_@S x, lz_@S low) {
-  lz_@S e = lz_log_exponent_@S(x), f = lz_log_fraction_@S(x);
-  lz_@S small = lz_log_tail_@S(f) + (e * @{1.42860682e-6f|5.4979230187083712e-14} + low);
-  return e * @{0.693145751953125f|0.69314718055989033} - ((f * f * (lz_@S)0.5 - small) - f);
+  lz_@S e, f = lz_log_parts_@S(x, &e);
+  lz_@S rest = LZ_FMA_@N(e, @{1.42860682e-6f|5.4979230187083712e-14}, low) + lz_log_tail_@S(f);
+  rest = f - LZ_FMA_@N(f * f, (lz_@S)0.5, -rest);
+  return LZ_FMA_@N(e, @{0.693145751953125f|0.69314718055989033}, rest);
 }
 
 //@ lz_log_@S [floats] ulp=1
@@ -68,11 +75,11 @@ LZ_FN lz_@S lz_log_@S(lz_@S x) {
 // e * (ehi + elo) + log(1 + f) * (hi + lo). hi, ehi and the leading part of log(1 + f) are short,
 // so that their products are exact.
 LZ_FN lz_@S lz_log_base_@S(lz_@S x, lz_@S hi, lz_@S lo, lz_@S ehi, lz_@S elo) {
-  lz_@S e = lz_log_exponent_@S(x), f = lz_log_fraction_@S(x), square = f * f * (lz_@S)0.5;
+  lz_@S e, f = lz_log_parts_@S(x, &e), square = f * f * (lz_@S)0.5;
   lz_@S top = f - square;
   top = lz_from_bits_@S(lz_bits_@S(top) & @{0xfffff000u|0xffffffff00000000ULL});
   lz_@S rest = ((f - top) - square) + lz_log_tail_@S(f);
-  lz_@S small = ((rest + top) * lo + rest * hi) + e * elo;
+  lz_@S small = LZ_FMA_@N(rest + top, lo, LZ_FMA_@N(rest, hi, e * elo));
   lz_@S large = e * ehi, part = top * hi, sum = large + part;
   return lz_log_limits_@S(x, (small + ((large - sum) + part)) + sum);
 }

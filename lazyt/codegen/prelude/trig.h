@@ -36,16 +36,18 @@ LZ_FN lz_f32 lz_trig_reduce_f32(lz_f32 x, lz_u32 *quadrant) {
 //@ lz_sin_poly_f32
 LZ_FN lz_f32 lz_sin_poly_f32(lz_f32 r) {
   lz_f32 z = r * r;
-  lz_f32 p = -0.000195169661f; p = p * z + 0.00833217613f; p = p * z - 0.166666552f;
-  return r + r * z * p;
+  lz_f32 p = -0.000195169661f; p = LZ_FMA_F32(p, z, 0.00833217613f);
+  p = LZ_FMA_F32(p, z, -0.166666552f);
+  return LZ_FMA_F32(r * z, p, r);
 }
 
 //@ lz_cos_poly_f32
 // 1 - z/2 as a sum of two, for half a digit.
 LZ_FN lz_f32 lz_cos_poly_f32(lz_f32 r) {
   lz_f32 z = r * r, h = 0.5f * z, w = 1 - h;
-  lz_f32 p = 2.44387647e-05f; p = p * z - 0.00138873723f; p = p * z + 0.0416666456f;
-  return w + (((1 - w) - h) + z * z * p);
+  lz_f32 p = 2.44387647e-05f; p = LZ_FMA_F32(p, z, -0.00138873723f);
+  p = LZ_FMA_F32(p, z, 0.0416666456f);
+  return w + LZ_FMA_F32(z * z, p, (1 - w) - h);
 }
 
 //@ lz_sin_f32 ulp=2
@@ -82,11 +84,16 @@ LZ_FN lz_f64 lz_two_sum_f64(lz_f64 a, lz_f64 b, lz_f64 *low) {
 }
 
 //@ lz_two_prod_f64
-// a * b = result + *low, exactly (Dekker): halves of 26 bits multiply without rounding.
+// a * b = result + *low, exactly. Without fused steps by Dekker: halves of 26 bits multiply exactly.
 LZ_FN lz_f64 lz_two_prod_f64(lz_f64 a, lz_f64 b, lz_f64 *low) {
-  lz_f64 p = a * b, u = a * 134217729.0, v = b * 134217729.0;
+  lz_f64 p = a * b;
+#ifdef LZ_FUSED
+  *low = LZ_FMA_F64(a, b, -p);
+#else
+  lz_f64 u = a * 134217729.0, v = b * 134217729.0;
   lz_f64 ah = u - (u - a), al = a - ah, bh = v - (v - b), bl = b - bh;
   *low = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+#endif
   return p;
 }
 
@@ -130,30 +137,30 @@ LZ_FN lz_f64 lz_trig_reduce_large_f64(lz_f64 x, lz_u32 *quadrant, lz_f64 *low) {
 LZ_FN lz_f64 lz_trig_reduce_f64(lz_f64 x, lz_u32 *quadrant, lz_f64 *low) {
   lz_f64 a = lz_abs_f64(x), magic = 6755399441055744.0;
   if (a >= 1048576.0 && a < LZ_INF_F64) return lz_trig_reduce_large_f64(x, quadrant, low);
-  lz_f64 t = a * 0.63661977236758134 + magic, n = t - magic, e1, e2;
-  lz_f64 r = lz_two_sum_f64(a - n * 1.5707963267341256, -n * 6.077100506303966e-11, &e1);
+  lz_f64 t = LZ_FMA_F64(a, 0.63661977236758134, magic), n = t - magic, e1, e2;
+  lz_f64 r = lz_two_sum_f64(LZ_FMA_F64(n, -1.5707963267341256, a), -n * 6.077100506303966e-11, &e1);
   r = lz_two_sum_f64(r, -n * 2.0222662487111665e-21, &e2);
   *quadrant = (lz_u32)lz_bits_f64(t);
-  return lz_two_sum_f64(r, (e1 + e2) - n * 8.4784276603688996e-32, low);
+  return lz_two_sum_f64(r, LZ_FMA_F64(n, -8.4784276603688996e-32, e1 + e2), low);
 }
 
 //@ lz_sin_poly_f64
 LZ_FN lz_f64 lz_sin_poly_f64(lz_f64 r, lz_f64 low) {
   lz_f64 z = r * r;
-  lz_f64 p = 1.5876820712307025e-10; p = p * z - 2.5050409062057291e-08;
-  p = p * z + 2.755731143959605e-06; p = p * z - 0.00019841269823274042;
-  p = p * z + 0.0083333333333142513; p = p * z - 0.16666666666666599;
-  return r + (r * z * p + low * (1 - 0.5 * z));
+  lz_f64 p = 1.5876820712307025e-10; p = LZ_FMA_F64(p, z, -2.5050409062057291e-08);
+  p = LZ_FMA_F64(p, z, 2.755731143959605e-06); p = LZ_FMA_F64(p, z, -0.00019841269823274042);
+  p = LZ_FMA_F64(p, z, 0.0083333333333142513); p = LZ_FMA_F64(p, z, -0.16666666666666599);
+  return r + LZ_FMA_F64(r * z, p, low * LZ_FMA_F64(-0.5, z, 1));
 }
 
 //@ lz_cos_poly_f64
 // As lz_cos_poly_f32, at r + low.
 LZ_FN lz_f64 lz_cos_poly_f64(lz_f64 r, lz_f64 low) {
   lz_f64 z = r * r, h = 0.5 * z, w = 1 - h;
-  lz_f64 p = -1.1253772697537267e-11; p = p * z + 2.0873620240147112e-09;
-  p = p * z - 2.7557298451210643e-07; p = p * z + 2.4801587233018128e-05;
-  p = p * z - 0.001388888888878177; p = p * z + 0.041666666666666061;
-  return w + (((1 - w) - h) + (z * z * p - r * low));
+  lz_f64 p = -1.1253772697537267e-11; p = LZ_FMA_F64(p, z, 2.0873620240147112e-09);
+  p = LZ_FMA_F64(p, z, -2.7557298451210643e-07); p = LZ_FMA_F64(p, z, 2.4801587233018128e-05);
+  p = LZ_FMA_F64(p, z, -0.001388888888878177); p = LZ_FMA_F64(p, z, 0.041666666666666061);
+  return w + (((1 - w) - h) + LZ_FMA_F64(z * z, p, -r * low));
 }
 
 //@ lz_sin_f64 ulp=1
