@@ -73,13 +73,15 @@ def run_passes(roots: Sequence[Node]) -> list[Node]:
 
 
 def group_graph(
-    roots: Sequence[Node], fusing: Fusing | None = None
+    roots: Sequence[Node], fusing: Fusing | None = None, cache: int = 0
 ) -> tuple[list[Node], list[Group]]:
     """The roots in normal form, and the fused groups that compute them, in the order of launches.
 
     Some groups occur twice, and are launched once more, where the memory budget is below 1 or
-    the graph has checkpoints. ``fusing`` says how much may become one group.
+    the graph has checkpoints. ``fusing`` says how much may become one group. ``cache``: the bytes
+    of it that a band of rows has, 0 for a target without bands.
     """
+    from lazyt.passes.bands import join_bands
     from lazyt.passes.checkpoints import take_checkpoints
     from lazyt.passes.fuse import fuse
     from lazyt.passes.ordering import order_groups
@@ -89,7 +91,8 @@ def group_graph(
     normal, checkpoints = take_checkpoints(run_passes(roots))
     members = fusing.members if fusing is not None else 0
     fused = fuse(normal, members) if members else fuse(normal)
-    groups = order_groups(split_sums(fused), normal)
+    groups = split_sums(fused)
+    groups = order_groups(join_bands(groups, normal, cache) if cache else groups, normal)
     return normal, recompute(groups, normal, config.memory_budget, checkpoints)
 
 
@@ -109,8 +112,10 @@ def compile_graph(
     the forms of kernels that tuning found, ``fusing`` how much becomes one kernel.
     """
     from lazyt.codegen.assemble import assemble
+    from lazyt.runtime import devices
 
-    normal, groups = group_graph(roots, fusing)
+    bands = config.bands and target == "c" and not any_size
+    normal, groups = group_graph(roots, fusing, devices.cpu().l2 if bands else 0)
     inline = fusing.inline if fusing is not None and fusing.inline >= 0 else config.inline_reduce
 
     def check(kernel: Kernel) -> None:
@@ -147,7 +152,9 @@ def _print_c(
     device = devices.cpu()
     caches = (device.l1, device.l2, device.l3)
     tuned = choices.of(kernel) if choices else None
-    made = print_kernel_c(kernel, device.vector_bytes, caches, names, any_size, tuned)
+    made = print_kernel_c(
+        kernel, device.vector_bytes, caches, names, any_size, tuned, max(device.cores, 2)
+    )
     if config.verify and names != {}:
         from lazyt.codegen.check_c import argument_bytes, require_in_bounds
 

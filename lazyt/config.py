@@ -75,6 +75,9 @@ class Config:
         verify: verify the IR after every pass and every kernel's bounds (``LAZYT_VERIFY``).
         inline_reduce: largest reduction unrolled into its consumer
             (``LAZYT_INLINE_REDUCE``, elements).
+        bands: run contractions and what reads their rows as one launch, some rows at a time, where
+            what they hand on would not fit in cache; read when a plan is made
+            (``LAZYT_BANDS``, default on).
         memory_budget: how much of the memory that computing values again could save a plan uses
             nevertheless: 1 keeps all values, 0 needs the least memory that is found within twice
             the time (``LAZYT_MEMORY_BUDGET``, default 1).
@@ -89,6 +92,7 @@ class Config:
         "_memory_budget",
         "_on_limits",
         "any_size",
+        "bands",
         "cache_bytes",
         "cache_dir",
         "disk_cache",
@@ -125,6 +129,7 @@ class Config:
         self.any_size: bool = _flag("LAZYT_ANY_SIZE", True)
         self.tune: bool = _flag("LAZYT_TUNE", False)
         self.tune_seconds: int = _count("LAZYT_TUNE_SECONDS", 20)
+        self.bands: bool = _flag("LAZYT_BANDS", True)
         self.verify: bool = _flag("LAZYT_VERIFY", False)
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
         self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)

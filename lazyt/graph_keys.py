@@ -221,7 +221,7 @@ known: dict[Key, Structure] = {}
 def structure_of(numbers: dict[Node, int], key: list[Any], roots: Sequence[Node]) -> Structure:
     """The structure of a numbered graph; ``roots`` are among its nodes. ``key`` is completed."""
     wanted = [numbers[root] for root in roots]
-    key.append((config.memory_budget,))
+    key.append((config.memory_budget, config.bands))
     key += wanted
     whole = tuple(key)
     found = known.get(whole)

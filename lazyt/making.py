@@ -129,13 +129,13 @@ class Subject:
 
         device = devices.cpu()
         caches = (device.l1, device.l2, device.l3)
-        settings: tuple[Any, ...] = (device.vector_bytes, caches, config.any_size)
+        settings: tuple[Any, ...] = (device.vector_bytes, caches, device.cores, config.any_size)
         target = "cuda" if self.place else "c"
         if self.place:
             settings = ()
         elif found := winners.digest():
             settings = (*settings, found)
-        settings = (*settings, config.inline_reduce, config.memory_budget)
+        settings = (*settings, config.inline_reduce, config.memory_budget, config.bands)
         facts = (_code_stamp(), self.donated, settings, list(order), target)
         return cache.hash_text("plan", repr(facts), self.text)
 

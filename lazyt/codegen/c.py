@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
+from lazyt.codegen.c_bands import bands_text
 from lazyt.codegen.c_contract import contract_text
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_segments import segment_starts, segments_text
 from lazyt.codegen.c_steps import CpuPhase
 from lazyt.codegen.choices import Tuned
+from lazyt.codegen.contract import ContractText
 from lazyt.codegen.origins import find_origins
 from lazyt.codegen.peeling import peel
 from lazyt.codegen.printed import PrintedKernel
@@ -29,26 +31,27 @@ def print_kernel_c(
     names: Mapping[int, str] | None = None,
     any_size: bool = False,
     tuned: Tuned | None = None,
+    threads: int = 64,
 ) -> PrintedKernel:
     """The kernel's C function ``void name(char *b0_, ..., int threads)``.
 
     With segments: ``void name(char **table, const lz_i64 *extents, const lz_i64 *starts, int count,
     int threads)``. ``names`` are those of constants that it takes as arguments, see Expressions.
     ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``; else in the
-    form ``tuned``, where it fits.
+    form ``tuned``, where it fits. ``threads``: more are of no use to kernels with scratch for each.
     """
     origins = find_origins(kernel)
-    offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.buffers)
+    offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.arguments)
     expressions = Expressions(kernel.buffers, origins)
     if kernel.segments:
         return segments_text(kernel, expressions)
     first = kernel.phases[0]
+    if kernel.bands:
+        made = bands_text(kernel, expressions, vector_bytes, caches, threads)
+        return _contraction(kernel, expressions, made, offsets)
     if isinstance(first, ContractPhase):
         made = contract_text(kernel, first, expressions, vector_bytes, caches, any_size, tuned)
-        used = tuple(sorted(expressions.used)) + tuple(name for name, _ in made.sections)
-        source = KernelSource(kernel.name, made.text, used, len(kernel.buffers) + 1)
-        space = max(made.workspace_bytes, 1)
-        return PrintedKernel(source, made.sections, space, made.note, offsets)
+        return _contraction(kernel, expressions, made, offsets)
     expressions.names = names
     body: list[ct.Node] = []
     for number, buffer in enumerate(kernel.buffers):
@@ -72,6 +75,15 @@ def print_kernel_c(
     source = KernelSource(kernel.name, text, used, len(kernel.buffers), tuple(kinds.values()))
     values = tuple(text for _, text in expressions.constants)
     return PrintedKernel(source, offsets=offsets, values=values)
+
+
+def _contraction(
+    kernel: Kernel, e: Expressions, made: ContractText, offsets: tuple[int, ...]
+) -> PrintedKernel:
+    """A kernel with a contraction: it has sections of its own, and a workspace."""
+    used = tuple(sorted(e.used)) + tuple(name for name, _ in made.sections)
+    source = KernelSource(kernel.name, made.text, used, len(kernel.arguments) + 1)
+    return PrintedKernel(source, made.sections, max(made.workspace_bytes, 1), made.note, offsets)
 
 
 def print_entry_c(

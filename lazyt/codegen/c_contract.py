@@ -87,7 +87,7 @@ def describe(
     groups = (phase.batch, phase.rows, phase.columns, phase.inner)
     batch, m, n, k = (_extent(g) for g in groups)
     arguments = []
-    for buffer in kernel.buffers:
+    for buffer in kernel.arguments:
         const = "const " if buffer.role == "in" else ""
         arguments.append((f"{const}{c_type(buffer.dtype)} *restrict", buffer.name))
     left_groups = (phase.batch, phase.rows, phase.inner)

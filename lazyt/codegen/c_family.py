@@ -30,6 +30,7 @@ class Expressions:
         origins: elements that come before what a buffer's pointer points at, where there are any.
         values: what each IR name currently stands for in C.
         quotients: what parts of indices with a division currently stand for.
+        bases: names of the numbers of elements that come before what a band's buffer holds.
         used: prelude functions that were called.
         names: the C names of constants that are arguments, by their number: constants are numbered
             in the order in which they are first printed. None to write all of them out; empty to
@@ -42,6 +43,7 @@ class Expressions:
         self.origins = origins or {}
         self.values: dict[str, ct.Node] = {}
         self.quotients: dict[Quotient | Remainder, ct.Node] = {}
+        self.bases: dict[str, str] = {}
         self.used: set[str] = set()
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
@@ -92,7 +94,10 @@ class Expressions:
     def position(self, buffer: Buffer, index: Sequence[Linear]) -> ct.Node:
         """The C expression of a buffer element."""
         place = linearize(index, buffer.shape) - self.origins.get(buffer.name, 0)
-        return ct.element(buffer.name, self.index(place))
+        at = self.index(place)
+        if buffer.name in self.bases:
+            at = ct.binary("-", at, ct.name(self.bases[buffer.name]))
+        return ct.element(buffer.name, at)
 
     def condition(self, guards: Sequence[Guard]) -> ct.Node | None:
         """The conjunction of guards, without what the axes' ranges imply; None for no tests."""

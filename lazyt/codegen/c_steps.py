@@ -62,6 +62,12 @@ class CpuPhase(PhasePrinter):
         tile = min(self.tile, max(self.phase.grid[-1].extent, 1))
         return LoopForm(tile, self.steps, "grid", self.share)
 
+    def part(self, start: str, stop: str) -> Trees:
+        """The phase for a range of its grid points, on one thread; only for lanes ``inner``."""
+        tile = f"t{self.number}"
+        body = self._at(tile, self.phase.grid)
+        return [ct.loop(tile, ct.name(start), ct.name(stop), body)]
+
     def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
         if self.share == 0 or count == 1:
             return super()._parallel(variable, count, body, work)

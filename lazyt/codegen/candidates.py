@@ -38,12 +38,12 @@ class Field:
         self.second = caches[1]
         self.made: Contraction | None = None
         first = kernel.phases[0]
-        if isinstance(first, ContractPhase):
+        if isinstance(first, ContractPhase) and not kernel.bands:
             self.made = describe(kernel, first, self.expressions, vector_bytes, caches)
 
     def standard(self) -> Tuned | None:
         """The form that heuristics choose; None for a kernel that has no other."""
-        if self.kernel.segments:
+        if self.kernel.segments or self.kernel.bands:
             return None
         if self.made is not None:
             return _contraction(self.made)

@@ -56,7 +56,7 @@ def check_kernel_c(text: str, sizes: Sequence[int]) -> list[Violation]:
 def argument_bytes(kernel: Kernel, workspace: int = 0, offsets: Sequence[int] = ()) -> list[int]:
     """Bytes behind each pointer argument of a kernel's C function. ``offsets``: how far into its
     buffer each points."""
-    sizes = [b.dtype.itemsize * prod(b.shape) for b in kernel.buffers]
+    sizes = [b.dtype.itemsize * prod(b.shape) for b in kernel.arguments]
     for place, offset in enumerate(offsets):
         sizes[place] -= offset
     return [*sizes, workspace] if workspace else sizes

@@ -145,7 +145,7 @@ def signature(kernel: Kernel) -> str:
 def outline(kernel: Kernel) -> str:
     """A kernel in a few words, for people."""
     first = kernel.phases[0]
-    if isinstance(first, ContractPhase):
+    if isinstance(first, ContractPhase) and not kernel.bands:
         groups = (first.batch, first.rows, first.columns, first.inner)
         extents = [1, 1, 1, 1]
         for place, axes in enumerate(groups):
@@ -153,7 +153,7 @@ def outline(kernel: Kernel) -> str:
                 extents[place] *= axis.extent
         batch, m, n, k = extents
         return f"contract {first.accumulator.name} {batch}x{m}x{n}x{k}"
-    kind = "routine" if isinstance(first, CallPhase) else "loops"
+    kind = "routine" if isinstance(first, CallPhase) else "bands" if kernel.bands else "loops"
     outs = [b for b in kernel.buffers if b.role in ("out", "inout")]
     ins = [b for b in kernel.buffers if b.role == "in"]
     listed = [f"{b.dtype.name}{list(b.shape)}" for b in (*ins[:2], *outs[:1])]

@@ -111,6 +111,51 @@ def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
     return out.text(), lay.shared + lay.private * lay.workers
 
 
+def scratch_bytes(spec: ContractSpec, form: PackedForm) -> tuple[int, int]:
+    """Bytes of the right operand's panels, and of a thread's panels and tiles, in bands."""
+    lay = _lay_out(spec, form)
+    panels = round_up(form.k_span * form.col_span * spec.item, 64)
+    return panels, lay.private - (panels if form.private else 0)
+
+
+def declare_scratch(
+    out: CText, spec: ContractSpec, form: PackedForm, number: int, panels: str, own: str
+) -> None:
+    """Names the memory of contraction ``number`` of a band: the right operand's panels, and a
+    thread's own panels and tiles."""
+    size = round_up(form.row_block * form.k_block * spec.item, 64)
+    out.add(
+        f"{spec.panel} *restrict g_pb{number} = ({spec.panel} *)({panels});",
+        f"{spec.panel} *restrict g_pa{number} = ({spec.panel} *)({own});",
+        f"{spec.ctype} *restrict g_tile{number} = ({spec.ctype} *)({own} + {size});",
+    )
+
+
+def emit_right_panels(out: CText, spec: ContractSpec, form: PackedForm, number: int) -> None:
+    """Statements that pack all of the right operand for batch ``g_b``."""
+    out.add(
+        f"{spec.panel} *restrict g_pb = g_pb{number};",
+        f"const lz_i64 g_n0 = 0, g_n1 = {spec.n}, g_k0 = 0, g_k1 = {spec.k};",
+    )
+    _pack_b(out, spec, form)
+
+
+def emit_row_blocks(out: CText, spec: ContractSpec, form: PackedForm, number: int) -> None:
+    """Statements that compute and store the rows from ``g_r0`` to ``g_r1`` of batch ``g_b``, where
+    the right operand is packed."""
+    out.add(
+        f"const {spec.panel} *restrict g_pb = g_pb{number};",
+        f"{spec.panel} *restrict g_pa = g_pa{number};",
+        f"{spec.ctype} *restrict g_tile = g_tile{number};",
+        f"const lz_i64 g_n0 = 0, g_k0 = 0, g_k1 = {spec.k};",
+    )
+    with out.loop("g_m0", "g_r0", "g_r1", form.row_block):
+        out.clip("g_m1", "g_m0", form.row_block, "g_r1")
+        with out.loop("g_c0", 0, spec.n, form.col_block):
+            out.clip("g_c1", "g_c0", form.col_block, spec.n)
+            _blocks_of_k(out, spec, _lay_out(spec, form))
+
+
 def _declare_workspace(out: CText, spec: ContractSpec, lay: _Layout) -> None:
     kind, item = spec.ctype, spec.item
     panels_b = round_up(lay.form.k_span * lay.form.col_span * item, 64)
@@ -205,10 +250,15 @@ def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
                 f"{spec.ctype} *restrict g_tile = g_tiles + (g_m0 / {form.row_block} * {across} "
                 f"+ (g_c0 - g_n0) / {form.col_block}) * {form.row_block * lay.tile_cols};"
             )
-        with out.loop("g_p0", "g_k0", "g_k1", form.k_block):
-            out.clip("g_p1", "g_p0", form.k_block, "g_k1")
-            _pack_a(out, spec, form)
-            _strips(out, spec, lay)
+        _blocks_of_k(out, spec, lay)
+
+
+def _blocks_of_k(out: CText, spec: ContractSpec, lay: _Layout) -> None:
+    """Sums of a task, from one block of k to the next."""
+    with out.loop("g_p0", "g_k0", "g_k1", lay.form.k_block):
+        out.clip("g_p1", "g_p0", lay.form.k_block, "g_k1")
+        _pack_a(out, spec, lay.form)
+        _strips(out, spec, lay)
 
 
 def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:

@@ -53,6 +53,12 @@ class Buffers:
             self.known[node] = found
         return found
 
+    def band(self, node: Node) -> Buffer:
+        """Declares scratch of a band for a value."""
+        made = Buffer(f"w{self._number()}", node.dtype, node.shape, "band")
+        self.known[node] = made
+        return made
+
     def scratch(self, dtype: DType, shape: tuple[int, ...]) -> Buffer:
         """A nameless work buffer."""
         number = self._number()

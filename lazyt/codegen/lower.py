@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lazyt.codegen.emitter import Buffers, indices_of
 from lazyt.codegen.lower_heavy import lower_contract, lower_scan, lower_scatter, lower_update
-from lazyt.codegen.lower_rows import lower_rows
+from lazyt.codegen.lower_rows import lower_band_rows, lower_rows
 from lazyt.codegen.lower_sort import lower_sort
 from lazyt.errors import InternalError, LazytError
 from lazyt.ir.graph import Node, source_text
@@ -53,6 +53,8 @@ def lower_group(group: Group, unroll: int, in_place: bool = False, whole: bool =
         phases += lower_scan(group, buffers)
     elif group.kind == "sort":
         phases += lower_sort(group, buffers)
+    elif group.kind == "band":
+        phases += lower_band(group, buffers)
     elif group.kind == "library":
         raise LazytError(
             "a library call is not compiled: a graph with one runs in steps, and only the graphs "
@@ -65,17 +67,33 @@ def lower_group(group: Group, unroll: int, in_place: bool = False, whole: bool =
         (b, n) for n, b in buffers.known.items() if b.name in used
     ]
     declared += [(b, None) for b in buffers.work if b.name in used]
-    order = {"in": 0, "inout": 1, "out": 2, "work": 3}
+    order = {"in": 0, "inout": 1, "out": 2, "work": 3, "band": 4}
     declared.sort(key=lambda pair: (order[pair[0].role], int(pair[0].name[1:])))
     if in_place and group.head is not None:
         declared = [
             (Buffer(b.name, b.dtype, b.shape, "inout") if n is group.head else b, n)
             for b, n in declared
         ]
-    arguments = tuple(n if b.role != "work" or n is None else None for b, n in declared)
+    arguments = tuple(None if b.role == "work" else n for b, n in declared if b.role != "band")
     notes = facts(group) | {"flops": _flops(phases), "phases": len(phases)}
-    kernel = Kernel("lz_kernel", tuple(b for b, _ in declared), tuple(phases), notes)
+    given = tuple(b for b, _ in declared)
+    kernel = Kernel("lz_kernel", given, tuple(phases), notes, bands=group.bands)
     return Lowered(kernel, arguments)
+
+
+def lower_band(group: Group, buffers: Buffers) -> list[AnyPhase]:
+    """The phases of a band's stages; what nobody else reads becomes scratch of the band."""
+    read = {node for stage in group.stages for node in stage.group.reads}
+    for node in (node for stage in group.stages for node in stage.group.stored):
+        if node in read and node not in group.stored:
+            buffers.band(node)
+    phases: list[AnyPhase] = []
+    for stage in group.stages:
+        if stage.group.kind == "contract":
+            phases += lower_contract(stage.group, buffers, stage.exchanged)
+        else:
+            phases += lower_band_rows(stage.group, buffers)
+    return phases
 
 
 def _used_buffers(phases: list[AnyPhase]) -> set[str]:

@@ -16,8 +16,9 @@ from lazyt.ir.scalar import call, const
 COMBINES = {"set": None, "add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
 
 
-def lower_contract(group: Group, buffers: Buffers) -> list[ContractPhase]:
-    """A contraction with its operands' expressions and its epilogue."""
+def lower_contract(group: Group, buffers: Buffers, exchanged: bool = False) -> list[ContractPhase]:
+    """A contraction with its operands' expressions and its epilogue; ``exchanged``: the right
+    operand's axes are the rows."""
     node = group.head
     assert node is not None
     params = node.params
@@ -46,6 +47,9 @@ def lower_contract(group: Group, buffers: Buffers) -> list[ContractPhase]:
     for member, extent in part.outputs:
         where = part.place(member.shape, extent)
         _store(emitter, buffers, member, where)
+    if exchanged:  # a product of two numbers does not depend on their order
+        rows, columns = columns, rows
+        operands.reverse()
     phase = ContractPhase(
         batch,
         rows,
@@ -62,7 +66,7 @@ def lower_contract(group: Group, buffers: Buffers) -> list[ContractPhase]:
 
 def _store(emitter: Emitter, buffers: Buffers, node: Node, place: tuple[Linear, ...]) -> None:
     value = emitter.evaluate(node, place)
-    if node in buffers.stored:
+    if node in buffers.stored or node in buffers.known:
         emitter.place(Store(buffers.of(node).name, place, value), 0, False)
 
 

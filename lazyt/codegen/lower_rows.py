@@ -33,6 +33,11 @@ FOLDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum",
          "any": "logical_or", "all": "logical_and"}  # fmt: skip
 
 
+def lower_band_rows(group: Group, buffers: Buffers) -> list[Phase]:
+    """The phase of a row group that is a stage of a band: each row on its own, in loops."""
+    return [_PartLowering(group, 0, buffers, 0, True).rowwise()]
+
+
 def lower_rows(group: Group, buffers: Buffers, unroll: int, whole: bool = False) -> list[Phase]:
     """All phases of a map or row group; ``whole``: reductions are one loop, however long."""
     _declare_crossing(group, buffers)
@@ -77,6 +82,15 @@ class _PartLowering:
         looped = self.part.inner is not None and len(made) == 1 and made[0].lanes == "inner"
         if looped and self._contiguous_rows(made[0]):
             return self._attempt(self.part, "grid")
+        return made
+
+    def rowwise(self) -> Phase:
+        """The part as one phase whose points are the rows."""
+        made = self._loops(self.part, "inner")
+        merged = self._merged(self.part, [made])
+        if merged.axes != self.part.axes:
+            self.part = merged
+            made = self._loops(merged, "inner")
         return made
 
     def _levels(self) -> dict[Node, int]:

@@ -17,7 +17,7 @@ from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Let, Statement
 def find_origins(kernel: Kernel) -> dict[str, int]:
     """Buffers of a kernel's callers whose first element at hand is not that with number 0, and
     its number: no access can be of an earlier one."""
-    shapes = {b.name: b.shape for b in kernel.buffers if b.role != "work"}
+    shapes = {b.name: b.shape for b in kernel.buffers if b.role not in ("work", "band")}
     lowest: dict[str, int] = {}
     for buffer, index in _accesses(kernel):
         if buffer in shapes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from lazyt.ir.graph import Node
 from lazyt.ir.index import Axis, Linear, reshape_index, variable
+from lazyt.ir.kernel import Bands
 
 Index = tuple[Linear, ...]
 
@@ -57,12 +58,22 @@ class Part:
         return reshape_index(index, tuple(a.extent for a in axes), shape)
 
 
+@dataclass(frozen=True, eq=False)
+class BandStage:
+    """A group that runs for some rows at a time; ``exchanged``: the contraction's rows are the
+    axes of its right operand."""
+
+    group: Group
+    exchanged: bool = False
+
+
 @dataclass(eq=False)
 class Group:
     """What becomes one kernel.
 
     Attributes:
-        kind: ``map``, ``row``, ``contract``, ``scatter``, ``update``, ``scan`` or ``sort``.
+        kind: ``map``, ``row``, ``contract``, ``scatter``, ``update``, ``scan``, ``sort`` or
+            ``band``.
         number: creation order.
         parts: see Part; for contract, scatter, update and scan the head node does the main work and
             the first part's outputs are its epilogue.
@@ -76,6 +87,7 @@ class Group:
         weight: pointwise operations of the kernel.
         cost: multiply-adds per element in its long functions (exponential, sine ...).
         again: whether the launch computes values that were there before, to save memory.
+        stages, bands: of a ``band``, the groups that it is made of and their common rows.
     """
 
     kind: str
@@ -91,6 +103,8 @@ class Group:
     weight: int = 0
     cost: float = 0.0
     again: bool = False
+    stages: tuple[BandStage, ...] = ()
+    bands: Bands | None = None
 
     def place(self, node: Node) -> Index:
         """The index at which member ``node`` is computed."""

@@ -112,7 +112,8 @@ class Buffer:
     """A kernel argument: row-major memory of ``shape``.
 
     ``role``: ``in`` read only; ``out`` written (and read by later phases); ``inout`` holds a value
-    that stores update; ``work`` scratch whose content is meaningless before and after.
+    that stores update; ``work`` scratch whose content is meaningless before and after; ``band``
+    scratch of which a target needs the rows of a band only (see ``Bands``), and no argument.
     """
 
     name: str
@@ -192,9 +193,24 @@ AnyPhase = Phase | ContractPhase | CallPhase
 
 
 @dataclass(frozen=True)
+class Bands:
+    """Phases that may run one after the other for some rows before the next rows begin.
+
+    Every phase goes over the same ``points * rows`` rows: the points of a Phase's grid, the batch
+    (``points``) and the rows of a ContractPhase. Of a ``band`` buffer each row has an equal share,
+    in order, and no phase gets at the share of another row than its own. So what lies there is
+    needed for as long as a band of rows takes, and bands do not wait for each other.
+    """
+
+    points: int
+    rows: int
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A named sequence of phases over buffers.
 
+    ``bands``: the phases may run band by band.
     ``segments``: a kernel that has them runs once for each, at the same time. They are the extents
     that its only axis has there; the axis itself, and the buffers that it walks, have the largest.
     ``notes`` explain the kernel: what was fused, why not more, bytes, flops, source lines.
@@ -205,3 +221,9 @@ class Kernel:
     phases: tuple[AnyPhase, ...]
     notes: dict[str, object] = field(default_factory=dict, compare=False, hash=False)
     segments: tuple[int, ...] = ()
+    bands: Bands | None = None
+
+    @property
+    def arguments(self) -> tuple[Buffer, ...]:
+        """The buffers that a launch passes."""
+        return tuple(b for b in self.buffers if b.role != "band")

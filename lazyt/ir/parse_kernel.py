@@ -7,6 +7,7 @@ from lazyt.ir.dtypes import DType, dtype_by_name
 from lazyt.ir.index import Axis, Linear
 from lazyt.ir.kernel import (
     AnyPhase,
+    Bands,
     Buffer,
     CallPhase,
     ContractPhase,
@@ -27,7 +28,7 @@ from lazyt.ir.text_kernel import defined_type
 from lazyt.ir.text_tokens import Reader, read_dtype, read_integer, read_type
 
 _PHASES = ("phase", "contract", "call")
-_ROLES = ("in", "out", "inout", "work")
+_ROLES = ("in", "out", "inout", "work", "band")
 _LANES = ("grid", "inner")
 _COMBINE = ("add", "mul", "maximum", "minimum")
 
@@ -237,6 +238,15 @@ class _KernelReader:
             found.append(read_integer(self.reader))
         return tuple(found)
 
+    def bands(self) -> Bands:
+        """Points and rows in parentheses."""
+        self.reader.expect("(")
+        points = read_integer(self.reader)
+        self.reader.expect(",")
+        rows = read_integer(self.reader)
+        self.reader.expect(")")
+        return Bands(points, rows)
+
     def any_phase(self, word: str) -> AnyPhase:
         """What follows the word that begins a phase."""
         if word == "call":
@@ -258,12 +268,13 @@ class _KernelReader:
             shape, dtype = read_type(reader)
             self.buffers[buffer] = Buffer(buffer, dtype, shape, role)
         segments = self.segments() if reader.accept("segments") else ()
+        bands = self.bands() if reader.accept("bands") else None
         reader.expect("{")
         phases: list[AnyPhase] = []
         while not reader.accept("}"):
             self.axes, self.values = {}, {}
             phases.append(self.any_phase(self.choice(_PHASES)))
-        return Kernel(name, tuple(self.buffers.values()), tuple(phases), segments=segments)
+        return Kernel(name, tuple(self.buffers.values()), tuple(phases), {}, segments, bands)
 
 
 def parse_kernels(text: str) -> list[Kernel]:

@@ -162,7 +162,8 @@ def kernel_lines(kernel: Kernel) -> list[tuple[object, str]]:
         f"{b.role} {b.name}: {format_type(b.shape, b.dtype)}" for b in kernel.buffers
     )
     segments = f" segments ({', '.join(map(str, kernel.segments))})" if kernel.segments else ""
-    printer.add(0, kernel, f"kernel {kernel.name}({buffers}){segments} {{")
+    bands = f" bands ({kernel.bands.points}, {kernel.bands.rows})" if kernel.bands else ""
+    printer.add(0, kernel, f"kernel {kernel.name}({buffers}){segments}{bands} {{")
     for phase in kernel.phases:
         printer.values = {}
         if isinstance(phase, Phase):

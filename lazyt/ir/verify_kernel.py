@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lazyt.ir.bands import band_complaints
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.index import Axis, Linear, axes_of, constant, data_of, variable
 from lazyt.ir.kernel import (
@@ -26,7 +27,7 @@ from lazyt.ir.scalar import Arg, Call, Const, Expr
 from lazyt.ir.text_kernel import defined_type, kernel_lines
 from lazyt.ir.verify import check_call, check_literal, failure
 
-_ROLES = ("in", "out", "inout", "work")
+_ROLES = ("in", "out", "inout", "work", "band")
 _REDUCE = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 _SCAN = ("sum", "prod", "max", "min")
 _COMBINE = (None, "add", "mul", "maximum", "minimum")
@@ -364,6 +365,9 @@ class _Checker:
         self.here = self.kernel
         if self.kernel.segments:
             self.segments()
+        for place, text in band_complaints(self.kernel):
+            self.here = place
+            self.complain(text)
 
 
 def verify_kernel(kernel: Kernel) -> None:

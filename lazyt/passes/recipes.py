@@ -37,7 +37,8 @@ def estimate_seconds(group: Group) -> float:
     moved = sum(n.nbytes for n in group.reads) + sum(n.nbytes for n in group.stored)
     ends = group.reads.union(group.members)
     work = sum(_work(node, ends) for node in group.members)
-    contracted = _contraction(group.head) if group.kind == "contract" else 0.0
+    parts = [stage.group for stage in group.stages] or [group]
+    contracted = sum(_contraction(part.head) for part in parts if part.kind == "contract")
     return LAUNCH + max(moved / MOVED, contracted / CONTRACTED + work / MAPPED)
 
 

@@ -94,7 +94,7 @@ def _roles(program: Program, kernels: Sequence[Kernel]) -> list[list[tuple[int, 
     of the kernel's roles, but is scratch."""
     found = []
     for launch, kernel in zip(program.launches, kernels, strict=True):
-        roles = [b.role for b in kernel.buffers] * max(1, len(kernel.segments))
+        roles = [b.role for b in kernel.arguments] * max(1, len(kernel.segments))
         roles += ["work"] * (len(launch.slots) - len(roles))
         found.append(list(zip(launch.slots, roles, strict=True)))
     return found

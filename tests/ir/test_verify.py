@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from lazyt.ir.graph import Node
 from lazyt.ir.kernel import Phase
 from lazyt.ir.parse_kernel import parse_kernel
 from lazyt.ir.scalar import arg, call, const
+from lazyt.ir.text_kernel import print_kernel
 from lazyt.ir.verify import verify_graph
 from lazyt.ir.verify_kernel import verify_kernel
 from lazyt.runtime.memory import Buffer
@@ -206,3 +208,48 @@ def test_only_loops_take_a_condition() -> None:
     wrong = replace(phase, stages=(replace(first, guard=second.guard),))
     with pytest.raises(VerifyError, match="only a loop takes a condition"):
         verify_kernel(replace(guarded, phases=(wrong,)))
+
+
+BANDS = """kernel k(in a: float32[2, 6, 4], in b: float32[2, 4, 5], out c: float32[2, 6], \
+band s: float32[12, 5]) bands (2, 6) {
+  contract acc: float32 batch (p: 2) rows (m: 6) columns (n: 5) inner (k: 4) {
+    left a[p, m, k]
+    right b[p, k, n]
+    store s[6*p + m, n] = %acc
+  }
+  phase (i: 12) lanes inner work 1.0 {
+    for n: 5 {
+      reduce r: float32 = max s[i, n]
+    }
+    once {
+      store c[(i // 6), (i % 6)] = %r
+    }
+  }
+}
+"""
+
+
+def test_bands_round_trip_and_pass() -> None:
+    kernel = parse_kernel(BANDS)
+    assert print_kernel(kernel) == BANDS
+    assert [b.name for b in kernel.arguments] == ["a", "b", "c"]
+    verify_kernel(kernel)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("max s[i, n]", "max s[(i + 1) % 12, n]", "s is not used in the phase's own row only"),
+        ("s[6*p + m, n] =", "s[6*p + m, 0] =", ""),
+        ("bands (2, 6)", "bands (3, 4)", "does not go over 3 times 4 rows"),
+        (" bands (2, 6)", "", "a kernel without bands has no band buffers"),
+        ("lanes inner", "lanes grid", "does not go over 2 times 6 rows"),
+    ],
+)
+def test_rows_of_bands(old: str, new: str, message: str) -> None:
+    kernel = parse_kernel(BANDS.replace(old, new, 1))
+    if not message:
+        verify_kernel(kernel)
+        return
+    with pytest.raises(VerifyError, match=re.escape(message)):
+        verify_kernel(kernel)

@@ -1,0 +1,341 @@
+"""Joins launches that hand rows to each other into one that keeps some rows in cache at a time.
+
+What it does: starts at a contraction and goes on with what reads its rows, row by row: maps and
+reductions along a row, and contractions of which the row is an operand (attention: scores, softmax,
+weighted values). One launch then does all of that for a band of rows before it begins the next, so
+that a value which only the band reads is never whole. Whether a group can join is found by looking
+at indices: it must read each value of the band in its own row, and not wait for the band by way of
+another launch. Each group computes what it computed alone, in the same order: no bit changes.
+What it leaves alone: bands without a value that is larger than the cache, and those whose other
+operands cost more to keep at hand than that saves. When it must run: after fusion, before launches
+are ordered; for targets that run bands.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lazyt.ir.bands import in_own_row, row_of
+from lazyt.ir.graph import Node
+from lazyt.ir.group import BandStage, Group, Index
+from lazyt.ir.index import Axis, Linear, variable
+from lazyt.ir.kernel import Bands
+from lazyt.passes.probe import Probe
+
+#: Least rows, columns and summed elements of a contraction in a band: less does not fill a tile.
+LEAST_ROWS, LEAST_COLUMNS, LEAST_INNER = 16, 8, 8
+#: Times the cache that the other operands of one point may be: every band reads all of them, from
+#: the next level where they do not fit.
+PANELS = 8
+#: Groups that are looked at in search of a way around a band.
+_PATIENCE = 400
+
+
+def join_bands(groups: Sequence[Group], roots: Sequence[Node], cache: int) -> list[Group]:
+    """The groups, some of them joined, in an order in which they can run.
+
+    ``cache``: bytes of a core's own cache.
+    """
+    search = _Search(groups, set(roots), cache)
+    found: list[_Band] = []
+    taken: set[Group] = set()
+    for group in groups:
+        if group.kind == "contract" and group not in taken:
+            band = search.best(group, taken)
+            if band is not None:
+                found.append(band)
+                taken |= band.groups
+    if not found:
+        return list(groups)
+    ordered = _in_order(groups, [band.join(search) for band in found])
+    # Bands that wait for each other cannot run: then none does.
+    return ordered if sum(max(1, len(g.stages)) for g in ordered) == len(groups) else list(groups)
+
+
+@dataclass(eq=False)
+class _Band:
+    """A band under construction.
+
+    Attributes:
+        bands: its rows.
+        stages: what it is made of.
+        groups: their groups.
+        own: values that are stored by the row that computes them, and so can be read in the band.
+        saved: values that nobody else reads.
+    """
+
+    bands: Bands
+    stages: list[BandStage]
+    groups: set[Group]
+    own: set[Node]
+    saved: list[Node] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return self.bands.points * self.bands.rows
+
+    def join(self, search: _Search) -> Group:
+        """The band as one group."""
+        groups = [stage.group for stage in self.stages]
+        made = [node for group in groups for node in group.stored]
+        inside = set(made)
+        names = ", ".join(f"{n.dtype.name}{list(n.shape)}" for n in self.saved)
+        reason = (
+            f"a band: {len(groups)} launches run as one, some of {self.rows} rows at a time; "
+            f"{names} stays in cache"
+        )
+        reads = set[Node]().union(*(group.reads for group in groups)) - inside
+        return Group(
+            "band",
+            groups[-1].number,
+            members={node: (0, "full") for group in groups for node in group.members},
+            reads=reads,
+            inside={n: read for group in groups for n, read in group.inside.items()},
+            stored=[node for node in made if node not in self.saved],
+            reasons=[reason, *(text for group in groups for text in group.reasons)],
+            weight=sum(group.weight for group in groups),
+            cost=sum(group.cost for group in groups),
+            stages=tuple(self.stages),
+            bands=self.bands,
+        )
+
+
+class _Search:
+    """Finds what may be a band, and whether it pays."""
+
+    def __init__(self, groups: Sequence[Group], asked: set[Node], cache: int) -> None:
+        self.asked, self.cache = asked, cache
+        self.number = {group: n for n, group in enumerate(groups)}
+        self.home = {node: group for group in groups for node in group.stored}
+        self.readers: dict[Node, list[Group]] = {}
+        for group in groups:
+            for node in group.reads:
+                self.readers.setdefault(node, []).append(group)
+
+    def best(self, first: Group, taken: set[Group]) -> _Band | None:
+        """The band that begins with a contraction and keeps most in cache, None where none pays."""
+        found = [self._grow(first, side, taken) for side in (False, True)]
+        bands = [band for band in found if band is not None and len(band.stages) > 1]
+        for band in bands:
+            band.saved = self._saved(band)
+        best = max(bands, key=lambda b: sum(n.nbytes for n in b.saved), default=None)
+        if best is None or not best.saved:
+            return None
+        why = self._too_dear(best)
+        if why:
+            first.reasons.append(f"not one launch with what reads its rows: {why}")
+            return None
+        return best
+
+    def _saved(self, band: _Band) -> list[Node]:
+        made = (node for stage in band.stages for node in stage.group.stored)
+        return [
+            node
+            for node in made
+            if node not in self.asked and all(r in band.groups for r in self.readers.get(node, ()))
+        ]
+
+    def _too_dear(self, band: _Band) -> str:
+        """Why a band does not pay; empty where it does."""
+        saved = sum(node.nbytes for node in band.saved)
+        if saved <= self.cache:
+            return f"{saved} bytes stay in cache anyway"
+        panels = 0
+        for stage in band.stages:
+            if stage.group.kind == "contract":
+                labels = _sides(stage)
+                width = math.prod(axis.extent for axis in labels.columns)
+                head = stage.group.head
+                assert head is not None
+                panels += width * labels.inner * head.dtype.compute.itemsize
+        if panels > PANELS * self.cache or panels > saved:
+            return f"its other operands take {panels} bytes at once, its rows {saved}"
+        return ""
+
+    # -------------------------------------------------------------- growing
+
+    def _grow(self, first: Group, exchanged: bool, taken: set[Group]) -> _Band | None:
+        """All that can go on from a contraction."""
+        stage = BandStage(first, exchanged)
+        sides = _sides(stage)
+        if not sides.fits:
+            return None
+        bands = Bands(*(math.prod(a.extent for a in g) for g in (sides.batch, sides.rows)))
+        band = _Band(bands, [stage], {first}, set())
+        self._take_values(band, first, row_of((*sides.batch, *sides.rows)))
+        waiting = self._followers(band, first)
+        while waiting:
+            number = min(waiting)
+            group = waiting.pop(number)
+            if group in taken or group in band.groups or self._waits(band, group):
+                continue
+            joined, row = self._as_stage(band, group)
+            if joined is not None:
+                band.stages.append(joined)
+                band.groups.add(group)
+                self._take_values(band, group, row)
+                waiting |= self._followers(band, group)
+        return band
+
+    def _followers(self, band: _Band, group: Group) -> dict[int, Group]:
+        own = (node for node in group.stored if node in band.own)
+        return {self.number[r]: r for node in own for r in self.readers.get(node, ())}
+
+    def _take_values(self, band: _Band, group: Group, row: Linear) -> None:
+        """Notes which values a stage stores in its own rows."""
+        for node in group.stored:
+            if in_own_row(group.place(node), node.shape, row, band.rows):
+                band.own.add(node)
+
+    def _waits(self, band: _Band, group: Group) -> bool:
+        """Whether a group waits for the band by way of another; also where that is not found out
+        soon."""
+        first = self.number[band.stages[0].group]
+        seen: set[Group] = set()
+        work = [home for home in self._homes(group) if home not in band.groups]
+        while work:
+            item = work.pop()
+            if item in band.groups:
+                return True
+            if item in seen or self.number[item] < first:
+                continue
+            seen.add(item)
+            if len(seen) > _PATIENCE:
+                return True
+            work.extend(self._homes(item))
+        return False
+
+    def _homes(self, group: Group) -> list[Group]:
+        return [self.home[node] for node in group.reads if node in self.home]
+
+    def _as_stage(self, band: _Band, group: Group) -> tuple[BandStage | None, Linear]:
+        """The group as a stage, with its row, where it reads the band's values in its own row."""
+        none = None, row_of(())
+        inside = {node for node in group.reads if self.home.get(node) in band.groups}
+        if not inside <= band.own:
+            return none
+        if group.kind == "row":
+            part = group.parts[0]
+            row = row_of(part.rows)
+            last = part.inner == len(part.axes) - 1
+            points = math.prod(axis.extent for axis in part.rows)
+            if len(group.parts) > 1 or not last or points != band.rows:
+                return none
+            if not all(_reads_own(group, node, row, band.rows) for node in inside):
+                return none
+            return BandStage(group), row
+        if group.kind != "contract":
+            return none
+        for exchanged in (False, True):
+            stage = BandStage(group, exchanged)
+            sides = _sides(stage)
+            points, rows = (math.prod(a.extent for a in g) for g in (sides.batch, sides.rows))
+            if not sides.fits or (points, rows) != (band.bands.points, band.bands.rows):
+                continue
+            row = row_of((*sides.batch, *sides.rows))
+            read = _operand_reads(stage, sides)
+            mine, others = read[exchanged], read[not exchanged]
+            if any(node in inside for node, _ in others):
+                continue
+            at_row = all(in_own_row(i, n.shape, row, band.rows) for n, i in mine if n in inside)
+            if at_row and all(_reads_own(group, node, row, band.rows) for node in inside):
+                return stage, row
+        return none
+
+
+def _reads_own(group: Group, node: Node, row: Linear, rows: int) -> bool:
+    """Whether a group's pointwise part reads a value in its own row wherever it does."""
+    return all(in_own_row(at, node.shape, row, rows) for at in group.places.get(node, ()))
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The axes of a contraction, rows and columns exchanged where it is; ``names`` has all by label
+    and ``inner`` is the number of products in a sum."""
+
+    batch: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    inner: int
+    names: dict[int, Axis]
+    fits: bool
+
+
+def _sides(stage: BandStage) -> _Sides:
+    head = stage.group.head
+    assert head is not None
+    params, axes = head.params, stage.group.parts[0].axes
+    names = {label: axes[n] for n, label in enumerate(params.out)}
+    inner = 1
+    for position, label in enumerate(params.left):
+        if label not in names:
+            names[label] = Axis(f"k{len(names)}", head.inputs[0].shape[position])
+            inner *= names[label].extent
+    both = set(params.left) & set(params.right)
+    batch = tuple(names[x] for x in params.out if x in both)
+    rows = tuple(names[x] for x in params.out if x not in both and x in params.left)
+    columns = tuple(names[x] for x in params.out if x not in both and x in params.right)
+    if stage.exchanged:
+        rows, columns = columns, rows
+    sizes = [math.prod(a.extent for a in group) for group in (rows, columns)]
+    fits = sizes[0] >= LEAST_ROWS and sizes[1] >= LEAST_COLUMNS and inner >= LEAST_INNER
+    return _Sides(batch, rows, columns, inner, names, fits and not _slides(stage.group))
+
+
+def _slides(group: Group) -> bool:
+    """Whether a contraction reads windows: convolutions have forms of their own."""
+    assert group.head is not None
+    work, seen = [*group.head.inputs], set[Node]()
+    while work:
+        item = work.pop()
+        if item.op.name == "window":
+            return True
+        if item not in seen and item not in group.reads:
+            seen.add(item)
+            work.extend(item.inputs)
+    return False
+
+
+def _operand_reads(stage: BandStage, sides: _Sides) -> list[list[tuple[Node, Index]]]:
+    """What the operands of a contraction read, and where: of the left one, of the right one."""
+    group, head = stage.group, stage.group.head
+    assert head is not None
+    found = []
+    for item, labels in zip(head.inputs, (head.params.left, head.params.right), strict=True):
+        place = tuple(variable(sides.names[x]) for x in labels)
+        probe = Probe(group.reads.__contains__)
+        if item in group.reads or item.op.name == "input":
+            probe.reads.append((item, place, False))
+        else:
+            probe.run(item, place)
+        found.append([(node, where) for node, where, _ in probe.reads])
+    return found
+
+
+def _in_order(groups: Sequence[Group], joined: Sequence[Group]) -> list[Group]:
+    """All launches in an order in which they can run, the old one where it does not matter."""
+    gone = {stage.group: band for band in joined for stage in band.stages}
+    number: dict[Group, int] = {}
+    for place, group in enumerate(groups):
+        number[gone.get(group, group)] = place
+    home = {node: group for group in number for node in group.stored}
+    waits = {g: {home[n] for n in g.reads if n in home} for g in number}
+    followers: dict[Group, list[Group]] = {}
+    for group, before in waits.items():
+        for other in before:
+            followers.setdefault(other, []).append(group)
+    ready = [(number[group], group) for group, before in waits.items() if not before]
+    heapq.heapify(ready)
+    out: list[Group] = []
+    while ready:
+        _, group = heapq.heappop(ready)
+        out.append(group)
+        for other in followers.get(group, ()):
+            waits[other].discard(group)
+            if not waits[other]:
+                heapq.heappush(ready, (number[other], other))
+    return out

@@ -1,0 +1,139 @@
+"""Launches that run band by band: the same bits as apart, without what they hand on in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+import lazyt
+import lazyt.nn.functional as F
+from lazyt.compiler import group_graph
+from lazyt.ir.group import Group
+from lazyt.runtime import devices
+from lazyt.tensor import Tensor
+
+Builder = Callable[[], "Tensor | tuple[Tensor, ...]"]
+
+
+@pytest.fixture(autouse=True)
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cache in which little fits, so that small cases have bands, and several of them."""
+    lazyt.manual_seed(5)
+    small = replace(devices.cpu(), l2=1 << 11)
+    monkeypatch.setattr(devices, "cpu", lambda: small)
+    with lazyt.config.override(verify=True):
+        yield
+
+
+def _random(*shape: int, dtype: lazyt.dtype = lazyt.float32) -> Tensor:
+    return lazyt.randn(*shape).to(dtype).realize()
+
+
+def _groups(*results: Tensor) -> list[Group]:
+    return group_graph([t.node for t in results], cache=devices.cpu().l2)[1]
+
+
+def _bits(build: Builder) -> list[bytes]:
+    made = build()
+    tensors = made if isinstance(made, tuple) else (made,)
+    lazyt.realize(*tensors)
+    raw = [t.view(lazyt.int16) if t.dtype is lazyt.bfloat16 else t for t in tensors]
+    return [t.numpy().tobytes() for t in raw]
+
+
+def _check(build: Builder, stages: int) -> Group:
+    """The one band of what ``build`` gives, which must have the bits of separate launches."""
+    made = build()
+    groups = _groups(*(made if isinstance(made, tuple) else (made,)))
+    (band,) = [g for g in groups if g.kind == "band"]
+    assert len(band.stages) == stages
+    with lazyt.config.override(bands=False):
+        apart = _bits(build)
+    for threads in (1, 2):
+        with lazyt.config.override(threads=threads):
+            assert _bits(build) == apart
+    return band
+
+
+_KINDS = ["plain", "additive", "boolean", "causal"]
+_CASES = [((2, 3, 37, 53, 11), kind) for kind in _KINDS]
+_CASES += [((1, 2, 101, 64, 16), "causal"), ((1, 1, 16, 17, 8), "plain")]
+
+
+@pytest.mark.parametrize(("size", "kind"), _CASES, ids=str)
+def test_attention_is_one_launch_with_the_same_bits(
+    size: tuple[int, int, int, int, int], kind: str
+) -> None:
+    b, h, rows, keys, d = size
+    q, k, v = _random(b, h, rows, d), _random(b, h, keys, d), _random(b, h, keys, d)
+    masks = {"additive": _random(b, 1, rows, keys), "boolean": (_random(rows, keys) > 0).realize()}
+    band = _check(
+        lambda: F.scaled_dot_product_attention(
+            q, k, v, attn_mask=masks.get(kind), is_causal=kind == "causal"
+        ),
+        stages=3,
+    )
+    assert [n.shape for n in band.stored] == [(b, h, rows, d)]
+
+
+@pytest.mark.parametrize("dtype", [lazyt.float64, lazyt.bfloat16, lazyt.float16], ids=str)
+def test_other_types_have_the_same_bits(dtype: lazyt.dtype) -> None:
+    q, k, v = (_random(2, 2, 45, 16, dtype=dtype) for _ in range(3))
+    _check(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), stages=3)
+
+
+def test_what_others_read_is_stored_as_well() -> None:
+    q, k, v = _random(2, 40, 24), _random(2, 33, 24), _random(2, 33, 24)
+
+    def build() -> tuple[Tensor, Tensor]:
+        weights = (q @ k.mT / math.sqrt(24)).softmax(-1)
+        return weights @ v, weights
+
+    band = _check(build, stages=3)
+    assert [n.shape for n in band.stored] == [(2, 40, 33), (2, 40, 24)]
+
+
+def test_rows_may_be_axes_of_the_right_operand() -> None:
+    q, k, v = _random(2, 40, 24), _random(2, 33, 24), _random(2, 33, 24)
+    band = _check(lambda: v.mT @ (q @ k.mT).softmax(-1).mT, stages=3)
+    assert [stage.exchanged for stage in band.stages] == [False, False, True]
+
+
+@pytest.mark.parametrize("act", ["softmax", "logsumexp", "gelu"])
+def test_layers_without_their_activations_in_memory(act: str) -> None:
+    x, first, bias, second = (_random(*s) for s in ((67, 24), (90, 24), (90,), (20, 90)))
+
+    def build() -> Tensor:
+        hidden = F.linear(x, first, bias)
+        if act == "softmax":
+            return F.gelu(hidden).softmax(-1)
+        if act == "logsumexp":
+            return lazyt.logsumexp(lazyt.sigmoid(hidden), -1)
+        return F.linear(F.gelu(hidden), second)
+
+    _check(build, stages=2)
+
+
+def test_reasons_are_told() -> None:
+    q, k, v = (_random(2, 45, 24) for _ in range(3))
+    result = F.scaled_dot_product_attention(q, k, v)
+    assert "a band: 3 launches run as one" in str(lazyt.explain(result))
+    assert group_graph([result.node], cache=1 << 20)[1][0].reasons[-1] == (
+        "not one launch with what reads its rows: 32760 bytes stay in cache anyway"
+    )
+
+
+def test_what_another_row_reads_is_stored_first() -> None:
+    """A sum over the rows of a softmax waits for all of them."""
+    x, w = _random(67, 24), _random(90, 24)
+
+    def build() -> Tensor:
+        weights = F.linear(x, w).softmax(-1)
+        return weights - weights.mean(0)
+
+    band = _check(build, stages=2)
+    assert [n.shape for n in band.stored] == [(67, 90), (67,)]
+    assert len(_groups(build())) > 1
