@@ -21,7 +21,7 @@ from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
     from lazyt.codegen.choices import Choices, Fusing
-    from lazyt.codegen.printed import PrintedKernel
+    from lazyt.codegen.printed import Announce, PrintedKernel
     from lazyt.explanation import Explanation
     from lazyt.ir.group import Group
     from lazyt.ir.kernel import Kernel
@@ -104,12 +104,14 @@ def compile_graph(
     any_size: bool = False,
     choices: Choices | None = None,
     fusing: Fusing | None = None,
+    announce: Announce | None = None,
 ) -> tuple[Program, list[Kernel]]:
     """The plan of a graph whose only leaves are ``inputs``, as text, and its kernels as IR.
 
     ``donated`` inputs may be overwritten. ``Program.results`` says where each root will be.
     ``target`` is ``c`` or ``cuda``; ``any_size`` as in ``print_kernel_c``, for C. ``choices`` are
-    the forms of kernels that tuning found, ``fusing`` how much becomes one kernel.
+    the forms of kernels that tuning found, ``fusing`` how much becomes one kernel. ``announce`` is
+    called with each kernel of the program, and the helpers that it calls, as soon as it is known.
     """
     from lazyt.codegen.assemble import assemble
     from lazyt.runtime import devices
@@ -135,6 +137,7 @@ def compile_graph(
         donated,
         target,
         not any_size,
+        announce,
     )
     _dump_program(program)
     return program, kernels

@@ -13,8 +13,10 @@ from lazyt.ir.graph import Node, topological
 
 if TYPE_CHECKING:
     from lazyt.codegen.choices import Choices, Fusing
+    from lazyt.codegen.printed import Announce
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
+    from lazyt.runtime.objects import Objects
     from lazyt.tuning.session import Session
 
 #: Rooms whose code decides what a graph compiles to.
@@ -46,10 +48,11 @@ class Subject:
 
         return print_graph(self.roots)
 
-    def program(self, reason: str) -> tuple[Program, str]:
+    def program(self, reason: str, objects: Objects) -> tuple[Program, str]:
         """The graph's program, and the reason why it is new: the one given, if it is nothing else.
 
-        ``reason`` is that of a graph which was not met before.
+        ``reason`` is that of a graph which was not met before. Kernels that have to be compiled are
+        handed to ``objects`` while others are still being made.
         """
         from lazyt import sizes
         from lazyt.ir.program import Program
@@ -77,19 +80,34 @@ class Subject:
                 return made.program, made.reason or reason
         choices = self.choices()
         fusing = choices.graphs.get(self.name) if choices is not None else None
-        program, _ = self.compile(choices, fusing)
+        announce = None if self.place else objects.add
+        program, _ = self.compile(choices, fusing, announce)
         cache.put_text("plan", key, program.to_json())
         return program, reason
 
     def compile(
-        self, choices: Choices | None, fusing: Fusing | None = None
+        self,
+        choices: Choices | None,
+        fusing: Fusing | None = None,
+        announce: Announce | None = None,
     ) -> tuple[Program, list[Kernel]]:
-        """The graph compiled with these choices: the program, and its kernels as IR."""
+        """The graph compiled with these choices: the program, and its kernels as IR.
+
+        ``announce`` is as of ``compile_graph``.
+        """
         from lazyt.compiler import compile_graph
 
         spare = [self.inputs[i] for i in self.donated]
         target = "cuda" if self.place else "c"
-        return compile_graph(self.roots, self.inputs, spare, target, choices=choices, fusing=fusing)
+        return compile_graph(
+            self.roots,
+            self.inputs,
+            spare,
+            target,
+            choices=choices,
+            fusing=fusing,
+            announce=announce,
+        )
 
     def output_sizes(self, program: Program) -> tuple[int, ...]:
         """Bytes of each of the program's outputs."""

@@ -283,18 +283,22 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     """Loads the plan's text from disk or compiles the graph, and loads the binary."""
     from lazyt.making import Subject
     from lazyt.runtime import execute
+    from lazyt.runtime.objects import Objects
 
     inputs, roots = _detached(request, lifted)
     where = source_text(request.roots[0].source)
     subject = Subject(roots, inputs, request.donated, request.place)
-    program, reason = subject.program(_reason(request, lifted, where))
+    with Objects() as objects:
+        program, reason = subject.program(_reason(request, lifted, where), objects)
+        executable = None
+        if program.launches and not request.place:
+            executable = execute.load(program, reason, where, objects)
     outputs = subject.output_sizes(program)
     if request.place:
         from lazyt.placed_plans import Launcher
 
         launcher = Launcher.load(program, request.roots, outputs, reason, where)
         return _Plan((), constants, lifted, program, None, outputs, None, launcher)
-    executable = execute.load(program, reason, where) if program.launches else None
     table = lifting.table_buffer(program.values) if program.values else None
     plan = _Plan((), constants, lifted, program, executable, outputs, table=table)
     if executable is not None and subject.is_wanted:

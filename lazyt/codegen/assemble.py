@@ -15,13 +15,15 @@ import re
 from bisect import insort
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from lazyt.codegen.alike import Alike, print_alike
 from lazyt.codegen.batches import Batch, make_batches, take_apart
 from lazyt.codegen.c import print_entry_c
 from lazyt.codegen.lower import Lowered, lower_group
-from lazyt.codegen.numbers import Printer, share_texts
+from lazyt.codegen.numbers import UNSHARED, Printer, share_texts
 from lazyt.codegen.prelude import sections_for
-from lazyt.codegen.printed import PrintedKernel
+from lazyt.codegen.printed import Announce, PrintedKernel
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel
@@ -55,12 +57,14 @@ def assemble(
     donated: Container[Node] = (),
     target: str = "c",
     share: bool = True,
+    announce: Announce | None = None,
 ) -> tuple[Program, list[Kernel]]:
     """The Program that computes ``roots`` from ``inputs``, and its kernels as IR.
 
     ``printer`` writes one kernel for the target; ``check`` is called with every kernel. The memory
     of ``donated`` inputs may be overwritten: nobody else refers to them. Where the ``target`` is
     ``c``, launches are shared and, with ``share``, kernels that differ in constants are one.
+    ``announce`` hears of every kernel once it is known.
     """
     spare = {n: i for i, n in enumerate(inputs) if n in donated and n not in roots}
     for_c = target == "c"
@@ -70,15 +74,15 @@ def assemble(
         else [Batch((g,)) for g in take_apart(groups)]
     )
     stores, shared = _find_places([b.groups for b in batches], _outputs(roots), spare)
-    lowered = [_lowered(batch, unroll, shared) for batch in batches]
+    alike = Alike(unroll)
+    lowered = [_lowered(batch, alike, shared) for batch in batches]
     if check is not None:
         alone = [g for batch in batches if len(batch.groups) > 1 for g in batch.groups]
         for made in (*lowered, *(lower_group(group, unroll) for group in alone)):
             check(made.kernel)
     kernels = [made.kernel for made in lowered]
-    texts = [printer(kernel, None) for kernel in kernels]
-    texts = share_texts(kernels, texts, printer) if for_c and share else texts
-    printed = [name_after_text(t, b.groups[0].kind) for t, b in zip(texts, batches, strict=True)]
+    kinds = [batch.groups[0].kind for batch in batches]
+    printed = _print_all(kernels, kinds, printer, for_c and share, announce)
     scratch = [
         [_Place(size, step, step) for size in _scratch_sizes(made, text)]
         for step, (made, text) in enumerate(zip(lowered, printed, strict=True))
@@ -103,12 +107,39 @@ def assemble(
     return program, kernels
 
 
-def _lowered(batch: Batch, unroll: int, shared: Container[Node | None]) -> Lowered:
+def _lowered(batch: Batch, alike: Alike, shared: Container[Node | None]) -> Lowered:
     """The kernel of a launch."""
     if batch.lowered is not None:
         return batch.lowered
     (group,) = batch.groups
-    return lower_group(group, unroll, group.head in shared)
+    return alike.lower(group, group.head in shared)
+
+
+def _print_all(
+    kernels: Sequence[Kernel],
+    kinds: Sequence[str],
+    printer: Printer,
+    share: bool,
+    announce: Announce | None,
+) -> list[PrintedKernel]:
+    """The kernels of groups of these kinds as text, each with a name after its text."""
+    texts = print_alike(kernels, printer, partial(_announce, announce, kinds))
+    if share:
+        texts = share_texts(kernels, texts, printer)
+    printed = [name_after_text(text, kind) for text, kind in zip(texts, kinds, strict=True)]
+    if announce is not None:
+        for text in {p.source.name: p for p in printed}.values():
+            announce(text.source, gather_sections([text]))
+    return printed
+
+
+def _announce(
+    announce: Announce | None, kinds: Sequence[str], number: int, text: PrintedKernel
+) -> None:
+    """Announces a kernel of which it is sure that nothing else will be printed for it."""
+    if announce is not None and kinds[number] in UNSHARED:
+        named = name_after_text(text, kinds[number])
+        announce(named.source, gather_sections([named]))
 
 
 def _scratch_sizes(made: Lowered, text: PrintedKernel) -> list[int]:

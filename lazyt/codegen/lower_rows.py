@@ -49,8 +49,9 @@ def lower_rows(group: Group, buffers: Buffers, unroll: int, whole: bool = False)
 
 def _declare_crossing(group: Group, buffers: Buffers) -> None:
     """Values that a later part reads go through memory even when nobody else wants them."""
-    for node in group.members:
-        for read in group.inside[node]:
+    order = list(group.members)
+    for node in order:
+        for read in sorted(group.inside[node], key=order.index):
             if group.members[read][0] != group.members[node][0]:
                 buffers.of(read)
 

@@ -17,6 +17,9 @@ from lazyt.ir.kernel import ContractPhase, Kernel
 #: number that it knows.
 FEWEST = 3
 
+#: Kinds of groups whose kernels keep their texts.
+UNSHARED = frozenset({"contract"})
+
 Printer = Callable[[Kernel, Mapping[int, str] | None], PrintedKernel]
 
 

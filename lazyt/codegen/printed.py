@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lazyt.ir.program import KernelSource
+
+#: Hears of a kernel that is printed, with names and texts of the helpers that it calls.
+Announce = Callable[[KernelSource, Iterable[tuple[str, str]]], None]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 Layout under ``config.cache_dir``/v1: ``<key>.json`` says which binary belongs to a key and holds
 its checksum, ``<digest>.so`` is a binary named by its own checksum, so that a reader can never see
 the binary of one writer with the checksum of another; ``<key>.c`` is its source for people.
+``<digest>.o`` is an object file that binaries are linked from.
 ``<kind>-<key>.txt`` is text after a line with its checksum. All files are written under a
 temporary name and renamed. Files that do not match their checksum, or belong to another user, are
 treated as absent. When the folder cannot be written, caching is lost and nothing else.
@@ -77,6 +78,20 @@ def put_binary(key: str, binary: bytes, source: str, facts: dict[str, object]) -
         return None
     # Last: an entry exists from the moment its metadata does.
     return path if _put(f"{key}.json", meta.encode()) else None
+
+
+def get_object(digest: str) -> str | None:
+    """Path of the object file with that checksum after checking it, or None."""
+    data = _get(f"{digest}.o") if digest.isalnum() else None
+    if data is None or _checksum(data) != digest:
+        return None
+    return os.path.join(folder(), f"{digest}.o")
+
+
+def put_object(data: bytes) -> str | None:
+    """Store an object file; its checksum, or None if refused."""
+    digest = _checksum(data)
+    return digest if _put(f"{digest}.o", data) else None
 
 
 def get_text(kind: str, key: str) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING
 
@@ -143,7 +144,7 @@ def build(program: Program, compiler: Compiler, key: str) -> bytes:
                 return _build_in(folder, sources, compiler)
         except OSError as error:  # not writable or full: the next place may do
             message = str(error)
-        except _UnitError as error:
+        except UnitError as error:
             if "No space left" not in error.stderr:
                 kept = cache.keep_failed(key, sources[error.unit])
                 raise CompileError(error.command, error.stderr, kept) from None
@@ -153,8 +154,8 @@ def build(program: Program, compiler: Compiler, key: str) -> bytes:
 
 def split_units(program: Program, cores: int) -> list[str]:
     """The translation units of ``program``: one when it is small, else batches of like work."""
-    kernels = sorted(program.kernels, key=_work, reverse=True)
-    total = sum(_work(kernel) for kernel in kernels)
+    kernels = sorted(program.kernels, key=work_of, reverse=True)
+    total = sum(work_of(kernel) for kernel in kernels)
     count = max(1, min(len(kernels), total // _BATCH_CHARS, cores, _MOST_BATCHES))
     if count == 1:
         return [_unit_text(program, list(program.kernels), True)]
@@ -163,12 +164,12 @@ def split_units(program: Program, cores: int) -> list[str]:
     for kernel in kernels:  # the most work first, each into the idlest batch
         idlest = loads.index(min(loads))
         batches[idlest].append(kernel)
-        loads[idlest] += _work(kernel)
+        loads[idlest] += work_of(kernel)
     last = loads.index(min(loads))
     return [_unit_text(program, batch, i == last) for i, batch in enumerate(batches)]
 
 
-def _work(kernel: KernelSource) -> int:
+def work_of(kernel: KernelSource) -> int:
     """How long a kernel takes to compile, in characters of text."""
     return len(kernel.text) + _KERNEL_CHARS
 
@@ -178,11 +179,24 @@ def _unit_text(program: Program, kernels: list[KernelSource], with_entry: bool) 
     parts = [text for name, text in program.sections if name in used]
     parts += [kernel.text for kernel in kernels]
     if with_entry:
-        parts += [_ENTRY_DECLARATION, program.entry]
+        parts.append(entry_text(program))
     return "\n".join(parts) + "\n"
 
 
-class _UnitError(Exception):
+def entry_text(program: Program) -> str:
+    """The entry of ``program`` as a translation unit of its own."""
+    return f"{_ENTRY_DECLARATION}\n{program.entry}\n"
+
+
+def kernels_text(kernels: Sequence[KernelSource], sections: Iterable[tuple[str, str]]) -> str:
+    """Kernels and the helpers that they call as a translation unit that may be linked with others
+    that have some of them, too."""
+    weak = [f"#pragma weak {kernel.name}" for kernel in kernels]
+    parts = [*weak, *(text for _, text in sections), *(kernel.text for kernel in kernels)]
+    return "\n".join(parts) + "\n"
+
+
+class UnitError(Exception):
     """The compiler failed on one unit, or in linking (unit 0)."""
 
     def __init__(self, command: list[str], stderr: str, unit: int) -> None:
@@ -196,42 +210,66 @@ def _build_in(folder: str, sources: list[str], compiler: Compiler) -> bytes:
         with open(name + ".c", "w", encoding="utf-8") as file:
             file.write(source)
     output = os.path.join(folder, "plan.so")
-    start = [*compiler.command, *compiler.flags]
+    command = [*compiler.command, *compiler.flags]
     if len(sources) == 1:
-        _run_all([[*start, "-shared", names[0] + ".c", "-o", output, "-lm"]], folder)
+        _run_all([[*command, "-shared", names[0] + ".c", "-o", output, "-lm"]], folder)
     else:
-        _run_all([[*start, "-c", n + ".c", "-o", n + ".o"] for n in names], folder)
-        _run_all([[*start, "-shared", *(n + ".o" for n in names), "-o", output, "-lm"]], folder)
+        _run_all([[*command, "-c", n + ".c", "-o", n + ".o"] for n in names], folder)
+        _run_all([[*command, "-shared", *(n + ".o" for n in names), "-o", output, "-lm"]], folder)
     with open(output, "rb") as file:
         return file.read()
 
 
 def _run_all(commands: list[list[str]], folder: str) -> None:
-    """Run commands side by side, no more than there are cores; raise _UnitError if one fails."""
-    running: list[tuple[Popen[bytes], IO[bytes]]] = []
+    """Run commands side by side; raise UnitError if one fails."""
+    running: list[Running] = []
     try:
         for unit, command in enumerate(commands):
-            running.append(_start(command, os.path.join(folder, f"errors{unit}")))
-        for unit, (process, errors) in enumerate(running):
-            if process.wait() != 0:
-                errors.seek(0)
-                text = errors.read().decode(errors="replace")
-                text = text.strip() or f"it ended with status {process.returncode} and no message"
-                raise _UnitError(commands[unit], text, unit)
+            running.append(start(command, os.path.join(folder, f"errors{unit}")))
+        for unit, each in enumerate(running):
+            if each.wait() != 0:
+                raise UnitError(commands[unit], each.message(), unit)
     finally:
-        for process, errors in running:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-            errors.close()
+        for each in running:
+            each.stop()
 
 
-def _start(command: list[str], errors_path: str) -> tuple[Popen[bytes], IO[bytes]]:
-    """Start a compiler whose messages go to a file, where they cannot block it."""
+@dataclass(frozen=True)
+class Running:
+    """A compiler at work, and the file with its messages, where they cannot block it."""
+
+    process: Popen[bytes]
+    errors: IO[bytes]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self.process.poll() is not None
+
+    def wait(self) -> int:
+        """Its exit status, when it has ended."""
+        return self.process.wait()
+
+    def message(self) -> str:
+        """What it wrote; never empty."""
+        self.errors.seek(0)
+        text = self.errors.read().decode(errors="replace").strip()
+        return text or f"it ended with status {self.process.returncode} and no message"
+
+    def stop(self) -> None:
+        """Ends it where it has not ended, and lets go of its messages."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.errors.close()
+
+
+def start(command: list[str], errors_path: str) -> Running:
+    """Start a compiler; raises UnitError where that fails."""
     global started
     import subprocess
 
-    errors = open(errors_path, "w+b")  # noqa: SIM115 (closed by the caller)
+    errors = open(errors_path, "w+b")  # noqa: SIM115 (closed by ``stop``)
     started += 1
     try:
         process = subprocess.Popen(
@@ -243,8 +281,8 @@ def _start(command: list[str], errors_path: str) -> tuple[Popen[bytes], IO[bytes
         )
     except OSError as error:
         errors.close()
-        raise _UnitError(command, f"it cannot be started: {error}", 0) from error
-    return process, errors
+        raise UnitError(command, f"it cannot be started: {error}", 0) from error
+    return Running(process, errors)
 
 
 def _search(cc: str | None) -> Compiler:
@@ -316,7 +354,7 @@ def _ask(command: tuple[str, ...]) -> Compiler:
                 return _try_flags(command, folder)
         except OSError as error:
             message = str(error)
-        except _UnitError as error:
+        except UnitError as error:
             message = error.stderr
             if "No space left" not in message:
                 break
@@ -339,7 +377,7 @@ def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
         trial = Compiler(command, version, target, flags, openmp="-fopenmp" in extra)
         try:
             _build_in(folder, [_PROBE], trial)
-        except _UnitError:
+        except UnitError:
             if number == len(attempts):
                 raise
         else:

@@ -15,13 +15,16 @@ import threading
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
 from lazyt.runtime import cache, compile, devices, events
 from lazyt.runtime.memory import Buffer
+
+if TYPE_CHECKING:
+    from lazyt.runtime.objects import Objects
 
 #: A plan's function: takes packed pointers, or the address of some, and a number of threads.
 Entry = Callable[[bytes | int, int], object]
@@ -210,13 +213,16 @@ def _new_lock() -> None:
 os.register_at_fork(after_in_child=_new_lock)
 
 
-def load(program: Program, reason: str = "", where: str = "") -> Executable:
+def load(
+    program: Program, reason: str = "", where: str = "", objects: Objects | None = None
+) -> Executable:
     """The executable of ``program``: from this process, else the disk cache, else compiled.
 
     Args:
         program: with target ``c``.
         reason: why it is needed, for ``why_compiled()``.
         where: the user's ``file:line``.
+        objects: of kernels that compilers have begun with.
 
     Raises:
         NoCompilerError: no C compiler was found; ``compile.available`` tells beforehand.
@@ -230,7 +236,7 @@ def load(program: Program, reason: str = "", where: str = "") -> Executable:
         with _loading:
             executable = _loaded.get(fingerprint)
             if executable is None:
-                entry = _entry(program, reason, where)
+                entry = _entry(program, reason, where, objects)
                 executable = _loaded[fingerprint] = Executable(program, entry)
     return executable
 
@@ -255,16 +261,18 @@ def forget() -> None:
     _entries.clear()
 
 
-def _entry(program: Program, reason: str, where: str) -> Entry:
+def _entry(program: Program, reason: str, where: str, objects: Objects | None) -> Entry:
     """The program's function, which those of other sizes may have, too."""
     text = program.text_hash()
     found = _entries.get(text)
     if found is None:
-        found = _entries[text] = _find_or_build(program, text, reason, where)
+        found = _entries[text] = _find_or_build(program, text, reason, where, objects)
     return found
 
 
-def _find_or_build(program: Program, fingerprint: str, reason: str, where: str) -> Entry:
+def _find_or_build(
+    program: Program, fingerprint: str, reason: str, where: str, objects: Objects | None
+) -> Entry:
     compiler = compile.find()
     features = " ".join(devices.cpu_features())
     key = cache.hash_text(str(cache.FORMAT), fingerprint, compiler.identity(), features)
@@ -273,7 +281,7 @@ def _find_or_build(program: Program, fingerprint: str, reason: str, where: str) 
         with cache.only_once(key):
             entry = _open_cached(key)  # another process may have built it while this one waited
             if entry is None:
-                entry = _build(program, compiler, key, reason, where)
+                entry = _build(program, compiler, key, reason, where, objects)
     return entry
 
 
@@ -291,12 +299,17 @@ def _open_cached(key: str) -> Entry | None:
 
 
 def _build(
-    program: Program, compiler: compile.Compiler, key: str, reason: str, where: str
+    program: Program,
+    compiler: compile.Compiler,
+    key: str,
+    reason: str,
+    where: str,
+    objects: Objects | None,
 ) -> Entry:
     import time
 
     begun = time.perf_counter()
-    binary = compile.build(program, compiler, key)
+    binary = _linked(program, compiler, objects) or compile.build(program, compiler, key)
     seconds = time.perf_counter() - begun
     events.record(
         "compile",
@@ -317,6 +330,19 @@ def _build(
             path and os.path.join(cache.folder(), f"{key}.c"),
         )
     return entry
+
+
+def _linked(program: Program, compiler: compile.Compiler, objects: Objects | None) -> bytes | None:
+    """The binary of a program of some size from objects that it shares with others; None where one
+    compiler for all of it is as quick, or something fails."""
+    from lazyt.runtime.objects import FEWEST, Objects
+
+    if objects is not None and (objects.has_begun or len(program.kernels) >= FEWEST):
+        return objects.link(program, compiler)
+    if len(program.kernels) < FEWEST:
+        return None
+    with Objects() as own:
+        return own.link(program, compiler)
 
 
 def _open(path: str) -> Entry | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ import pytest
 
 from lazyt.config import config
 from lazyt.errors import CompileError, NoCompilerError
+from lazyt.ir.program import Program
 from lazyt.runtime import compile, devices, execute
 from lazyt.runtime.memory import Buffer
+from lazyt.runtime.objects import Objects
 from tests.runtime.sample_programs import axpy, chain, failing, filled, floats
 
 pytestmark = pytest.mark.usefixtures("cache_dir")
@@ -175,12 +178,52 @@ def test_batches_are_compiled_and_linked(wrapper: Wrapper, monkeypatch: pytest.M
     log.write_text("")
     monkeypatch.setattr(devices, "core_count", lambda: 3)
     x, out = filled(np.arange(8)), Buffer(32)
-    execute.load(chain(8, 6, 2000)).run([x], [out])
+    execute.load(chain(8, 6, 5000)).run([x], [out])
     assert floats(out).tolist() == [float(v) for v in range(15, 23)]
     lines = log.read_text().splitlines()
-    assert (
-        sum(" -c " in line for line in lines) == 3 and sum("-shared" in line for line in lines) == 1
-    )
+    assert sum("/unit" in line and " -c " in line for line in lines) == 3
+    assert sum("-shared" in line for line in lines) == 1
+
+
+def test_kernels_of_other_programs_are_linked_and_not_compiled() -> None:
+    def compiled(program: Program) -> int:
+        """How many kernels were compiled for a program, which gives what it should."""
+        before = len([*Path(config.cache_dir).rglob("object-*.txt")])
+        x, out = filled(np.zeros(8)), Buffer(32)
+        execute.load(program).run([x], [out])
+        assert floats(out)[0] == sum(range(len(program.kernels)))
+        return len([*Path(config.cache_dir).rglob("object-*.txt")]) - before
+
+    assert compiled(chain(8, 4)) == 4
+    assert compiled(chain(8, 5)) == 1
+    mixed = chain(8, 5)
+    mixed = replace(mixed, kernels=(*mixed.kernels[:3], *chain(8, 5, 1).kernels[3:]))
+    assert compiled(mixed) == 2
+    last = chain(8, 6, 1)  # two of its kernels are in a file with two that are in another one, too
+    last = replace(last, kernels=(*chain(8, 4).kernels[:3], *last.kernels[3:]))
+    assert compiled(last) == 1
+
+
+def test_compilers_start_before_a_program_is_whole(
+    wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = wrapper("")
+    compile.find()
+    monkeypatch.setattr(devices, "core_count", lambda: 2)
+    program = chain(8, 6, 8000)
+    log.write_text("")
+    with Objects() as objects:
+        for kernel in program.kernels[:3]:
+            objects.add(kernel, program.sections)
+        assert objects.has_begun
+        entry = execute.load(program, objects=objects)
+    x, out = filled(np.arange(8)), Buffer(32)
+    entry.run([x], [out])
+    assert floats(out)[0] == 15 and "/unit1.c" in log.read_text()
+    with Objects() as objects:  # what is given up is stopped
+        objects.add(chain(9, 1, 12000).kernels[0], program.sections)
+        assert objects.has_begun
+    assert not list(Path(config.cache_dir).rglob("tmp-*"))
 
 
 def test_one_failing_batch_fails_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
