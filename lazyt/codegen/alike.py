@@ -6,7 +6,7 @@ two groups by their graphs takes a hundredth of the time that it takes to make a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lazyt.codegen.lower import Lowered, facts, lower_group
@@ -49,7 +49,9 @@ def _program(group: Group) -> tuple[Hashable, list[Node]]:
     """What decides the kernel of a group, and the values that it computes and reads, numbered."""
     numbers: dict[Node, int] = {}
     lines: list[Hashable] = []
-    stack = [(n, False) for n in (group.head, *reversed(group.members)) if n is not None]
+    every = (group, *(stage.group for stage in group.stages))
+    begin = [n for each in every for n in (each.head, *each.members) if n is not None]
+    stack = [(node, False) for node in reversed(begin)]
     while stack:
         node, ready = stack.pop()
         if node in numbers:
@@ -64,6 +66,13 @@ def _program(group: Group) -> tuple[Hashable, list[Node]]:
             continue
         numbers[node] = len(numbers)
         lines.append(line)
+    forms = tuple(_form(each, numbers) for each in every)
+    exchanged = tuple(stage.exchanged for stage in group.stages)
+    return (forms, exchanged, group.bands, tuple(lines)), list(numbers)
+
+
+def _form(group: Group, numbers: Mapping[Node, int]) -> Hashable:
+    """Everything else about a group that lowering looks at."""
     parts = tuple(
         (
             part.axes,
@@ -79,7 +88,8 @@ def _program(group: Group) -> tuple[Hashable, list[Node]]:
     )
     head = -1 if group.head is None else numbers[group.head]
     stored = tuple(numbers[n] for n in group.stored)
-    return (group.kind, head, stored, members, parts, tuple(lines)), list(numbers)
+    reads = tuple(sorted(numbers[n] for n in group.reads if n in numbers))
+    return group.kind, head, stored, reads, members, parts
 
 
 def print_alike(
@@ -92,7 +102,7 @@ def print_alike(
     known: dict[Hashable, PrintedKernel] = {}
     found: list[PrintedKernel] = []
     for number, kernel in enumerate(kernels):
-        key = (id(kernel.buffers), id(kernel.phases), kernel.segments)
+        key = (id(kernel.buffers), id(kernel.phases), kernel.segments, kernel.bands)
         if key not in known:
             known[key] = printer(kernel, None)
             printed(number, known[key])
