@@ -9,29 +9,31 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import pending
-from lazyt.device import check_device, device
+from lazyt.device import check_device, default_device, device
 from lazyt.errors import ArgumentError, DeviceError, LazytError
 from lazyt.ir.forms import place_of
 from lazyt.placing import waiting
 from lazyt.runtime import cuda_device
-from lazyt.runtime.cuda_device import CudaDevice, choose, current, device_count
+from lazyt.runtime.cuda_device import EMULATED, CudaDevice, choose, current, device_count
 from lazyt.runtime.cuda_device import in_use as devices_in_use
-from lazyt.runtime.cuda_driver import Properties
+from lazyt.runtime.cuda_driver import CudaError, Properties
 from lazyt.runtime.cuda_memory import DevicePool
 
 __all__ = [
-    "CudaDevice", "DevicePool", "Properties", "choose", "current", "device_count",
+    "CudaDevice", "CudaError", "DevicePool", "Properties", "choose", "current", "device_count",
     "devices_in_use", "launch_pending", "number_of", "place_named", "used_device", "wanted_device",
 ]  # fmt: skip
 
 
 def place_named(wanted: Any) -> str:
-    """The name of the device that is meant: by a name, a number, or None for the current one.
+    """The name of the device that is meant: by a name, a number, or None for the current one,
+    which is the emulator where new tensors are made there.
 
     Raises ArgumentError for a device that is not a CUDA device, as PyTorch does.
     """
     if wanted is None:
-        return f"cuda:{current()}"
+        chosen = default_device()
+        return str(chosen) if str(chosen) == EMULATED else f"cuda:{current()}"
     place = device(wanted)
     if place.type != "cuda":
         raise ArgumentError(f"Expected a cuda device, but got: {place}")

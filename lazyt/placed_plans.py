@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazyt.codegen.cuda import device_helpers
-from lazyt.errors import DeviceError
 from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node
 from lazyt.ir.program import Grid, Program
@@ -113,11 +113,16 @@ def empty_at(place: str) -> Buffer:
     return device_at(place).allocate(0) if place else Buffer(0)
 
 
-def refuse_library(call: Node) -> None:
-    """Raises DeviceError for a library call on a device: the libraries are the CPU's."""
-    place = place_of(call.form)
-    if place:
-        raise DeviceError(
-            f"{call.params.routine} is a routine of the CPU's matrix library and is not there on "
-            f"{place} yet. Move the operand with .cpu() and the result back with .to('{place}')."
+def announce_library(call: Node) -> None:
+    """Warns, once for each routine, that a library call on a device is made on the host."""
+    routine, place = call.params.routine, place_of(call.form)
+    if (routine, place) not in _announced:
+        _announced.add((routine, place))
+        warnings.warn(
+            f"{routine} is a routine of the CPU's matrix library: tensors on {place} are copied to "
+            "the host for it, and its results back",
+            stacklevel=2,
         )
+
+
+_announced: set[tuple[str, str]] = set()

@@ -131,19 +131,26 @@ def _run(call: Node) -> None:
 
         call.data = moved(call.inputs[0], call.params.place)
         return
-    if call.form < PLACED:
-        from lazyt.placed_plans import refuse_library
+    placed = call.form < PLACED
+    if placed:
+        from lazyt.placed_plans import announce_library
 
-        refuse_library(call)
+        announce_library(call)
     begin = time.monotonic()
     buffer = Buffer(call.nbytes)
     if call.size:
         (found,) = interpret([call])
         buffer.as_numpy(call.dtype, call.shape)[...] = found
-    call.data = buffer
+    call.data = _uploaded(call, buffer) if placed else buffer
     if events.watching:
         for timings in events.watching:
             timings.append(events.Timing(_note(call), begin, time.monotonic()))
+
+
+def _uploaded(call: Node, buffer: Buffer) -> Buffer:
+    from lazyt.runtime.cuda_device import device_at
+
+    return device_at(place_of(call.form)).upload(buffer)
 
 
 def _note(call: Node) -> dict[str, Any]:
@@ -153,6 +160,11 @@ def _note(call: Node) -> dict[str, Any]:
     routine, mode = call.params
     rows, columns = call.inputs[0].shape[-2:]
     count = call.inputs[0].size * min(rows, columns)
+    reasons = ["a call of NumPy's matrix routines: not compiled, nothing is fused into it"]
+    if call.form < PLACED:
+        reasons.append(
+            f"it runs on the host: operands come from {place_of(call.form)}, and go back"
+        )
     variant = "" if mode == "plain" else f", {mode}"
     return {
         "name": routine,
@@ -163,7 +175,7 @@ def _note(call: Node) -> dict[str, Any]:
         "flops": ROUTINES[routine].cost * count,
         "scratch": 0,
         "phases": 1,
-        "reasons": ["a call of NumPy's matrix routines: not compiled, nothing is fused into it"],
+        "reasons": reasons,
         "sources": [] if call.source is None else [source_text(call.source)],
     }
 

@@ -42,7 +42,8 @@ ROOMS: dict[str, frozenset[str]] = {
     "serialization": API | {"nn", "front"},  # files hold parameters
     "optim": frozenset({"nn", "api", "errors", "config", "front"}),  # averages of modules
     "bench": API,  # asks the machine, and times the user's API
-    "cuda": frozenset({"amp", "api", "errors", "config", "front"}),  # cuda.amp is amp on a GPU
+    # cuda.amp is amp on a GPU, and cuda.nvtx names what the profiler shows
+    "cuda": frozenset({"amp", "profiler", "api", "errors", "config", "front"}),
 }
 ABOVE = frozenset({"api", "errors", "config", "front"})
 FRONT = frozenset({"__init__", "__main__"})

@@ -9,15 +9,40 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazyt
 from lazyt.cuda import amp as amp
+from lazyt.cuda import comm as comm
 from lazyt.cuda import memory as memory
-from lazyt.cuda.graphs import CUDAGraph, graph
+from lazyt.cuda import nvtx as nvtx
+from lazyt.cuda import profiler as profiler
+from lazyt.cuda import random as random
+from lazyt.cuda.graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
+from lazyt.cuda.legacy import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)
 from lazyt.cuda.memory import (
     OutOfMemoryError,
     caching_allocator_alloc,
     caching_allocator_delete,
     empty_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
@@ -27,19 +52,62 @@ from lazyt.cuda.memory import (
     memory_reserved,
     memory_snapshot,
     memory_stats,
+    memory_stats_as_nested_dict,
     memory_summary,
+    reset_accumulated_host_memory_stats,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
     reset_max_memory_cached,
+    reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from lazyt.cuda.monitor import (
+    clock_rate,
+    device_memory_used,
+    list_gpu_processes,
+    memory_usage,
+    power_draw,
+    temperature,
+    utilization,
+)
+from lazyt.cuda.others import (
+    CudaError,
+    DeferredCudaCallError,
+    absent,
+    can_device_access_peer,
+    check_error,
+    cudart,
+    cudaStatus,
+    current_blas_handle,
+    current_solver_handle,
+    get_gencode_flags,
+    get_sync_debug_mode,
+    has_half,
+    has_magma,
+    ipc_collect,
+    is_tf32_supported,
+    set_sync_debug_mode,
+)
+from lazyt.cuda.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
 from lazyt.cuda.streams import (
     Event,
+    ExternalStream,
     Stream,
     StreamContext,
     current_stream,
     default_stream,
+    get_stream_from_external,
     set_stream,
     stream,
 )
@@ -54,16 +122,28 @@ from lazyt.devices import (
 )
 
 __all__ = [
-    "CUDAGraph", "Event", "OutOfMemoryError", "Stream", "StreamContext", "amp",
-    "caching_allocator_alloc", "caching_allocator_delete", "current_device", "current_stream",
-    "default_stream", "device", "device_count", "device_of", "empty_cache", "get_arch_list",
-    "get_device_capability", "get_device_name", "get_device_properties", "graph", "init",
-    "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CUDAGraph", "CharTensor", "CudaError",
+    "DeferredCudaCallError", "DoubleTensor", "Event", "ExternalStream", "FloatTensor",
+    "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError", "ShortTensor", "Stream",
+    "StreamContext", "amp", "caching_allocator_alloc", "caching_allocator_delete",
+    "can_device_access_peer", "check_error", "clock_rate", "comm", "cudaStatus", "cudart",
+    "current_blas_handle", "current_device", "current_solver_handle", "current_stream",
+    "default_stream", "device", "device_count", "device_memory_used", "device_of", "empty_cache",
+    "get_allocator_backend", "get_arch_list", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_gencode_flags", "get_per_process_memory_fraction",
+    "get_rng_state", "get_rng_state_all", "get_stream_from_external", "get_sync_debug_mode",
+    "graph", "graph_pool_handle", "has_half", "has_magma", "host_memory_stats",
+    "host_memory_stats_as_nested_dict", "init", "initial_seed", "ipc_collect", "is_available",
+    "is_bf16_supported", "is_current_stream_capturing", "is_initialized", "is_tf32_supported",
+    "list_gpu_processes", "make_graphed_callables", "manual_seed", "manual_seed_all",
     "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory",
     "memory_allocated", "memory_cached", "memory_reserved", "memory_snapshot", "memory_stats",
-    "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
-    "reset_max_memory_cached", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
-    "set_per_process_memory_fraction", "set_stream", "stream", "synchronize",
+    "memory_stats_as_nested_dict", "memory_summary", "memory_usage", "nvtx", "power_draw",
+    "profiler", "random", "reset_accumulated_host_memory_stats", "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_host_memory_stats",
+    "reset_peak_memory_stats", "seed", "seed_all", "set_device",
+    "set_per_process_memory_fraction", "set_rng_state", "set_rng_state_all", "set_stream",
+    "set_sync_debug_mode", "stream", "synchronize", "temperature", "utilization",
 ]  # fmt: skip
 
 
@@ -132,26 +212,8 @@ def get_arch_list() -> list[str]:
     return sorted({get_device_properties(n).arch for n in range(device_count())})
 
 
-def manual_seed(seed: int) -> None:
-    """Start the GPU's random numbers from ``seed``: they are the CPU's. Without one, nothing."""
-    if is_available():
-        lazyt.manual_seed(seed)
-
-
-def manual_seed_all(seed: int) -> None:
-    """``manual_seed``: all devices have the same random numbers."""
-    manual_seed(seed)
-
-
-def seed() -> None:
-    """Start the GPU's random numbers from any seed. Without one, nothing."""
-    if is_available():
-        lazyt.seed()
-
-
-def seed_all() -> None:
-    """``seed``: all devices have the same random numbers."""
-    seed()
+def __getattr__(name: str) -> Any:
+    return absent("lazyt.cuda", name)
 
 
 class device:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import lazyt
+from lazyt.amp.custom import custom_bwd as custom_bwd
+from lazyt.amp.custom import custom_fwd as custom_fwd
 from lazyt.amp.scaling import GradScaler as _GradScaler
 from lazyt.cast_mode import autocast as _autocast
+from lazyt.devices import device_count
 
-__all__ = ["GradScaler", "autocast"]
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
 
 
 class autocast(_autocast):
@@ -32,3 +35,8 @@ class GradScaler(_GradScaler):
         super().__init__(
             "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
         )
+
+
+def amp_definitely_not_available() -> bool:
+    """Whether there is no GPU."""
+    return device_count() == 0

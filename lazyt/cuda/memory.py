@@ -5,17 +5,26 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+from lazyt.cuda.monitor import list_gpu_processes
+from lazyt.cuda.others import absent
 from lazyt.devices import DevicePool, number_of, used_device, wanted_device
 from lazyt.errors import ArgumentError
 from lazyt.errors import OutOfMemoryError as OutOfMemoryError
 
 __all__ = [
     "OutOfMemoryError", "caching_allocator_alloc", "caching_allocator_delete", "empty_cache",
-    "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info",
-    "memory_allocated", "memory_cached", "memory_reserved", "memory_snapshot", "memory_stats",
-    "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated",
-    "reset_max_memory_cached", "reset_peak_memory_stats", "set_per_process_memory_fraction",
+    "get_allocator_backend", "get_per_process_memory_fraction", "host_memory_stats",
+    "host_memory_stats_as_nested_dict", "list_gpu_processes", "max_memory_allocated",
+    "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated",
+    "memory_cached", "memory_reserved", "memory_snapshot", "memory_stats",
+    "memory_stats_as_nested_dict", "memory_summary", "reset_accumulated_host_memory_stats",
+    "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
+    "reset_peak_host_memory_stats", "reset_peak_memory_stats", "set_per_process_memory_fraction",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    return absent("lazyt.cuda.memory", name)
 
 
 def _pool(device: Any) -> DevicePool | None:
@@ -87,6 +96,67 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     for name, counts in pool.counts.items():
         found |= counts.as_dict(name)
     return dict(sorted(found.items()))
+
+
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """``memory_stats`` with a dict for each part of the names."""
+    return _nested(memory_stats(device))
+
+
+def _nested(flat: dict[str, int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, count in flat.items():
+        *outer, last = name.split(".")
+        inner = found
+        for part in outer:
+            inner = inner.setdefault(part, {})
+        inner[last] = count
+    return found
+
+
+def host_memory_stats() -> dict[str, int]:
+    """Counters of pinned memory, of all devices: none without a GPU."""
+    from lazyt.devices import devices_in_use
+
+    found: dict[str, int] = {}
+    for device in devices_in_use():
+        for name, count in device.pool.pinned.as_dict("allocated_bytes").items():
+            name = name.replace(".all", "")
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """``host_memory_stats`` with a dict for each part of the names."""
+    return _nested(host_memory_stats())
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Start measuring the highest numbers of pinned memory anew."""
+    from lazyt.devices import devices_in_use
+
+    for device in devices_in_use():
+        device.pool.pinned.peak = device.pool.pinned.now
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Start counting what came and went of pinned memory anew."""
+    from lazyt.devices import devices_in_use
+
+    for device in devices_in_use():
+        device.pool.pinned.made = device.pool.pinned.freed = 0
+
+
+def get_allocator_backend() -> str:
+    """Where memory comes from, by PyTorch's name for the driver's stream-ordered pool."""
+    return "cudaMallocAsync"
+
+
+def get_per_process_memory_fraction(device: Any = None) -> float:
+    """The share of the GPU's memory that this process may take. Raises DeviceError."""
+    found = wanted_device(device)
+    limit, total = found.pool.limit, found.driver.properties.total_memory
+    return limit / total if limit and total else 1.0
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:

@@ -51,8 +51,8 @@ class Stream:
 
     @property
     def cuda_stream(self) -> int:
-        """A number for the queue, 0 for the first one."""
-        return 0 if self._queue is None else id(self._queue)
+        """The number by which other libraries know it: the driver's."""
+        return self._device.driver.stream_number(self._queue)
 
     stream_id = cuda_stream
 
@@ -103,6 +103,25 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<lazyt.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+
+class ExternalStream(Stream):
+    """A stream that another library made, by its number there; who made it ends it.
+
+    Args:
+        stream_ptr: the driver's number of the stream.
+        device: the GPU that it is of, the current one by default.
+    """
+
+    def __init__(self, stream_ptr: int, device: Any = None, **_: Any) -> None:
+        self._device = wanted_device(device)
+        self.priority = 0
+        self._queue = self._device.driver.foreign_stream(stream_ptr)
+
+
+def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
+    """``ExternalStream``. Raises DeviceError where there is no GPU."""
+    return ExternalStream(data_ptr, device)
 
 
 class Event:

@@ -119,6 +119,15 @@ class Driver(Protocol):
     def release(self, pointer: int, stream: Any) -> None:
         """Give a block back once the stream has come this far."""
 
+    def reaches(self, other: Any) -> bool:
+        """Whether the device can read another's memory by itself."""
+
+    def bus(self) -> str:
+        """Where on the machine's bus the device is; empty for none."""
+
+    def collect(self, on: bool) -> None:
+        """Tools that look at the device begin, or end, to collect."""
+
     def trim(self) -> None:
         """Give unused memory back to the system."""
 
@@ -145,6 +154,12 @@ class Driver(Protocol):
 
     def new_stream(self, priority: int) -> Any:
         """A stream of work that runs beside others. None is the first one."""
+
+    def foreign_stream(self, number: int) -> Any:
+        """A stream that another library made, by the number it knows it by."""
+
+    def stream_number(self, stream: Any) -> int:
+        """The number by which other libraries know a stream."""
 
     def end_stream(self, stream: Any) -> None:
         """A stream is not used any more."""

@@ -90,6 +90,17 @@ class EmulatedDriver:
         """Forget a block."""
         self._used -= self._blocks.pop(pointer).nbytes
 
+    def reaches(self, other: Any) -> bool:
+        """It reads its own memory only."""
+        return False
+
+    def bus(self) -> str:
+        """It is on none."""
+        return ""
+
+    def collect(self, on: bool) -> None:
+        """There is no tool for it."""
+
     def trim(self) -> None:
         """Nothing is kept."""
 
@@ -123,6 +134,14 @@ class EmulatedDriver:
     def new_stream(self, priority: int) -> Any:
         """All streams are the same: work is done at once."""
         return object()
+
+    def foreign_stream(self, number: int) -> Any:
+        """As any other."""
+        return object()
+
+    def stream_number(self, stream: Any) -> int:
+        """Any number."""
+        return 0 if stream is None else id(stream)
 
     def end_stream(self, stream: Any) -> None:
         """Nothing to do."""

@@ -62,6 +62,7 @@ class DevicePool:
         allocated: bytes in live buffers.
         reserved: bytes taken from the driver.
         blocks: live buffers, and ``segments`` blocks taken from the driver.
+        pinned: bytes of the host's memory that are pinned for tensors.
         retries: how often the pool was emptied because there was no memory.
         failures: how often that did not help.
         history: what was allocated and freed, while it is recorded; else None.
@@ -73,6 +74,7 @@ class DevicePool:
         self.lock = threading.RLock()
         self.allocated, self.reserved = Counts(), Counts()
         self.blocks, self.segments = Counts(), Counts()
+        self.pinned = Counts()
         self.retries = self.failures = 0
         self.history: list[dict[str, Any]] | None = None
         self.live: dict[int, tuple[int, int]] = {}
@@ -257,8 +259,10 @@ class PinnedBuffer(Buffer):
         self.nbytes = nbytes
         self.device = device
         self.ptr = device.call(device.driver.pin, max(nbytes, 1))
+        device.pool.pinned.add(nbytes)
 
     def __del__(self) -> None:
         if getattr(self, "ptr", 0) and not self.device.lost:
+            self.device.pool.pinned.remove(self.nbytes)
             with contextlib.suppress(CudaError):  # the driver may have ended before Python
                 self.device.driver.unpin(self.ptr)

@@ -285,6 +285,18 @@ class MockDriver:
         self.streams.append(Stream())
         return OK, self.streams[-1]
 
+    def CUstream(self, number: int) -> Stream:
+        return next((s for s in self.streams if id(s) == number), Stream())
+
+    def cuDeviceGetPCIBusId(self, length: int, device: int) -> Reply:
+        return OK, f"0000:{device:02x}:00.0\0".encode()
+
+    def cuProfilerStart(self) -> Reply:
+        return (OK,)
+
+    def cuProfilerStop(self) -> Reply:
+        return (OK,)
+
     def cuStreamCreateWithPriority(self, flags: int, priority: int) -> Reply:
         return self.cuStreamCreate(flags)
 

@@ -16,7 +16,6 @@ HERE = Path(__file__).resolve().parent
 
 PROGRAM = """
 import ctypes, lazyt as lt
-from lazyt.runtime.cuda_bindings import BoundDriver
 lib = ctypes.CDLL("libcuda.so.1")
 assert lt.cuda.device_count() == 2 and lt.cuda.get_device_name() == "Null GPU"
 assert lt.cuda.get_device_capability(1) == (9, 0)

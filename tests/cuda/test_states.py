@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ import lazyt as lt
 from lazyt.errors import DeviceError
 from lazyt.runtime import cuda_bindings, cuda_device
 from tests.cuda.mock_driver import CUresult, MockDriver
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _packages_missing(patch: pytest.MonkeyPatch) -> None:
@@ -61,12 +65,22 @@ def test_what_is_said(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lt.cuda.empty_cache()
     lt.cuda.manual_seed(1)
     lt.cuda.reset_peak_memory_stats()
+    assert lt.cuda.host_memory_stats() == lt.cuda.memory_stats_as_nested_dict() == {}
+    assert lt.cuda.default_generators == () and lt.cuda.get_rng_state_all() == []
+    assert lt.cuda.get_gencode_flags() == "" and not lt.cuda.is_tf32_supported()
+    assert not lt.cuda.is_current_stream_capturing() and lt.cuda.amp.amp_definitely_not_available()
+    lt.cuda.seed_all()
+    lt.cuda.ipc_collect()
+    with lt.cuda.profiler.profile(), lt.cuda.nvtx.range("step {}", 1):
+        assert lt.cuda.nvtx.range_push("inner") == 1 and lt.cuda.nvtx.range_pop() == 1
     assert lt.cuda.memory_stats() == {} and "no CUDA device" in lt.cuda.memory_summary()
     x = lt.ones(2)
     wanted: list[Callable[[], object]] = [
         lambda: x.to("cuda"), x.cuda, lambda: lt.zeros(2, device="cuda:0"), lt.cuda.synchronize,
         lambda: lt.nn.Linear(1, 1).to("cuda"), lt.cuda.Stream, lt.cuda.Event, lt.cuda.mem_get_info,
         lambda: lt.cuda.get_device_name(0), lambda: lt.set_default_device("cuda"),
+        lt.cuda.utilization, lt.cuda.CUDAGraph().capture_begin, lambda: lt.cuda.FloatTensor([1]),
+        lambda: lt.cuda.ExternalStream(1), lambda: lt.cuda.comm.broadcast(x, [0]),
     ]  # fmt: skip
     for ask in wanted:
         with pytest.raises(DeviceError, match=said):
@@ -76,6 +90,31 @@ def test_what_is_said(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (x + 1).tolist() == [2, 2]
     monkeypatch.undo()
     cuda_bindings.library.cache_clear()
+
+
+def test_names_that_are_missing_say_why() -> None:
+    """Every public name of PyTorch's package is there, or its absence has a reason."""
+    recorded = json.loads((ROOT / "docs" / "torch_cuda.json").read_text(encoding="utf-8"))
+    missing: dict[str, str] = {}
+    for module, names in recorded.items():
+        owner: Any = lt
+        for part in module.split(".")[1:]:
+            owner = getattr(owner, part)
+        for name in names:
+            try:
+                getattr(owner, name)
+            except AttributeError as error:
+                missing[f"{module}.{name}"] = str(error).partition(": ")[2]
+    assert all(missing.values()), [name for name, reason in missing.items() if not reason]
+    assert 20 < len(missing) < 40 and "lazyt.cuda.comm" in missing["torch.cuda.nccl"]
+    for ask in (lt.cuda.cudart, lt.cuda.current_blas_handle, lt.cuda.current_solver_handle):
+        with pytest.raises(DeviceError, match="loaded"):
+            ask()
+    lt.backends.cuda.matmul.allow_tf32 = True  # noted, without effect
+    with lt.backends.cuda.sdp_kernel(enable_flash=False):
+        assert not lt.backends.cuda.flash_sdp_enabled()
+    assert lt.backends.cuda.flash_sdp_enabled()
+    lt.backends.cuda.matmul.allow_tf32 = False
 
 
 def test_the_cpu_loads_nothing_of_cuda() -> None:

@@ -1,0 +1,135 @@
+"""Names of ``torch.cuda`` that programs ask and set, and that mean little here."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NoReturn
+
+from lazyt import random
+from lazyt.devices import CudaError, device_count, wanted_device
+from lazyt.errors import DeviceError
+
+__all__ = [
+    "CudaError", "DeferredCudaCallError", "can_device_access_peer", "check_error", "cudaStatus",
+    "cudart", "current_blas_handle", "current_solver_handle", "get_gencode_flags",
+    "get_sync_debug_mode", "has_half", "has_magma", "ipc_collect", "is_tf32_supported",
+    "set_sync_debug_mode",
+]  # fmt: skip
+
+has_half, has_magma = True, False
+_mode = [0]
+
+
+class DeferredCudaCallError(Exception):
+    """Never raised: nothing waits for a GPU to be there."""
+
+
+class cudaStatus(enum.IntEnum):
+    """Codes that ``check_error`` takes."""
+
+    SUCCESS = 0
+    ERROR_NOT_READY = 34
+
+
+def check_error(res: int) -> None:
+    """Raises CudaError for a driver's code other than 0."""
+    if res != 0:
+        raise CudaError(f"the driver's code {res}", str(res))
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether a GPU reads another's memory by itself. Raises DeviceError."""
+    return wanted_device(device).driver.reaches(wanted_device(peer_device).driver)
+
+
+def is_tf32_supported() -> bool:
+    """Whether there is a GPU that can round to TF32 in products. Products here never do."""
+    return device_count() > 0
+
+
+def get_gencode_flags() -> str:
+    """The compiler's flags for the GPUs that there are."""
+    archs = {wanted_device(number).driver.properties.arch[3:] for number in range(device_count())}
+    return " ".join(f"-gencode compute=compute_{a},code=sm_{a}" for a in sorted(archs))
+
+
+def get_sync_debug_mode() -> int:
+    """What ``set_sync_debug_mode`` was told."""
+    return _mode[0]
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Noted, but without effect: ``lazyt.why_realized()`` lists what a program waited for.
+
+    Raises DeviceError for what is no mode.
+    """
+    modes = {"default": 0, "warn": 1, "error": 2}
+    mode = modes.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
+    if mode not in modes.values():
+        raise DeviceError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+    _mode[0] = mode
+
+
+def ipc_collect() -> None:
+    """Nothing to do: memory is not shared between processes."""
+
+
+def cudart() -> NoReturn:
+    """Raises DeviceError: the driver is used without the runtime library."""
+    raise DeviceError("lazyt uses CUDA's driver; its runtime library is not loaded (cudart)")
+
+
+def current_blas_handle() -> NoReturn:
+    """Raises DeviceError: there is no cuBLAS."""
+    raise DeviceError("lazyt compiles its products; cuBLAS is not loaded and has no handle")
+
+
+def current_solver_handle() -> NoReturn:
+    """Raises DeviceError: there is no cuSOLVER."""
+    raise DeviceError("lazyt's factorizations are the CPU's; cuSOLVER is not loaded")
+
+
+def default_generators() -> tuple[random.Generator, ...]:
+    """The generator of each GPU: all draw the CPU's random numbers."""
+    return (random.default_generator,) * device_count()
+
+
+#: Why names of ``torch.cuda`` are not there.
+REASONS = {
+    "nccl": "lazyt trains on one machine and has no collective library; see lazyt.cuda.comm",
+    "tunable": "products are compiled, not picked from a library; lazyt.tune finds their tiles",
+    "sparse": "lazyt has no sparse tensors",
+    "jiterator": "write the formula with tensors: lazyt compiles it into one kernel",
+    "gds": "files are read by the host: lazyt.load",
+    "GreenContext": "kernels use the whole GPU",
+    "MemPool": "memory is kept per stream: run the work on a lazyt.cuda.Stream of its own",
+    "use_mem_pool": "memory is kept per stream: run the work on a lazyt.cuda.Stream of its own",
+    "CUDAPluggableAllocator": "memory comes from the driver's stream-ordered pool",
+    "change_current_allocator": "memory comes from the driver's stream-ordered pool",
+    "caching_allocator_disabled": "freed memory is kept; lazyt.cuda.empty_cache() gives it back",
+    "caching_allocator_enable": "freed memory is kept; lazyt.cuda.empty_cache() gives it back",
+}
+for _title in (
+    "Bool",
+    "Byte",
+    "Char",
+    "Double",
+    "Float",
+    "Half",
+    "Int",
+    "Long",
+    "Short",
+    "BFloat16",
+):
+    REASONS[f"{_title}Storage"] = "use UntypedStorage, or tensors with device='cuda'"
+for _title in ("ComplexDoubleStorage", "ComplexFloatStorage"):
+    REASONS[_title] = "lazyt has no complex numbers"
+
+
+def absent(owner: str, name: str) -> Any:
+    """Raises AttributeError, which says why, for a name that is not there."""
+    if name == "default_generators":
+        return default_generators()
+    reason = REASONS.get(name)
+    text = f"module '{owner}' has no attribute '{name}'"
+    raise AttributeError(text if reason is None else f"{text}: {reason}", name=name)
