@@ -30,6 +30,8 @@ LEAST_ROWS, LEAST_COLUMNS, LEAST_INNER = 16, 8, 8
 #: Times the cache that the other operands of one point may be: every band reads all of them, from
 #: the next level where they do not fit.
 PANELS = 8
+#: Times smaller that results have to be for a stage that only reads what is stored anyway.
+LESS = 4
 #: Groups that are looked at in search of a way around a band.
 _PATIENCE = 400
 
@@ -119,9 +121,9 @@ class _Search:
     def best(self, first: Group, taken: set[Group]) -> _Band | None:
         """The band that begins with a contraction and keeps most in cache, None where none pays."""
         found = [self._grow(first, side, taken) for side in (False, True)]
-        bands = [band for band in found if band is not None and len(band.stages) > 1]
+        bands = [band for band in found if band is not None]
         for band in bands:
-            band.saved = self._saved(band)
+            self._trim(band)
         best = max(bands, key=lambda b: sum(n.nbytes for n in b.saved), default=None)
         if best is None or not best.saved:
             return None
@@ -130,6 +132,28 @@ class _Search:
             first.reasons.append(f"not one launch with what reads its rows: {why}")
             return None
         return best
+
+    def _trim(self, band: _Band) -> None:
+        """Leaves out stages that save nothing: what they store would only be there sooner."""
+        idle: Group | None = band.stages[0].group
+        while idle is not None:
+            band.saved = self._saved(band)
+            idle = next((s.group for s in band.stages[1:] if self._idle(band, s.group)), None)
+            gone = {idle}
+            for stage in band.stages:
+                if any(self.home.get(node) in gone for node in stage.group.reads):
+                    gone.add(stage.group)
+            if idle is not None:
+                band.stages = [stage for stage in band.stages if stage.group not in gone]
+                band.groups -= {group for group in gone if group is not None}
+
+    def _idle(self, band: _Band, group: Group) -> bool:
+        """Whether a stage reads nothing that stays in cache, and does not make less of it."""
+        read = [node for node in group.reads if self.home.get(node) in band.groups]
+        stored = sum(node.nbytes for node in group.stored)
+        return not any(n in band.saved for n in read) and (
+            LESS * stored > sum(node.nbytes for node in read)
+        )
 
     def _saved(self, band: _Band) -> list[Node]:
         made = (node for stage in band.stages for node in stage.group.stored)
