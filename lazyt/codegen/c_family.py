@@ -31,6 +31,7 @@ class Expressions:
         values: what each IR name currently stands for in C.
         quotients: what parts of indices with a division currently stand for.
         bases: names of the numbers of elements that come before what a band's buffer holds.
+        elements: what stands for elements of buffers, by their row-major positions, instead.
         used: prelude functions that were called.
         names: the C names of constants that are arguments, by their number: constants are numbered
             in the order in which they are first printed. None to write all of them out; empty to
@@ -44,6 +45,7 @@ class Expressions:
         self.values: dict[str, ct.Node] = {}
         self.quotients: dict[Quotient | Remainder, ct.Node] = {}
         self.bases: dict[str, str] = {}
+        self.elements: dict[tuple[str, Linear], ct.Node] = {}
         self.used: set[str] = set()
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
@@ -93,11 +95,16 @@ class Expressions:
 
     def position(self, buffer: Buffer, index: Sequence[Linear]) -> ct.Node:
         """The C expression of a buffer element."""
-        place = linearize(index, buffer.shape) - self.origins.get(buffer.name, 0)
-        at = self.index(place)
+        whole = linearize(index, buffer.shape)
+        known = self.elements.get((buffer.name, whole)) if self.elements else None
+        return ct.element(buffer.name, self.place(buffer, whole)) if known is None else known
+
+    def place(self, buffer: Buffer, whole: Linear) -> ct.Node:
+        """How far behind its pointer the element at a row-major position of a buffer lies."""
+        at = self.index(whole - self.origins.get(buffer.name, 0))
         if buffer.name in self.bases:
             at = ct.binary("-", at, ct.name(self.bases[buffer.name]))
-        return ct.element(buffer.name, at)
+        return at
 
     def condition(self, guards: Sequence[Guard]) -> ct.Node | None:
         """The conjunction of guards, without what the axes' ranges imply; None for no tests."""

@@ -16,11 +16,21 @@ from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
-from lazyt.codegen.c_family import Expressions, is_positional
+from lazyt.codegen.c_family import Expressions, c_type, is_positional
 from lazyt.codegen.c_loops import STRIP, TILE, PhasePrinter, Trees
 from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.loop_form import LoopForm, suits, sums_only
-from lazyt.ir.index import Axis, Linear, Quotient, Remainder, linearize, replace_axes, variable
+from lazyt.codegen.turning import Turn, lay_across, turns_of
+from lazyt.ir.index import (
+    Axis,
+    Linear,
+    Quotient,
+    Remainder,
+    constant,
+    linearize,
+    replace_axes,
+    variable,
+)
 from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Stage, reduction_levels
 
 #: Bytes of sums that a tile holds at most: a quarter of a usual second-level cache.
@@ -45,12 +55,17 @@ class CpuPhase(PhasePrinter):
     ) -> None:  # fmt: skip
         given = form if form is not None and not any_size and suits(phase, form) else LoopForm()
         phase = replace(phase, lanes=given.lanes or phase.lanes)
+        if not (any_size or given.lanes or expressions.bases):
+            phase = lay_across(phase, expressions)
         super().__init__(phase, expressions, number, any_size)
         expressions.values.clear()  # a phase's names are its own
         self.steps = 1
         self.sums = LANES
+        self.turns: dict[int, list[Turn]] = {}
         if self.vector and not any_size and any(s.axis is not None for s in phase.stages):
-            self._widen(second)
+            self.turns = {id(s): turns_of(phase, s, expressions) for s in phase.stages}
+            if not any(self.turns.values()):
+                self._widen(second)
         self.share = given.share
         self.tile = given.tile or self.tile
         self.steps = given.steps or self.steps
@@ -112,7 +127,8 @@ class CpuPhase(PhasePrinter):
     def _elements(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
         together = self.steps * LANES
         room = min(axis.extent, BLOCK)
-        if self.steps == 1 or room < together or len(stage.body) >= LONG_BODY:
+        turned = self.turns.get(id(stage))
+        if self.steps == 1 or room < together or len(stage.body) >= LONG_BODY or turned:
             return super()._elements(stage, axis, base)
         limit = self.e.limit(stage, axis)
         start: ct.Node = ct.integer(0)
@@ -173,9 +189,39 @@ class CpuPhase(PhasePrinter):
                 start = _at_step(value, axis)
                 rest = ct.binary("+", self.e.index(start % divisor), ct.name("l"))
                 self._call(value, divisor, self.e.index(start // divisor), rest)
-        out = super()._each_lane(stage, axis, count)
+        turns = self.turns.get(id(stage), [])
+        out = (
+            self._turned(stage, axis, count, turns)
+            if turns
+            else super()._each_lane(stage, axis, count)
+        )
         self.e.quotients.clear()
         return out
+
+    def _turned(self, stage: Stage, axis: Axis, count: ct.Node, turns: Sequence[Turn]) -> ct.Node:
+        """Steps that read and write arrays, which rows of memory become before and after."""
+        last = self.phase.grid[-1]
+        low = variable(Axis("low", last.extent)) if self.first is not None else constant(0)
+        table = {axis: variable(Axis("k", axis.extent)), last: low}
+        before: Trees = [ct.declare("lz_i64", "steps", count, const=True)]
+        after: Trees = []
+        steps, width = ct.name("steps"), ct.integer(self.tile)
+        for number, turn in enumerate(turns):
+            buffer, array = self.e.buffers[turn.buffer], f"turn{number}"
+            place = self.e.place(buffer, replace_axes(turn.place, table))
+            memory = ct.binary("+", ct.name(buffer.name), place)
+            pitch, own = ct.integer(turn.pitch), ct.name(array)
+            before.append(self.array(c_type(buffer.dtype), array, (LANES * self.tile,)))
+            function = f"lz_across_{buffer.dtype.suffix}"
+            if turn.stored:
+                after.append(self.e.prelude(function, steps, self.run, own, width, memory, pitch))
+            else:
+                before.append(self.e.prelude(function, self.run, steps, memory, pitch, own, width))
+            here = ct.binary("+", ct.binary("*", ct.name("l"), width), ct.name("u"))
+            self.e.elements[buffer.name, turn.place] = ct.element(array, here)
+        loop = super()._each_lane(stage, axis, steps)
+        self.e.elements.clear()
+        return ct.block([*before, loop, *after])
 
     def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
         """Where borders may lie anywhere, most steps do not cross one: those have no divisions."""
@@ -208,6 +254,12 @@ class CpuPhase(PhasePrinter):
         self.e.quotients[Remainder(value, divisor)] = rest
 
     def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        if self.turns.get(id(stage)):
+            kept = [self._keep(s, axis) for s in stage.body if isinstance(s, Keep)]
+            limit = self.e.limit(stage, axis)
+            left = ct.minimum(ct.binary("-", limit, ct.name("k")), ct.integer(LANES))
+            body = [self._each_lane(stage, axis, left)]
+            return [*kept, ct.loop("k", ct.integer(0), limit, body, step=LANES)]
         cuts = self._divided(stage, axis)
         cuts = [(v, d) for v, d in cuts if d >= LEAST_RUN and v.bounds[0] >= 0]
         if self.vector or stage.sequential or not cuts:

@@ -225,6 +225,9 @@ class Values:
         if _ROUTINE.match(name):
             self._routine(node, arguments)
             return None
+        if name.startswith("lz_across_"):
+            self._across(node, arguments)
+            return None
         if any(isinstance(a, Pointer | Array) for a in arguments):
             self.complain(node, "memory handed to a function that is not known")
             return None
@@ -285,6 +288,26 @@ class Values:
             if isinstance(argument, Pointer):
                 count = sizes[0] * sizes[1] * argument.item
                 self._inside(node, argument.memory, argument.offset, count)
+
+    def _across(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
+        """``(rows, columns, from, pitch, to, width)``: all of one matrix, and of its transpose."""
+        rows, columns, source, pitch, target, width = arguments
+        for place, high, wide, line in (
+            (source, rows, columns, pitch), (target, columns, rows, width),
+        ):  # fmt: skip
+            forms = [f for f in (high, wide, line) if isinstance(f, Form)]
+            if len(forms) < 3 or forms[2].terms:
+                self.complain(node, "the sizes of a matrix are not understood")
+                continue
+            last = (forms[0].shifted(-1).times(forms[2].const) + forms[1]).shifted(-1)
+            if isinstance(place, Pointer):
+                self._inside(node, place.memory, place.offset, place.item)
+                end = place.offset + last.times(place.item)
+                self._inside(node, place.memory, end, place.item)
+            elif not isinstance(place, Array) or len(place.extents) != 1:
+                self.complain(node, "a matrix in no memory of one axis")
+            elif not self.facts.proves(number(place.extents[0] - 1) - last):
+                self.complain(node, "the matrix may reach outside", last, place.extents[0])
 
     # ------------------------------------------------------- pieces of memory
 

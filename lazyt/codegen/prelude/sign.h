@@ -52,12 +52,20 @@ LZ_FN lz_@S lz_minimum_@S(lz_@S x, lz_@S y) { return x <= y ? x : x > y ? y : x 
 #endif
 
 //@ lz_fold_maximum_@S [floats] ulp=0
-// lz_maximum for a value from memory: two operations less.
-LZ_FN lz_@S lz_fold_maximum_@S(lz_@S x, lz_@S y) { return y > x || y != y ? y : x; }
+// lz_maximum for a value from memory: what waits for x is one instruction and a blend.
+LZ_FN lz_@S lz_fold_maximum_@S(lz_@S x, lz_@S y)
+{
+  const lz_@S most = y > x ? y : x;
+  return y != y ? y : most;
+}
 
 //@ lz_fold_minimum_@S [floats] ulp=0
-// lz_minimum for a value from memory: two operations less.
-LZ_FN lz_@S lz_fold_minimum_@S(lz_@S x, lz_@S y) { return y < x || y != y ? y : x; }
+// lz_minimum for a value from memory: what waits for x is one instruction and a blend.
+LZ_FN lz_@S lz_fold_minimum_@S(lz_@S x, lz_@S y)
+{
+  const lz_@S least = y < x ? y : x;
+  return y != y ? y : least;
+}
 
 //@ lz_maximum_@S [ints b8]
 LZ_FN lz_@S lz_maximum_@S(lz_@S x, lz_@S y) { return x > y ? x : y; }

@@ -1,0 +1,115 @@
+"""Tiles that are turned between memory and lanes: transposed operands, and short rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+from lazyt import ops, planning
+from lazyt.codegen.check_c import argument_bytes, check_kernel_c
+from lazyt.config import config
+from lazyt.ir.dtypes import float32
+from lazyt.ir.graph import Node
+from tests.codegen.kernel_corpus import Printed, print_kernels
+
+
+def _kernel(root: Node) -> Printed:
+    (printed,) = print_kernels([root])
+    return printed
+
+
+def _transposed() -> Node:
+    return ops.permute(ops.input_((96, 70), float32), (1, 0))
+
+
+def _softmax(x: Node) -> Node:
+    """Of the last axis, less its largest value."""
+    rows, count = x.shape
+
+    def each(values: Node) -> Node:
+        return ops.expand(ops.reshape(values, (rows, 1)), (rows, count))
+
+    powers = ops.apply("exp", ops.apply("sub", x, each(ops.reduce_("max", x, (1,)))))
+    return ops.apply("div", powers, each(ops.reduce_("sum", powers, (1,))))
+
+
+@pytest.mark.parametrize(
+    ("root", "turned"),
+    [
+        (lambda: ops.apply("exp", _transposed()), 1),
+        (lambda: _softmax(_transposed()), 1),
+        (lambda: _softmax(ops.input_((300, 17), float32)), 3),
+        (lambda: ops.reduce_("max", ops.input_((300, 17), float32), (1,)), 1),
+        (lambda: ops.reduce_("max", ops.input_((300, 170), float32), (1,)), 0),
+        (lambda: ops.apply("exp", ops.input_((96, 70), float32)), 0),
+    ],
+)
+def test_what_lies_across_lanes_is_turned(root: Callable[[], Node], turned: int) -> None:
+    printed = _kernel(root())
+    assert printed.c.source.text.count("lz_across_f32(") == turned
+    sizes = argument_bytes(printed.kernel, printed.c.workspace, printed.c.offsets)
+    assert not check_kernel_c(printed.c.source.text, sizes)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("17, turn0, 64)", "18, turn0, 64)"), ("17, turn0, 64)", "17, turn0, 200)"),
+     ("turn0[2048]", "turn0[1087]"), ("(run, steps, x0", "(64, steps, x0")],
+)  # fmt: skip
+def test_a_turn_beyond_its_memory_is_found(old: str, new: str) -> None:
+    printed = _kernel(ops.reduce_("sum", ops.input_((300, 17), float32), (1,)))
+    assert old in printed.c.source.text
+    sizes = argument_bytes(printed.kernel, printed.c.workspace, printed.c.offsets)
+    assert check_kernel_c(printed.c.source.text.replace(old, new), sizes)
+
+
+def _values(shape: tuple[int, ...], dtype: str) -> Any:
+    source = np.random.default_rng(shape[0])
+    if dtype == "int8":
+        return source.integers(-90, 90, shape).astype(np.int8)
+    return source.standard_normal(shape).astype(dtype)
+
+
+def _of_rows(x: Any) -> list[Any]:
+    flat = x.reshape(-1, x.shape[-1])
+    wide = flat if x.dtype == lt.int8 else flat.softmax(-1)
+    return [wide, flat.sum(-1), flat.amax(-1), flat.argmax(-1)]
+
+
+def _of_axes(x: Any) -> list[Any]:
+    wide = x.T.double().float() if x.ndim == 2 else x.transpose(1, 2)
+    last = x.permute(*reversed(range(x.ndim)))
+    return [(wide * 2 + 1).contiguous(), wide.sum(-1), (last + 1).contiguous(), wide.amin(-1)]
+
+
+CASES = [
+    ((200, 17), "float32"),
+    ((130, 33), "float64"),
+    ((3, 65, 40), "float32"),
+    ((70, 64), "int8"),
+]
+
+
+@pytest.mark.parametrize("work", [_of_rows, _of_axes])
+@pytest.mark.parametrize(("shape", "dtype"), CASES)
+def test_turning_changes_no_bit(
+    shape: tuple[int, ...], dtype: str, work: Callable[[Any], list[Any]], monkeypatch: Any
+) -> None:
+    """The same values as from kernels whose lanes follow memory."""
+    values = _values(shape, dtype)
+    with monkeypatch.context() as patched:
+        patched.setattr(config, "verify", True)
+        got = [t.numpy() for t in work(lt.from_numpy(values))]
+    with monkeypatch.context() as patched:
+        patched.setattr("lazyt.codegen.c_steps.lay_across", lambda phase, expressions: phase)
+        patched.setattr("lazyt.codegen.c_steps.turns_of", lambda *given: [])
+        patched.setattr(config, "disk_cache", False)
+        planning.clear()
+        want = [t.numpy() for t in work(lt.from_numpy(values.copy()))]
+    planning.clear()
+    for one, other in zip(got, want, strict=True):
+        assert np.array_equal(one, other)
