@@ -4,8 +4,9 @@ typedef lz_f32 lz_eight_f32 __attribute__((vector_size(32), aligned(4), may_alia
 //@ lz_across_f32
 /* Rows become columns: to[c * width + r] = from[r * pitch + c]. Whole lines of the side whose rows
    lie further apart are used up before the next ones. */
-static void lz_across_f32(lz_i64 rows, lz_i64 columns, const lz_f32 *restrict from, lz_i64 pitch,
-                          lz_f32 *restrict to, lz_i64 width)
+static __attribute__((noinline, unused)) void lz_across_f32(
+    lz_i64 rows, lz_i64 columns, const lz_f32 *__restrict__ from, lz_i64 pitch,
+    lz_f32 *__restrict__ to, lz_i64 width)
 {
   const int turned = pitch < width;
   const lz_i64 outer = turned ? columns : rows, inner = turned ? rows : columns;
@@ -49,8 +50,9 @@ static void lz_across_f32(lz_i64 rows, lz_i64 columns, const lz_f32 *restrict fr
 
 //@ lz_across_@S [f64 ints]
 /* Rows become columns: to[c * width + r] = from[r * pitch + c], in pieces of eight by eight. */
-static void lz_across_@S(lz_i64 rows, lz_i64 columns, const lz_@S *restrict from, lz_i64 pitch,
-                         lz_@S *restrict to, lz_i64 width)
+static __attribute__((noinline, unused)) void lz_across_@S(
+    lz_i64 rows, lz_i64 columns, const lz_@S *__restrict__ from, lz_i64 pitch,
+    lz_@S *__restrict__ to, lz_i64 width)
 {
   const int turned = pitch < width;
   const lz_i64 outer = turned ? columns : rows, inner = turned ? rows : columns;
