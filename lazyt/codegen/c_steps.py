@@ -258,8 +258,8 @@ class CpuPhase(PhasePrinter):
             kept = [self._keep(s, axis) for s in stage.body if isinstance(s, Keep)]
             limit = self.e.limit(stage, axis)
             left = ct.minimum(ct.binary("-", limit, ct.name("k")), ct.integer(LANES))
-            body = [self._each_lane(stage, axis, left)]
-            return [*kept, ct.loop("k", ct.integer(0), limit, body, step=LANES)]
+            lanes = self._each_lane(stage, axis, left)
+            return [*kept, ct.loop("k", ct.integer(0), limit, [lanes], step=LANES)]
         cuts = self._divided(stage, axis)
         cuts = [(v, d) for v, d in cuts if d >= LEAST_RUN and v.bounds[0] >= 0]
         if self.vector or stage.sequential or not cuts:
