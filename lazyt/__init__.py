@@ -4,12 +4,6 @@
 ``realize()``, compiles and runs it.
 """
 
-# What is imported is no garbage; looking for some would take a tenth of the time of the import.
-import gc as _gc
-
-_collects = _gc.isenabled()
-_gc.disable()
-
 from importlib import import_module as _import_module
 from math import e as e
 from math import inf as inf
@@ -134,9 +128,6 @@ short, int, long = int16, int32, int64
 globals().update(_INPLACE_FUNCTIONS)
 _explain_methods()
 _explain_calls(globals(), [n for n in globals() if not n.startswith("_")], __name__)
-
-if _collects:
-    _gc.enable()
 
 if _TYPE_CHECKING:
     from lazyt import accelerator as accelerator

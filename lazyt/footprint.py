@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lazyt.ir.program import Program
+from lazyt.passes.recompute import NOTHING_SAVED
 from lazyt.runtime.memory import block_size
 
 #: Seconds that a launch takes beside its work, and the share of the machine's arithmetic that
@@ -110,7 +111,11 @@ class Footprint:
         alone = f" of which one launch needs {_mega(self.alone)}" if self.alone else ""
         text = f"peak memory: predicted {_mega(self.peak)} ({parts}{_mega(self.between)}{alone})"
         found = self.measured_peak
-        return text if found is None else f"{text}, measured {_mega(found)}"
+        if found is not None:
+            text += f", measured {_mega(found)}"
+        reasons = (reason for note in self.launches for reason in note.get("reasons", ()))
+        idle = any(reason.startswith(NOTHING_SAVED) for reason in reasons)
+        return f"{text}; {NOTHING_SAVED}" if idle else text
 
     def __str__(self) -> str:
         text = f"time: predicted {1e3 * self.seconds:.3g} ms"

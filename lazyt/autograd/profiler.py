@@ -15,7 +15,13 @@ from contextlib import ContextDecorator
 from threading import get_ident
 from typing import Any
 
-from lazyt.autograd.profiler_rows import EventList, FunctionEvent, FunctionEventAvg, shapes_in
+from lazyt.autograd.profiler_rows import (
+    COMPILE,
+    EventList,
+    FunctionEvent,
+    FunctionEventAvg,
+    shapes_in,
+)
 from lazyt.autograd.profiler_trace import Samples, stack_lines, trace_json, write_text
 from lazyt.errors import LazytError
 from lazyt.runtime import events
@@ -105,7 +111,7 @@ class profile:
         found = [whole, *noted.ranges]
         found += [_event(timing, bounds) for timing in noted.timings]
         found += _compilations(self._begin, end)
-        _nest(found)
+        nest(found)
         self._events = found
 
     def _finished(self) -> list[FunctionEvent]:
@@ -291,13 +297,13 @@ def _compilations(begin: float, end: float) -> list[FunctionEvent]:
         start = stop - float(str(event.details.get("seconds", 0.0)))
         if begin <= start and stop <= end:
             lines = [event.where] if event.where else []
-            made = FunctionEvent("compile", start, stop, "compile", thread=get_ident())
+            made = FunctionEvent(COMPILE, start, stop, "compile", thread=get_ident())
             made.stack = lines
             found.append(made)
     return found
 
 
-def _nest(found: list[FunctionEvent]) -> None:
+def nest(found: list[FunctionEvent]) -> None:
     """Order by time; link every event with the next inner ones of its thread, which it waited
     for."""
     found.sort(key=lambda event: (event.begin, -event.end))
@@ -309,5 +315,12 @@ def _nest(found: list[FunctionEvent]) -> None:
         if outer:
             event.cpu_parent = outer[-1]
             event.cpu_parent.cpu_children.append(event)
-            event.cpu_parent.inner += event.end - event.begin
+            seconds = event.end - event.begin
+            if event.kind == "compile":
+                for each in outer:
+                    each.compiled += seconds
+                for each in outer[:-1]:
+                    each.inner -= seconds
+            else:
+                event.cpu_parent.inner += seconds
         outer.append(event)

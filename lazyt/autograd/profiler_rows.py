@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+#: The name of compilations.
+COMPILE = "compile"
+
 #: Widths of the columns of PyTorch's tables.
 _WIDTH, _MOST_SOURCE, _MOST_SHAPES = 12, 75, 80
 _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
@@ -81,6 +84,7 @@ class FunctionEvent(_Timed):
         thread: who ran it.
         in_use, scratch: bytes of all tensors, and of values between the kernels of a plan.
         inner: seconds of what else happened inside of it.
+        compiled: seconds of compilations inside of it, which its times leave out.
     """
 
     name: str
@@ -98,6 +102,7 @@ class FunctionEvent(_Timed):
     in_use: int = 0
     scratch: int = 0
     inner: float = 0.0
+    compiled: float = 0.0
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
 
@@ -120,8 +125,8 @@ class FunctionEvent(_Timed):
 
     @property
     def cpu_time_total(self) -> float:
-        """Microseconds, all that happened inside included."""
-        return 1e6 * (self.end - self.begin)
+        """Microseconds, all that happened inside included but compilations."""
+        return 1e6 * (self.end - self.begin - self.compiled)
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -200,13 +205,13 @@ class EventList(list[FunctionEventAvg]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds of all rows together."""
-        return sum(row.self_cpu_time_total for row in self)
+        """Microseconds of all rows together, without compilations."""
+        return sum(row.self_cpu_time_total for row in self if row.key != COMPILE)
 
     def total_average(self) -> FunctionEventAvg:
-        """All rows as one."""
+        """All rows as one, without compilations."""
         whole = FunctionEventAvg("Total")
-        for row in self:
+        for row in (row for row in self if row.key != COMPILE):
             whole.count += row.count
             whole.cpu_time_total += row.cpu_time_total
             whole.self_cpu_time_total += row.self_cpu_time_total
@@ -227,7 +232,8 @@ class EventList(list[FunctionEventAvg]):
         time_unit: str | None = None,
     ) -> str:
         """The rows as text, laid out as PyTorch does. With flops there are two columns more: the
-        bytes moved and the share of the roofline.
+        bytes moved and the share of the roofline. Compilations, of which later runs have none, come
+        last and are part of no sum.
 
         Args:
             sort_by: an attribute of FunctionEventAvg, the greatest first.
@@ -250,6 +256,7 @@ class EventList(list[FunctionEventAvg]):
                 keys = ", ".join(n for n in vars(rows[0]) if not n.startswith("_"))
                 raise AttributeError(f"no rows are sorted by {sort_by!r}; there are {keys}")
             rows.sort(key=lambda row: getattr(row, name), reverse=True)
+        rows.sort(key=lambda row: row.key == COMPILE)
         columns = _columns(self, rows, time_unit)
         names = _cut([row.key for row in rows], max_name_column_width, max_name_column_width)
         table = [("Name", names, _wide([row.key for row in rows], max_name_column_width), ">")]
@@ -271,6 +278,10 @@ class EventList(list[FunctionEventAvg]):
         bar = "=" * (len(lines[0]) - 2)
         titles = [line for text in above for line in (bar, text)]
         total = f"Self CPU time total: {_time(self.self_cpu_time_total, time_unit)}"
+        made = [row for row in self if row.key == COMPILE]
+        for row in made:
+            took = _time(row.cpu_time_total, time_unit)
+            total += f"\nCompile time total: {took} ({row.count} plans; later runs have none of it)"
         return "\n".join([*titles, *lines, total, ""])
 
     def _work_columns(self, rows: Sequence[FunctionEventAvg]) -> list[tuple[str, list[str]]]:
@@ -302,9 +313,9 @@ def _columns(
     """The columns of times, memory and counts, as titles with cells."""
     whole = events.self_cpu_time_total
     found = [
-        ("Self CPU %", [_share(row.self_cpu_time_total, whole) for row in rows]),
+        ("Self CPU %", [_share(row.self_cpu_time_total, _whole(row, whole)) for row in rows]),
         ("Self CPU", [_time(row.self_cpu_time_total, unit) for row in rows]),
-        ("CPU total %", [_share(row.cpu_time_total, whole) for row in rows]),
+        ("CPU total %", [_share(row.cpu_time_total, _whole(row, whole)) for row in rows]),
         ("CPU total", [_time(row.cpu_time_total, unit) for row in rows]),
         ("CPU time avg", [_time(row.cpu_time, unit) for row in rows]),
     ]
@@ -343,7 +354,14 @@ def _end(text: str, width: int) -> str:
     return text if len(text) <= width else "..." + text[len(text) - width + 3 :]
 
 
-def _share(part: float, whole: float) -> str:
+def _whole(row: FunctionEventAvg, whole: float) -> float | None:
+    """What shares of a row refer to; None for compilations, which are part of nothing."""
+    return None if row.key == COMPILE else whole
+
+
+def _share(part: float, whole: float | None) -> str:
+    if whole is None:
+        return "--"
     return f"{100 * part / whole:.2f}%" if whole else "NaN"
 
 

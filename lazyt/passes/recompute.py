@@ -36,6 +36,8 @@ _SOON = (0.5, 0.02)
 _STEP = 0.9
 #: The smallest values are kept, as long as all of them take no more than this share of the peak.
 _SMALL = 1 / 50
+#: How the reason begins why a plan does not need less memory.
+NOTHING_SAVED = "the memory budget saves nothing"
 #: Savings below this share of the peak are none.
 _WORTH = 1 / 100
 #: The most time that computing again may add, as a share of the plan's own.
@@ -75,6 +77,11 @@ def recompute(
     found = [first, *search.front(plan, first.seconds)]
     least = min(each.peak for each in found)
     if first.peak - least <= _WORTH * first.peak:
+        highest = first.profile.index(max(first.profile))
+        first.plan[highest].reasons.append(
+            f"{NOTHING_SAVED}: at this launch, where the most memory is needed, computing values "
+            f"again would free less than {_WORTH:.0%} of it"
+        )
         return tidy(first.plan, search.asked, everything=True) if checkpoints else first.plan
     limit = least + int(budget * (first.peak - least))
     chosen = min((each for each in found if each.peak <= limit), key=lambda each: each.seconds)

@@ -11,6 +11,7 @@ import lazyt
 from lazyt import nn, ops
 from lazyt.compiler import group_graph, run_passes
 from lazyt.config import config
+from lazyt.footprint import Footprint
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.group import Group
@@ -20,7 +21,7 @@ from lazyt.passes.fuse import fuse
 from lazyt.passes.lifetimes import find_lives, memory_profile
 from lazyt.passes.ordering import order_groups
 from lazyt.passes.recipes import Recipe, estimate_seconds, find_recipes
-from lazyt.passes.recompute import insert, recompute, tidy
+from lazyt.passes.recompute import NOTHING_SAVED, insert, recompute, tidy
 from lazyt.passes.splitting import split_groups
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
@@ -198,6 +199,10 @@ def test_what_cannot_be_made_lower_is_left_alone() -> None:
     roots = [ops.reduce_("sum", ops.apply("tanh", value), (0, 1))]
     normal, groups = grouped(roots)
     assert recompute(groups, normal, 0.0) == groups
+    said = [r for group in groups for r in group.reasons if r.startswith(NOTHING_SAVED)]
+    assert len(said) == 1 and "less than 1%" in said[0]
+    notes = [{"reasons": group.reasons} for group in groups]
+    assert Footprint(0, 0, 0, notes).memory_text().endswith(NOTHING_SAVED)
 
 
 def test_the_whole_budget_changes_nothing() -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -166,3 +167,10 @@ except KeyboardInterrupt:
     output, errors = child.communicate(timeout=40)
     assert (output, errors) == ("True\n", "")
     assert not list((tmp_path / "cache" / f"v{cache.FORMAT}").glob("tmp-*"))
+
+
+def test_an_import_that_fails_leaves_the_collector_on() -> None:
+    failing = "import gc, sys; sys.modules['lazyt.view_shapes'] = None\ntry:\n import lazyt"
+    code = f"{failing}\nexcept ImportError:\n print(gc.isenabled())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
