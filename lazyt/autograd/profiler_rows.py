@@ -209,10 +209,12 @@ class EventList(list[FunctionEventAvg]):
         return sum(row.self_cpu_time_total for row in self if row.key != COMPILE)
 
     def total_average(self) -> FunctionEventAvg:
-        """All rows as one, without compilations."""
+        """All rows as one; compilations are counted and take no time."""
         whole = FunctionEventAvg("Total")
-        for row in (row for row in self if row.key != COMPILE):
+        for row in self:
             whole.count += row.count
+            if row.key == COMPILE:
+                continue
             whole.cpu_time_total += row.cpu_time_total
             whole.self_cpu_time_total += row.self_cpu_time_total
             whole.cpu_memory_usage += row.cpu_memory_usage

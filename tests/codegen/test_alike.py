@@ -8,12 +8,13 @@ import pytest
 import lazyt
 from lazyt.codegen import alike
 from lazyt.codegen.lower import Lowered, lower_group
+from lazyt.ir.group import Group
 
 
 def test_layers_have_one_kernel_and_their_own_values(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    def counted(group: alike.Group, unroll: int, in_place: bool) -> Lowered:
+    def counted(group: Group, unroll: int, in_place: bool) -> Lowered:
         made.append(group.kind)
         return lower_group(group, unroll, in_place)
 
