@@ -19,13 +19,14 @@ same := --hypothesis-seed=0
 on_tensors := $(addprefix tests/,amp array_api data differential end_to_end errors func functional nn \
 	optim peer_samples profiler serialization signal tensor torch_cases transforms)
 
-.PHONY: help demo test bits check bench docs clean
+.PHONY: help demo test bits cuda check bench docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a network on handwritten digits, draw the result (ARGS='--epochs 3')"
 	@echo "make test    run the tests (WORKERS=2 processes, ARGS='-k softmax')"
 	@echo "make bits    after make test: run again without fusion, compare every value looked at"
+	@echo "make cuda    compile all kinds of GPU kernels, run them on the emulator, delete their barriers"
 	@echo "make check   lint, check the format, check the types"
 	@echo "make bench   time lazyt, beside whichever peers are installed (ARGS='--only chain')"
 	@echo "make docs    write docs/api.md from the docstrings, tables from the settings"
@@ -53,6 +54,10 @@ test: $(VENV)/dev.stamp
 bits: $(VENV)/dev.stamp
 	LAZYT_EAGER=1 $(test_env) $(python) -m pytest -q -n $(WORKERS) --dist worksteal \
 		--compare-values $(values) $(same) $(on_tensors) $(ARGS)
+
+cuda: $(VENV)/dev.stamp
+	$(pip) --editable '.[cuda]'
+	$(test_env) $(python) -m tests.cuda.corpus --workers $(WORKERS) $(ARGS)
 
 check: $(VENV)/dev.stamp
 	$(python) -m ruff check .

@@ -32,6 +32,9 @@ MOST_BLOCKS = (1 << 31) - 1
 MOST_SHARED_BYTES = 48 << 10
 #: Steps of a loop below which a thread does it alone.
 SHORT_LOOP = 16
+#: Threads of a block from which one block may have a multiprocessor to itself. Otherwise ptxas
+#: spills float64 values to make room for two; small blocks would take all registers that way.
+WIDE_BLOCK = 512
 #: Adjacent grid points from which ``lanes == "grid"`` is worth a block of 32 points.
 NARROW_GRID = 8
 
@@ -111,7 +114,8 @@ def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKer
             continue
         name = kernel.name if len(steps) == 1 else f"{kernel.name}_p{number}"
         body = over_tiles(step.statements(), step.tiles, most_blocks)
-        head = f'extern "C" __global__ void __launch_bounds__({step.threads}) {name}'
+        bounds = f"{step.threads}, 1" if step.threads >= WIDE_BLOCK else f"{step.threads}"
+        head = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}'
         texts.append(f"{head}({parameters})\n{ct.text(ct.block(body))}")
         shape = step.blocks, step.threads, step.shared_bytes
         launches.append(CudaLaunch(name, *shape, step.collective))

@@ -138,7 +138,9 @@ class ContractPrinter:
         out += self._each([ct.assign(_sum(), zero)])
         body = self._load("left_") + self._load("right_")
         sync = ct.call("lz_sync_block", ())
-        body += [sync, *self._multiply(), sync]
+        body += [sync, *self._multiply()]
+        if self.k > DEPTH or self.tiles > self.most_blocks:  # the tiles are filled again
+            body.append(sync)
         out.append(ct.loop("k0_", ct.integer(0), ct.integer(self.k), body, DEPTH, self.integer))
         return [*out, *self._finish()]
 

@@ -141,7 +141,13 @@ class GroupPhase(GroupSteps):
             body += self._join(r, 1, [state for state, _ in _states(r, 0)])
         parts = ct.loop("part_", ct.name("lane_"), count, body, step=LANES, kind="int")
         rounds = self._rounds(stage, axis, base, wrap)
-        return [*rounds, self._sync(), *start, parts, *self._fold_lanes(reduces, 1), self._sync()]
+        fold = [*start, parts, *self._fold_lanes(reduces, 1)]
+        if blocks > BLOCK or self.tiles > self.most_blocks:  # this is in a loop
+            return [*rounds, self._sync(), *fold, self._sync()]
+        before = [self._sync()] if self.busy else []
+        out = [*before, *rounds, self._sync(), *fold]
+        self.busy = True
+        return out
 
     def _start(self, r: Reduce, level: int) -> Trees:
         """Accumulators with neutral elements."""

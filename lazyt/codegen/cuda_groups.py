@@ -56,6 +56,7 @@ class GroupSteps(ThreadPhase):
         self.in_registers = self._written_out() <= MOST_WRITTEN_OUT
         self.shared_bytes = self.shared_size()
         self.repeated = False  # whether all warps do the same steps
+        self.busy = False  # whether threads may still read what was shared
         self.loaded: set[str] = set()
         self.stored: set[str] = set()
 
@@ -106,6 +107,7 @@ class GroupSteps(ThreadPhase):
     def _sync(self) -> ct.Node:
         self.loaded.clear()
         self.stored.clear()
+        self.busy = False
         whole = self.columns or self.warps > 1
         return ct.call("lz_sync_block" if whole else "lz_sync_warp", ())
 

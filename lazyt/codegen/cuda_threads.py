@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_family import Expressions
+from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_loops import PhasePrinter
 from lazyt.errors import InternalError
-from lazyt.ir.index import Axis, Linear, Quotient, Remainder, linearize
+from lazyt.ir.index import Axis, Linear, Quotient, Remainder, data_of, linearize
 from lazyt.ir.kernel import Buffer, Keep, Phase, Scan, Store
-from lazyt.ir.point import Guarded, Load, Position, sub_expressions
+from lazyt.ir.point import Guarded, Load, Position, operands, sub_expressions
+from lazyt.ir.scalar import Expr
 
 Trees = list[ct.Node]
 
@@ -27,8 +28,6 @@ MANY_POINTS = 1 << 20
 POINTS_PER_THREAD = 4
 #: Bytes of the widest load and store.
 VECTOR_BYTES = 16
-#: Adjacent points that a thread takes at most.
-MOST_ADJACENT = 8
 #: Bytes of arrays that a thread may hold; the hardware's limit is 512 KiB.
 MOST_LOCAL_BYTES = 256 << 10
 
@@ -107,21 +106,37 @@ class ThreadPhase(PhasePrinter):
         return [declared, ct.branch(inside, body)]
 
     def _vectors(self) -> Trees:
-        """Every thread takes ``width`` adjacent points of the last axis."""
+        """Every thread takes ``width`` adjacent points of the last axis.
+
+        What is contiguous along it comes in and goes out through arrays in registers, all loads
+        before the points and all stores behind them, so that each is one access of 16 bytes.
+        """
         *outer, last = self.phase.grid
         runs = Axis(f"{last.name}_run_", last.extent // self.width)
         out = self._decompose("point_", (*outer, runs))
         run: ct.Node = ct.name(runs.name) if runs.extent > 1 else ct.integer(0)
-        here = ct.binary("+", ct.binary("*", run, ct.integer(self.width)), ct.name("u_"))
+        first = ct.binary("*", run, ct.integer(self.width))
+        self.e.values[last.name] = first
+        before: Trees = []
+        after: Trees = []
+        loads, stores = adjacent(self.phase, self.e)
+        for number, (buffer, flat) in enumerate((*loads, *stores)):
+            array = f"adjacent{number}_"
+            place = ct.binary("+", ct.name(buffer), self.e.index(flat))
+            kind = c_type(self.e.buffers[buffer].dtype)
+            before.append(ct.declare_array(kind, array, [self.width]))
+            if number < len(loads):
+                before.append(ct.call("lz_load_adjacent", [ct.name(array), place]))
+            else:
+                after.append(ct.call("lz_store_adjacent", [place, ct.name(array)]))
+            self.e.elements[buffer, flat] = ct.element(array, ct.name("u_"))
+        del self.e.values[last.name]
+        here = ct.binary("+", first, ct.name("u_"))
         body = [ct.declare(self.integer, last.name, here, const=True), *self._stages()]
         loop = ct.loop("u_", ct.integer(0), ct.integer(self.width), body, kind="int")
-        body = [*out, ct.pragma("unroll"), loop]
-        aligned = [
-            ct.assign(ct.name(name), ct.call("lz_aligned", [ct.name(name)]))
-            for name in self.e.buffers
-        ]
-        points = self.points // self.width
-        return [*aligned, *self._point(ct.call("lz_thread", ()), points, body)]
+        self.e.elements.clear()
+        body = [*out, *before, ct.pragma("unroll"), loop, *after]
+        return self._point(ct.call("lz_thread", ()), self.points // self.width, body)
 
     def _too_much(self) -> InternalError:
         what = f"a thread would keep {self.local_bytes} bytes, at most {MOST_LOCAL_BYTES}"
@@ -152,25 +167,69 @@ def is_ordered(phase: Phase) -> bool:
 def vector_width(phase: Phase, expressions: Expressions) -> int:
     """Adjacent points that a thread takes so that its loads and stores have 16 bytes; 1 for none.
 
-    Every access must either not depend on the last axis or be contiguous and aligned along it.
+    Every access must either not depend on the last axis or be contiguous and aligned along it. The
+    smallest elements decide, but the largest take two accesses at most.
     """
     last = phase.grid[-1] if phase.grid else None
     if last is None or last.extent < 2:
         return 1
-    size = VECTOR_BYTES
+    sizes: set[int] = set()
     flats: list[Linear] = []
     for buffer, index in _accesses(phase):
         flat = linearize(index, expressions.buffers[buffer].shape)
         factor = flat.coefficient(last)
         if factor == 1:
             flats.append(flat - Linear(((last, 1),), 0))
-            size = min(size, expressions.buffers[buffer].dtype.itemsize)
+            sizes.add(expressions.buffers[buffer].dtype.itemsize)
         elif factor != 0:
             return 1
-    width = min(VECTOR_BYTES // size, MOST_ADJACENT)
+    if not sizes:
+        return 1
+    width = min(VECTOR_BYTES // min(sizes), 2 * VECTOR_BYTES // max(sizes))
     while width > 1 and (last.extent % width or any(_odd(f, width) for f in flats)):
         width //= 2
     return width
+
+
+def adjacent(
+    phase: Phase, expressions: Expressions
+) -> tuple[list[tuple[str, Linear]], list[tuple[str, Linear]]]:
+    """The loads and stores of a phase without loops that can be made for several points at once.
+
+    Each is a buffer and a position that is contiguous along the last axis.
+
+    A load that a condition or other data decides about is not among them, nor one of a buffer that
+    the phase stores to; a store has to be its buffer's only one, and unconditional.
+    """
+    last = phase.grid[-1]
+    statements = [x for s in phase.stages for x in s.body]
+    stores = [x for x in statements if isinstance(x, Store)]
+    targets = [x.buffer for x in stores]
+    loads: dict[tuple[str, Linear], None] = {}
+    for statement in statements:
+        for item in _always(statement.value):
+            flat = linearize(item.index, expressions.buffers[item.buffer].shape)
+            if flat.coefficient(last) == 1 and item.buffer not in targets and not data_of(flat):
+                loads[item.buffer, flat] = None
+    puts: list[tuple[str, Linear]] = []
+    for store in stores:
+        flat = linearize(store.index, expressions.buffers[store.buffer].shape)
+        plain = not store.guards and store.combine is None and not data_of(flat)
+        if plain and targets.count(store.buffer) == 1 and flat.coefficient(last) == 1:
+            puts.append((store.buffer, flat))
+    read = {i.buffer for x in statements for i in sub_expressions(x.value) if isinstance(i, Load)}
+    return list(loads), [(buffer, flat) for buffer, flat in puts if buffer not in read]
+
+
+def _always(expr: Expr) -> Iterator[Load]:
+    """The loads of an expression that no condition stands before."""
+    work = [expr]
+    while work:
+        item = work.pop()
+        if isinstance(item, Load):
+            yield item
+        elif not isinstance(item, Guarded):
+            work.extend(operands(item))
 
 
 def _odd(flat: Linear, width: int) -> bool:

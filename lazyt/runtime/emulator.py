@@ -47,6 +47,11 @@ class Emulator:
     def __init__(self, source: str, functions: Iterable[str]) -> None:
         self._library = open_library(build(source, functions))
 
+    def leave_out(self, line: int) -> None:
+        """Pass by the barriers at a line of the source from now on, as if they were deleted; by
+        none for 0."""
+        self._library.lz_emulated_leave_out(line)
+
     def launch(
         self,
         function: str,
@@ -68,7 +73,8 @@ class Emulator:
             seed: decides the order in which warps run.
 
         Raises InternalError, which names kernel, block and thread, when threads wait for each
-        other for ever or at different places, and when shared memory is accessed out of bounds.
+        other for ever or at different places, and when shared memory is accessed out of bounds or
+        by two threads without a barrier in between.
         """
         called = entry(self._library, function)
         fault = run(called, blocks, threads, shared_bytes, pointers, collective, seed)

@@ -184,8 +184,8 @@ def test_forms(printed: dict[str, CudaKernel]) -> None:
         ("add_row_1050_1000_bfloat16", 8),
         ("add_row_1050_1002_float32", 2),
     ):
-        assert f"u_ < {width}" in printed[name].text and "lz_aligned" in printed[name].text
-    assert "lz_aligned" not in printed["add_row_1049_1001_int8"].text
+        assert f"u_ < {width}" in printed[name].text and "lz_load_adjacent" in printed[name].text
+    assert "adjacent" not in printed["add_row_1049_1001_int8"].text
     assert notes["softmax_5_1000_float32_inner"] == "rows"
     assert notes["sum_1000_33_float32_grid"] == "columns"
     assert notes["scan_sum_5_100_float32_inner"] == "threads"

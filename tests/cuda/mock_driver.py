@@ -158,7 +158,7 @@ class MockDriver:
     def compile(self, source: str, arch: str = "") -> Cubin:
         """In the place of NVRTC: the image is the source."""
         self.compiled += 1
-        names = re.findall(r"__launch_bounds__\(\d+\) (\w+)\(", source)
+        names = re.findall(r"__launch_bounds__\([\d, ]+\) (\w+)\(", source)
         return Cubin(source.encode(), dict.fromkeys(names, 40), {}, {}, "")
 
     def cuModuleLoadData(self, image: bytes) -> Reply:

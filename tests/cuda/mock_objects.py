@@ -87,7 +87,7 @@ class Module:
 
     def __init__(self, image: bytes) -> None:
         source = image.decode().removeprefix(device_helpers("cuda"))
-        found = re.findall(r"__global__ void __launch_bounds__\(\d+\) (\w+)\(([^)]*)\)", source)
+        found = re.findall(r"__global__ void __launch_bounds__\([\d, ]+\) (\w+)\(([^)]*)\)", source)
         self.arity = {name: len(parameters.split(",")) for name, parameters in found}
         text = device_helpers("emulator") + source
         self.library = emulator.open_library(emulator.build(text, self.arity))

@@ -28,8 +28,30 @@ LZ_FN long long lz_block() { return (long long)blockIdx.x; }
 LZ_FN long long lz_blocks() { return (long long)gridDim.x; }
 LZ_FN void lz_sync_block() { __syncthreads(); }
 LZ_FN void lz_sync_warp() { __syncwarp(); }
-// Promises that a buffer starts at a multiple of 16 bytes, for loads of that size.
-template <class T> LZ_FN T *lz_aligned(T *p) { return (T *)__builtin_assume_aligned(p, 16); }
+
+// Adjacent elements between memory and registers, 16 bytes at a time, or all where they are fewer.
+// W is a word of that size; the address has to be a multiple of it.
+template <int BYTES> struct lz_word_of { typedef uint4 W; };
+template <> struct lz_word_of<8> { typedef uint2 W; };
+template <> struct lz_word_of<4> { typedef unsigned W; };
+template <> struct lz_word_of<2> { typedef unsigned short W; };
+template <class T, int N> LZ_FN void lz_load_adjacent(T (&to)[N], const T *from) {
+  typedef typename lz_word_of<N * sizeof(T)>::W W;
+#pragma unroll
+  for (int i = 0; i < (int)(N * sizeof(T) / sizeof(W)); i++) {
+    W word = ((const W *)from)[i];
+    memcpy((char *)to + i * sizeof(W), &word, sizeof(W));
+  }
+}
+template <class T, int N> LZ_FN void lz_store_adjacent(T *to, const T (&from)[N]) {
+  typedef typename lz_word_of<N * sizeof(T)>::W W;
+#pragma unroll
+  for (int i = 0; i < (int)(N * sizeof(T) / sizeof(W)); i++) {
+    W word;
+    memcpy(&word, (const char *)from + i * sizeof(W), sizeof(W));
+    ((W *)to)[i] = word;
+  }
+}
 
 // S: suffix, T: its type, W: a type that the hardware shuffles, U: unsigned type to multiply in.
 #define LZ_GPU_TYPE(S, T, W)                                                                       \

@@ -1,7 +1,8 @@
 // The helpers of "cuda.h" in C++, to run a GPU kernel's very text on a CPU and find its faults.
 // Blocks run one after another. Every CUDA thread is a fiber; a barrier or shuffle is a counter of
-// arrivals at which fibers wait. Warps take turns in a seeded random order. Shared memory starts
-// as NaN bytes and its bounds are checked. Faults end the launch with a message.
+// arrivals at which fibers wait. Warps, and the threads of each, take turns in a seeded random
+// order. Shared memory starts as NaN bytes, its bounds are checked, and two threads that use the
+// same bytes of it without a barrier in between are found. Faults end the launch with a message.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +13,7 @@
 #endif
 #define restrict __restrict__
 #define __global__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 namespace lz_emulated {
 typedef unsigned long long Word;
@@ -65,8 +66,13 @@ static void change(Context &from, Context &to) { swapcontext(&from, &to); }
 struct Fiber { Context context; int state; };  // state: what it waits for
 enum { READY, DONE };
 
-// A barrier: who has arrived, and at which line of the text.
-struct Meeting { int arrived, line; unsigned round; Word words[2][WARP]; };
+// A barrier: who has arrived, and at which line of the text; how often it put memory in order.
+struct Meeting { int arrived, line; unsigned round, orders; Word words[2][WARP]; };
+
+// When and by whom a byte of shared memory was used: rounds of the block's barriers, of the warp's,
+// and the thread. The second reader is another thread than the first.
+struct Use { unsigned block, warp; int thread; };
+struct Uses { Use written, read[2]; };
 
 struct Launch {
   const char *kernel;
@@ -86,6 +92,9 @@ static unsigned char *shared_bytes;
 static char *stacks;
 static size_t stack_size;
 static int current, fibers_in_use;
+static Uses *uses;        // of each byte of shared memory; null where all is in order anyway
+static unsigned epoch;    // counts barriers of blocks, and blocks
+static int left_out = 0;  // the line of a barrier that is to be passed by
 
 static void fail(const char *what, int line) {
   if (!run.failed)
@@ -115,8 +124,18 @@ static int warp_size() {
   int left = run.threads - current / WARP * WARP;
   return left < WARP ? left : WARP;
 }
-static void sync_block(int line) { meet(meetings[MOST_THREADS / WARP], run.threads, line); }
-static void sync_warp(int line) { meet(meetings[current / WARP], warp_size(), line); }
+static void sync_block(int line) {
+  if (line == left_out) return;
+  Meeting &m = meetings[MOST_THREADS / WARP];
+  if (m.arrived + 1 == run.threads) epoch++;
+  meet(m, run.threads, line);
+}
+static void sync_warp(int line) {
+  if (line == left_out) return;
+  Meeting &m = meetings[current / WARP];
+  if (m.arrived + 1 == warp_size()) m.orders++;
+  meet(m, warp_size(), line);
+}
 
 template <class T> static T shuffle(T x, int lane, int line) {
   Meeting &m = meetings[current / WARP];
@@ -124,21 +143,75 @@ template <class T> static T shuffle(T x, int lane, int line) {
   Word word = 0;
   memcpy(&word, &x, sizeof x);
   m.words[side][current % WARP] = word;
-  sync_warp(line);
+  meet(m, warp_size(), line);  // which puts no memory in order
   if (lane < warp_size()) memcpy(&x, &m.words[side][lane], sizeof x);
   return x;
 }
 
+// Accesses of several elements have 16 bytes, or all of theirs where they are fewer.
+static void require_aligned(const void *at, unsigned size, int line) {
+  if ((unsigned long long)at % (size < 16 ? size : 16))
+    fail("adjacent elements that are not aligned to their size", line);
+}
+
 // ----------------------------------------------------------- shared memory
+// Whether another thread's use may come after or together with what this thread does now.
+static bool unordered(const Use &other) {
+  if (other.block != epoch || other.thread == current) return false;
+  if (other.thread / WARP != current / WARP) return true;
+  return other.warp == meetings[current / WARP].orders;
+}
+
+static void note(int offset, bool writes, int line) {
+  Uses &u = uses[offset];
+  const Use *other = &u.written;
+  bool race = unordered(u.written);
+  for (int i = 0; i < 2 && writes && !race; i++) race = unordered(*(other = &u.read[i]));
+  if (race) {
+    char what[160];
+    snprintf(what, sizeof what, "thread %d %s byte %d of shared memory, which thread %d %s, and no "
+             "barrier is in between", current, writes ? "writes" : "reads", offset, other->thread,
+             other == &u.written ? "writes" : "reads");
+    fail(what, line);
+  }
+  Use now = {epoch, meetings[current / WARP].orders, current};
+  if (writes) {
+    u.written = now;
+  } else {
+    if (u.read[0].thread != current) u.read[1] = u.read[0];
+    u.read[0] = now;
+  }
+}
+
+// An element: what is done with it tells reads and writes apart.
+template <class T> struct Cell {
+  int offset, line;
+  T *place() const { return (T *)(shared_bytes + offset); }
+  void touch(bool writes) const {
+    if (!uses) return;
+    // Every fourth byte of wide elements is enough: they start at multiples of their size.
+    for (unsigned i = 0; i < sizeof(T); i += 4) note(offset + i, writes, line);
+  }
+  operator T() const {
+    touch(false);
+    return *place();
+  }
+  T operator=(T value) const {
+    touch(true);
+    return *place() = value;
+  }
+  T operator=(const Cell &other) const { return *this = (T)other; }
+};
+
 template <class T> struct Shared {
   int offset, count, line;
   Shared(int o, int n, int l) : offset(o), count(n), line(l) {
     if (o < 0 || o % sizeof(T) || o + (long long)n * (long long)sizeof(T) > run.shared)
       fail("a shared array outside the launch's shared memory", l);
   }
-  T &operator[](long long i) const {
+  Cell<T> operator[](long long i) const {
     if (i < 0 || i >= count) fail("a shared array is accessed out of bounds", line);
-    return ((T *)(shared_bytes + offset))[i];
+    return {offset + (int)i * (int)sizeof(T), line};
   }
 };
 
@@ -158,8 +231,11 @@ static Word draw() {
 
 // Runs a warp's threads up to their next barrier; how many of them have not ended.
 static int run_warp(int warp) {
-  int left = 0, last = warp * WARP + WARP;
-  for (int i = warp * WARP; i < run.threads && i < last && !run.failed; i++) {
+  int left = 0, first = warp * WARP, size = run.threads - first;
+  if (size > WARP) size = WARP;
+  int start = draw() % size, step = draw() % 2 ? 1 : size - 1;
+  for (int n = 0, i = first + start; n < size && !run.failed; n++) {
+    if (n) i = first + (i - first + step) % size;
     if (fibers[i].state == DONE) continue;
     current = i;
     change(scheduler, fibers[i].context);
@@ -173,6 +249,7 @@ static void run_block() {
   int left[MOST_THREADS / WARP], pace[MOST_THREADS / WARP], total = run.threads, everyone = 1;
   memset(shared_bytes, 0xff, run.shared);
   memset(meetings, 0, sizeof meetings);
+  epoch++;
   for (int i = 0; i < run.threads; i++) {
     prepare(fibers[i].context, stacks + i * stack_size, stack_size, enter);
     fibers[i].state = READY;
@@ -228,10 +305,14 @@ static const char *launch(const char *kernel, void (*call)(char **), char **buff
   if (collective && reserve(threads, (size_t)stack)) return "no memory for the threads' stacks";
   shared_bytes = (unsigned char *)aligned_alloc(64, (shared + 127) / 64 * 64);
   if (!shared_bytes) return "no memory for shared memory";
+  uses = collective && shared ? (Uses *)calloc(shared, sizeof(Uses)) : 0;
+  if (collective && shared && !uses) return free(shared_bytes), "no memory for shared memory";
   fibers_in_use = collective;
+  if (!epoch) epoch = 1;
   for (run.block = 0; run.block < blocks && !run.failed; run.block++)
     collective ? run_block() : run_plainly();
   free(shared_bytes);
+  free(uses);
   return run.failed ? run.message : 0;
 }
 
@@ -244,6 +325,9 @@ template <class... P> static void spread(void (*kernel)(P...), char **b) {
   apply(kernel, b, std::make_integer_sequence<int, (int)sizeof...(P)>());
 }
 }  // namespace lz_emulated
+
+// Barriers at this line of the text are passed by from now on; 0 for none.
+extern "C" void lz_emulated_leave_out(int line) { lz_emulated::left_out = line; }
 
 #define LZ_EMULATED(kernel)                                                                        \
   static void kernel##_spread(char **b) { lz_emulated::spread(kernel, b); }                        \
@@ -261,9 +345,15 @@ static inline long long lz_blocks() { return lz_emulated::run.blocks; }
 static inline void lz_sync_block(int line = __builtin_LINE()) { lz_emulated::sync_block(line); }
 static inline void lz_sync_warp(int line = __builtin_LINE()) { lz_emulated::sync_warp(line); }
 
-template <class T> static T *lz_aligned(T *p, int line = __builtin_LINE()) {
-  if ((unsigned long long)p % 16) lz_emulated::fail("a buffer is not aligned to 16 bytes", line);
-  return p;
+template <class T, int N>
+static void lz_load_adjacent(T (&to)[N], const T *from, int line = __builtin_LINE()) {
+  lz_emulated::require_aligned(from, sizeof to, line);
+  memcpy(to, from, sizeof to);
+}
+template <class T, int N>
+static void lz_store_adjacent(T *to, const T (&from)[N], int line = __builtin_LINE()) {
+  lz_emulated::require_aligned(to, sizeof from, line);
+  memcpy(to, from, sizeof from);
 }
 
 #define LZ_GPU_TYPE(S, T)                                                                          \
