@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lazyt.config import config
@@ -99,7 +100,7 @@ def group_graph(
 def compile_graph(
     roots: Sequence[Node],
     inputs: Sequence[Node],
-    donated: Sequence[Node] = (),
+    donated: Mapping[Node, int] = MappingProxyType({}),
     target: str = "c",
     any_size: bool = False,
     choices: Choices | None = None,
@@ -108,16 +109,20 @@ def compile_graph(
 ) -> tuple[Program, list[Kernel]]:
     """The plan of a graph whose only leaves are ``inputs``, as text, and its kernels as IR.
 
-    ``donated`` inputs may be overwritten. ``Program.results`` says where each root will be.
+    ``donated`` inputs may be overwritten, by the root of that number where it is not negative.
+    ``Program.results`` says where each root will be.
     ``target`` is ``c`` or ``cuda``; ``any_size`` as in ``print_kernel_c``, for C. ``choices`` are
     the forms of kernels that tuning found, ``fusing`` how much becomes one kernel. ``announce`` is
     called with each kernel of the program, and the helpers that it calls, as soon as it is known.
     """
     from lazyt.codegen.assemble import assemble
+    from lazyt.passes.ordering import read_first
     from lazyt.runtime import devices
 
     bands = config.bands and target == "c" and not any_size
     normal, groups = group_graph(roots, fusing, devices.cpu().l2 if bands else 0)
+    if donated:
+        groups = read_first(groups, normal, donated)
     inline = fusing.inline if fusing is not None and fusing.inline >= 0 else config.inline_reduce
 
     def check(kernel: Kernel) -> None:

@@ -64,19 +64,19 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
     tensor._view = None
     _budget.nodes -= 1
     if _budget.nodes < 0 or config.eager or node.oldest < clock.now - PATIENCE:
-        _over_budget(storage)
+        over_budget(storage)
     return tensor
 
 
-def _over_budget(storage: Storage) -> None:
+def over_budget(storage: Storage) -> None:
+    """What is due at some new storages: a capture hears of it, or pending work is computed."""
     if hook.watcher is not None:  # it sets the budget so that it hears of every new storage
         hook.watcher.created(storage)
     elif config.eager:
         pending.realize_result(storage.node)
-    elif _budget.nodes < 0:
-        pending.check_budget(storage.node)
     else:
-        pending.settle_old(storage.node)
+        due = pending.check_budget if _budget.nodes < 0 else pending.settle_old
+        due(storage.node)
 
 
 def view_of(
@@ -239,7 +239,7 @@ def _written(target: Tensor, storage: Storage) -> Tensor:
     _budget.nodes -= 1
     over = _budget.nodes < 0 or config.eager or storage.node.oldest < clock.now - PATIENCE
     if over and hook.watcher is None:
-        _over_budget(storage)
+        over_budget(storage)
     return target
 
 

@@ -53,34 +53,39 @@ def number_graph(roots: Sequence[Node]) -> tuple[dict[Node, int], list[Any]]:
     without the roots. It is ``topological``, written out: all calls pay."""
     numbers: dict[Node, int] = {}
     key: list[Any] = []
+    add = key.append
     stack = [*roots]
     stack.reverse()
+    push, pop = stack.append, stack.pop
     while stack:
         node = stack[-1]
         if node in numbers:
-            stack.pop()
+            pop()
             continue
-        depth = len(stack)
         if node.data is None:
-            for item in node.inputs:
+            inputs, depth = node.inputs, len(stack)
+            for item in inputs:
                 if item not in numbers:
                     if item.data is None:
-                        stack.append(item)
+                        push(item)
                     else:
                         numbers[item] = len(numbers)
-                        key.append(item.form)
-        if len(stack) == depth:
-            stack.pop()
-            if node.data is not None or node.op is INPUT:
-                key.append(node.form)
+                        add(item.form)
+            if len(stack) > depth:
+                if len(stack) > depth + 1:
+                    stack[depth:] = stack[: depth - 1 : -1]
+                continue
+            if node.op is INPUT:
+                add(node.form)
             else:
                 head = node.head
-                key.append(head.key or _key_of(head))
-                for item in node.inputs:
-                    key.append(numbers[item])
-            numbers[node] = len(numbers)
-        elif len(stack) > depth + 1:
-            stack[depth:] = stack[: depth - 1 : -1]
+                add(head.key or _key_of(head))
+                for item in inputs:
+                    add(numbers[item])
+        else:
+            add(node.form)
+        pop()
+        numbers[node] = len(numbers)
     return numbers, key
 
 
@@ -90,13 +95,14 @@ class Choice:
 
     Attributes:
         roots: numbers of the nodes to compute, the kept ones behind those that were asked for.
-        donated: places, among the leaves, of those whose memory may be taken over.
+        donated: places, among the leaves, of those whose memory may be taken over, each with the
+            place, among the roots, of the one that may, -1 for any.
         plans: the plans made for it.
     """
 
     __slots__ = ("donated", "plans", "roots")
 
-    def __init__(self, roots: list[int], donated: tuple[int, ...] = ()) -> None:
+    def __init__(self, roots: list[int], donated: tuple[tuple[int, int], ...] = ()) -> None:
         self.roots = roots
         self.donated = donated
         self.plans: list[Any] = []
@@ -169,6 +175,15 @@ class Structure:
         key = (used, spare, old)
         return self._choices.get(key) or self._new_choice(order, *key)
 
+    def giving(self, donated: tuple[tuple[int, int], ...]) -> Choice:
+        """The choice that keeps nothing, and may take over this memory, whoever refers to it."""
+        if not donated:
+            return self.plain
+        found: Choice | None = self._choices.get(donated)
+        if found is None:
+            found = self._choices[donated] = Choice(self.plain.roots, donated)
+        return found
+
     def _new_choice(self, order: list[Node], used: Numbers, spare: Numbers, old: Numbers) -> Choice:
         roots = self.plain.roots
         if used:
@@ -177,7 +192,7 @@ class Structure:
             asked = {order[i] for i in roots}
             kept = find_kept(order, outside, asked, {order[i] for i in old})
             roots = [*roots, *[numbers[node] for node in kept]]
-        donated = [place for place, number in enumerate(self.leaves) if number in spare]
+        donated = [(place, -1) for place, number in enumerate(self.leaves) if number in spare]
         choice = self._choices[used, spare, old] = Choice(roots, tuple(donated))
         return choice
 

@@ -14,6 +14,7 @@ import weakref
 from lazyt import ops, tape
 from lazyt.ir.dtypes import DType, float32
 from lazyt.ir.graph import Node, Shape
+from lazyt.ops.leaves import INPUT
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad
@@ -121,3 +122,36 @@ def lone_counts(marked: bool) -> tuple[int, int, int]:
     leaf = node.inputs[0]
     data = node.data
     return _references(node), _references(leaf), _references(data)
+
+
+def own_buffer(storage: Storage, held: tuple[int, int, int] = (0, 0, 0)) -> tuple[Buffer, bool]:
+    """Memory with a storage's computed value that may be written to, and whether it is the
+    storage's: that it is where nobody else can see it, else a copy.
+
+    ``held``: how often the caller refers to the node, the leaf below its mark, and the buffer.
+    """
+    node, fn = storage.node, storage.fn
+    marked = isinstance(fn, AccumulateGrad)
+    leaf = node.inputs[0] if marked and node.inputs else node
+    data: Buffer = leaf.data
+    counts = lone_counts(marked)
+    alone = (
+        storage.share is None
+        and (fn is None or marked)
+        and leaf.op is INPUT
+        and not data.is_foreign
+        and _references(data) - held[2] == counts[2]
+    )
+    if marked:
+        alone = alone and _references(node) - held[0] == counts[0]
+        alone = alone and _references(leaf) - held[1] == counts[1]
+    else:
+        alone = alone and _references(node) - held[0] == counts[0] + 1
+    return (data, True) if alone else (copied(data), False)
+
+
+def copied(data: Buffer) -> Buffer:
+    """Other memory of the same content."""
+    copy = Buffer(data.nbytes)
+    copy.copy_from(data.ptr, data.nbytes)
+    return copy

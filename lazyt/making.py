@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lazyt.runtime.objects import Objects
     from lazyt.tuning.session import Session
 
+Donated = tuple[tuple[int, int], ...]
+
 #: Rooms whose code decides what a graph compiles to.
 _ROOMS = ("ir", "ops", "passes", "codegen")
 
@@ -32,13 +34,14 @@ class Subject:
 
     Attributes:
         roots, inputs: what it computes, of what.
-        donated: places of the inputs that may be overwritten.
+        donated: places of the inputs that may be overwritten, each with the number of the root that
+            may, -1 for any.
         place: the device, empty for the CPU.
     """
 
     roots: list[Node]
     inputs: list[Node]
-    donated: tuple[int, ...]
+    donated: Donated
     place: str
 
     @functools.cached_property
@@ -97,7 +100,7 @@ class Subject:
         """
         from lazyt.compiler import compile_graph
 
-        spare = [self.inputs[i] for i in self.donated]
+        spare = {self.inputs[i]: root for i, root in self.donated}
         target = "cuda" if self.place else "c"
         return compile_graph(
             self.roots,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lazyt import graph_keys, lifting, ops
@@ -26,7 +27,7 @@ from lazyt.runtime.memory import Buffer, pool
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
     from lazyt.ir.program import Program
-    from lazyt.making import Subject
+    from lazyt.making import Donated, Subject
     from lazyt.placed_plans import Launcher
     from lazyt.runtime.execute import Executable
 
@@ -101,7 +102,7 @@ class _Request:
     leaves: list[Node]
     numbers: list[Number]
     roots: list[Node]
-    donated: tuple[int, ...]
+    donated: Donated
     place: str
 
 
@@ -121,10 +122,19 @@ class Prepared:
         self.fixed = fixed
         self.leaves = leaves
 
+    @property
+    def overwritten(self) -> Iterable[int]:
+        """Numbers of the leaves whose buffers ``run`` may write to."""
+        if self.plan.subject is not None:  # it is tuned when it runs, and may become another one
+            return [place for place, _ in self.plan.subject.donated]
+        return self.plan.program.overwritten
+
     def run(self, inputs: list[Buffer]) -> list[Buffer]:
         """The buffers of the roots, in their order, for these buffers of the leaves."""
         return self.plan.run(inputs + self.fixed)
 
+
+NOBODY: Mapping[Node, int] = MappingProxyType({})
 
 #: Held while a graph is read: once computed, nodes forget how they were made (``become``), and
 #: other threads may be numbering or compiling a graph that contains them.
@@ -226,15 +236,20 @@ def _empty_at(node: Node) -> Buffer:
     return empty_at(place_of(node.form))
 
 
-def prepare(roots: Sequence[Node]) -> Prepared | None:
+def prepare(roots: Sequence[Node], owners: Mapping[Node, int] = NOBODY) -> Prepared | None:
     """The plan that computes just ``roots``, different pending nodes of some size, to be run again
-    on other leaves; None where library calls or a missing compiler stand in the way."""
+    on other leaves; None where library calls or a missing compiler stand in the way.
+
+    ``owners``: leaves whose memory a root may take over, with the root's number.
+    """
     numbers, key = number_graph(roots)
     structure = structure_of(numbers, key, roots)
     if structure.calls or config.interpret:
         return None
     order = list(numbers)
-    found = _find(structure, structure.plain, order)
+    donated = [(p, owners[order[i]]) for p, i in enumerate(structure.leaves) if order[i] in owners]
+    choice = structure.plain if structure.place else structure.giving(tuple(donated))
+    found = _find(structure, choice, order)
     if found is None:
         return None
     fixed = [lifting.number_buffer(number) for number in found[1]]

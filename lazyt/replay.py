@@ -16,6 +16,7 @@ from lazyt.changes import places_differ, tensor_differs
 from lazyt.grad_mode import no_grad
 from lazyt.index_checks import IndexChecks
 from lazyt.ir.graph import Node
+from lazyt.kept import own_buffer
 from lazyt.lifted import Numbers, is_lifted, recipe_of
 from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
@@ -31,6 +32,7 @@ from lazyt.run_parts import (
 )
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
+from lazyt.tape import AccumulateGrad
 from lazyt.templates import CannotReplay, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
@@ -163,7 +165,7 @@ class Replay:
         realize_nodes([node for node in origins if node.data is None])
         self.checks = IndexChecks(run, origins)
         self.types = [node.type for node in roots]
-        self.prepared = None if self.alive else prepare(roots, origins)
+        self.prepared = None if self.alive else self._prepare(roots, origins, recorder.storages)
         if self.prepared is None:
             self._template = template(roots, origins, run, self.alive)
             used = [v for kind, v in self._template.entries if kind == "source"]
@@ -174,6 +176,20 @@ class Replay:
             raise CannotReplay("it reads the tensor that an argument is a part of")
         self._fresh, self._fixed, self._known = [], [], {}
         self.guards.let_go()
+
+    def _prepare(
+        self, roots: Sequence[Node], origins: dict[Node, Any], storages: Sequence[Storage]
+    ) -> Any:
+        """The plan, see ``prepare``. New values may be written over the old ones of the same
+        memory, where no result is the old one."""
+        news = roots[len(roots) - len(self.written) :]
+        owners: dict[Node, Node] = {}
+        for leaf, (kind, number) in origins.items():
+            if kind == "source" and number in self.written and leaf not in roots:
+                new = news[self.written.index(number)]
+                if storages[number].share is None and new.type == leaf.type:
+                    owners[leaf] = new
+        return prepare(roots, origins, owners)
 
     def _describe(self, value: Any, run: Run, given: Sequence[Tensor]) -> Any:
         """A part of the result: how a tensor is made, or any other value as it is."""
@@ -245,7 +261,8 @@ class Replay:
         done = run_calls(self.calls)
         found["call"] = [value for value, (_, fills) in zip(done, self.calls) if fills]
         if self.prepared is not None:
-            nodes = self._run_plan(found)
+            del late
+            nodes = self._run_plan(found, storages)
         else:
             nodes = self._template.build(found, storages)
             if not self.alive:
@@ -255,12 +272,18 @@ class Replay:
             function()
         return results
 
-    def _run_plan(self, found: dict[str, Any]) -> list[Node]:
+    def _run_plan(self, found: dict[str, Any], storages: Sequence[Storage]) -> list[Node]:
         assert self.prepared is not None
         plan, inputs, outputs = self.prepared
         computed: list[Buffer] = []
         if plan is not None:
-            computed = plan.run([node_of(origin, found).data for origin in inputs])
+            buffers = [node_of(origin, found).data for origin in inputs]
+            for place in plan.overwritten:
+                storage = storages[inputs[place][1]]
+                marked = isinstance(storage.fn, AccumulateGrad)
+                # ``found`` refers to the leaf, ``buffers`` to its memory.
+                buffers[place] = own_buffer(storage, (not marked, marked, 1))[0]
+            computed = plan.run(buffers)
         buffers = [
             computed[value] if kind == "output" else node_of((kind, value), found).data
             for kind, value in outputs

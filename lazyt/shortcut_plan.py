@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lazyt.guard_text import CannotWrite, leaf_of_grad
-from lazyt.kept import MOST_BYTES, lone_counts
+from lazyt.kept import MOST_BYTES, copied, lone_counts, own_buffer
 from lazyt.ops.leaves import INPUT
 from lazyt.places import GradOf
 from lazyt.replay import Computed, Made, Replay
@@ -127,9 +127,12 @@ class _Outlet(Inlet):
         self._plan, self._fixed, self._inputs = prepared.plan, prepared.fixed, inputs
         self._executable: Executable = prepared.plan.executable
         self._roots: list[Any] = []  # the number of an output, or an origin
+        self._own: dict[int, str] = {}  # memory of written sources that is written over
         for kind, value in outputs:
             if kind == "output":
                 found = self._plan.program.results[value]
+                if -1 - found in self._plan.program.overwritten:
+                    self._own[inputs[-1 - found][1]] = ""
                 self._roots.append(found if found >= 0 else self._input(-1 - found))
             else:
                 self._roots.append((kind, value))
@@ -172,6 +175,8 @@ class _Outlet(Inlet):
             return self.bind(value if isinstance(value, Buffer) else value.data)
         if kind == "call":
             return f"c{value}.data"
+        if kind == "source" and self._own.get(value):
+            return f"{self._own[value]}"
         holder = value if kind == "part" else self.replay.holders[value]
         if kind == "part" or holder in self.arguments:
             return f"{self.nodes[holder]}.data"
@@ -182,6 +187,8 @@ class _Outlet(Inlet):
         self._write_calls()
         for number, size in enumerate(self._plan.sizes):
             self.add(f"b{number} = {self._target(number, size)}")
+        for source in self._own:
+            self._take_over(source)
         pointers = [f"{self._buffer(origin)}.ptr" for origin in self._inputs]
         pointers += [f"{self.bind(buffer)}.ptr" for buffer in self._fixed]
         pointers += [f"b{number}.ptr" for number in range(len(self._plan.sizes))]
@@ -199,7 +206,7 @@ class _Outlet(Inlet):
         run = held(executable.entry) if executable.serial else executable.launch
         self.names.table.update(
             Buffer=Buffer, INPUT=INPUT, refs=sys.getrefcount, slots=slots, run=run,
-            pack=struct.Struct(f"{len(order)}P").pack_into,
+            copied=copied, own_buffer=own_buffer, pack=struct.Struct(f"{len(order)}P").pack_into,
             spares=[None] * len(self.replay.written),
         )  # fmt: skip
         self.add(f"pack(slots, 0, {', '.join(order)})")
@@ -223,6 +230,31 @@ class _Outlet(Inlet):
                 "    done = [found[name] for name in names if name in found]",
                 "    raise Interrupted(calls, done, error) from None",
             )
+
+    def _take_over(self, source: int) -> None:
+        """Finds memory of a written tensor that may be written over: its own, where nobody else
+        can see that, else a copy. ``o3`` is the memory, ``u3`` whether it is the tensor's."""
+        if source not in self.replay.written:
+            refuse("memory that is written to and belongs to another tensor")
+        holder, own = self.replay.holders[source], f"o{source}"
+        if holder in self.steady:
+            number = self.first[holder]
+            n, d, leaf = f"n{number}", f"d{number}", f"l{number}"
+            marked = isinstance(self.steady[holder].fn, AccumulateGrad)
+            counts = lone_counts(marked)
+            test = f"{n}.op is INPUT"
+            if marked:
+                self.add(f"{leaf} = {n}.inputs[0]")
+                test = f"{leaf}.op is INPUT and refs({leaf}) == {counts[1]} and {leaf}.data is {d}"
+            test += f" and refs({n}) == {counts[0]} and refs({d}) == {counts[2]}"
+            self.add(
+                f"u{source} = {test} and {d}._home is not None",
+                f"{own} = {d} if u{source} else copied({d})",
+            )
+        else:
+            held = (1, 0, int(holder not in self.arguments))
+            self.add(f"{own}, u{source} = own_buffer({self.stores[holder]}, {held})")
+        self._own[source] = own
 
     def _target(self, number: int, size: int) -> str:
         """Where the plan writes an output: to memory of an earlier call, or to new memory."""
@@ -255,7 +287,10 @@ class _Outlet(Inlet):
             shape, dtype = self.replay.types[fresh + place]
             data = self._buffer(self._roots[fresh + place])
             write = f"write({self.stores[holder]}, {self.bind(shape)}, {self.bind(dtype)}, {data})"
-            if self._swaps(place):
+            if source in self._own:
+                floats = dtype.kind == "f"  # see ``_swaps``
+                self.add(f"if not u{source}: {write}" if floats else write)
+            elif self._swaps(place):
                 self._swap(self.first[holder], place, data, write)
             else:
                 self.add(write)

@@ -101,6 +101,7 @@ class Inlet:
         if tags is not None and self.tagged:
             self.names.table.update(tags=tags.compare, words=tags.words)
             self.add(f"tags({tags.address}, 1)", "if words[0]: return MISSED")
+        self._twins = self._find_twins()
         self._write_tensors()
         self._write_gradients()
         self._part_ways()
@@ -284,6 +285,30 @@ class Inlet:
         if number in self.used:
             self.add(f"d{number} = {n}.data", f"if d{number} is None: return MISSED")
 
+    def _find_twins(self) -> dict[int, int]:
+        """Gradients that are tensors which other places hold, too, with the number there: a caller
+        who assigned them can reach them by names of its own."""
+        numbers: dict[int, int] = {}
+        for number, place in self._numbered(False):
+            numbers.setdefault(id(place.where.get(())), number)
+        found: dict[int, int] = {}
+        for number, place in self._numbered(True):
+            leaf = leaf_of_grad(place.where)
+            twin = numbers.get(id(leaf.grad))
+            if twin is not None and id(leaf) not in self.gradients:
+                found[number] = twin
+                if number in self.used:
+                    self.used.add(twin)
+        return found
+
+    def _twin(self, number: int, twin: int, leaf: str) -> None:
+        """A gradient that is a tensor which another place holds."""
+        first = self.first[number] = self.first[twin]
+        self.given[number] = self.given[twin]
+        self.stores[number], self.nodes[number] = self.stores[first], self.nodes[first]
+        self.steady[number] = self.steady[first]
+        self.require(f"{leaf}.grad is {self.given[twin]}")
+
     def _write_gradients(self) -> None:
         """Looks at gradients, and finds out which kept ones are free."""
         used: list[str] = []
@@ -291,6 +316,9 @@ class Inlet:
         for number, place in self._numbered(True):
             leaf = leaf_of_grad(place.where)
             f, looks = self.bind(leaf), self.bind(place.looks)
+            if number in self._twins:
+                self._twin(number, self._twins[number], f)
+                continue
             self.first[number] = number
             self.given[number] = f"{f}.grad"
             fresh = self.gradients.get(id(leaf))

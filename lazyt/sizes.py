@@ -21,6 +21,7 @@ from lazyt.ir.graph import Node
 if TYPE_CHECKING:
     from lazyt.codegen.template import Sample, Template
     from lazyt.ir.program import Program
+    from lazyt.making import Donated
 
 _NUMBER = re.compile(r"(?<![\w.%$])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])")
 _SHAPE = re.compile(r"\w+\[(\d[\d, ]*)\]")
@@ -42,12 +43,12 @@ class Sized(NamedTuple):
     Attributes:
         text: as ``print_graph`` wrote it.
         order: the number of each of its leaves among the plan's inputs.
-        donated: inputs whose memory may be overwritten.
+        donated: inputs whose memory may be overwritten, see ``Subject``.
     """
 
     text: str
     order: tuple[int, ...]
-    donated: tuple[int, ...]
+    donated: Donated
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -167,11 +168,11 @@ def _differing(old: str, new: str) -> set[tuple[int, int]]:
     return {(int(a), int(b)) for shapes in extents for a, b in shapes if a != b}
 
 
-def _sample(roots: Sequence[Node], inputs: Sequence[Node], donated: Sequence[int]) -> Sample:
+def _sample(roots: Sequence[Node], inputs: Sequence[Node], donated: Donated) -> Sample:
     from lazyt.codegen.template import take_apart
     from lazyt.compiler import compile_graph
 
-    spare = [inputs[i] for i in donated]
+    spare = {inputs[i]: root for i, root in donated}
     return take_apart(compile_graph(roots, inputs, spare, any_size=True)[0])
 
 

@@ -9,6 +9,7 @@ that moment, because NumPy may change them at any time.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from lazyt.errors import GradientError, LazytError
 from lazyt.exposure import Exposure as Exposure
 from lazyt.exposure import Memory, Share, Versions
 from lazyt.grad_mode import INFERENCE, blocks, first_version, mode
+from lazyt.ir.dtypes import float32
 from lazyt.ir.forms import PLACED, place_of, use
 from lazyt.ir.graph import Node
 from lazyt.placing import kept_at, waiting
@@ -35,6 +37,11 @@ _INFERENCE = (
     "to get a normal tensor before doing inplace update.See "
     "https://github.com/pytorch/rfcs/pull/17 for more details."
 )
+
+
+#: References to a Memory that one Storage alone has.
+_example = Share(Memory(ops.input_((), float32), 0), None, Versions(0))
+_LONE = sys.getrefcount(_example.memory)
 
 
 def raw(node: Node) -> Node:
@@ -75,6 +82,8 @@ class Storage:
         share = self.share
         if share is not None:
             self._synchronize(share)
+            if watcher is None and sys.getrefcount(share.memory) == _LONE:
+                self._leave(share)
         node = self.node
         if node.data is not None and node.inputs and watcher is None:
             return self._settle(node)
@@ -183,6 +192,14 @@ class Storage:
             memory = Memory(raw(self.current()), self.version)
             self.share = Share(memory, None, memory.versions)
         return self.share.memory
+
+    def _leave(self, share: Share) -> None:
+        """Have the memory to itself again, when nobody else shares it any more."""
+        memory = share.memory
+        kept = memory.exposure is not None or memory.between_processes
+        if not kept and share.region is None and not share.partial and self.version >= 0:
+            self.version = share.versions.count
+            self.share = None
 
     def fork(self, silent: bool = False) -> Storage:
         """A Storage over the same memory without history; ``silent``: with own versions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lazyt import planning
@@ -38,16 +38,21 @@ def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
 
 
 def prepare(
-    roots: Sequence[Node], origins: dict[Node, Origin]
+    roots: Sequence[Node], origins: dict[Node, Origin], owners: Mapping[Node, Node]
 ) -> tuple[planning.Prepared | None, list[Origin], list[Origin]] | None:
     """The plan (None when there is nothing to compute) with the origins of its inputs, and those
-    of the roots; None where the graph calls a library."""
+    of the roots; None where the graph calls a library.
+
+    ``owners``: leaves whose memory may be taken over, with the root that may.
+    """
     _order(roots, origins)
     wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
     plan = None
     inputs: list[Origin] = []
     if wanted:
-        plan = planning.prepare(wanted)
+        plan = planning.prepare(
+            wanted, {n: wanted.index(r) for n, r in owners.items() if r in wanted}
+        )
         if plan is None:
             return None
         inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]

@@ -12,15 +12,24 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from bisect import insort
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 from lazyt.codegen.alike import Alike, print_alike
 from lazyt.codegen.batches import Batch, make_batches, take_apart
 from lazyt.codegen.c import print_entry_c
+from lazyt.codegen.in_place import take_over
 from lazyt.codegen.lower import Lowered, lower_group
+from lazyt.codegen.memory import (
+    Place,
+    all_places,
+    allocate,
+    find_places,
+    find_spare,
+    number_outputs,
+)
 from lazyt.codegen.numbers import UNSHARED, Printer, share_texts
 from lazyt.codegen.prelude import sections_for
 from lazyt.codegen.printed import Announce, PrintedKernel
@@ -29,22 +38,8 @@ from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.program import Launch, Program, Slot
 
-_ALIGN = 64
 #: What printers call a kernel; those of CUDA add the number of a phase.
 _FUNCTION = re.compile(r"\blz_kernel(?=(_p\d+)?(\(|$))")
-
-
-@dataclass(eq=False)
-class _Place:
-    """Memory of one value: an output of the plan, an interval of the arena, or the memory of an
-    input that may be overwritten."""
-
-    nbytes: int
-    first: int
-    last: int
-    output: int = -1
-    input: int = -1
-    offset: int = -1
 
 
 def assemble(
@@ -54,7 +49,7 @@ def assemble(
     printer: Printer,
     unroll: int,
     check: Callable[[Kernel], None] | None = None,
-    donated: Container[Node] = (),
+    donated: Mapping[Node, int] = MappingProxyType({}),
     target: str = "c",
     share: bool = True,
     announce: Announce | None = None,
@@ -62,35 +57,33 @@ def assemble(
     """The Program that computes ``roots`` from ``inputs``, and its kernels as IR.
 
     ``printer`` writes one kernel for the target; ``check`` is called with every kernel. The memory
-    of ``donated`` inputs may be overwritten: nobody else refers to them. Where the ``target`` is
-    ``c``, launches are shared and, with ``share``, kernels that differ in constants are one.
+    of ``donated`` inputs may be overwritten: by the root of that number alone, where it is not
+    negative. Where the ``target`` is ``c``, launches are shared and, with ``share``, kernels that
+    differ in constants are one.
     ``announce`` hears of every kernel once it is known.
     """
-    spare = {n: i for i, n in enumerate(inputs) if n in donated and n not in roots}
     for_c = target == "c"
     batches = (
         make_batches(groups, unroll, {*roots, *inputs})
         if for_c
         else [Batch((g,)) for g in take_apart(groups)]
     )
-    stores, shared = _find_places([b.groups for b in batches], _outputs(roots), spare)
-    alike = Alike(unroll)
-    lowered = [_lowered(batch, alike, shared) for batch in batches]
+    lowered, stores = _lower_all(batches, roots, inputs, donated, Alike(unroll), for_c)
     if check is not None:
         alone = [g for batch in batches if len(batch.groups) > 1 for g in batch.groups]
         for made in (*lowered, *(lower_group(group, unroll) for group in alone)):
             check(made.kernel)
     kernels = [made.kernel for made in lowered]
     kinds = [batch.groups[0].kind for batch in batches]
-    printed = _print_all(kernels, kinds, printer, for_c and share, announce)
+    printed = _printall_places(kernels, kinds, printer, for_c and share, announce)
     scratch = [
-        [_Place(size, step, step) for size in _scratch_sizes(made, text)]
+        [Place(size, step, step) for size in _scratch_sizes(made, text)]
         for step, (made, text) in enumerate(zip(lowered, printed, strict=True))
     ]
-    places = {node: place for made in reversed(stores) for node, place in made.items()}
+    known = {node: place for made in reversed(stores) for node, place in made.items()}
     intervals = {id(p): p for made in stores for p in made.values()}
     everything = [*intervals.values(), *(p for step in scratch for p in step)]
-    arena = _allocate([p for p in everything if p.output < 0 and p.input < 0])
+    arena = allocate([p for p in everything if p.output < 0 and p.input < 0])
     slots, launches = _launches(lowered, printed, stores, scratch, inputs)
     sources = {p.source.name: p.source for p in printed}
     program = Program(
@@ -101,7 +94,8 @@ def assemble(
         slots=tuple(slots),
         launches=tuple(launches),
         arena_bytes=arena,
-        results=_results(roots, inputs, places),
+        overwritten=tuple(sorted({p.input for p in all_places(stores)} - {-1})),
+        results=_results(roots, inputs, known),
         notes=tuple(_note(low, text) for low, text in zip(lowered, printed, strict=True)),
     )
     return program, kernels
@@ -115,7 +109,7 @@ def _lowered(batch: Batch, alike: Alike, shared: Container[Node | None]) -> Lowe
     return alike.lower(group, group.head in shared)
 
 
-def _print_all(
+def _printall_places(
     kernels: Sequence[Kernel],
     kinds: Sequence[str],
     printer: Printer,
@@ -149,6 +143,31 @@ def _scratch_sizes(made: Lowered, text: PrintedKernel) -> list[int]:
     return [*sizes, text.workspace] if text.workspace else sizes
 
 
+def _lower_all(
+    batches: Sequence[Batch],
+    roots: Sequence[Node],
+    inputs: Sequence[Node],
+    donated: Mapping[Node, int],
+    alike: Alike,
+    over: bool,
+) -> tuple[list[Lowered], list[dict[Node, Place]]]:
+    """The kernels of all launches, and where the values live that each launch stores; with ``over``
+    results are written over the inputs that they replace."""
+    spare, wanted = find_spare(roots, inputs, donated)
+    steps = [batch.groups for batch in batches]
+    stores, shared = find_places(steps, _outputs(roots), spare, wanted)
+    lowered = [_lowered(batch, alike, shared) for batch in batches]
+    if over:
+        taken = {place.input for place in all_places(stores)}
+        free = {root: leaf for root, leaf in wanted.items() if spare[leaf] not in taken}
+        lowered, found = take_over(steps, lowered, free)
+        for places in stores:
+            for root in found.keys() & places.keys():
+                places[root].output, places[root].input = -1, spare[found[root]]
+    number_outputs(stores)
+    return lowered, stores
+
+
 def _outputs(roots: Sequence[Node]) -> dict[Node, int]:
     """The distinct values that have to be computed, numbered."""
     computed = (n for n in roots if n.op.name != "input")
@@ -156,7 +175,7 @@ def _outputs(roots: Sequence[Node]) -> dict[Node, int]:
 
 
 def _results(
-    roots: Sequence[Node], inputs: Sequence[Node], places: dict[Node, _Place]
+    roots: Sequence[Node], inputs: Sequence[Node], places: dict[Node, Place]
 ) -> tuple[int, ...]:
     """Where each root is: the number of an output, or ``-n - 1`` for input n."""
     out: list[int] = []
@@ -168,104 +187,6 @@ def _results(
         else:  # an empty value has no place: whoever asks for one needs no plan
             out.append(places[root].output if root in places else 0)
     return tuple(out)
-
-
-def _find_places(
-    steps: Sequence[Sequence[Group]], outputs: dict[Node, int], spare: dict[Node, int]
-) -> tuple[list[dict[Node, _Place]], set[Node]]:
-    """Where the values that each step stores live, and the heads that take over their base's
-    memory.
-
-    ``steps`` are the groups that run at the same time, one launch after the other. A value may be
-    stored by several: each reader has the one that was stored last.
-    """
-    order = [(step, group) for step, groups in enumerate(steps) for group in groups]
-    last = _last_reads(order)
-    stores: list[dict[Node, _Place]] = [{} for _ in steps]
-    places: dict[Node, _Place] = {}  # of what was stored last
-    begin: dict[Node, int] = {}
-    shared: set[Node] = set()
-    for step, group in order:
-        for node in group.stored:
-            end = last.get((node, step), step)
-            place = _Place(node.nbytes, step, end, -1 if group.again else outputs.get(node, -1))
-            base = _overwritten(group, node, places, outputs, spare)
-            if base is not None and last.get((base, begin.get(base, -1))) == step:
-                shared.add(node)
-                if base in spare:
-                    place = _Place(node.nbytes, step, end, input=spare[base])
-                else:
-                    old = places[base]
-                    old.last = max(old.last, end)
-                    if place.output >= 0 and old.input < 0:
-                        old.output = place.output
-                    place = old
-            stores[step][node] = places[node] = place
-            begin[node] = step
-    every = {id(p): p for made in stores for p in made.values()}.values()
-    used = sorted({p.output for p in every if p.output >= 0})
-    for place in every:
-        if place.output >= 0:
-            place.output = used.index(place.output)
-    return stores, shared
-
-
-def _last_reads(order: Sequence[tuple[int, Group]]) -> dict[tuple[Node, int], int]:
-    """The last step that reads a value, by the value and the step that stored it (-1: none)."""
-    last: dict[tuple[Node, int], int] = {}
-    begin: dict[Node, int] = {}
-    for step, group in order:
-        for node in group.reads:
-            last[node, begin.get(node, -1)] = step
-        for node in group.stored:
-            begin[node] = step
-    return last
-
-
-def _overwritten(
-    group: Group,
-    node: Node,
-    places: dict[Node, _Place],
-    outputs: dict[Node, int],
-    spare: dict[Node, int],
-) -> Node | None:
-    """The base whose memory an update or scatter may take over, if nobody reads it later."""
-    if group.head is not node or group.kind not in ("update", "scatter"):
-        return None
-    base = node.inputs[0]
-    if (base not in places and base not in spare) or base in outputs:
-        return None
-    if base in places and places[base].output >= 0:
-        return None
-    work, seen = [*node.inputs[1:]], set()
-    while work:
-        item = work.pop()
-        if item is base:
-            return None
-        if item not in seen:
-            seen.add(item)
-            if item not in group.reads:
-                work.extend(item.inputs)
-    return base
-
-
-def _allocate(places: Sequence[_Place]) -> int:
-    """Gives each place an offset, largest first, at the lowest gap of its lifetime."""
-    done: list[tuple[int, int, int, int]] = []  # begin, end, first, last; in order
-    total = 0
-    for place in sorted(places, key=lambda p: (-p.nbytes, p.first)):
-        size = -(-max(place.nbytes, 1) // _ALIGN) * _ALIGN
-        first, last, offset = place.first, place.last, 0
-        for begin, end, other, until in done:
-            if other <= last and first <= until:
-                if begin - offset >= size:
-                    break
-                if end > offset:
-                    offset = end
-        place.offset = offset
-        insort(done, (offset, offset + size, first, last))
-        total = max(total, offset + size)
-    return total
 
 
 def name_after_text(printed: PrintedKernel, kind: str) -> PrintedKernel:
@@ -294,8 +215,8 @@ def gather_sections(printed: Sequence[PrintedKernel]) -> tuple[tuple[str, str], 
 def _launches(
     lowered: Sequence[Lowered],
     printed: Sequence[PrintedKernel],
-    stores: Sequence[dict[Node, _Place]],
-    scratch: Sequence[list[_Place]],
+    stores: Sequence[dict[Node, Place]],
+    scratch: Sequence[list[Place]],
     inputs: Sequence[Node],
 ) -> tuple[list[Slot], list[Launch]]:
     slots: dict[Slot, int] = {}
@@ -310,7 +231,7 @@ def _launches(
     for place in sorted(every.values(), key=lambda p: p.output):
         slot(Slot("output", place.output, 0, place.nbytes))
     launches: list[Launch] = []
-    places: dict[Node, _Place] = {}  # of what was stored last
+    places: dict[Node, Place] = {}  # of what was stored last
     for made, text, stored, extra in zip(lowered, printed, stores, scratch, strict=True):
         places |= stored
         waiting = iter(extra)
@@ -331,7 +252,7 @@ def _launches(
     return list(slots), launches
 
 
-def _slot_of(place: _Place) -> Slot:
+def _slot_of(place: Place) -> Slot:
     if place.input >= 0:
         return Slot("input", place.input, 0, place.nbytes)
     if place.output >= 0:

@@ -15,6 +15,7 @@ from lazyt.functional.creation import as_tensor
 from lazyt.functional.display import tensor_text
 from lazyt.functional.indexing import getitem, setitem
 from lazyt.functional.products import matmul
+from lazyt.functional.quick import quick
 from lazyt.tensor import Tensor
 
 _OPERANDS = (Tensor, int, float, np.integer, np.floating, np.bool_)
@@ -76,6 +77,7 @@ _ARITHMETIC: dict[str, Function] = {
     "lshift": a.bitwise_left_shift,
     "rshift": a.bitwise_right_shift,
 }
+_QUICK = frozenset({"add", "sub", "mul", "truediv"})
 _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
 _COMPARISONS: dict[str, Function] = {
     "eq": a.eq, "ne": a.ne, "lt": a.lt, "le": a.le, "gt": a.gt, "ge": a.ge,
@@ -85,16 +87,22 @@ _COMPARISONS: dict[str, Function] = {
 def install() -> None:
     """Give Tensor its operators."""
     for name, function in _ARITHMETIC.items():
-        add_method(f"__{name}__", _forward(function), inplace=True)
+        forward = _forward(function)
+        add_method(f"__{name}__", forward, inplace=True)
+        if name in _QUICK:
+            add_method(f"__{name}__", quick(forward))
         # Of two tensors that lie in memory in different orders the first decides about the result.
-        reflected = _forward if name in _COMMUTATIVE else _reflected
-        add_method(f"__r{name}__", reflected(function))
+        if name in _COMMUTATIVE:
+            add_method(f"__r{name}__", quick(forward) if name in _QUICK else forward)
+        else:
+            backward = _reflected(function)
+            add_method(f"__r{name}__", quick(backward, True) if name in _QUICK else backward)
     add_method("__matmul__", _matmul)
     add_method("__rmatmul__", _reflected_matmul)
     add_method("__delitem__", _delete)
     add_method("__rdiv__", _reflected(division.div))
     for name, function in _COMPARISONS.items():
-        add_method(f"__{name}__", _forward(function))
+        add_method(f"__{name}__", quick(_forward(function)))
     add_method("__neg__", unary.neg)
     add_method("__pos__", unary.positive)
     add_method("__abs__", unary.abs)

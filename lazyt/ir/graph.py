@@ -7,15 +7,16 @@ that visits a graph does so without recursion; chains of hundreds of thousands o
 
 from __future__ import annotations
 
-import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import common_place, form_of
+from lazyt.ir.op import NoGradient as NoGradient
+from lazyt.ir.op import Op as Op
+from lazyt.ir.op import Type as Type
 from lazyt.ir.positions import Source as Source
 from lazyt.ir.positions import position_to_note as position_to_note
 from lazyt.ir.positions import record_source as record_source
@@ -23,61 +24,6 @@ from lazyt.ir.positions import recording
 from lazyt.ir.positions import source_text as source_text
 from lazyt.ir.positions import user_position as user_position
 from lazyt.ir.shapes import Shape as Shape
-
-
-class Type(NamedTuple):
-    """What is known about a value before it is computed."""
-
-    shape: Shape
-    dtype: DType
-
-
-@dataclass(frozen=True, eq=False)
-class Op:
-    """A structural operation with a rule for every transform.
-
-    Attributes:
-        name: its name in IR text.
-        params: the frozen dataclass (or None) that holds static parameters.
-        infer: ``(params, *input types) -> Type``; raises ShapeError or DTypeError.
-        evaluate: ``(node, *arrays) -> array``: the meaning, in NumPy. Half types are float32
-            arrays here; the interpreter rounds results to the stored type.
-        vjp: ``(node, cotangent) -> one cotangent or None per input``, or a NoGradient.
-        jvp: ``(node, tangents) -> tangent`` (a None tangent is zero), or a NoGradient.
-        batch: ``(node, inputs, batched) -> node``: inputs flagged ``batched`` have a new leading
-            axis; so has the result.
-        lower: how kernels are made of it: a pointwise rule ``(node, index, read) -> Expr``, or the
-            name of the kernel kind in ``codegen`` that it stands for.
-        marks: whether gradients start (True) or stop (False) at its values, whatever the inputs;
-            None for all but two ops.
-        moves: whether ``params.place`` says where its values are, whatever the inputs.
-    """
-
-    name: str
-    params: type | None
-    infer: Callable[..., Type]
-    evaluate: Callable[..., Any]
-    vjp: Callable[[Node, Node], Sequence[Node | None]] | NoGradient
-    jvp: Callable[[Node, Sequence[Node | None]], Node | None] | NoGradient
-    batch: Callable[[Node, Sequence[Node], Sequence[bool]], Node]
-    lower: Callable[..., Any] | str
-    marks: bool | None = None
-    moves: bool = False
-
-    @functools.cached_property
-    def heavy(self) -> bool:
-        """Whether computing a value of it again is worth avoiding: it has a kernel of its own."""
-        return isinstance(self.lower, str) and self.lower not in ("gather", "input")
-
-    def __repr__(self) -> str:
-        return f"<op {self.name}>"
-
-
-@dataclass(frozen=True)
-class NoGradient:
-    """An explicit statement that an op has no gradient, with the text that the user reads."""
-
-    reason: str
 
 
 class Head:
@@ -264,6 +210,32 @@ def make_like(head: Head, inputs: tuple[Node, ...], source: Source | None) -> No
     return _make_new(key, source)
 
 
+def make_pair(head: Head, a: Node, b: Node, source: Source | None) -> Node:
+    """``make_like`` of two inputs that no gradient flows through, written out for long chains."""
+    key = (head, (a, b))
+    found = _table.get(key)
+    known = head.types.get((a.form, b.form))
+    if found is not None or known is None:
+        return make_like(head, (a, b), source)
+    node: Node = _new(Node)
+    node.head, node.inputs = key
+    node.op, node.params = head.op, head.params
+    node.shape, node.dtype, node.form = known
+    node.data = None
+    node.source = source
+    node.needs_grad = False
+    node.made = now = clock.now
+    oldest = a.oldest if a.data is None else now
+    since = b.oldest if b.data is None else now
+    if since < oldest:
+        oldest = since
+    node.oldest = now if oldest == NEVER else oldest
+    reference = _Reference(node, _forget)
+    reference.key = key
+    _table[key] = reference
+    return node
+
+
 def _renew(node: Node) -> None:
     """Note that the program made the node now: what is made again at every step does not age."""
     node.made = now = clock.now
@@ -278,32 +250,58 @@ def _renew(node: Node) -> None:
 
 
 def _make_new(key: tuple[Head, tuple[Node, ...]], source: Source | None) -> Node:
+    # What ``_renew`` does and looks at each input is done in one go: every new node passes here.
     head, inputs = key
-    forms = inputs[0].form if head.arity == 1 else tuple([item.form for item in inputs])
+    now = clock.now
+    oldest = NEVER
+    needs_grad = False
+    forms: Any
+    if head.arity == 1:
+        (item,) = inputs
+        forms, needs_grad = item.form, item.needs_grad
+        oldest = item.oldest if item.data is None else now
+    else:
+        forms = []
+        for item in inputs:
+            forms.append(item.form)
+            since = item.oldest if item.data is None else now
+            if since < oldest:
+                oldest = since
+            if item.needs_grad:
+                needs_grad = True
+        forms = tuple(forms)
+    op = head.op
     known = head.types.get(forms)
     if known is None:
-        type_ = Type(*head.op.infer(head.params, *inputs))
-        moves, found = head.op.moves, [item.form for item in inputs]
-        place = head.params.place if moves else common_place(found)
-        known = head.types[forms] = (*type_, form_of(type_, place))
+        known = head.types[forms] = _typed(head, inputs)
+    if oldest == NEVER and inputs and op.name not in _SPREADING:
+        oldest = now
     node: Node = _new(Node)
     node.head = head
-    node.op = op = head.op
+    node.op = op
     node.inputs = inputs
     node.params = head.params
     node.shape, dtype, node.form = known
     node.dtype = dtype
     node.data = None
     node.source = source
-    _renew(node)
-    needs_grad = op.marks
-    if needs_grad is None:
-        needs_grad = True in [item.needs_grad for item in inputs]
-    node.needs_grad = dtype.kind == "f" and needs_grad
+    node.made = now
+    node.oldest = oldest
+    if op.marks is not None:
+        needs_grad = op.marks
+    node.needs_grad = needs_grad and dtype.kind == "f"
     reference = _Reference(node, _forget)
     reference.key = key
     _table[key] = reference
     return node
+
+
+def _typed(head: Head, inputs: tuple[Node, ...]) -> tuple[Shape, DType, int]:
+    """Shape, dtype and form of ``head`` on these inputs."""
+    type_ = Type(*head.op.infer(head.params, *inputs))
+    moves, found = head.op.moves, [item.form for item in inputs]
+    place = head.params.place if moves else common_place(found)
+    return (*type_, form_of(type_, place))
 
 
 def make_leaf(head: Head, params: Any, type_: Type, data: Any) -> Node:

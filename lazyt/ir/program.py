@@ -105,6 +105,7 @@ class Program:
         arena_bytes: size of the scratch arena.
         results: where each value that was asked for is: output ``n``, or input ``-n - 1`` when
             nothing had to be computed. Equal values share an output.
+        overwritten: inputs whose memory results take over.
         values: what the last input holds, 8 bytes each, of a program that takes sizes as arguments.
         notes: human-readable facts about each launch, for ``explain()``: a JSON-compatible dict
             per launch.
@@ -118,6 +119,7 @@ class Program:
     launches: tuple[Launch, ...]
     arena_bytes: int
     results: tuple[int, ...] = ()
+    overwritten: tuple[int, ...] = ()
     values: tuple[int | float, ...] = ()
     notes: tuple[dict[str, object], ...] = field(default=(), compare=False)
 
@@ -145,6 +147,7 @@ class Program:
             ),
             arena_bytes=int(raw["arena_bytes"]),
             results=tuple(int(n) for n in raw["results"]),
+            overwritten=tuple(int(n) for n in raw["overwritten"]),
             values=tuple(raw["values"]),
             notes=tuple(raw["notes"]),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
@@ -27,6 +27,44 @@ def order_groups(groups: Sequence[Group], roots: Sequence[Node]) -> list[Group]:
     old, new = memory_profile(groups, asked), memory_profile(ordered, asked)
     better = (max(new, default=0), sum(new)) < (max(old, default=0), sum(old))
     return ordered if better else list(groups)
+
+
+def read_first(
+    groups: Sequence[Group], roots: Sequence[Node], owners: Mapping[Node, int]
+) -> list[Group]:
+    """The groups in an order in which what reads an old value runs before what writes the new one
+    over it, as far as that is possible and takes no more memory than it saves.
+
+    ``owners``: inputs whose memory a root may take over, with its number; negative for any root.
+    """
+    order = list(groups)
+    if any(group.again for group in order):  # made just before it is needed, to save memory
+        return order
+    homes = {node: group for group in order for node in group.stored}
+    asked = set(roots)
+    for leaf, number in owners.items():
+        writer = homes.get(roots[number]) if number >= 0 else None
+        if writer is None:
+            continue
+        first = order.index(writer)
+        last = max((n for n, g in enumerate(order) if leaf in g.reads), default=first)
+        if last <= first:
+            continue
+        moved, values = [writer], {*writer.stored}
+        stay: list[Group] = []
+        for group in order[first + 1 : last + 1]:
+            if values.isdisjoint(group.reads):
+                stay.append(group)
+            else:
+                moved.append(group)
+                values.update(group.stored)
+        if any(leaf in group.reads for group in moved[1:]):
+            continue
+        changed = [*order[:first], *stay, *moved, *order[last + 1 :]]
+        more = max(memory_profile(changed, asked)) - max(memory_profile(order, asked))
+        if more <= leaf.nbytes:
+            order = changed
+    return order
 
 
 class _Order:

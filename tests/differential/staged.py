@@ -23,7 +23,7 @@ import pickle
 import random
 import types
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ _LEFT = ("look()", "realize(", "del ")
 class Interpreted:
     """What ``planning.prepare`` makes, but computed by the interpreter."""
 
-    def __init__(self, roots: Sequence[Node]) -> None:
+    def __init__(self, roots: Sequence[Node], owners: Mapping[Node, int]) -> None:
         self.roots = list(roots)
         self.order = topological(self.roots, lambda n: n.data is not None)
         self.leaves = [n for n in self.order if n.data is not None]
@@ -56,6 +56,8 @@ class Interpreted:
         self._made = [(n, n.op, n.inputs, n.params) for n in self.order]
         self.plan = types.SimpleNamespace(executable=None)
         self.fixed: list[Buffer] = []
+        self._owners = {self.leaves.index(n): root for n, root in owners.items()}
+        self.overwritten = [*self._owners]
 
     def run(self, inputs: Sequence[Buffer]) -> list[Buffer]:
         """The roots' values where the leaves have those of ``inputs``."""
@@ -67,7 +69,11 @@ class Interpreted:
                 given = tuple(now[i] for i in operands)
                 now[node] = make(op, given, params) if given else node
         found = interpret([now[root] for root in self.roots])
-        return [array_buffer(array) for array in found]
+        results = [array_buffer(array) for array in found]
+        for place, root in self._owners.items():
+            results[root], new = inputs[place], results[root]
+            results[root].copy_from(new.ptr, new.nbytes)
+        return results
 
 
 def array_buffer(array: np.ndarray[Any, Any]) -> Buffer:

@@ -1,0 +1,128 @@
+"""The common operators on plain tensors, each as one function.
+
+Of a chain of element-wise operations on small tensors, Python is all that costs. What an operator
+decides about its operands (forms, promotion, broadcasting) depends on their types alone: the head
+of the node that it makes is remembered by the numbers of those types, and what is left is written
+out here: find or make the node, and the tensor around it. All that is not plain goes the long way.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lazyt import pending
+from lazyt.config import config
+from lazyt.dispatch import over_budget
+from lazyt.grad_mode import blocks
+from lazyt.ir.forms import use
+from lazyt.ir.graph import Head, Node, clock, make_pair
+from lazyt.ir.positions import position_of, recording
+from lazyt.ops.pointwise import MAP
+from lazyt.pending import PATIENCE
+from lazyt.storage import Storage
+from lazyt.tensor import Tensor
+from lazyt.watching import hook
+
+Operator = Callable[[Any, Any], Any]
+
+#: Pairs of types, and numbers, that are remembered for each operator.
+_MOST = 4096
+_new_tensor = Tensor.__new__
+_new_storage = Storage.__new__
+_budget = pending.budget
+_frame = sys._getframe
+
+
+def quick(slow: Operator, reflected: bool = False) -> Operator:
+    """The operator ``slow`` with a short way for two plain tensors, or one and a number, where no
+    gradient is recorded.
+
+    ``reflected``: it takes the number first.
+    """
+    heads: dict[tuple[int, int], Head] = {}
+    numbers: dict[tuple[int, Any, type], tuple[Head, Node]] = {}
+
+    def operate(self: Any, other: Any) -> Any:
+        storage = self._storage
+        x = storage.node
+        if (
+            type(self) is not Tensor
+            or self._view is not None
+            or storage.share is not None
+            or x.needs_grad
+            or (x.data is not None and x.inputs)
+            or hook.watcher is not None
+            or use.any
+            or blocks.open
+            or config.eager
+        ):
+            return slow(self, other)
+        kind = type(other)
+        if kind is Tensor:
+            storage = other._storage
+            y = storage.node
+            head = heads.get((x.form, y.form))
+            if other._view is not None or storage.share is not None or y.needs_grad:
+                return slow(self, other)
+            if head is None or (y.data is not None and y.inputs):
+                return _learn(slow(self, other), x, y, heads)
+        elif kind is float or kind is int:
+            known = numbers.get((x.form, other, kind))
+            if known is None:
+                return _learn_number(slow(self, other), x, other, numbers, reflected)
+            head, y = known
+            if reflected:
+                x, y = y, x
+        else:
+            return slow(self, other)
+        source = position_of(_frame(1)) if recording.enabled else None
+        storage = _new_storage(Storage)
+        storage.node = node = make_pair(head, x, y, source)
+        storage.share = storage.fn = None
+        storage.version = 0
+        tensor = _new_tensor(Tensor)
+        tensor._storage = storage
+        tensor._view = None
+        _budget.nodes -= 1
+        if _budget.nodes < 0 or node.oldest < clock.now - PATIENCE:
+            over_budget(storage)
+        return tensor
+
+    operate.__name__ = slow.__name__
+    return operate
+
+
+def _learn(result: Any, x: Node, y: Node, heads: dict[tuple[int, int], Head]) -> Any:
+    """Notes how ``result`` was made of two tensors, if another of these types would be made so."""
+    if type(result) is Tensor and result._view is None:
+        node = result._storage.node
+        if _is_plain(node, x) and y.dtype is x.dtype and node.inputs == (x, y):
+            if len(heads) >= _MOST:
+                heads.clear()
+            heads[x.form, y.form] = node.head
+    return result
+
+
+def _learn_number(
+    result: Any,
+    x: Node,
+    number: Any,
+    numbers: dict[tuple[int, Any, type], tuple[Head, Node]],
+    reflected: bool,
+) -> Any:
+    """The same of a tensor and a number; not of zeros, of which two are equal."""
+    if type(result) is Tensor and result._view is None and (number or type(number) is int):
+        node = result._storage.node
+        inputs = node.inputs[::-1] if reflected else node.inputs
+        if _is_plain(node, x) and inputs[0] is x and inputs[-1].op.name == "const":
+            if len(numbers) >= _MOST:
+                numbers.clear()
+            numbers[x.form, number, type(number)] = node.head, inputs[1]
+    return result
+
+
+def _is_plain(node: Node, x: Node) -> bool:
+    """Whether a result depends on nothing but types: not on what the default dtype is, say."""
+    return node.op is MAP and x.dtype.kind == "f" and not node.needs_grad

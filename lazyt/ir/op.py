@@ -1,0 +1,69 @@
+"""What an operation of the graph is: a name, and one rule for every transform."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lazyt.ir.dtypes import DType
+from lazyt.ir.shapes import Shape
+
+if TYPE_CHECKING:
+    from lazyt.ir.graph import Node
+
+
+class Type(NamedTuple):
+    """What is known about a value before it is computed."""
+
+    shape: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """A structural operation with a rule for every transform.
+
+    Attributes:
+        name: its name in IR text.
+        params: the frozen dataclass (or None) that holds static parameters.
+        infer: ``(params, *input types) -> Type``; raises ShapeError or DTypeError.
+        evaluate: ``(node, *arrays) -> array``: the meaning, in NumPy. Half types are float32
+            arrays here; the interpreter rounds results to the stored type.
+        vjp: ``(node, cotangent) -> one cotangent or None per input``, or a NoGradient.
+        jvp: ``(node, tangents) -> tangent`` (a None tangent is zero), or a NoGradient.
+        batch: ``(node, inputs, batched) -> node``: inputs flagged ``batched`` have a new leading
+            axis; so has the result.
+        lower: how kernels are made of it: a pointwise rule ``(node, index, read) -> Expr``, or the
+            name of the kernel kind in ``codegen`` that it stands for.
+        marks: whether gradients start (True) or stop (False) at its values, whatever the inputs;
+            None for all but two ops.
+        moves: whether ``params.place`` says where its values are, whatever the inputs.
+    """
+
+    name: str
+    params: type | None
+    infer: Callable[..., Type]
+    evaluate: Callable[..., Any]
+    vjp: Callable[[Node, Node], Sequence[Node | None]] | NoGradient
+    jvp: Callable[[Node, Sequence[Node | None]], Node | None] | NoGradient
+    batch: Callable[[Node, Sequence[Node], Sequence[bool]], Node]
+    lower: Callable[..., Any] | str
+    marks: bool | None = None
+    moves: bool = False
+
+    @functools.cached_property
+    def heavy(self) -> bool:
+        """Whether computing a value of it again is worth avoiding: it has a kernel of its own."""
+        return isinstance(self.lower, str) and self.lower not in ("gather", "input")
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+@dataclass(frozen=True)
+class NoGradient:
+    """An explicit statement that an op has no gradient, with the text that the user reads."""
+
+    reason: str
