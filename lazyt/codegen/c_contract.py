@@ -19,7 +19,7 @@ from lazyt.codegen.contract import (
     emit_contract,
 )
 from lazyt.codegen.contract_moves import form_fits, slide_fits
-from lazyt.codegen.contract_spec import transpose_spec
+from lazyt.codegen.contract_spec import Plain, transpose_spec
 from lazyt.codegen.slide import as_slide, find_slide, merge_axes
 from lazyt.codegen.slide_form import SlideForm, SlidePlan, choose_slide, worth_sliding
 from lazyt.codegen.slide_sums import SumsForm, choose_sums, emit_sums, worth_summing
@@ -110,8 +110,38 @@ def describe(
         c_unit=_store_axis(phase, expressions),
         any_size=any_size,
         group=_group(phase, expressions),
+        a_plain=_plain(expressions, phase, phase.left, phase.rows),
+        b_plain=_plain(expressions, phase, phase.right, phase.columns),
     )
     return Contraction(spec) if any_size else _sliding(phase, expressions, spec)
+
+
+def _plain(e: Expressions, phase: ContractPhase, value: Expr, side: Sequence[Axis]) -> Plain | None:
+    """Where an operand lies, if it is nothing but elements of a buffer at even distances."""
+    if not isinstance(value, Load):
+        return None
+    buffer = e.buffers[value.buffer]
+    if buffer.dtype is not phase.accumulator:
+        return None
+    flat = linearize(value.index, buffer.shape)
+    sides, inner = ([a for a in axes if a.extent > 1] for axes in (side, phase.inner))
+    batch = [a for a in phase.batch if a.extent > 1]
+    if len(sides) > 1 or len(inner) > 1:
+        return None
+    strides = {a: flat.coefficient(a) or 0 for a in (*batch, *sides, *inner)}
+    if any(atom not in strides or factor < 0 for atom, factor in flat.terms):
+        return None
+    places, divisor = [], 1
+    for axis in reversed(batch):
+        places.append((divisor, axis.extent, strides[axis]))
+        divisor *= axis.extent
+    return Plain(
+        value.buffer,
+        flat.const,
+        tuple(place for place in reversed(places) if place[2]),
+        strides[sides[0]] if sides else 0,
+        strides[inner[0]] if inner else 0,
+    )
 
 
 def _group(phase: ContractPhase, e: Expressions) -> str | None:

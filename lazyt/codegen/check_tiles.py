@@ -14,6 +14,7 @@ from lazyt.codegen.check_facts import Form
 from lazyt.codegen.check_memory import Memory, Pointer
 
 _TILE = re.compile(r"lz_(gemm|slide|broad)_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
+_LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+$")
 _MOVE = re.compile(r"lz_(turn|panel)_[a-z]+\d+_v(\d+)$")
 
 
@@ -27,8 +28,8 @@ class Access(NamedTuple):
 
 def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
     """The accesses of a call; None for other functions, none at all where it is not understood."""
-    tile, move = _TILE.match(name), _MOVE.match(name)
-    if tile is None and move is None:
+    tile, move, lay = _TILE.match(name), _MOVE.match(name), _LAY.match(name)
+    if tile is None and move is None and lay is None:
         return None
     pointers = [a for a in arguments if isinstance(a, Pointer)]
     forms = [a for a in arguments if isinstance(a, Form)]
@@ -37,6 +38,8 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
             kind, rows, columns = tile[1], int(tile[2]), int(tile[3])
             made = {"gemm": _gemm, "slide": _slide, "broad": _broad}[kind]
             return made(pointers, forms, rows, columns)
+        if lay is not None:
+            return _lay(pointers, forms, int(lay[1]))
         assert move is not None
         return {"turn": _turn, "panel": _panel}[move[1]](pointers, forms, int(move[2]))
     except (IndexError, ValueError):
@@ -94,6 +97,16 @@ def _turn(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
     lanes = width // source.item
     read = _whole(source, (lanes - 1) * pitch + count)
     return [read, _whole(target, (count - 1) * stride + lanes)]
+
+
+def _lay(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
+    """``(kc, from, pitch, count, to)``: rows of ``kc`` elements, as columns of a panel."""
+    source, target = places
+    kc, pitch, count = forms
+    last = source.offset + count.shifted(-1).times(_fixed(pitch) * source.item)
+    last = last + kc.shifted(-1).times(source.item)
+    read = [_whole(source, 1), Access(source.memory, last, source.item)]
+    return [*read, *_rows_of(target, kc, width)]
 
 
 def _panel(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:

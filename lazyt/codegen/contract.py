@@ -22,6 +22,7 @@ from lazyt.codegen.contract_packed import (
     choose_packed_form,
     emit_packed_form,
     padding,
+    panel_sections,
     register_tile,
 )
 from lazyt.codegen.contract_spec import (
@@ -72,10 +73,12 @@ def emit_contract(
         form = choose_packed_form(spec, form.parallel)
         text, workspace = emit_packed_form(spec, form)
         sections = group_sections(kind, form.rows, form.vectors, spec.vector_bytes)
+        sections = (*panel_sections(spec, form, text), *sections)
         reason = f"{reason}, {kind} to a lane"
     elif isinstance(form, PackedForm):
         text, workspace = emit_packed_form(spec, form)
         sections = tile_sections(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+        sections = (*panel_sections(spec, form, text), *sections)
     elif isinstance(form, RowForm):
         text, workspace = emit_row_form(spec, form)
         sections = (mac_section(spec.acc),)

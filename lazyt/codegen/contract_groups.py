@@ -33,6 +33,8 @@ def grouped(spec: ContractSpec) -> ContractSpec:
         acc=spec.group,
         load_a=_load_group(spec, spec.load_a, 2),
         load_b=_load_group(spec, spec.load_b, 1),
+        a_plain=None,
+        b_plain=None,
     )
 
 

@@ -118,3 +118,73 @@ def tile_sections(
 def splat(vec: str, value: str, lanes: int) -> str:
     """A vector of equal lanes."""
     return f"({vec}){{{', '.join([value] * lanes)}}}"
+
+
+def lay_name(item: str, width: int) -> str:
+    """Name of the copy of ``width`` rows, adjacent along k, into a panel [k][width]."""
+    return f"lz_lay_{item}_{width}x{_lay_lanes(item, width)}"
+
+
+def _lay_lanes(item: str, width: int) -> int:
+    """Elements that are turned at a time: not many more than the panel is wide."""
+    return min(16, 64 // ITEM_BYTES[item], max(2, 1 << (width - 1).bit_length()))
+
+
+def lay_section(item: str, width: int) -> tuple[str, str]:
+    """``name(kc, from, pitch, count, to)``: ``count`` rows of ``kc`` elements, ``pitch`` apart,
+    become the columns of the panel ``to``; the first row also fills the columns from ``count`` on.
+
+    Squares are turned in registers, and the last one overlaps the one before it.
+    """
+    name, lanes = lay_name(item, width), _lay_lanes(item, width)
+    kind, size = f"lz_{item}", ITEM_BYTES[item]
+    vec, ref = f"{name}_vec", f"{name}_ref"
+    bytes_ = lanes * size
+    out = [
+        f"typedef {kind} {vec} __attribute__((vector_size({bytes_})));",
+        f"typedef {kind} {ref} __attribute__((vector_size({bytes_}), aligned({size}), may_alias));",
+        f"static __attribute__((noinline)) void {name}(lz_i64 kc, const {kind} *restrict from,",
+        f"    lz_i64 pitch, lz_i64 count, {kind} *restrict to) {{",
+    ]
+    for start in range(0, width, lanes):
+        used = min(lanes, width - start)
+        out += _lay_square(kind, width, lanes, start, used, (vec, ref), used * size)
+    out.append("}")
+    return name, "\n".join(out) + "\n"
+
+
+def _lay_square(
+    kind: str, width: int, lanes: int, start: int, used: int, types: tuple[str, str], stored: int
+) -> list[str]:
+    """Columns ``start .. start + used`` of a panel."""
+    vec, ref = types
+    low = [n // 2 + (lanes if n % 2 else 0) for n in range(lanes)]
+    high = [n + lanes // 2 for n in low]
+    out = ["    {"]
+    for r in range(used):
+        row = start + r
+        place = f"({row} < count ? {row} * pitch : 0)" if row else "0"
+        out.append(f"        const {kind} *const r{r} = from + {place};")
+    out += [
+        f"        for (lz_i64 k = 0; k < kc && kc >= {lanes}; k += {lanes}) {{",
+        f"            const lz_i64 i = k < kc - {lanes} ? k : kc - {lanes};",
+    ]
+    for r in range(lanes):
+        out.append(f"            {vec} s0_{r} = *(const {ref} *)(r{r if r < used else 0} + i);")
+    stage = 0
+    for stage in range(1, lanes.bit_length()):
+        for r in range(lanes // 2):
+            pair = f"s{stage - 1}_{r}, s{stage - 1}_{r + lanes // 2}"
+            for half, order in enumerate((low, high)):
+                made = f"__builtin_shufflevector({pair}, {', '.join(map(str, order))})"
+                out.append(f"            {vec} s{stage}_{2 * r + half} = {made};")
+    for r in range(lanes):
+        place = f"to + (i + {r}) * {width} + {start}"
+        if used == lanes:
+            out.append(f"            *({ref} *)({place}) = s{stage}_{r};")
+        else:
+            out.append(f"            __builtin_memcpy({place}, &s{stage}_{r}, {stored});")
+    out += ["        }", f"        for (lz_i64 k = 0; k < kc && kc < {lanes}; k++) {{"]
+    out += [f"            to[k * {width} + {start + r}] = r{r}[k];" for r in range(used)]
+    out += ["        }", "    }"]
+    return out

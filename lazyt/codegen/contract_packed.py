@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lazyt.codegen.contract_micro import tile_name
-from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
+from lazyt.codegen.contract_micro import lay_name, lay_section, tile_name
+from lazyt.codegen.contract_spec import ContractSpec, Plain, ceil_div, round_up
 from lazyt.codegen.contract_text import (
     CText,
     clamp_threads,
@@ -21,6 +21,8 @@ from lazyt.codegen.contract_text import (
 )
 
 _LONGEST_PACKED_TASK = 1024
+# Elements of a row that are computed before they are turned into a panel.
+_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -174,46 +176,84 @@ def _declare_workspace(out: CText, spec: ContractSpec, lay: _Layout) -> None:
         out.add(f"{kind} *restrict g_tile = ({kind} *)(g_mine + {panels_a});")
 
 
-def _copy_panel(
-    out: CText, dest: str, width: int, axis: str, load: tuple[list[str], str], unit_is_k: bool
-) -> None:
-    """Fill ``dest[g_k - g_p0][axis - axis0]`` for the part of the panel that exists."""
-    target = f"{dest}[(g_k - g_p0) * {width} + ({axis} - {axis}0)]"
-    loops = [(axis, f"{axis}0", f"{axis}1"), ("g_k", "g_p0", "g_p1")]
-    if not unit_is_k:
-        loops.reverse()
-    with out.loop(*loops[0]):
-        out.pragma("omp simd")
-        with out.loop(*loops[1]):
-            out.assign(target, load)
+@dataclass(frozen=True)
+class _Side:
+    """An operand as it is packed.
 
-
-def _pack_panel(
-    out: CText,
-    dest: str,
-    width: int,
-    axis: tuple[str, int | str, bool],
-    load: tuple[list[str], str],
-    unit_is_k: bool,
-) -> None:
-    """Pack columns (or rows) from ``<axis>0`` on, with zeros where fewer than ``width`` exist.
-
-    ``axis`` is its name, where it ends, and whether its last panel is incomplete. Where the
-    inner loop runs along it, complete panels get a loop of constant length, which compilers
-    vectorise better.
+    Attributes:
+        name: the axis along the panel.
+        width: columns of the panel.
+        stop: extent of the axis.
+        ragged: whether its last panel is incomplete.
+        load: element at the axis' and k's variables.
+        unit_is_k: whether elements are adjacent along k.
+        plain: where it lies, if nothing is computed.
     """
-    name, stop, ragged = axis
-    whole = f"const lz_i64 {name}1 = {name}0 + {width};"
-    if not ragged or not unit_is_k:
-        with out.block(f"if ({name}0 + {width} <= {stop})" if ragged else ""):
-            out.add(whole)
-            _copy_panel(out, dest, width, name, load, unit_is_k)
-    if ragged:
-        with out.block("" if unit_is_k else "else"):
-            out.clip(f"{name}1", f"{name}0", width, stop)
-            _copy_panel(out, dest, width, name, load, unit_is_k)
+
+    name: str
+    width: int
+    stop: int
+    ragged: bool
+    load: tuple[list[str], str]
+    unit_is_k: bool
+    plain: Plain | None
+
+
+def _copy_panel(out: CText, dest: str, side: _Side) -> None:
+    """Fill ``dest[g_k - g_p0][axis - axis0]`` for the part of the panel that exists."""
+    axis = side.name
+    target = f"{dest}[(g_k - g_p0) * {side.width} + ({axis} - {axis}0)]"
+    with out.loop("g_k", "g_p0", "g_p1"):
+        out.pragma("omp simd")
+        with out.loop(axis, f"{axis}0", f"{axis}1"):
+            out.assign(target, side.load)
+
+
+def _pack_panel(out: CText, spec: ContractSpec, dest: str, side: _Side) -> None:
+    """Pack columns (or rows) from ``<axis>0`` on; where fewer than a panel has exist, it is filled
+    up with anything.
+
+    Complete panels get a loop of constant length, which compilers vectorise better.
+    """
+    if side.unit_is_k:
+        _turn_panel(out, spec, dest, side)
+        return
+    name, width = side.name, side.width
+    with out.block(f"if ({name}0 + {width} <= {side.stop})" if side.ragged else ""):
+        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
+        _copy_panel(out, dest, side)
+    if side.ragged:
+        with out.block("else"):
+            out.clip(f"{name}1", f"{name}0", width, side.stop)
+            _copy_panel(out, dest, side)
             with out.loop("g_k", "g_p0", "g_p1"), out.loop("g_i", f"{name}1 - {name}0", width):
                 out.add(f"{dest}[(g_k - g_p0) * {width} + g_i] = 0;")
+
+
+def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: _Side) -> None:
+    """Rows along k become columns, straight from where they lie, or from a piece of each that is
+    computed first."""
+    name, width = side.name, side.width
+    lay = lay_name(spec.panel_item, width)
+    count = str(width)
+    if side.ragged:
+        out.clip(f"{name}1", f"{name}0", width, side.stop)
+        count = f"{name}1 - {name}0"
+    elif side.plain is None:
+        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
+    if side.plain is not None:
+        place = side.plain.at("g_b", f"{name}0", "g_p0")
+        out.add(f"{lay}(g_p1 - g_p0, {place}, {side.plain.side}, {count}, {dest});")
+        return
+    out.add(f"_Alignas(64) {spec.panel} g_line[{width * _LINE}];")
+    with out.loop("g_q0", "g_p0", "g_p1", _LINE):
+        out.clip("g_q1", "g_q0", _LINE, "g_p1")
+        with out.loop(name, f"{name}0", f"{name}1"):
+            out.pragma("omp simd")
+            with out.loop("g_k", "g_q0", "g_q1"):
+                out.assign(f"g_line[({name} - {name}0) * {_LINE} + (g_k - g_q0)]", side.load)
+        target = f"{dest} + (g_q0 - g_p0) * {width}"
+        out.add(f"{lay}(g_q1 - g_q0, g_line, {_LINE}, {count}, {target});")
 
 
 def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
@@ -229,9 +269,10 @@ def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
             f"{spec.panel} *restrict g_to = g_pb + (g_col0 - g_n0) * {form.k_span} "
             f"+ (g_p0 - g_k0) * {width};"
         )
+        ragged = spec.any_size or bool(spec.n % width)
         load = spec.load_b("g_b", "g_k", "g_col")
-        axis = ("g_col", spec.n, spec.any_size or bool(spec.n % width))
-        _pack_panel(out, "g_to", width, axis, load, spec.b_unit == "k")
+        turned, plain = spec.b_unit == "k", spec.b_plain
+        _pack_panel(out, spec, "g_to", _Side("g_col", width, spec.n, ragged, load, turned, plain))
 
 
 def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
@@ -264,9 +305,12 @@ def _blocks_of_k(out: CText, spec: ContractSpec, lay: _Layout) -> None:
 def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
     with out.loop("g_row0", "g_m0", "g_m1", form.rows):
         out.add(f"{spec.panel} *restrict g_to = g_pa + (g_row0 - g_m0) * {form.k_block};")
+        ragged = spec.any_size or bool(spec.m % form.rows)
         load = spec.load_a("g_b", "g_row", "g_k")
-        axis = ("g_row", spec.m, spec.any_size or bool(spec.m % form.rows))
-        _pack_panel(out, "g_to", form.rows, axis, load, spec.a_unit == "k")
+        turned, plain = spec.a_unit == "k", spec.a_plain
+        _pack_panel(
+            out, spec, "g_to", _Side("g_row", form.rows, spec.m, ragged, load, turned, plain)
+        )
 
 
 def _strips(out: CText, spec: ContractSpec, lay: _Layout) -> None:
@@ -318,12 +362,14 @@ def padding(spec: ContractSpec) -> float:
 
 
 def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
-    """Block sizes from the caches: a piece of B's panel in half of level 1, A's block in level 2,
-    and what is packed of B at a time in half of level 3."""
+    """Block sizes from the caches: A's block in level 2, what is packed of B at a time in half of
+    level 3, and a piece of B's panel in half of level 1. Tiles of the widest registers read B
+    slowly enough for level 2, and gain from sums that stay in registers for longer."""
     l1, l2, l3 = spec.cache
     rows, vectors = register_tile(spec)
     width = vectors * spec.lanes
-    k_block = max(64, l1 // 2 // (width * spec.item) // 8 * 8)
+    piece = l1 * 3 // 2 if spec.vector_bytes == 64 else l1 // 2
+    k_block = max(64, piece // (width * spec.item) // 8 * 8)
     k_block = round_up(ceil_div(spec.k, ceil_div(spec.k, k_block)), 4)
     row_block = max(rows, l2 // 8 // (k_block * spec.item) // rows * rows)
     row_block = min(row_block, round_up(spec.m, rows), 16 * rows)
@@ -349,3 +395,10 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
     return PackedForm(
         rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel
     )
+
+
+def panel_sections(spec: ContractSpec, form: PackedForm, text: str) -> tuple[tuple[str, str], ...]:
+    """The helpers that ``text`` fills panels with."""
+    widths = sorted({form.rows, form.vectors * spec.lanes})
+    found = [lay_section(spec.panel_item, width) for width in widths]
+    return tuple(section for section in found if f"{section[0]}(" in text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 Load = Callable[[str, str, str], tuple[list[str], str]]
 Epilogue = Callable[[str, str, str, str], list[str]]
@@ -16,6 +17,30 @@ ITEM_BYTES = {
 }  # fmt: skip
 #: Types of the sums of groups that share a lane.
 _SUMS = {"bf16x2": "f32", "i8x4": "i32"}
+
+
+class Plain(NamedTuple):
+    """An operand that lies in a buffer as it is multiplied, strides in elements.
+
+    Attributes:
+        name: the C variable that points to the buffer.
+        start: where element (0, 0, 0) is.
+        batch: (divisor, extent, stride) of each axis of the batch.
+        side: stride along m or n.
+        k: stride along k.
+    """
+
+    name: str
+    start: int
+    batch: tuple[tuple[int, int, int], ...]
+    side: int
+    k: int
+
+    def at(self, b: str, side: str, k: str) -> str:
+        """C pointer to an element."""
+        axes = [f"({b}) / {d} % {extent} * {stride}" for d, extent, stride in self.batch]
+        sides = [f"({side}) * {self.side}", f"({k}) * {self.k}"]
+        return " + ".join([self.name, *axes, *sides, str(self.start)])
 
 
 @dataclass(frozen=True)
@@ -43,6 +68,7 @@ class ContractSpec:
         group: kind of the narrow numbers that both operands are, which the packed form may multiply
             several at a time, see ``contract_groups.py``.
         any_size: other extents of rows, columns or k may change numbers of the text only.
+        a_plain, b_plain: where A and B lie, if the loads do nothing but read them there.
     """
 
     name: str
@@ -63,6 +89,8 @@ class ContractSpec:
     max_threads: int = 64
     any_size: bool = False
     group: str | None = None
+    a_plain: Plain | None = None
+    b_plain: Plain | None = None
 
     @property
     def item(self) -> int:
@@ -80,9 +108,14 @@ class ContractSpec:
         return f"lz_{_SUMS.get(self.acc, self.acc)}"
 
     @property
+    def panel_item(self) -> str:
+        """What panels are made of."""
+        return "u32" if self.acc in _SUMS else self.acc
+
+    @property
     def panel(self) -> str:
-        """C type of what panels are made of."""
-        return "lz_u32" if self.acc in _SUMS else self.ctype
+        """Its C type."""
+        return f"lz_{self.panel_item}"
 
     @property
     def flops(self) -> int:
@@ -123,6 +156,8 @@ def transpose_spec(spec: ContractSpec) -> ContractSpec:
         b_unit=axis[spec.a_unit],
         epilogue=lambda b, m, n, value: spec.epilogue(b, n, m, value),
         c_unit="m" if spec.c_unit == "n" else "n",
+        a_plain=spec.b_plain,
+        b_plain=spec.a_plain,
     )
 
 

@@ -107,7 +107,7 @@ MUTATIONS = [
     ("matmul_large", 0, "g_mine + 12160", "g_mine + 12096"),
     ("matmul_large", 0, "(lz_i64)lz_worker() * 22400", "(lz_i64)lz_worker() * 22336"),
     ("matmul_large", 0, "threads < 20 ? threads : 20", "threads < 21 ? threads : 21"),
-    ("matmul_large", 0, "g_row1 = g_row0 + 5", "g_row1 = g_row0 + 6"),
+    ("matmul_large", 0, ", 300, 5, g_to)", ", 300, 6, g_to)"),
     ("matmul_large", 0, "if (g_col0 + 16 <= 250)", "if (g_col0 + 16 <= 256)"),
     ("matmul_large", 0, "g_p0 + 152 < g_k1", "g_p0 + 153 < g_k1"),
     ("matmul_large", 0, "lz_gemm_f32_5x16v32", "lz_gemm_f32_6x16v32"),
