@@ -171,6 +171,8 @@ def _lay_square(
     ]
     for r in range(lanes):
         out.append(f"            {vec} s0_{r} = *(const {ref} *)(r{r if r < used else 0} + i);")
+    # The rows of the next panel; what is behind the last one is never loaded.
+    out += [f"            __builtin_prefetch(r{r} + {width} * pitch + i);" for r in range(used)]
     stage = 0
     for stage in range(1, lanes.bit_length()):
         for r in range(lanes // 2):

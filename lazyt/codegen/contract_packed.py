@@ -21,6 +21,10 @@ from lazyt.codegen.contract_text import (
 )
 
 _LONGEST_PACKED_TASK = 1024
+# As many tasks as share the work well among a few threads.
+_TASKS = 12
+# Up to here, copying B is a good part of the work.
+_FEW_ROWS = 256
 # Elements of a row that are computed before they are turned into a panel.
 _LINE = 64
 
@@ -381,13 +385,19 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
         col_span = min(whole, max(col_block, limit // spec.k // col_block * col_block))
         if col_span * spec.k > limit:
             k_span = min(spec.k, max(k_block, limit // col_span // k_block * k_block))
+    in_l2 = l2 // (spec.k * spec.item) // (4 * width) * 4 * width
+    if k_span == spec.k and spec.m <= _FEW_ROWS and 0 < in_l2 < whole and not spec.any_size:
+        # B is not multiplied often enough for a way to level 3 and back.
+        parts = ceil_div(whole, in_l2)
+        col_span = col_block = round_up(ceil_div(whole, parts), width)
     fits = whole * spec.k * spec.item <= max(l2, 1 << 18) * 2
     private = parallel and spec.batch >= 4 and fits
     if parallel and not private:
-        while ceil_div(spec.m, row_block) * ceil_div(spec.n, col_block) < 16:
-            if row_block > 4 * rows:
-                row_block = max(4 * rows, row_block // 2 // rows * rows)
-            elif col_block > 8 * width:
+        # Fewer rows only read B more often; fewer columns copy A more often.
+        while ceil_div(spec.m, row_block) * ceil_div(spec.n, col_block) < _TASKS:
+            if row_block > 2 * rows:
+                row_block = max(2 * rows, row_block // 2 // rows * rows)
+            elif col_block > 8 * width and col_span == whole:
                 col_block = round_up(col_block // 2, width)
             else:
                 break
