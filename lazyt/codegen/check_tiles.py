@@ -15,6 +15,7 @@ from lazyt.codegen.check_memory import Memory, Pointer
 
 _TILE = re.compile(r"lz_(gemm|slide|broad)_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+$")
+_DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
 _MOVE = re.compile(r"lz_(turn|panel)_[a-z]+\d+_v(\d+)$")
 
 
@@ -29,7 +30,8 @@ class Access(NamedTuple):
 def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
     """The accesses of a call; None for other functions, none at all where it is not understood."""
     tile, move, lay = _TILE.match(name), _MOVE.match(name), _LAY.match(name)
-    if tile is None and move is None and lay is None:
+    dots = _DOTS.match(name)
+    if tile is None and move is None and lay is None and dots is None:
         return None
     pointers = [a for a in arguments if isinstance(a, Pointer)]
     forms = [a for a in arguments if isinstance(a, Form)]
@@ -40,6 +42,8 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
             return made(pointers, forms, rows, columns)
         if lay is not None:
             return _lay(pointers, forms, int(lay[1]))
+        if dots is not None:
+            return _dots(pointers, forms, int(dots[1]), int(dots[2]))
         assert move is not None
         return {"turn": _turn, "panel": _panel}[move[1]](pointers, forms, int(move[2]))
     except (IndexError, ValueError):
@@ -102,11 +106,21 @@ def _turn(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
 def _lay(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
     """``(kc, from, pitch, count, to)``: rows of ``kc`` elements, as columns of a panel."""
     source, target = places
-    kc, pitch, count = forms
+    return [*_lines_of(source, forms), *_rows_of(target, forms[0], width)]
+
+
+def _lines_of(source: Pointer, forms: list[Form]) -> list[Access]:
+    """``kc, pitch, count``: lines of ``kc`` elements."""
+    kc, pitch, count = forms[:3]
     last = source.offset + count.shifted(-1).times(_fixed(pitch) * source.item)
     last = last + kc.shifted(-1).times(source.item)
-    read = [_whole(source, 1), Access(source.memory, last, source.item)]
-    return [*read, *_rows_of(target, kc, width)]
+    return [_whole(source, 1), Access(source.memory, last, source.item)]
+
+
+def _dots(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
+    """``(kc, a, pitch, count, x, c, first)``: lines, a panel, and the sums."""
+    a, x, c = places
+    return [*_lines_of(a, forms), *_rows_of(x, forms[0], columns), _whole(c, rows * columns)]
 
 
 def _panel(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from pycparser import c_ast, c_generator
@@ -215,7 +216,7 @@ class Values:
         arguments = [self.value(a) for a in (node.args.exprs if node.args else ())]
         if name == "lz_worker":
             return self.worker
-        touched = tile_accesses(name, arguments)
+        touched = tile_accesses(name, [_as_pointer(a) for a in arguments])
         if touched is not None:
             if not touched:
                 self.complain(node, "a micro-kernel's arguments are not understood")
@@ -342,6 +343,13 @@ class Values:
             low, high = self.facts.range_of(piece.start)
             if low < 0 or high + self.room(piece) > piece.size:
                 self.complain(piece.node, "the piece may be outside", piece.start, piece.size)
+
+
+def _as_pointer(value: Value) -> Value:
+    """A local array handed to a micro-kernel; its elements count as bytes, for want of its type."""
+    if isinstance(value, Array):
+        return Pointer(Memory("a local array", number(0), prod(value.extents)), number(0), 1)
+    return value
 
 
 def _literal(node: c_ast.Constant) -> Form | None:

@@ -12,6 +12,7 @@ from lazyt.codegen.contract_direct import (
     DotForm,
     RowForm,
     choose_row_form,
+    dot_sections,
     emit_dot_form,
     emit_row_form,
 )
@@ -84,7 +85,7 @@ def emit_contract(
         sections = (mac_section(spec.acc),)
     else:
         text, workspace = emit_dot_form(spec, form)
-        sections = (mac_section(spec.acc),)
+        sections = dot_sections(spec)
     if "lz_worker()" in text:
         sections = (WORKER_SECTION, *sections)
     side = " with A and B exchanged" if transposed else ""

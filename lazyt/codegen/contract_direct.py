@@ -2,8 +2,8 @@
 
 Two forms. The row form keeps a tile of sums in the level 1 cache and streams rows of B once,
 several k at a time; B may first be copied into rows when its own are not adjacent. The dot form
-is for one to three columns: eight sums run side by side, because one alone would wait for the
-latency of each multiply-add.
+is for one to three columns: lanes are rows that are turned in registers, or eight sums run side by
+side, because one alone would wait for the latency of each multiply-add.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from lazyt.codegen.contract_micro import mac_section
 from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel, store_tile
+from lazyt.codegen.contract_turn import dots_name, dots_sections
 
 DOT_WAYS = 8
+# Steps of k whose operands are computed before they are multiplied.
+_LINE = 128
 
 
 @dataclass(frozen=True)
@@ -160,19 +164,77 @@ def _update(
 def emit_dot_form(spec: ContractSpec, form: DotForm) -> tuple[str, int]:
     """The kernel's text, and the bytes of its workspace (none)."""
     out = CText()
-    full = spec.m // DOT_WAYS * DOT_WAYS
+    turned = _turns(spec)
+    ways = spec.lanes if turned else DOT_WAYS
+    full = spec.m if turned else spec.m // ways * ways
     with open_kernel(out, spec):
         if form.parallel:
             clamp_threads(out, spec.max_threads)
         team = "omp parallel for collapse(2) schedule(static) num_threads(g_threads)"
-        for start, stop, ways in ((0, full, DOT_WAYS), (full, spec.m, spec.m - full)):
+        for start, stop, step in ((0, full, ways), (full, spec.m, spec.m - full)):
             if start == stop:
                 continue
-            if form.parallel and (ways == DOT_WAYS or spec.batch > 1):
+            if form.parallel and (step == ways or spec.batch > 1):
                 out.pragma(team)
-            with out.loop("g_b", 0, spec.batch), out.loop("g_row", start, stop, ways):
-                _dots(out, spec, ways)
+            with out.loop("g_b", 0, spec.batch), out.loop("g_row", start, stop, step):
+                if turned:
+                    _turned_dots(out, spec)
+                else:
+                    _dots(out, spec, step)
     return out.text(), 0
+
+
+def _turns(spec: ContractSpec) -> bool:
+    """Whether the dot form turns rows in registers, so that lanes are rows."""
+    if spec.a_unit != "k" or not 2 <= spec.lanes <= 16:
+        return False
+    return spec.any_size or (spec.k >= spec.lanes and spec.m >= max(spec.lanes // 2, 4))
+
+
+def dot_sections(spec: ContractSpec) -> tuple[tuple[str, str], ...]:
+    """The helpers of the dot form."""
+    if _turns(spec):
+        return dots_sections(spec.acc, spec.n, spec.vector_bytes)
+    return (mac_section(spec.acc),)
+
+
+def _turned_dots(out: CText, spec: ContractSpec) -> None:
+    """The sums of a vector of rows from ``g_row``, whose k are adjacent, and of all columns.
+
+    What is no plain memory is computed into a few steps of a row, or of the columns, first.
+    """
+    kind, rows, a, x = spec.ctype, spec.lanes, spec.a_plain, spec.b_plain
+    direct = a is not None and a.k == 1
+    straight = x is not None and spec.n == 1 and x.k == 1
+    out.add(f"_Alignas(64) {kind} g_sums[{rows * spec.n}];")
+    out.clip("g_end", "g_row", rows, spec.m)
+    if not direct:
+        out.add(f"_Alignas(64) {kind} g_lines[{rows * _LINE}];")
+    if not straight:
+        out.add(f"_Alignas(64) {kind} g_x[{_LINE * spec.n}];")
+    step = spec.k if direct and straight and not spec.any_size else _LINE
+    with out.loop("g_p0", 0, spec.k, step):
+        out.clip("g_p1", "g_p0", step, spec.k)
+        if not straight:
+            with out.loop("g_k", "g_p0", "g_p1"), out.loop("g_col", 0, spec.n):
+                place = f"g_x[(g_k - g_p0) * {spec.n} + g_col]"
+                out.assign(place, spec.load_b("g_b", "g_k", "g_col"))
+        if not direct:
+            with out.loop("g_i", "g_row", "g_end"):
+                out.pragma("omp simd")
+                with out.loop("g_k", "g_p0", "g_p1"):
+                    place = f"g_lines[(g_i - g_row) * {_LINE} + (g_k - g_p0)]"
+                    out.assign(place, spec.load_a("g_b", "g_i", "g_k"))
+        lines = (a.at("g_b", "g_row", "g_p0"), a.side) if direct and a else ("g_lines", _LINE)
+        column = x.at("g_b", "0", "g_p0") if straight and x else "g_x"
+        name = dots_name(spec.acc, spec.n, spec.vector_bytes)
+        out.add(
+            f"{name}(g_p1 - g_p0, {lines[0]}, {lines[1]}, g_end - g_row,",
+            f"    {column}, g_sums, g_p0 == 0);",
+        )
+    with out.loop("g_i", "g_row", "g_end"), out.loop("g_col", 0, spec.n):
+        out.add(f"const {kind} g_value = g_sums[g_col * {rows} + (g_i - g_row)];")
+        out.add(*spec.epilogue("g_b", "g_i", "g_col", "g_value"))
 
 
 def _dots(out: CText, spec: ContractSpec, ways: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lazyt.codegen.contract_micro import lay_name, lay_section, tile_name
+from lazyt.codegen.contract_micro import tile_name
 from lazyt.codegen.contract_spec import ContractSpec, Plain, ceil_div, round_up
 from lazyt.codegen.contract_text import (
     CText,
@@ -19,6 +19,7 @@ from lazyt.codegen.contract_text import (
     open_kernel,
     store_tile,
 )
+from lazyt.codegen.contract_turn import lay_name, lay_section
 
 _LONGEST_PACKED_TASK = 1024
 # As many tasks as share the work well among a few threads.

@@ -39,8 +39,9 @@ class Plain(NamedTuple):
     def at(self, b: str, side: str, k: str) -> str:
         """C pointer to an element."""
         axes = [f"({b}) / {d} % {extent} * {stride}" for d, extent, stride in self.batch]
-        sides = [f"({side}) * {self.side}", f"({k}) * {self.k}"]
-        return " + ".join([self.name, *axes, *sides, str(self.start)])
+        sides = [f"({i}) * {n}" for i, n in ((side, self.side), (k, self.k)) if n]
+        start = [str(self.start)] if self.start else []
+        return " + ".join([self.name, *axes, *sides, *start])
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,8 @@ MUTATIONS = [
     ("updates", 0, "+ 131]", "+ 3100]"),
     ("updates", 1, "(-(i0 * 2))", "(i0 * 2)"),
     ("scans", 0, "lz_f32 running[64]", "lz_f32 running[63]"),
-    ("matmul_large", 0, "g_mine + 12160", "g_mine + 12096"),
-    ("matmul_large", 0, "(lz_i64)lz_worker() * 22400", "(lz_i64)lz_worker() * 22336"),
+    ("matmul_large", 0, "g_mine + 6080", "g_mine + 6016"),
+    ("matmul_large", 0, "(lz_i64)lz_worker() * 16320", "(lz_i64)lz_worker() * 16256"),
     ("matmul_large", 0, "threads < 20 ? threads : 20", "threads < 21 ? threads : 21"),
     ("matmul_large", 0, ", 300, 5, g_to)", ", 300, 6, g_to)"),
     ("matmul_large", 0, "if (g_col0 + 16 <= 250)", "if (g_col0 + 16 <= 256)"),
@@ -113,7 +113,8 @@ MUTATIONS = [
     ("matmul_large", 0, "lz_gemm_f32_5x16v32", "lz_gemm_f32_6x16v32"),
     ("matmul_small", 0, "g_row + 1 < g_row1", "g_row < g_row1"),
     ("matmul_small", 0, "g_k < 28", "g_k < 29"),
-    ("matrix_vector", 0, "g_row += 8", "g_row += 7"),
+    ("matrix_vector", 0, "g_row + 8 : 203", "g_row + 8 : 204"),
+    ("matrix_vector", 0, "g_sums[8]", "g_sums[7]"),
 ]
 
 

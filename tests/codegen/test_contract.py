@@ -25,6 +25,7 @@ from lazyt.codegen.contract import (
     emit_contract,
 )
 from lazyt.codegen.contract_micro import mac_section
+from lazyt.codegen.contract_spec import Plain
 from lazyt.errors import InternalError
 
 CC = shutil.which("gcc") or shutil.which("cc")
@@ -67,6 +68,7 @@ class Case:
     b: str = "kn"
     acc: str = "f32"
     vector_bytes: int = 32
+    plain: bool = True
 
 
 def make_spec(
@@ -87,6 +89,8 @@ def make_spec(
     def epilogue(b: str, m: str, n: str, value: str) -> list[str]:
         return [f"out[({b} * {c.m} + {m}) * {c.n} + {n}] = {store.format(value)};"]
 
+    plain_a = Plain("a", 0, ((1, c.batch, c.m * c.k),), *((c.k, 1) if c.a == "mk" else (1, c.m)))
+    plain_b = Plain("b", 0, ((1, c.batch, c.k * c.n),), *((1, c.n) if c.b == "kn" else (c.k, 1)))
     kind = f"lz_{c.acc}"
     arguments = (
         (f"const {kind} *restrict", "a"), (f"const {kind} *restrict", "b"),
@@ -96,6 +100,7 @@ def make_spec(
         name, arguments, c.batch, c.m, c.n, c.k, c.acc, load_a, load_b,
         "k" if c.a == "mk" else "m", "n" if c.b == "kn" else "k", epilogue,
         c.vector_bytes, CACHE, max_threads=4,
+        a_plain=plain_a if c.plain and load == "{}" else None, b_plain=plain_b if c.plain else None,
     )  # fmt: skip
 
 
@@ -184,7 +189,10 @@ SHAPES = [
 def test_chosen_forms_match_the_plain_loop(tmp_path: Path, turn: int) -> None:
     """Half of the shapes for every order of memory, so that neighbours differ."""
     a, b = ("mk kn", "mk nk", "km kn", "km nk")[turn].split()
-    cases = [Case(*shape, a, b) for shape in SHAPES[turn % 2 :: 2]]
+    cases = [
+        Case(*shape, a, b, plain=(i + turn) % 4 > 0)
+        for i, shape in enumerate(SHAPES[turn % 2 :: 2])
+    ]
     specs = [make_spec(case, f"k{i}") for i, case in enumerate(cases)]
     library = compile_all(tmp_path, [(spec, None, False) for spec in specs])
     for case, spec in zip(cases, specs):
@@ -226,7 +234,11 @@ def test_no_form_or_block_size_changes_a_bit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("acc", ["f64", "i8", "u8", "i16", "i32", "i64"])
 def test_accumulator_types(tmp_path: Path, acc: str) -> None:
     shapes = [(1, 3, 4, 5), (2, 67, 71, 90), (1, 9, 200, 40), (1, 60, 1, 60)]
-    cases = [Case(*shape, acc=acc) for shape in shapes]
+    cases = [
+        Case(*shape, b=b, acc=acc, plain=plain)
+        for shape in shapes
+        for b, plain in (("kn", False), ("nk", True))
+    ]
     specs = [make_spec(case, f"k{i}") for i, case in enumerate(cases)]
     library = compile_all(tmp_path, [(spec, None, False) for spec in specs])
     for case, spec in zip(cases, specs):
@@ -235,12 +247,18 @@ def test_accumulator_types(tmp_path: Path, acc: str) -> None:
 
 @pytest.mark.parametrize("vector_bytes", [16, 64])
 def test_other_vector_widths(tmp_path: Path, vector_bytes: int) -> None:
-    case = Case(2, 67, 71, 90, vector_bytes=vector_bytes)
-    spec = make_spec(case)
-    made = emit_contract(spec)
-    assert f"v{vector_bytes}" in made.sections[-1][0]
-    library = compile_all(tmp_path, [(spec, None, False)])
-    check(library, case, spec, made.workspace_bytes)
+    shapes = [(2, 67, 71, 90), (1, 77, 2, 91), (1, 30, 1, 300)]
+    cases = [
+        Case(*shape, acc=acc, vector_bytes=vector_bytes)
+        for shape in shapes
+        for acc in ("f32", "f64")
+    ]
+    specs = [make_spec(case, f"k{i}") for i, case in enumerate(cases)]
+    library = compile_all(tmp_path, [(spec, None, False) for spec in specs])
+    for case, spec in zip(cases, specs):
+        made = emit_contract(spec)
+        assert f"v{vector_bytes}" in made.sections[-1][0]
+        check(library, case, spec, made.workspace_bytes)
 
 
 def test_prologue_and_epilogue_run_once_per_element(tmp_path: Path) -> None:
