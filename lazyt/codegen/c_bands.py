@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_contract import describe
+from lazyt.codegen.c_contract import band_base, describe
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_steps import CpuPhase
 from lazyt.codegen.contract_groups import LEAST_BYTES, group_sections, grouped
@@ -27,6 +27,7 @@ from lazyt.codegen.contract_packed import (
     register_tile,
     scratch_bytes,
 )
+from lazyt.codegen.contract_panels import panel_sections
 from lazyt.codegen.contract_spec import ContractSpec, ContractText, ceil_div, round_up
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel
 from lazyt.ir.kernel import Bands, ContractPhase, Kernel, Phase
@@ -120,6 +121,10 @@ def bands_text(
     tasks = bands.points * ceil_div(bands.rows, span) if private else ceil_div(bands.rows, rows)
     lay = _Layout(rows, span, private, shared, place, max(1, min(threads, tasks)))
     text = _Writer(kernel, bands, expressions, caches[1], products, lay, places).text()
+    for product in products:
+        if product is not None:
+            spec, form = product.spec, product.form
+            sections += panel_sections(spec, form.widths(spec), text)
     note = f"bands of {rows} rows, {lay.own} bytes of scratch a thread; " + "; ".join(
         f"{p.form}" for p in products if p is not None
     )
@@ -223,7 +228,7 @@ class _Writer:
         for buffer in self.kernel.buffers:
             if buffer.role == "band":
                 width = math.prod(buffer.shape) // (bands.points * bands.rows)
-                name = self.e.bases[buffer.name] = f"g_{buffer.name}"
+                name = self.e.bases[buffer.name] = band_base(buffer.name)
                 out.add(f"const lz_i64 {name} = g_first * {width};")
         for number, (phase, product) in enumerate(
             zip(self.kernel.phases, self.products, strict=True)

@@ -23,9 +23,9 @@ from lazyt.codegen.contract_packed import (
     choose_packed_form,
     emit_packed_form,
     padding,
-    panel_sections,
     register_tile,
 )
+from lazyt.codegen.contract_panels import panel_sections
 from lazyt.codegen.contract_spec import (
     ITEM_BYTES,
     ContractSpec,
@@ -74,12 +74,12 @@ def emit_contract(
         form = choose_packed_form(spec, form.parallel)
         text, workspace = emit_packed_form(spec, form)
         sections = group_sections(kind, form.rows, form.vectors, spec.vector_bytes)
-        sections = (*panel_sections(spec, form, text), *sections)
+        sections = (*panel_sections(spec, form.widths(spec), text), *sections)
         reason = f"{reason}, {kind} to a lane"
     elif isinstance(form, PackedForm):
         text, workspace = emit_packed_form(spec, form)
         sections = tile_sections(spec.acc, form.rows, form.vectors, spec.vector_bytes)
-        sections = (*panel_sections(spec, form, text), *sections)
+        sections = (*panel_sections(spec, form.widths(spec), text), *sections)
     elif isinstance(form, RowForm):
         text, workspace = emit_row_form(spec, form)
         sections = (mac_section(spec.acc),)

@@ -12,22 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lazyt.codegen.contract_micro import tile_name
-from lazyt.codegen.contract_spec import ContractSpec, Plain, ceil_div, round_up
+from lazyt.codegen.contract_panels import Side, fill_panel
+from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
 from lazyt.codegen.contract_text import (
     CText,
     clamp_threads,
     open_kernel,
     store_tile,
 )
-from lazyt.codegen.contract_turn import lay_name, lay_section
 
 _LONGEST_PACKED_TASK = 1024
 # As many tasks as share the work well among a few threads.
 _TASKS = 12
 # Up to here, copying B is a good part of the work.
 _FEW_ROWS = 256
-# Elements of a row that are computed before they are turned into a panel.
-_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,10 @@ class PackedForm:
     col_span: int
     private: bool
     parallel: bool
+
+    def widths(self, spec: ContractSpec) -> tuple[int, int]:
+        """Columns of a panel of A and of one of B."""
+        return self.rows, self.vectors * spec.lanes
 
 
 @dataclass(frozen=True)
@@ -181,86 +183,6 @@ def _declare_workspace(out: CText, spec: ContractSpec, lay: _Layout) -> None:
         out.add(f"{kind} *restrict g_tile = ({kind} *)(g_mine + {panels_a});")
 
 
-@dataclass(frozen=True)
-class _Side:
-    """An operand as it is packed.
-
-    Attributes:
-        name: the axis along the panel.
-        width: columns of the panel.
-        stop: extent of the axis.
-        ragged: whether its last panel is incomplete.
-        load: element at the axis' and k's variables.
-        unit_is_k: whether elements are adjacent along k.
-        plain: where it lies, if nothing is computed.
-    """
-
-    name: str
-    width: int
-    stop: int
-    ragged: bool
-    load: tuple[list[str], str]
-    unit_is_k: bool
-    plain: Plain | None
-
-
-def _copy_panel(out: CText, dest: str, side: _Side) -> None:
-    """Fill ``dest[g_k - g_p0][axis - axis0]`` for the part of the panel that exists."""
-    axis = side.name
-    target = f"{dest}[(g_k - g_p0) * {side.width} + ({axis} - {axis}0)]"
-    with out.loop("g_k", "g_p0", "g_p1"):
-        out.pragma("omp simd")
-        with out.loop(axis, f"{axis}0", f"{axis}1"):
-            out.assign(target, side.load)
-
-
-def _pack_panel(out: CText, spec: ContractSpec, dest: str, side: _Side) -> None:
-    """Pack columns (or rows) from ``<axis>0`` on; where fewer than a panel has exist, it is filled
-    up with anything.
-
-    Complete panels get a loop of constant length, which compilers vectorise better.
-    """
-    if side.unit_is_k:
-        _turn_panel(out, spec, dest, side)
-        return
-    name, width = side.name, side.width
-    with out.block(f"if ({name}0 + {width} <= {side.stop})" if side.ragged else ""):
-        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
-        _copy_panel(out, dest, side)
-    if side.ragged:
-        with out.block("else"):
-            out.clip(f"{name}1", f"{name}0", width, side.stop)
-            _copy_panel(out, dest, side)
-            with out.loop("g_k", "g_p0", "g_p1"), out.loop("g_i", f"{name}1 - {name}0", width):
-                out.add(f"{dest}[(g_k - g_p0) * {width} + g_i] = 0;")
-
-
-def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: _Side) -> None:
-    """Rows along k become columns, straight from where they lie, or from a piece of each that is
-    computed first."""
-    name, width = side.name, side.width
-    lay = lay_name(spec.panel_item, width)
-    count = str(width)
-    if side.ragged:
-        out.clip(f"{name}1", f"{name}0", width, side.stop)
-        count = f"{name}1 - {name}0"
-    elif side.plain is None:
-        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
-    if side.plain is not None:
-        place = side.plain.at("g_b", f"{name}0", "g_p0")
-        out.add(f"{lay}(g_p1 - g_p0, {place}, {side.plain.side}, {count}, {dest});")
-        return
-    out.add(f"_Alignas(64) {spec.panel} g_line[{width * _LINE}];")
-    with out.loop("g_q0", "g_p0", "g_p1", _LINE):
-        out.clip("g_q1", "g_q0", _LINE, "g_p1")
-        with out.loop(name, f"{name}0", f"{name}1"):
-            out.pragma("omp simd")
-            with out.loop("g_k", "g_q0", "g_q1"):
-                out.assign(f"g_line[({name} - {name}0) * {_LINE} + (g_k - g_q0)]", side.load)
-        target = f"{dest} + (g_q0 - g_p0) * {width}"
-        out.add(f"{lay}(g_q1 - g_q0, g_line, {_LINE}, {count}, {target});")
-
-
 def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
     width = form.vectors * spec.lanes
     if form.parallel and not form.private:
@@ -277,7 +199,7 @@ def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
         ragged = spec.any_size or bool(spec.n % width)
         load = spec.load_b("g_b", "g_k", "g_col")
         turned, plain = spec.b_unit == "k", spec.b_plain
-        _pack_panel(out, spec, "g_to", _Side("g_col", width, spec.n, ragged, load, turned, plain))
+        fill_panel(out, spec, "g_to", Side("g_col", width, spec.n, ragged, load, turned, plain))
 
 
 def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
@@ -313,9 +235,7 @@ def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
         ragged = spec.any_size or bool(spec.m % form.rows)
         load = spec.load_a("g_b", "g_row", "g_k")
         turned, plain = spec.a_unit == "k", spec.a_plain
-        _pack_panel(
-            out, spec, "g_to", _Side("g_row", form.rows, spec.m, ragged, load, turned, plain)
-        )
+        fill_panel(out, spec, "g_to", Side("g_row", form.rows, spec.m, ragged, load, turned, plain))
 
 
 def _strips(out: CText, spec: ContractSpec, lay: _Layout) -> None:
@@ -406,10 +326,3 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
     return PackedForm(
         rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel
     )
-
-
-def panel_sections(spec: ContractSpec, form: PackedForm, text: str) -> tuple[tuple[str, str], ...]:
-    """The helpers that ``text`` fills panels with."""
-    widths = sorted({form.rows, form.vectors * spec.lanes})
-    found = [lay_section(spec.panel_item, width) for width in widths]
-    return tuple(section for section in found if f"{section[0]}(" in text)

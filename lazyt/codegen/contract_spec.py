@@ -28,6 +28,7 @@ class Plain(NamedTuple):
         batch: (divisor, extent, stride) of each axis of the batch.
         side: stride along m or n.
         k: stride along k.
+        base: C name of the number of elements before what the buffer holds, if it is a band's.
     """
 
     name: str
@@ -35,13 +36,15 @@ class Plain(NamedTuple):
     batch: tuple[tuple[int, int, int], ...]
     side: int
     k: int
+    base: str = ""
 
     def at(self, b: str, side: str, k: str) -> str:
         """C pointer to an element."""
         axes = [f"({b}) / {d} % {extent} * {stride}" for d, extent, stride in self.batch]
         sides = [f"({i}) * {n}" for i, n in ((side, self.side), (k, self.k)) if n]
         start = [str(self.start)] if self.start else []
-        return " + ".join([self.name, *axes, *sides, *start])
+        place = " + ".join([*axes, *sides, *start]) or "0"
+        return f"{self.name} + ({place} - {self.base})" if self.base else f"{self.name} + {place}"
 
 
 @dataclass(frozen=True)

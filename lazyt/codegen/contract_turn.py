@@ -154,7 +154,8 @@ def dots_sections(acc: str, columns: int, vector_bytes: int) -> tuple[tuple[str,
             value = splat(vec, f"x[(k + {r}) * {columns} + {j}]", lanes)
             out.append(f"        c{j} = lz_vfma_{tag}({column}, {value}, c{j});")
     rest = ", ".join(f"row[{r}][k]" for r in range(lanes))
-    out += ["    }", "    for (lz_i64 k = whole; k < kc; k++) {", f"        const {vec} s = {{{rest}}};"]
+    out += ["    }", "    for (lz_i64 k = whole; k < kc; k++) {"]
+    out.append(f"        const {vec} s = {{{rest}}};")
     for j in range(columns):
         value = splat(vec, f"x[k * {columns} + {j}]", lanes)
         out.append(f"        c{j} = lz_vfma_{tag}(s, {value}, c{j});")

@@ -1,0 +1,100 @@
+"""How an operand becomes a panel [k][columns of a tile]: copied, or turned in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lazyt.codegen.contract_spec import ContractSpec, Plain
+from lazyt.codegen.contract_text import CText
+from lazyt.codegen.contract_turn import lay_name, lay_section
+
+# Elements of a row that are computed before they are turned into a panel.
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class Side:
+    """An operand as it is packed.
+
+    Attributes:
+        name: the axis along the panel.
+        width: columns of the panel.
+        stop: extent of the axis.
+        ragged: whether its last panel is incomplete.
+        load: element at the axis' and k's variables.
+        unit_is_k: whether elements are adjacent along k.
+        plain: where it lies, if nothing is computed.
+    """
+
+    name: str
+    width: int
+    stop: int
+    ragged: bool
+    load: tuple[list[str], str]
+    unit_is_k: bool
+    plain: Plain | None
+
+
+def _copy_panel(out: CText, dest: str, side: Side) -> None:
+    """Fill ``dest[g_k - g_p0][axis - axis0]`` for the part of the panel that exists."""
+    axis = side.name
+    target = f"{dest}[(g_k - g_p0) * {side.width} + ({axis} - {axis}0)]"
+    with out.loop("g_k", "g_p0", "g_p1"):
+        out.pragma("omp simd")
+        with out.loop(axis, f"{axis}0", f"{axis}1"):
+            out.assign(target, side.load)
+
+
+def fill_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
+    """Pack columns (or rows) from ``<axis>0`` on; where fewer than a panel has exist, it is filled
+    up with anything.
+
+    Complete panels get a loop of constant length, which compilers vectorise better.
+    """
+    if side.unit_is_k:
+        _turn_panel(out, spec, dest, side)
+        return
+    name, width = side.name, side.width
+    with out.block(f"if ({name}0 + {width} <= {side.stop})" if side.ragged else ""):
+        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
+        _copy_panel(out, dest, side)
+    if side.ragged:
+        with out.block("else"):
+            out.clip(f"{name}1", f"{name}0", width, side.stop)
+            _copy_panel(out, dest, side)
+            with out.loop("g_k", "g_p0", "g_p1"), out.loop("g_i", f"{name}1 - {name}0", width):
+                out.add(f"{dest}[(g_k - g_p0) * {width} + g_i] = 0;")
+
+
+def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
+    """Rows along k become columns, straight from where they lie, or from a piece of each that is
+    computed first."""
+    name, width = side.name, side.width
+    lay = lay_name(spec.panel_item, width)
+    count = str(width)
+    if side.ragged:
+        out.clip(f"{name}1", f"{name}0", width, side.stop)
+        count = f"{name}1 - {name}0"
+    elif side.plain is None:
+        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
+    if side.plain is not None:
+        place = side.plain.at("g_b", f"{name}0", "g_p0")
+        out.add(f"{lay}(g_p1 - g_p0, {place}, {side.plain.side}, {count}, {dest});")
+        return
+    out.add(f"_Alignas(64) {spec.panel} g_line[{width * _LINE}];")
+    with out.loop("g_q0", "g_p0", "g_p1", _LINE):
+        out.clip("g_q1", "g_q0", _LINE, "g_p1")
+        with out.loop(name, f"{name}0", f"{name}1"):
+            out.pragma("omp simd")
+            with out.loop("g_k", "g_q0", "g_q1"):
+                out.assign(f"g_line[({name} - {name}0) * {_LINE} + (g_k - g_q0)]", side.load)
+        target = f"{dest} + (g_q0 - g_p0) * {width}"
+        out.add(f"{lay}(g_q1 - g_q0, g_line, {_LINE}, {count}, {target});")
+
+
+def panel_sections(
+    spec: ContractSpec, widths: tuple[int, int], text: str
+) -> tuple[tuple[str, str], ...]:
+    """The helpers with which ``text`` fills panels of some widths."""
+    found = [lay_section(spec.panel_item, width) for width in sorted(set(widths))]
+    return tuple(section for section in found if f"{section[0]}(" in text)
