@@ -232,13 +232,13 @@ class Expressions:
             return ct.binary("!=", node, ct.integer(0))
         return ct.cast(f"lz_{dtype.suffix}", node) if dtype.itemsize < 4 else node
 
-    def _cast(self, expr: Call) -> ct.Node:
+    def _cast(self, expr: Call, rounds: bool = True) -> ct.Node:
         source, target = expr.args[0].dtype, expr.dtype
         node = self.value(expr.args[0])
         if source.compute is not target.compute:
             pair = f"lz_cast_{source.compute.suffix}_{target.compute.suffix}"
             node = self.prelude(pair, node)
-        if target.is_half and source is not target:
+        if target.is_half and source is not target and rounds:
             node = self.prelude(f"lz_round_{target.suffix}", node)
         return node
 
@@ -261,7 +261,11 @@ class Expressions:
         """A store, with its guards and combination, as C statements."""
         buffer = self.buffers[statement.buffer]
         target = self.position(buffer, statement.index)
-        value = self.value(statement.value)
+        given, dtype = statement.value, buffer.dtype
+        if isinstance(given, Call) and given.fn.name == "cast" and given.dtype is dtype:
+            value = self._cast(given, rounds=statement.combine is not None)
+        else:
+            value = self.value(given)
         if statement.combine is not None:
             kind = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
             old: ct.Node = target

@@ -9,7 +9,7 @@ needs it. A costly value that a second loop needs again is kept for each step in
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lazyt.ir.dtypes import DType, int64
 from lazyt.ir.graph import Node
@@ -96,6 +96,7 @@ class Emitter(Walker):
         self._loop: dict[int, dict[Pair, Expr]] = {}
         self._kept: dict[Pair, Expr] = {}
         self._cost: dict[str, float] = {}
+        self._rounded: dict[str, Expr] = {}
         self._outside: dict[Expr, Var] = {}
         self._names = 0
 
@@ -197,6 +198,8 @@ class Emitter(Walker):
         name = f"v{self._names}"
         self.place(Let(name, expr), level, inner)
         self._level[name] = (level, inner)
+        if isinstance(expr, Call) and expr.fn.name == "cast" and expr.dtype.is_half:
+            self._rounded[name] = expr
         if _is_flat(expr):
             self._cost[name] = expr.fn.cost if isinstance(expr, Call) else 0.0
         else:
@@ -205,6 +208,11 @@ class Emitter(Walker):
 
     def place(self, statement: Statement, level: int, inner: bool) -> None:
         """Adds a statement to the current loop, or between the loops."""
+        if isinstance(statement, Store) and isinstance(statement.value, Var):
+            # Storing rounds by itself: it need not wait for the rounded value.
+            rounded = self._rounded.get(statement.value.name)
+            if rounded is not None and statement.combine is None:
+                statement = replace(statement, value=rounded)
         if inner:
             self.loops.setdefault(self.stage, []).append(statement)
         else:

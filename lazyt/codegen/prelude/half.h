@@ -3,27 +3,28 @@
 //@ lz_load_f16 ulp=0
 // Bits become a float 2^112 too small, which a multiplication mends, subnormals included.
 LZ_FN lz_f32 lz_load_f16(lz_f16 h) {
-  lz_u32 body = (lz_u32)(h & 0x7fff) << 13;
-  lz_f32 scaled = lz_from_bits_f32(body) * 5.192296858534828e33f;
-  lz_u32 bits = lz_bits_f32(scaled);
-  lz_u32 is_large = -(lz_u32)(body >= 0x0f800000u);
-  bits = ((body | 0x7f800000u) & is_large) | (bits & ~is_large);
-  return lz_from_bits_f32(bits | (lz_u32)(h & 0x8000) << 16);
+  lz_u32 wide = (lz_u32)(lz_i32)(lz_i16)h << 13 & 0x8fffe000u;
+  lz_u32 bits = lz_bits_f32(lz_from_bits_f32(wide) * 5.192296858534828e33f);
+  return lz_from_bits_f32((wide & 0x0f800000u) == 0x0f800000u ? bits | 0x7f800000u : bits);
+}
+
+//@ lz_half_step_f16
+// The power of two in whose sum with x the last bit counts as much as that of the half; from below
+// 2^-14, where halves are subnormal, up to 2^16. ``body`` is x without its sign.
+LZ_FN lz_u32 lz_half_step_f16(lz_u32 body) {
+  lz_u32 top = body & 0x7f800000u;
+  top = top > 0x38800000u ? top : 0x38800000u;
+  return (top < 0x47000000u ? top : 0x47000000u) + 0x06800000u;
 }
 
 //@ lz_store_f16 ulp=0.5
-// NaN becomes the quiet NaN of its sign; 65520 and above become infinity. Choices are masks: gcc
-// turns three conditional values in a row into branches, and a loop with branches into scalars.
+// NaN becomes the quiet NaN of its sign; 65520 and above become infinity. A sum rounds, to even.
 LZ_FN lz_f16 lz_store_f16(lz_f32 x) {
-  lz_u32 all = lz_bits_f32(x), sign = (all >> 16) & 0x8000u, body = all & 0x7fffffffu;
-  // Below 2^-14 the half is subnormal: adding 1/2 aligns the bits and rounds them.
-  lz_u32 small = lz_bits_f32(lz_from_bits_f32(body) + 0.5f) - 0x3f000000u;
-  lz_u32 normal = (body - 0x38000000u + 0xfffu + ((body >> 13) & 1u)) >> 13;
-  lz_u32 is_small = -(lz_u32)(body < 0x38800000u), is_large = -(lz_u32)(body >= 0x477ff000u);
-  lz_u32 is_nan = -(lz_u32)(body > 0x7f800000u);
-  lz_u32 h = (small & is_small) | (normal & ~is_small);
-  h = (0x7c00u & is_large) | (h & ~is_large) | (0x200u & is_nan);
-  return (lz_f16)(h | sign);
+  lz_u32 all = lz_bits_f32(x), body = all & 0x7fffffffu;
+  lz_u32 least = body < 0x477ff000u ? body : 0x477ff000u, step = lz_half_step_f16(least);
+  lz_u32 digits = lz_bits_f32(lz_from_bits_f32(least) + lz_from_bits_f32(step)) - step;
+  lz_u32 h = digits + (step >> 13) - 0x1f800u;
+  return (lz_f16)((body > 0x7f800000u ? h | 0x200u : h) | (all >> 16 & 0x8000u));
 }
 
 //@ lz_load_bf16 ulp=0
@@ -38,7 +39,12 @@ LZ_FN lz_bf16 lz_store_bf16(lz_f32 x) {
 }
 
 //@ lz_round_f16 ulp=0.5
-LZ_FN lz_f32 lz_round_f16(lz_f32 x) { return lz_load_f16(lz_store_f16(x)); }
+// As storing and loading, without the bits of the half.
+LZ_FN lz_f32 lz_round_f16(lz_f32 x) {
+  lz_u32 body = lz_bits_f32(x) & 0x7fffffffu;
+  lz_f32 step = lz_from_bits_f32(lz_half_step_f16(body)), r = (lz_from_bits_f32(body) + step) - step;
+  return lz_copysign_f32(r >= 65536.0f ? LZ_INF_F32 : r, x);
+}
 
 //@ lz_round_bf16 ulp=0.5
 LZ_FN lz_f32 lz_round_bf16(lz_f32 x) { return lz_load_bf16(lz_store_bf16(x)); }
