@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from lazyt.codegen import c_tree as ct
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bool_, float32, int64
-from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, data_of, linearize
+from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, axes_of, data_of, linearize
 from lazyt.ir.kernel import Buffer, Let, Phase, Reduce, Stage, Store
 from lazyt.ir.point import Guard, Guarded, Load, Position, Var, sub_expressions
 from lazyt.ir.scalar import Call, Const, Expr
@@ -31,6 +31,7 @@ class Expressions:
         values: what each IR name currently stands for in C.
         quotients: what parts of indices with a division currently stand for.
         bases: names of the numbers of elements that come before what a band's buffer holds.
+        lane: the axis of a loop over lanes: vectors have no division, but 32-bit numbers multiply.
         elements: what stands for elements of buffers, by their row-major positions, instead.
         used: prelude functions that were called.
         names: the C names of constants that are arguments, by their number: constants are numbered
@@ -45,6 +46,7 @@ class Expressions:
         self.values: dict[str, ct.Node] = {}
         self.quotients: dict[Quotient | Remainder, ct.Node] = {}
         self.bases: dict[str, str] = {}
+        self.lane: Axis | None = None
         self.elements: dict[tuple[str, Linear], ct.Node] = {}
         self.used: set[str] = set()
         self.names: Mapping[int, str] | None = None
@@ -87,7 +89,13 @@ class Expressions:
                 return known
             inner = self.index(atom.value)
             quotient = isinstance(atom, Quotient)
-            if atom.value.bounds[0] >= 0:
+            low, high = atom.value.bounds
+            uneven = atom.divisor & (atom.divisor - 1)
+            if uneven and low >= 0 and high < 1 << 32 and self.lane in axes_of(atom):
+                divided = ct.cast("lz_u32", inner)
+                node = ct.binary("/" if quotient else "%", divided, ct.integer(atom.divisor))
+                return ct.cast("lz_i64", node)
+            if low >= 0:
                 return ct.binary("/" if quotient else "%", inner, ct.integer(atom.divisor))
             function = "lz_floordiv_i64" if quotient else "lz_mod_i64"
             return self.prelude(function, inner, ct.integer(atom.divisor))

@@ -190,12 +190,26 @@ class CpuPhase(PhasePrinter):
                 rest = ct.binary("+", self.e.index(start % divisor), ct.name("l"))
                 self._call(value, divisor, self.e.index(start // divisor), rest)
         turns = self.turns.get(id(stage), [])
+        self.e.lane = self._lane(axis)
         out = (
             self._turned(stage, axis, count, turns)
             if turns
             else super()._each_lane(stage, axis, count)
         )
         self.e.quotients.clear()
+        self.e.lane = None
+        return out
+
+    def _lane(self, axis: Axis | None) -> Axis | None:
+        """The axis along which lanes lie."""
+        if self.any_size:
+            return None
+        return self.phase.grid[-1] if self.vector else axis
+
+    def _straight(self, stage: Stage) -> Trees:
+        self.e.lane = self._lane(None)
+        out = super()._straight(stage)
+        self.e.lane = None
         return out
 
     def _turned(self, stage: Stage, axis: Axis, count: ct.Node, turns: Sequence[Turn]) -> ct.Node:
@@ -254,6 +268,13 @@ class CpuPhase(PhasePrinter):
         self.e.quotients[Remainder(value, divisor)] = rest
 
     def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        self.e.lane = self._lane(axis)
+        out = self._runs(stage, axis)
+        self.e.lane = None
+        return out
+
+    def _runs(self, stage: Stage, axis: Axis) -> Trees:
+        """A loop of stores and keeps, in runs along which no quotient changes."""
         if self.turns.get(id(stage)):
             kept = [self._keep(s, axis) for s in stage.body if isinstance(s, Keep)]
             limit = self.e.limit(stage, axis)

@@ -22,6 +22,7 @@ from lazyt.errors import VerifyError
 #: C types whose arithmetic is followed, and the ranges of their values.
 INTEGERS: dict[str, Range] = {"lz_i64": WHOLE, "int": (-(1 << 31), (1 << 31) - 1)}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_LAST_U32 = number((1 << 32) - 1)
 _ROUTINE = re.compile(r"lz_rows_\w+$")
 
 Value = Form | Pointer | Array | None
@@ -142,9 +143,18 @@ class Values:
                 self.value(node.right)
             return None
         right = self.value(node.right)
+        if node.op in ("/", "%") and isinstance(node.left, c_ast.Cast):
+            left = self._narrowed(node.left, left)
         if isinstance(left, Pointer | Array) or isinstance(right, Pointer | Array):
             return self._advance(node, left, right)
         return self.arithmetic(node.op, left, right)
+
+    def _narrowed(self, node: c_ast.Cast, value: Value) -> Value:
+        """What is divided in 32 bits is the number that was cast, when it has no more of them."""
+        if kind_name(node.to_type.type) != "lz_u32":
+            return value
+        whole = self.peek(node.expr)
+        return whole if isinstance(whole, Form) and self._between(whole, _LAST_U32) else None
 
     def _advance(self, node: c_ast.BinaryOp, left: Value, right: Value) -> Value:
         if node.op == "+" and isinstance(left, Pointer) and isinstance(right, Form):

@@ -10,6 +10,7 @@ import pytest
 
 import lazyt as lt
 from lazyt import ops
+from lazyt.codegen.check_c import check_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
 from lazyt.ir.dtypes import float32
@@ -113,7 +114,7 @@ def test_most_steps_of_a_sum_divide_nothing() -> None:
         assert not re.search(r"\(i\d+ [^;]*[/%]", bodies[0]), bodies[0]
 
 
-SHAPES = [(37, 331), (5, 1021), (40, 320), (9, 70)]
+SHAPES = [(37, 331), (5, 1021), (9, 70), (150, 17)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -131,3 +132,25 @@ def test_rows_that_end_within_steps(shape: tuple[int, int], monkeypatch: Any) ->
     half = want.reshape(-1)[: want.size // 2 * 2].reshape(2, -1)
     right = half / (np.abs(half).sum(1, keepdims=True) + 1)
     assert np.array_equal(scaled.numpy(), right.astype(np.float32))
+
+
+def test_rows_shorter_than_steps_are_divided_in_32_bits() -> None:
+    """Vectors have no 64-bit division; a number of 64 bits is not cut."""
+    x, w = ops.input_((300, 17), float32), ops.input_((300, 1), float32)
+    rest = ops.apply("sub", x, ops.expand(w, x.shape))
+    assert re.search(r"\(lz_u32\) \(?i0", _text(ops.reduce_("sum", rest, (0, 1)), x, w))
+    x, w = ops.input_((1 << 28, 17), float32), ops.input_((1 << 28, 1), float32)
+    rest = ops.apply("sub", x, ops.expand(w, x.shape))
+    assert "lz_u32" not in _text(ops.reduce_("sum", rest, (0, 1)), x, w)
+
+
+@pytest.mark.parametrize(("shift", "count"), [(0, 0), (1, 1)])
+def test_a_negative_number_divided_in_32_bits_is_found(shift: int, count: int) -> None:
+    text = f"""void lz_kernel(char *b0_, int threads)
+{{
+  lz_f32 * restrict y0 = (lz_f32 *) b0_;
+  for (lz_i64 i = 0; i < 100; i++)
+    y0[(lz_i64) (((lz_u32) (i - {shift})) / 17)] = 0.0f;
+}}
+"""
+    assert len(check_kernel_c(text, [24])) == count
