@@ -233,7 +233,13 @@ class CpuPhase(PhasePrinter):
                 before.append(self.e.prelude(function, self.run, steps, memory, pitch, own, width))
             here = ct.binary("+", ct.binary("*", ct.name("l"), width), ct.name("u"))
             self.e.elements[buffer.name, turn.place] = ct.element(array, here)
-        loop = super()._each_lane(stage, axis, steps)
+        if any(isinstance(s, Reduce) for s in stage.body):
+            loop = super()._each_lane(stage, axis, steps)
+        else:
+            first, here = ct.name("k"), ct.name(axis.name)
+            lane = ct.declare("lz_i64", "l", ct.binary("-", here, first), const=True)
+            body = [lane, *self._over_run(self._element(stage, axis))]
+            loop = ct.loop(axis.name, first, ct.binary("+", first, steps), body, kind=self.integer)
         self.e.elements.clear()
         return ct.block([*before, loop, *after])
 

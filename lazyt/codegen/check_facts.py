@@ -223,7 +223,24 @@ class Facts:
         for atom, _ in reversed(goal.terms):
             if atom.options:
                 return all(self._holds_when(goal, atom, option) for option in atom.options)
-        return False
+        return any(self._limit(a) for a, _ in goal.terms) and self.proves(goal)
+
+    def _limit(self, atom: Atom) -> bool:
+        """Whether the largest quotient is less than ranges of single unknowns said: it is a whole
+        number, which inequalities alone do not tell."""
+        if atom.quotient is None:
+            return False
+        value, divisor = atom.quotient
+        low, high = self.range_of_atom(atom)
+        most = high
+        while low < most:
+            middle = (low + most) // 2
+            if self._bound(number(middle * divisor + divisor - 1) - value):
+                most = middle
+            else:
+                low = middle + 1
+        self.add(number(most) - unknown(atom))
+        return most < high
 
     def _holds_when(self, goal: Form, atom: Atom, value: Form) -> bool:
         difference = unknown(atom) - value

@@ -281,3 +281,18 @@ def test_quotients_are_exact() -> None:
         assert facts.proves(made.shifted(-least)) and facts.proves(number(most) - made)
         assert not facts.proves(made.shifted(-least - 1))
         assert not facts.proves(number(most - 1) - made)
+
+
+def test_the_largest_quotient_is_a_whole_number() -> None:
+    """Of steps that go on from a chunk's first, no range of a single unknown says enough."""
+    text = """void lz_kernel(char *b0_, int threads)
+{
+  lz_f32 * restrict y0 = (lz_f32 *) b0_;
+  for (lz_i64 k = 0; k < 50; k += 32)
+    for (lz_i64 i = k; i < ((50 < k + 32) ? 50 : (k + 32)); i++)
+      for (lz_i64 u = 0; u < 40; u++)
+        y0[1950 - (i * 40 + u) / 50 * 50 + (i * 40 + u) % 50] = 0.0f;
+}
+"""
+    assert not check_kernel_c(text, [8000])
+    assert check_kernel_c(text.replace("1950", "1949"), [8000])
