@@ -120,7 +120,13 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
 
 def _mish(x: Expr) -> Expr:
-    return call("mul", x, call("tanh", _softplus_of(x)))
+    """The tangent is a quotient of powers of exp(x), or of exp(-x) where that does not overflow."""
+    above = call("gt", x, _of(0, x))
+    e = call("exp", call("where", above, call("neg", x), x))
+    right = call("add", call("add", e, e), _of(1, x))
+    part = call("where", above, right, call("mul", e, call("add", e, _of(2, x))))
+    rest = call("where", above, call("mul", e, e), _of(1, x))
+    return call("mul", x, call("div", part, call("add", part, call("add", rest, rest))))
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:

@@ -237,3 +237,19 @@ def test_every_name_of_the_package() -> None:
     for name in special.__all__:
         assert getattr(special, name).__doc__, name
     assert lt.special is special
+
+
+def test_mish_keeps_its_digits_on_both_sides_of_zero() -> None:
+    """x tanh(log(1 + exp(x))) without overflow, and its first two derivatives."""
+    x = lt.linspace(-80, 300, 2281).requires_grad_()
+    y = lt.nn.functional.mish(x)
+    (slope,) = lt.autograd.grad(y.sum(), x, create_graph=True)
+    (bend,) = lt.autograd.grad(slope.sum(), x)
+    at = x.detach().numpy().astype(np.float64)
+    soft = np.maximum(at, 0) + np.log1p(np.exp(-abs(at)))
+    part, wave = 1 / (1 + np.exp(-at)), np.tanh(soft)
+    rise = part * (1 - wave * wave)
+    np.testing.assert_allclose(y.detach().numpy(), at * wave, rtol=1e-6, atol=1e-45)
+    np.testing.assert_allclose(slope.detach().numpy(), wave + at * rise, rtol=3e-6, atol=1e-6)
+    turn = 2 * rise + at * rise * (1 - part - 2 * wave * part)
+    np.testing.assert_allclose(bend.numpy(), turn, rtol=1e-5, atol=1e-6)
