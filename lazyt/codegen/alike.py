@@ -28,16 +28,17 @@ class Alike:
     unroll: int
     _known: dict[Hashable, tuple[Lowered, tuple[int, ...]]] = field(default_factory=dict)
 
-    def lower(self, group: Group, in_place: bool) -> Lowered:
+    def lower(self, group: Group, in_place: bool = False, whole: bool = False) -> Lowered:
         """``lower_group``, or the kernel of a group before that was alike, for the values of this
         one."""
-        key, nodes = _program(group)
-        found = self._known.get((key, in_place))
+        program, nodes = _program(group)
+        key = program, in_place, whole
+        found = self._known.get(key)
         if found is None:
-            made = lower_group(group, self.unroll, in_place)
+            made = lower_group(group, self.unroll, in_place, whole)
             numbers = {node: number for number, node in enumerate(nodes)}
             places = tuple(-1 if n is None else numbers[n] for n in made.arguments)
-            self._known[key, in_place] = made, places
+            self._known[key] = made, places
             return made
         made, places = found
         notes = {**made.kernel.notes, **facts(group)}

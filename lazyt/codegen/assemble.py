@@ -62,13 +62,13 @@ def assemble(
     differ in constants are one.
     ``announce`` hears of every kernel once it is known.
     """
-    for_c = target == "c"
+    for_c, alike = target == "c", Alike(unroll)
     batches = (
-        make_batches(groups, unroll, {*roots, *inputs})
+        make_batches(groups, alike, {*roots, *inputs})
         if for_c
         else [Batch((g,)) for g in take_apart(groups)]
     )
-    lowered, stores = _lower_all(batches, roots, inputs, donated, Alike(unroll), for_c)
+    lowered, stores = _lower_all(batches, roots, inputs, donated, alike, for_c)
     if check is not None:
         alone = [g for batch in batches if len(batch.groups) > 1 for g in batch.groups]
         for made in (*lowered, *(lower_group(group, unroll) for group in alone)):

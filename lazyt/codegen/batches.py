@@ -12,8 +12,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lazyt.codegen.alike import Alike
 from lazyt.codegen.flat import Flat, flatten, unite
-from lazyt.codegen.lower import Lowered, facts, lower_group
+from lazyt.codegen.lower import Lowered, facts
 from lazyt.codegen.schedule import schedule
 from lazyt.codegen.sketch import Sketch, components, sketch
 from lazyt.ir.graph import Node
@@ -52,15 +53,15 @@ class _Piece:
     flat: Flat | None = None
 
 
-def make_batches(groups: Sequence[Group], unroll: int, kept: set[Node]) -> list[Batch]:
+def make_batches(groups: Sequence[Group], alike: Alike, kept: set[Node]) -> list[Batch]:
     """All launches of a plan, in an order in which they can run.
 
-    ``unroll`` is as of ``lower_group``; ``kept`` are values that stay in memory anyway.
+    ``alike`` lowers groups; ``kept`` are values that stay in memory anyway.
     """
     kinds = [group.kind for group in groups]
     if kinds.count("map") < 2 and kinds.count("row") < 2:
         return [Batch((group,)) for group in groups]
-    pieces = _looked_at(_taken_apart([_piece(g) for g in groups]), unroll)
+    pieces = _looked_at(_taken_apart([_piece(g) for g in groups]), alike)
     # What an update overwrites in place has to be read before: it must not wait.
     bases = {p.group.head.inputs[0] for p in pieces if p.group.head and p.group.head.inputs}
     programs = [
@@ -116,7 +117,7 @@ def _parts_of(piece: _Piece, numbers: set[Node]) -> list[_Piece]:
 # -------------------------------------------------------------- programs
 
 
-def _looked_at(pieces: Sequence[_Piece], unroll: int) -> list[_Piece]:
+def _looked_at(pieces: Sequence[_Piece], alike: Alike) -> list[_Piece]:
     """The pieces with kernels, where they may have partners."""
     families: dict[Hashable, list[int]] = {}
     for number, piece in enumerate(pieces):
@@ -132,11 +133,11 @@ def _looked_at(pieces: Sequence[_Piece], unroll: int) -> list[_Piece]:
         for number in sorted(members, key=lambda n: -_extent(pieces[n])):
             piece = pieces[number]
             if piece.sketch is None:
-                found[number] = _lowered(piece, unroll)
+                found[number] = _lowered(piece, alike)
                 continue
             forms = piece.sketch.forms or next(iter(examples), ())
             if forms not in examples:
-                examples[forms] = piece = _lowered(piece, unroll)
+                examples[forms] = piece = _lowered(piece, alike)
             found[number] = _like(examples[forms], piece)
     return found
 
@@ -150,8 +151,8 @@ def _extent(piece: _Piece) -> int:
     return piece.sketch.extent if piece.sketch is not None else 0
 
 
-def _lowered(piece: _Piece, unroll: int) -> _Piece:
-    made = lower_group(piece.group, unroll, whole=piece.group.kind == "row")
+def _lowered(piece: _Piece, alike: Alike) -> _Piece:
+    made = alike.lower(piece.group, whole=piece.group.kind == "row")
     return replace(piece, lowered=made, arguments=made.arguments, flat=flatten(made.kernel))
 
 

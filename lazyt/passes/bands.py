@@ -13,6 +13,7 @@ are ordered; for targets that run bands.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ LEAST_ROWS, LEAST_COLUMNS, LEAST_INNER = 16, 8, 8
 PANELS = 8
 #: Times smaller that results have to be for a stage that only reads what is stored anyway.
 LESS = 4
+#: Stages that a band has at the most while it grows: what comes later is out of cache by then.
+_MOST = 32
 #: Groups that are looked at in search of a way around a band.
 _PATIENCE = 400
 
@@ -114,6 +117,7 @@ class _Search:
         self.number = {group: n for n, group in enumerate(groups)}
         self.home = {node: group for group in groups for node in group.stored}
         self.readers: dict[Node, list[Group]] = {}
+        self._stages: dict[tuple[Group, bool], _Stage | None] = {}
         for group in groups:
             for node in group.reads:
                 self.readers.setdefault(node, []).append(group)
@@ -184,36 +188,27 @@ class _Search:
 
     def _grow(self, first: Group, exchanged: bool, taken: set[Group]) -> _Band | None:
         """All that can go on from a contraction."""
-        stage = BandStage(first, exchanged)
-        sides = _sides(stage)
-        if not sides.fits:
+        begin = self._look(first, exchanged)
+        if begin is None:
             return None
-        bands = Bands(*(math.prod(a.extent for a in g) for g in (sides.batch, sides.rows)))
-        band = _Band(bands, [stage], {first}, set())
-        self._take_values(band, first, row_of((*sides.batch, *sides.rows)))
+        band = _Band(begin.bands, [begin.stage], {first}, set(begin.own))
         waiting = self._followers(band, first)
-        while waiting:
+        while waiting and len(band.stages) < _MOST:
             number = min(waiting)
             group = waiting.pop(number)
             if group in taken or group in band.groups or self._waits(band, group):
                 continue
-            joined, row = self._as_stage(band, group)
+            joined = self._as_stage(band, group)
             if joined is not None:
-                band.stages.append(joined)
+                band.stages.append(joined.stage)
                 band.groups.add(group)
-                self._take_values(band, group, row)
+                band.own |= joined.own
                 waiting |= self._followers(band, group)
         return band
 
     def _followers(self, band: _Band, group: Group) -> dict[int, Group]:
         own = (node for node in group.stored if node in band.own)
         return {self.number[r]: r for node in own for r in self.readers.get(node, ())}
-
-    def _take_values(self, band: _Band, group: Group, row: Linear) -> None:
-        """Notes which values a stage stores in its own rows."""
-        for node in group.stored:
-            if in_own_row(group.place(node), node.shape, row, band.rows):
-                band.own.add(node)
 
     def _waits(self, band: _Band, group: Group) -> bool:
         """Whether a group waits for the band by way of another; also where that is not found out
@@ -236,39 +231,77 @@ class _Search:
     def _homes(self, group: Group) -> list[Group]:
         return [self.home[node] for node in group.reads if node in self.home]
 
-    def _as_stage(self, band: _Band, group: Group) -> tuple[BandStage | None, Linear]:
-        """The group as a stage, with its row, where it reads the band's values in its own row."""
-        none = None, row_of(())
+    def _as_stage(self, band: _Band, group: Group) -> _Stage | None:
+        """The group as a stage, where it reads the band's values in its own row."""
         inside = {node for node in group.reads if self.home.get(node) in band.groups}
         if not inside <= band.own:
-            return none
-        if group.kind == "row":
-            part = group.parts[0]
-            row = row_of(part.rows)
-            last = part.inner == len(part.axes) - 1
-            points = math.prod(axis.extent for axis in part.rows)
-            if len(group.parts) > 1 or not last or points != band.rows:
-                return none
-            if not all(_reads_own(group, node, row, band.rows) for node in inside):
-                return none
-            return BandStage(group), row
-        if group.kind != "contract":
-            return none
+            return None
         for exchanged in (False, True):
-            stage = BandStage(group, exchanged)
-            sides = _sides(stage)
-            points, rows = (math.prod(a.extent for a in g) for g in (sides.batch, sides.rows))
-            if not sides.fits or (points, rows) != (band.bands.points, band.bands.rows):
-                continue
-            row = row_of((*sides.batch, *sides.rows))
-            read = _operand_reads(stage, sides)
-            mine, others = read[exchanged], read[not exchanged]
-            if any(node in inside for node, _ in others):
-                continue
-            at_row = all(in_own_row(i, n.shape, row, band.rows) for n, i in mine if n in inside)
-            if at_row and all(_reads_own(group, node, row, band.rows) for node in inside):
-                return stage, row
-        return none
+            stage = self._look(group, exchanged)
+            if stage is not None and stage.matches(band) and inside <= stage.reads:
+                return stage
+        return None
+
+    def _look(self, group: Group, exchanged: bool) -> _Stage | None:
+        """What a group would be as a stage of any band; looked at once."""
+        if (group, exchanged) not in self._stages:
+            self._stages[group, exchanged] = _stage(group, exchanged)
+        return self._stages[group, exchanged]
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """What a group is as a stage of a band: its rows (of a ``row`` group all are ``points``), the
+    number of a row at a point of it, and the axes of a contraction."""
+
+    stage: BandStage
+    bands: Bands
+    row: Linear
+    sides: _Sides | None = None
+
+    def matches(self, band: _Band) -> bool:
+        """Whether it goes over a band's rows; of a row group only their number counts."""
+        if self.sides is None:
+            return self.bands.points == band.rows
+        return self.bands == band.bands
+
+    @functools.cached_property
+    def reads(self) -> frozenset[Node]:
+        """Values that it reads at most in its own row."""
+        group, rows = self.stage.group, self.bands.points * self.bands.rows
+        elsewhere: set[Node] = set()
+        if self.sides is not None:
+            read = _operand_reads(self.stage, self.sides)
+            mine, others = read[self.stage.exchanged], read[not self.stage.exchanged]
+            elsewhere = {node for node, _ in others}
+            elsewhere |= {n for n, at in mine if not in_own_row(at, n.shape, self.row, rows)}
+        left = group.reads - elsewhere
+        return frozenset(node for node in left if _reads_own(group, node, self.row, rows))
+
+    @functools.cached_property
+    def own(self) -> frozenset[Node]:
+        """Values that it stores by the row that computes them."""
+        group, rows = self.stage.group, self.bands.points * self.bands.rows
+        stored = ((node, group.place(node)) for node in group.stored)
+        return frozenset(n for n, at in stored if in_own_row(at, n.shape, self.row, rows))
+
+
+def _stage(group: Group, exchanged: bool) -> _Stage | None:
+    """A group as a stage, None where it cannot be one."""
+    stage = BandStage(group, exchanged)
+    if group.kind == "row" and not exchanged:
+        part = group.parts[0]
+        if len(group.parts) > 1 or part.inner != len(part.axes) - 1:
+            return None
+        bands = Bands(math.prod(axis.extent for axis in part.rows), 1)
+        return _Stage(stage, bands, row_of(part.rows))
+    if group.kind != "contract":
+        return None
+    sides = _sides(stage)
+    if not sides.fits:
+        return None
+    bands = Bands(*(math.prod(a.extent for a in g) for g in (sides.batch, sides.rows)))
+    return _Stage(stage, bands, row_of((*sides.batch, *sides.rows)), sides)
 
 
 def _reads_own(group: Group, node: Node, row: Linear, rows: int) -> bool:

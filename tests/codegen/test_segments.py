@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lazyt import ops
+from lazyt.codegen.alike import Alike
 from lazyt.codegen.batches import Batch, make_batches
 from lazyt.codegen.c_segments import segment_starts
 from lazyt.codegen.flat import flatten, take_apart, unite
@@ -37,7 +38,7 @@ def kernel_of(root: Node, whole: bool = False) -> Kernel:
 
 
 def batches(roots: Sequence[Node]) -> list[Batch]:
-    return make_batches(group_graph(roots)[1], 16, set(roots))
+    return make_batches(group_graph(roots)[1], Alike(16), set(roots))
 
 
 def sizes(roots: Sequence[Node]) -> list[int]:
