@@ -75,7 +75,7 @@ def assemble(
             check(made.kernel)
     kernels = [made.kernel for made in lowered]
     kinds = [batch.groups[0].kind for batch in batches]
-    printed = _printall_places(kernels, kinds, printer, for_c and share, announce)
+    printed = _print_all(kernels, kinds, printer, for_c and share, announce)
     scratch = [
         [Place(size, step, step) for size in _scratch_sizes(made, text)]
         for step, (made, text) in enumerate(zip(lowered, printed, strict=True))
@@ -109,7 +109,7 @@ def _lowered(batch: Batch, alike: Alike, shared: Container[Node | None]) -> Lowe
     return alike.lower(group, group.head in shared)
 
 
-def _printall_places(
+def _print_all(
     kernels: Sequence[Kernel],
     kinds: Sequence[str],
     printer: Printer,
