@@ -9,11 +9,18 @@ together. Each phase does for its rows what it does alone, in the same order.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_contract import band_base, describe
+from lazyt.codegen.band_scratch import (
+    BandPlace,
+    idle_tiles,
+    in_place,
+    least,
+    pitch_of,
+    rows_at_hand,
+)
+from lazyt.codegen.c_contract import describe
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_steps import CpuPhase
 from lazyt.codegen.contract_groups import LEAST_BYTES, group_sections, grouped
@@ -28,13 +35,16 @@ from lazyt.codegen.contract_packed import (
     scratch_bytes,
 )
 from lazyt.codegen.contract_panels import panel_sections
+from lazyt.codegen.contract_rows import Rows, rows_sections, rows_tile
 from lazyt.codegen.contract_spec import ContractSpec, ContractText, ceil_div, round_up
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel
-from lazyt.ir.kernel import Bands, ContractPhase, Kernel, Phase
+from lazyt.codegen.slide import merge_axes
+from lazyt.ir.bands import row_of
+from lazyt.ir.kernel import AnyPhase, Bands, Buffer, ContractPhase, Kernel, Phase
 
 #: Points from which on threads share out points.
 MANY_POINTS = 4
-#: Tasks that keep all threads busy, and bands below which a task is not cut.
+#: Tasks that keep all threads busy.
 ENOUGH_TASKS = 16
 #: Register tiles of a band: at least, at most.
 LEAST_TILES, MOST_TILES = 4, 16
@@ -42,32 +52,21 @@ LEAST_TILES, MOST_TILES = 4, 16
 
 @dataclass(frozen=True)
 class _Product:
-    """A contraction of a band: its form, and where its panels and tiles lie in the scratch."""
+    """A contraction of a band.
+
+    Attributes:
+        spec, form: what it is, and how it is done.
+        panels, own: where its packed right operand lies, and a thread's own panels and tiles.
+        rows: its left operand, where that lies in scratch as it is needed.
+        idle: where register tiles need not be computed, as a condition; empty for nowhere.
+    """
 
     spec: ContractSpec
     form: PackedForm
     panels: int
-    tiles: int
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """How rows become bands, and bytes of scratch.
-
-    Attributes:
-        rows: of a band.
-        span: rows of a task: bands of one point that a thread does one after the other.
-        private: whether threads have panels of their own.
-        shared, own: bytes of scratch of all threads and of each.
-        workers: the most threads.
-    """
-
-    rows: int
-    span: int
-    private: bool
-    shared: int
     own: int
-    workers: int
+    rows: Rows | None
+    idle: str
 
 
 def bands_text(
@@ -79,166 +78,211 @@ def bands_text(
 ) -> ContractText:
     """The kernel's C text with the sections and the workspace that it needs, for at most so many
     threads."""
-    bands = kernel.bands
-    assert bands is not None
-    specs = [
-        describe(kernel, phase, expressions, vector_bytes, caches).spec
-        if isinstance(phase, ContractPhase)
-        else None
-        for phase in kernel.phases
-    ]
-    sections: list[tuple[str, str]] = [WORKER_SECTION]
-    wide = [s for s in specs if s is not None and s.n > s.lanes]
-    tile = register_tile(next(iter(wide), next(s for s in specs if s is not None)))[0]
-    private = bands.points >= MANY_POINTS
-    cuts = ceil_div(ENOUGH_TASKS, bands.points) if private else 1
-    rows, span = _split(kernel, bands, caches[1], tile, cuts)
-    place = 0  # in the scratch of a thread
-    shared = 0
-    products: list[_Product | None] = []
-    for spec in specs:
-        if spec is None:
-            products.append(None)
-            continue
-        if spec.group and vector_bytes >= LEAST_BYTES:
-            kind, spec = spec.group, grouped(spec)
-            form = _form(spec, rows, tile, private)
-            sections += group_sections(kind, form.rows, form.vectors, vector_bytes)
-        else:
-            form = _form(spec, rows, tile, private)
-            sections += tile_sections(spec.acc, form.rows, form.vectors, vector_bytes)
-        panels, own = scratch_bytes(spec, form)
-        at = place if private else shared
-        place, shared = place + private * panels, shared + (not private) * panels
-        products.append(_Product(spec, form, at, place))
-        place += own
-    places = {}
-    for buffer in kernel.buffers:
-        if buffer.role == "band":
-            places[buffer.name] = place
-            width = math.prod(buffer.shape) // (bands.points * bands.rows)
-            place += round_up(rows * width * buffer.dtype.itemsize, 64)
-    tasks = bands.points * ceil_div(bands.rows, span) if private else ceil_div(bands.rows, rows)
-    lay = _Layout(rows, span, private, shared, place, max(1, min(threads, tasks)))
-    text = _Writer(kernel, bands, expressions, caches[1], products, lay, places).text()
-    for product in products:
-        if product is not None:
-            spec, form = product.spec, product.form
-            sections += panel_sections(spec, form.widths(spec), text)
-    note = f"bands of {rows} rows, {lay.own} bytes of scratch a thread; " + "; ".join(
-        f"{p.form}" for p in products if p is not None
-    )
-    return ContractText(tuple(dict(sections).items()), text, shared + place * lay.workers, note)
-
-
-def _split(kernel: Kernel, bands: Bands, cache: int, tile: int, cuts: int) -> tuple[int, int]:
-    """Rows of a band, and of a task: whole register tiles whose scratch fits half of the cache, all
-    bands about equal, in about ``cuts`` tasks a point."""
-    total = bands.points * bands.rows
-    mine = [b for b in kernel.buffers if b.role == "band"]
-    row = sum(math.prod(b.shape) // total * b.dtype.itemsize for b in mine)
-    tiles = max(LEAST_TILES, min(MOST_TILES, cache // 2 // max(row, 1) // tile))
-    cut = ceil_div(bands.rows, cuts)
-    parts = ceil_div(cut, tiles * tile)
-    rows = round_up(ceil_div(cut, parts), tile)
-    return rows, rows * parts
-
-
-def _form(spec: ContractSpec, rows: int, tile: int, private: bool) -> PackedForm:
-    """The form of a contraction for bands of so many rows; its right operand is packed whole."""
-    form = choose_packed_form(replace(spec, m=rows), False)
-    width = form.vectors * spec.lanes
-    block = max(tile, min(rows, spec.cache[1] // 8 // (form.k_block * spec.item) // tile * tile))
-    return replace(
-        form, rows=tile, row_block=block, k_span=spec.k, col_span=round_up(spec.n, width),
-        private=private, parallel=True,
-    )  # fmt: skip
+    assert kernel.bands is not None
+    return _Writer(kernel, kernel.bands, expressions, vector_bytes, caches).text(threads)
 
 
 class _Writer:
-    """Writes the function."""
+    """Lays a kernel out, and writes it.
+
+    Attributes:
+        private: whether threads have packed operands of their own.
+        size, span: rows of a band, and of a task: bands that a thread does one after the other.
+        shared, own: bytes of scratch of all threads, and of each.
+        places: where scratch of bands begins.
+    """
 
     def __init__(
         self,
         kernel: Kernel,
         bands: Bands,
         expressions: Expressions,
-        cache: int,
-        products: Sequence[_Product | None],
-        lay: _Layout,
-        places: dict[str, int],
+        vector_bytes: int,
+        caches: tuple[int, int, int],
     ) -> None:
-        self.kernel, self.bands, self.e, self.cache = kernel, bands, expressions, cache
-        self.products, self.lay, self.places = products, lay, places
+        self.kernel, self.bands, self.e, self.caches = kernel, bands, expressions, caches
         self.out = CText()
+        self.sections: list[tuple[str, str]] = [WORKER_SECTION]
+        self.private = bands.points >= MANY_POINTS
+        self.shared = self.own = 0
+        # Axes that are walked as one make indices short, and tell what the rows are.
+        self.phases = [merge_axes(p) if isinstance(p, ContractPhase) else p for p in kernel.phases]
+        self.specs = [
+            describe(kernel, p, expressions, vector_bytes, caches).spec
+            if isinstance(p, ContractPhase)
+            else None
+            for p in self.phases
+        ]
+        known = [spec for spec in self.specs if spec is not None]
+        wide = [spec for spec in known if spec.n > spec.lanes]
+        self.tile = register_tile((wide or known)[0])[0]
+        self._place_scratch()
+        self.products = [
+            self._product(number, phase, spec, vector_bytes)
+            if isinstance(phase, ContractPhase) and spec is not None
+            else None
+            for number, (phase, spec) in enumerate(zip(self.phases, self.specs, strict=True))
+        ]
 
-    def text(self) -> str:
+    # --------------------------------------------------------------- layout
+
+    def _place_scratch(self) -> None:
+        """Decides how many rows a band has, and where its values lie."""
+        shared = in_place(self.kernel)
+        mine = [b for b in self.kernel.buffers if b.role == "band"]
+        for buffer in mine:
+            width = math.prod(buffer.shape) // (self.bands.points * self.bands.rows)
+            pitch = pitch_of(width, buffer.dtype.itemsize) if width > 1 else 1
+            name = shared.get(buffer.name, buffer.name)
+            self.e.bands[buffer.name] = BandPlace(name, width, pitch, f"g_{name}")
+        self.kept = [b for b in mine if b.name not in shared]
+        row = sum(self._row_bytes(b) for b in self.kept)
+        tiles = max(LEAST_TILES, min(MOST_TILES, self.caches[1] // 2 // max(row, 1) // self.tile))
+        cuts = ceil_div(ENOUGH_TASKS, self.bands.points) if self.private else 1
+        cut = ceil_div(self.bands.rows, cuts)
+        parts = ceil_div(cut, tiles * self.tile)
+        self.size = round_up(ceil_div(cut, parts), self.tile)
+        self.span = self.size * parts
+        self.places: dict[str, int] = {}
+        for buffer in self.kept:
+            self.places[buffer.name] = self.own
+            self.own += round_up(self.size * self._row_bytes(buffer), 64)
+
+    def _row_bytes(self, buffer: Buffer) -> int:
+        return self.e.bands[buffer.name].pitch * buffer.dtype.itemsize
+
+    def _product(
+        self, number: int, phase: ContractPhase, spec: ContractSpec, vector_bytes: int
+    ) -> _Product:
+        rows: Rows | None = None
+        if spec.group and vector_bytes >= LEAST_BYTES:
+            kind, spec = spec.group, grouped(spec)
+            form = self._form(spec, False)
+            self.sections += group_sections(kind, form.rows, form.vectors, vector_bytes)
+        else:
+            source = rows_at_hand(self.kernel, phase)
+            form = self._form(spec, source is not None)
+            self.sections += tile_sections(spec.acc, form.rows, form.vectors, vector_bytes)
+            if source is not None:
+                at = self.e.bands[source]
+                tile = (spec.acc, form.rows, form.vectors, vector_bytes, at.pitch)
+                self.sections += rows_sections(*tile)
+                width = form.vectors * spec.lanes
+                name = rows_tile(*tile)
+                rows = Rows(at.name, at.pitch, number, spec.acc, form.rows, width, name)
+        panels, own = scratch_bytes(spec, form)
+        at_panels = self.own if self.private else self.shared
+        self.own += self.private * panels
+        self.shared += (not self.private) * panels
+        size = (form.rows, form.vectors * spec.lanes)
+        tests = [least(d, phase.rows, phase.columns, size) for d in idle_tiles(phase)]
+        idle = " || ".join(f"{text} > 0" for text in tests if text is not None)
+        made = _Product(spec, form, at_panels, self.own, rows, idle)
+        self.own += own
+        return made
+
+    def _form(self, spec: ContractSpec, at_hand: bool) -> PackedForm:
+        """The form of a contraction for the rows of a band; its right operand is packed whole."""
+        form = choose_packed_form(replace(spec, m=self.size), False)
+        width, block = form.vectors * spec.lanes, self.size
+        if not at_hand:
+            most = spec.cache[1] // 8 // (form.k_block * spec.item) // self.tile * self.tile
+            block = max(self.tile, min(self.size, most))
+        return replace(
+            form, rows=self.tile, row_block=block, k_span=spec.k,
+            col_span=round_up(spec.n, width), private=self.private, parallel=True,
+        )  # fmt: skip
+
+    # ----------------------------------------------------------------- text
+
+    def text(self, threads: int) -> ContractText:
         """All of it."""
-        out, lay, bands = self.out, self.lay, self.bands
+        out, bands = self.out, self.bands
+        tasks = ceil_div(bands.rows, self.size)
+        if self.private:
+            tasks = bands.points * ceil_div(bands.rows, self.span)
+        workers = max(1, min(threads, tasks))
         spec = next(p.spec for p in self.products if p is not None)
         with open_kernel(out, spec):
-            clamp_threads(out, lay.workers)
+            clamp_threads(out, workers)
             out.pragma("omp parallel num_threads(g_threads)")
             with out.block():
-                out.add(f"char *g_mine = ws + {lay.shared} + (lz_i64)lz_worker() * {lay.own};")
-                base = "g_mine" if lay.private else "ws"
-                for number, product in enumerate(self.products):
-                    if product is not None:
-                        panels, own = f"{base} + {product.panels}", f"g_mine + {product.tiles}"
-                        declare_scratch(out, product.spec, product.form, number, panels, own)
-                for buffer in self.kernel.buffers:
-                    if buffer.role == "band":
-                        kind, at = c_type(buffer.dtype), self.places[buffer.name]
-                        out.add(f"{kind} *restrict {buffer.name} = ({kind} *)(g_mine + {at});")
-                if lay.private:
+                self._declare()
+                if self.private:
                     self._points()
                 else:
                     with out.turns("g_b", bands.points):
                         self._panels()
                         out.pragma("omp for schedule(dynamic, 1)")
-                        with out.loop("g_r0", 0, bands.rows, lay.rows):
+                        with out.loop("g_r0", 0, bands.rows, self.size):
                             self._band(str(bands.rows))
-        return out.text()
+        note = f"bands of {self.size} rows, {self.own} bytes of scratch a thread; " + "; ".join(
+            f"{p.form}" for p in self.products if p is not None
+        )
+        for p in self.products:
+            if p is not None:
+                self.sections += panel_sections(p.spec, p.form.widths(p.spec), out.text())
+        space = self.shared + self.own * workers
+        return ContractText(tuple(dict(self.sections).items()), out.text(), space, note)
+
+    def _declare(self) -> None:
+        """Names all memory."""
+        out, base = self.out, "g_mine" if self.private else "ws"
+        out.add(f"char *g_mine = ws + {self.shared} + (lz_i64)lz_worker() * {self.own};")
+        for buffer in self.kept:
+            kind, at = c_type(buffer.dtype), self.places[buffer.name]
+            out.add(f"{kind} *restrict {buffer.name} = ({kind} *)(g_mine + {at});")
+        for number, p in enumerate(self.products):
+            if p is not None:
+                panels, own = f"{base} + {p.panels}", f"g_mine + {p.own}"
+                declare_scratch(out, p.spec, p.form, number, panels, own)
 
     def _points(self) -> None:
         """Tasks of one point each, which pack for themselves."""
-        out, lay, bands = self.out, self.lay, self.bands
-        cuts = ceil_div(bands.rows, lay.span)
+        out, bands = self.out, self.bands
         out.pragma("omp for collapse(2) schedule(dynamic, 1)")
+        cuts = ceil_div(bands.rows, self.span)
         with out.loop("g_b", 0, bands.points), out.loop("g_t", 0, cuts):
-            out.add(f"const lz_i64 g_f0 = g_t * {lay.span};")
-            out.clip("g_f1", "g_f0", lay.span, bands.rows)
+            out.add(f"const lz_i64 g_f0 = g_t * {self.span};")
+            out.clip("g_f1", "g_f0", self.span, bands.rows)
             self._panels()
-            with out.loop("g_r0", "g_f0", "g_f1", lay.rows):
+            with out.loop("g_r0", "g_f0", "g_f1", self.size):
                 self._band("g_f1")
 
     def _panels(self) -> None:
         """Packs the right operands."""
-        for number, product in enumerate(self.products):
-            if product is not None:
-                with self.out.block():
-                    emit_right_panels(self.out, product.spec, product.form, number)
+        for number, p in enumerate(self.products):
+            if p is None:
+                continue
+            with self.out.block():
+                emit_right_panels(self.out, p.spec, p.form, number)
+            if p.rows is not None:
+                self.out.add(p.rows.test_panels(p.form.k_span * p.form.col_span))
 
     def _band(self, stop: str) -> None:
         """All phases for the rows from ``g_r0`` on."""
         out, bands = self.out, self.bands
-        out.clip("g_r1", "g_r0", self.lay.rows, stop)
+        out.clip("g_r1", "g_r0", self.size, stop)
         out.add(f"const lz_i64 g_first = g_b * {bands.rows} + g_r0;")
         out.add(f"const lz_i64 g_last = g_b * {bands.rows} + g_r1;")
-        for buffer in self.kernel.buffers:
-            if buffer.role == "band":
-                width = math.prod(buffer.shape) // (bands.points * bands.rows)
-                name = self.e.bases[buffer.name] = band_base(buffer.name)
-                out.add(f"const lz_i64 {name} = g_first * {width};")
-        for number, (phase, product) in enumerate(
-            zip(self.kernel.phases, self.products, strict=True)
-        ):
-            self.e.values.clear()
-            if product is not None:
-                with out.block():
-                    emit_row_blocks(out, product.spec, product.form, number)
-            else:
-                assert isinstance(phase, Phase)
-                printer = CpuPhase(phase, self.e, number, False, self.cache)
-                for tree in printer.part("g_first", "g_last"):
-                    out.add(*ct.text(tree).splitlines())
+        for buffer in self.kept:
+            place = self.e.bands[buffer.name]
+            out.add(f"const lz_i64 {place.base} = g_first * {place.pitch};")
+        for number, phase in enumerate(self.phases):
+            self._phase(number, phase)
+
+    def _phase(self, number: int, phase: AnyPhase) -> None:
+        p = self.products[number]
+        self.e.values.clear()
+        if isinstance(phase, ContractPhase):
+            self.e.row = row_of((*phase.batch, *phase.rows))
+        elif isinstance(phase, Phase):
+            self.e.row = row_of(phase.grid)
+        if p is not None:
+            with self.out.block():
+                emit_row_blocks(self.out, p.spec, p.form, number, p.rows, p.idle)
+            return
+        assert isinstance(phase, Phase)
+        printer = CpuPhase(phase, self.e, number, False, self.caches[1])
+        for tree in printer.part("g_first", "g_last"):
+            self.out.add(*ct.text(tree).splitlines())

@@ -121,7 +121,7 @@ def _plain(e: Expressions, phase: ContractPhase, value: Expr, side: Sequence[Axi
     if not isinstance(value, Load):
         return None
     buffer = e.buffers[value.buffer]
-    if buffer.dtype is not phase.accumulator.compute:
+    if buffer.dtype is not phase.accumulator.compute or buffer.role == "band":
         return None
     flat = linearize(value.index, buffer.shape)
     sides, inner = ([a for a in axes if a.extent > 1] for axes in (side, phase.inner))
@@ -141,13 +141,7 @@ def _plain(e: Expressions, phase: ContractPhase, value: Expr, side: Sequence[Axi
         tuple(place for place in reversed(places) if place[2]),
         strides[sides[0]] if sides else 0,
         strides[inner[0]] if inner else 0,
-        band_base(buffer.name) if buffer.role == "band" else "",
     )
-
-
-def band_base(name: str) -> str:
-    """C name of the number of elements that come before what a band's buffer holds."""
-    return f"g_{name}"
 
 
 def _group(phase: ContractPhase, e: Expressions) -> str | None:

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
+from lazyt.codegen.band_scratch import BandPlace
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bool_, float32, int64
 from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, axes_of, data_of, linearize
@@ -30,8 +31,8 @@ class Expressions:
         origins: elements that come before what a buffer's pointer points at, where there are any.
         values: what each IR name currently stands for in C.
         quotients: what parts of indices with a division currently stand for.
-        bases: names of the numbers of elements that come before what a band's buffer holds.
         lane: the axis of a loop over lanes: vectors have no division, but 32-bit numbers multiply.
+        bands, row: how scratch of a band is reached, by its buffer; the number of the current row.
         elements: what stands for elements of buffers, by their row-major positions, instead.
         used: prelude functions that were called.
         names: the C names of constants that are arguments, by their number: constants are numbered
@@ -45,7 +46,8 @@ class Expressions:
         self.origins = origins or {}
         self.values: dict[str, ct.Node] = {}
         self.quotients: dict[Quotient | Remainder, ct.Node] = {}
-        self.bases: dict[str, str] = {}
+        self.bands: dict[str, BandPlace] = {}
+        self.row = Linear((), 0)
         self.lane: Axis | None = None
         self.elements: dict[tuple[str, Linear], ct.Node] = {}
         self.used: set[str] = set()
@@ -105,14 +107,18 @@ class Expressions:
         """The C expression of a buffer element."""
         whole = linearize(index, buffer.shape)
         known = self.elements.get((buffer.name, whole)) if self.elements else None
-        return ct.element(buffer.name, self.place(buffer, whole)) if known is None else known
+        if known is not None:
+            return known
+        band = self.bands.get(buffer.name)
+        return ct.element(band.name if band else buffer.name, self.place(buffer, whole))
 
     def place(self, buffer: Buffer, whole: Linear) -> ct.Node:
         """How far behind its pointer the element at a row-major position of a buffer lies."""
-        at = self.index(whole - self.origins.get(buffer.name, 0))
-        if buffer.name in self.bases:
-            at = ct.binary("-", at, ct.name(self.bases[buffer.name]))
-        return at
+        band = self.bands.get(buffer.name)
+        if band is None:
+            return self.index(whole - self.origins.get(buffer.name, 0))
+        at = self.index(whole + self.row * (band.pitch - band.width))
+        return ct.binary("-", at, ct.name(band.base))
 
     def condition(self, guards: Sequence[Guard]) -> ct.Node | None:
         """The conjunction of guards, without what the axes' ranges imply; None for no tests."""

@@ -55,7 +55,7 @@ class CpuPhase(PhasePrinter):
     ) -> None:  # fmt: skip
         given = form if form is not None and not any_size and suits(phase, form) else LoopForm()
         phase = replace(phase, lanes=given.lanes or phase.lanes)
-        if not (any_size or given.lanes or expressions.bases):
+        if not (any_size or given.lanes or expressions.bands):
             phase = lay_across(phase, expressions)
         super().__init__(phase, expressions, number, any_size)
         expressions.values.clear()  # a phase's names are its own

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lazyt.codegen.contract_micro import tile_name
 from lazyt.codegen.contract_panels import Side, fill_panel
+from lazyt.codegen.contract_rows import Rows
 from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
 from lazyt.codegen.contract_text import (
     CText,
@@ -149,9 +150,12 @@ def emit_right_panels(out: CText, spec: ContractSpec, form: PackedForm, number: 
     _pack_b(out, spec, form)
 
 
-def emit_row_blocks(out: CText, spec: ContractSpec, form: PackedForm, number: int) -> None:
+def emit_row_blocks(
+    out: CText, spec: ContractSpec, form: PackedForm, number: int, rows: Rows | None, idle: str
+) -> None:
     """Statements that compute and store the rows from ``g_r0`` to ``g_r1`` of batch ``g_b``, where
-    the right operand is packed."""
+    the right operand is packed; ``rows`` of the left one may be read where they lie. Register tiles
+    are left out where the condition ``idle`` holds, if there is one."""
     out.add(
         f"const {spec.panel} *restrict g_pb = g_pb{number};",
         f"{spec.panel} *restrict g_pa = g_pa{number};",
@@ -162,7 +166,7 @@ def emit_row_blocks(out: CText, spec: ContractSpec, form: PackedForm, number: in
         out.clip("g_m1", "g_m0", form.row_block, "g_r1")
         with out.loop("g_c0", 0, spec.n, form.col_block):
             out.clip("g_c1", "g_c0", form.col_block, spec.n)
-            _blocks_of_k(out, spec, _lay_out(spec, form))
+            _blocks_of_k(out, spec, _lay_out(spec, form), rows, idle)
 
 
 def _declare_workspace(out: CText, spec: ContractSpec, lay: _Layout) -> None:
@@ -221,12 +225,15 @@ def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
         _blocks_of_k(out, spec, lay)
 
 
-def _blocks_of_k(out: CText, spec: ContractSpec, lay: _Layout) -> None:
+def _blocks_of_k(
+    out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None = None, idle: str = ""
+) -> None:
     """Sums of a task, from one block of k to the next."""
     with out.loop("g_p0", "g_k0", "g_k1", lay.form.k_block):
         out.clip("g_p1", "g_p0", lay.form.k_block, "g_k1")
-        _pack_a(out, spec, lay.form)
-        _strips(out, spec, lay)
+        if rows is None:
+            _pack_a(out, spec, lay.form)
+        _strips(out, spec, lay, rows, idle)
 
 
 def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
@@ -238,7 +245,7 @@ def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
         fill_panel(out, spec, "g_to", Side("g_row", form.rows, spec.m, ragged, load, turned, plain))
 
 
-def _strips(out: CText, spec: ContractSpec, lay: _Layout) -> None:
+def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idle: str) -> None:
     """Multiply the packed block of A with every panel of the task, and store finished strips."""
     form = lay.form
     width = form.vectors * spec.lanes
@@ -250,12 +257,16 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout) -> None:
             out.loop("g_col0", "g_s0", "g_s1", width),
             out.loop("g_row0", "g_m0", "g_m1", form.rows),
         ):
-            out.add(
-                f"{micro}(g_p1 - g_p0, g_pa + (g_row0 - g_m0) * {form.k_block},",
-                f"    g_pb + (g_col0 - g_n0) * {form.k_span} + (g_p0 - g_k0) * {width},",
-                f"    g_tile + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - {origin}),",
-                f"    {lay.tile_cols}, g_p0 == 0);",
-            )
+            left = f"g_pa + (g_row0 - g_m0) * {form.k_block}"
+            right = f"g_pb + (g_col0 - g_n0) * {form.k_span} + (g_p0 - g_k0) * {width}"
+            tile = f"g_tile + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - {origin})"
+            tile += f", {lay.tile_cols}, g_p0 == 0"
+            if idle:
+                out.add(f"if (!({idle}))")
+            if rows is not None:
+                out.add(*rows.multiply(right, tile))
+            else:
+                out.add(f"{micro}(g_p1 - g_p0, {left},", f"    {right},", f"    {tile});")
         with out.block(f"if (g_p1 == {spec.k})"):
             place = f"g_tile[(g_row - g_m0) * {lay.tile_cols} + (g_col - {origin})]"
             store_tile(out, spec, ("g_m0", "g_m1"), ("g_s0", "g_s1"), place)

@@ -28,7 +28,6 @@ class Plain(NamedTuple):
         batch: (divisor, extent, stride) of each axis of the batch.
         side: stride along m or n.
         k: stride along k.
-        base: C name of the number of elements before what the buffer holds, if it is a band's.
     """
 
     name: str
@@ -36,7 +35,6 @@ class Plain(NamedTuple):
     batch: tuple[tuple[int, int, int], ...]
     side: int
     k: int
-    base: str = ""
 
     def at(self, b: str, side: str, k: str) -> str:
         """C pointer to an element."""
@@ -44,7 +42,7 @@ class Plain(NamedTuple):
         sides = [f"({i}) * {n}" for i, n in ((side, self.side), (k, self.k)) if n]
         start = [str(self.start)] if self.start else []
         place = " + ".join([*axes, *sides, *start]) or "0"
-        return f"{self.name} + ({place} - {self.base})" if self.base else f"{self.name} + {place}"
+        return f"{self.name} + {place}"
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,12 @@ class Buffers:
         self.known[node] = made
         return made
 
+    def loose_band(self, dtype: DType, shape: tuple[int, ...]) -> Buffer:
+        """Nameless scratch of a band."""
+        made = Buffer(f"w{self._number()}", dtype, shape, "band")
+        self.work.append(made)
+        return made
+
     def scratch(self, dtype: DType, shape: tuple[int, ...]) -> Buffer:
         """A nameless work buffer."""
         number = self._number()

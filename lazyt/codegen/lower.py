@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lazyt.codegen.emitter import Buffers, indices_of
+from lazyt.codegen.lower_bands import lower_band
 from lazyt.codegen.lower_heavy import lower_contract, lower_scan, lower_scatter, lower_update
-from lazyt.codegen.lower_rows import lower_band_rows, lower_rows
+from lazyt.codegen.lower_rows import lower_rows
 from lazyt.codegen.lower_sort import lower_sort
 from lazyt.errors import InternalError, LazytError
 from lazyt.ir.graph import Node, source_text
@@ -79,21 +80,6 @@ def lower_group(group: Group, unroll: int, in_place: bool = False, whole: bool =
     given = tuple(b for b, _ in declared)
     kernel = Kernel("lz_kernel", given, tuple(phases), notes, bands=group.bands)
     return Lowered(kernel, arguments)
-
-
-def lower_band(group: Group, buffers: Buffers) -> list[AnyPhase]:
-    """The phases of a band's stages; what nobody else reads becomes scratch of the band."""
-    read = {node for stage in group.stages for node in stage.group.reads}
-    for node in (node for stage in group.stages for node in stage.group.stored):
-        if node in read and node not in group.stored:
-            buffers.band(node)
-    phases: list[AnyPhase] = []
-    for stage in group.stages:
-        if stage.group.kind == "contract":
-            phases += lower_contract(stage.group, buffers, stage.exchanged)
-        else:
-            phases += lower_band_rows(stage.group, buffers)
-    return phases
 
 
 def _used_buffers(phases: list[AnyPhase]) -> set[str]:

@@ -10,8 +10,11 @@ import pytest
 
 import lazyt
 import lazyt.nn.functional as F
+from lazyt.codegen.band_scratch import idle_tiles
+from lazyt.codegen.lower import lower_group
 from lazyt.compiler import group_graph
 from lazyt.ir.group import Group
+from lazyt.ir.kernel import ContractPhase
 from lazyt.runtime import devices
 from lazyt.tensor import Tensor
 
@@ -22,7 +25,7 @@ Builder = Callable[[], "Tensor | tuple[Tensor, ...]"]
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A cache in which little fits, so that small cases have bands, and several of them."""
     lazyt.manual_seed(5)
-    small = replace(devices.cpu(), l2=1 << 11)
+    small = replace(devices.cpu(), l1=1 << 14, l2=1 << 11)
     monkeypatch.setattr(devices, "cpu", lambda: small)
     with lazyt.config.override(verify=True):
         yield
@@ -148,3 +151,42 @@ def test_a_chain_that_saves_nothing_is_left_alone() -> None:
     gradients = lazyt.autograd.grad(hidden.square().sum(), layers)
     found = _groups(*(g for g in gradients if g is not None))
     assert all(g.kind != "band" for g in found)
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan, -1e-30])
+def test_left_out_blocks_leave_no_trace(value: float) -> None:
+    """Weights that a mask makes zero meet infinities, and sums that underflowed to -0."""
+    row = lazyt.arange(120)
+    q, k, v = (_random(1, 2, 120, 8) for _ in range(3))
+    if math.isfinite(value):
+        q, k = q * 30, k * 30
+        v = lazyt.where(row[:, None] < 60, lazyt.full((120, 8), value), v) * 1e-10
+    else:
+        v = lazyt.where(row[:, None] == 100, lazyt.full((120, 8), value), v)
+    window = ((row[:, None] >= row) & (row[:, None] - row < 30)).realize()
+    lazyt.realize(q, k, v)
+
+    def masked(mask: Tensor) -> Tensor:
+        scores = (q @ k.mT).masked_fill(mask, -math.inf)
+        return lazyt.matmul(scores.softmax(-1), v)
+
+    _check(lambda: masked(row < 60), stages=3)
+    _check(lambda: masked(row >= 60), stages=3)
+    _check(lambda: masked(~window), stages=3)
+    _check(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), stages=3)
+
+
+def test_tiles_that_a_mask_hides_are_left_out() -> None:
+    q, k, v = (_random(1, 2, 120, 8) for _ in range(3))
+    rows = lazyt.arange(120)
+    hidden = (rows[:, None] < rows) | (rows[:, None] - rows >= 40)
+    for result, tests in (
+        (F.scaled_dot_product_attention(q, k, v, is_causal=True), 1),
+        ((q @ k.mT).masked_fill(hidden, -math.inf).softmax(-1) @ v, 2),
+        (F.scaled_dot_product_attention(q, k, v), 0),
+    ):
+        (group,) = _groups(result)
+        phases = lower_group(group, 16).kernel.phases
+        first = phases[0]
+        assert isinstance(first, ContractPhase)
+        assert len(idle_tiles(first)) == tests
