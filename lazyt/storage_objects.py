@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyt import ops
+from lazyt import ops, pending
 from lazyt.device import device, device_of
 from lazyt.dispatch import method, type_title
 from lazyt.errors import BoundsError, DTypeError, LazytError
@@ -80,8 +80,14 @@ class _Store:
         return self.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """The address of the memory; 0 when it is empty."""
-        return self._storage.expose(forever=True).ptr if self.nbytes() else 0
+        """The address of the memory; 0 when it is empty. On a device: where the values are now."""
+        if not self.nbytes():
+            return 0
+        node = self._storage.current()
+        if place_of(node.form):
+            pending.realize_now([node], "data_ptr()")
+            return int(node.data.ptr)
+        return self._storage.expose(forever=True).ptr
 
     def tolist(self) -> list[Any]:
         """All elements."""

@@ -40,7 +40,10 @@ def test_where_things_are_made() -> None:
     with pytest.raises(TypeError, match=r"can't convert cuda:emu device type tensor to numpy"):
         x.numpy()
     assert x.data_ptr() > 0 and int(x.__dlpack_device__()[0]) == 2
-    for share in (x.__dlpack__, x.untyped_storage().data_ptr, lambda: x.numpy()):
+    y = lt.arange(6, device=EMU).view(2, 3)
+    assert y.untyped_storage().data_ptr() == y[1].untyped_storage().data_ptr() == y.data_ptr()
+    assert y[1].data_ptr() == y.data_ptr() + 24 and lt.ones(0, device=EMU).data_ptr() == 0
+    for share in (x.__dlpack__, lambda: x.numpy()):
         with pytest.raises((LazytError, BufferError), match=r"cuda:emu.*cpu\(\)"):
             share()
     with pytest.raises(LazytError, match="Invalid device string"):
