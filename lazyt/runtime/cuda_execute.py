@@ -93,7 +93,7 @@ class CudaExecutable:
                 graph = self._graph_for(tuple(pointers))
                 if graph is not None:
                     driver, stream = self.device.driver, self.device.stream
-                    self._do("a plan as one graph", driver.launch_graph, graph, stream)
+                    self._do(self._as_one, driver.launch_graph, graph, stream)
         if graph is None:
             self._launch_steps(pointers)
 
@@ -109,7 +109,7 @@ class CudaExecutable:
             room = len(graphs) < _MOST_GRAPHS
             if not graphs or (room and pointers in self._seen):
                 launches = [(f, grid, [pointers[s] for s in n]) for f, grid, n, _ in self._steps]
-                found = self._do("a plan as a graph", self.device.driver.new_graph, launches)
+                found = self._do(self._as_one, self.device.driver.new_graph, launches)
                 self._in_graphs = found is not None
             else:
                 before = next(iter(graphs))
@@ -167,6 +167,10 @@ class CudaExecutable:
             self.device.guard(error)
             text = title if isinstance(title, str) else title()
             raise type(error)(f"{error} ({text})", error.code) from None
+
+    def _as_one(self) -> str:
+        """The plan as a graph for people."""
+        return f"one graph of {self._titles()}"
 
     def _titles(self) -> str:
         """All launches for people."""

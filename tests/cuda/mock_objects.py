@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 from collections import deque
 from collections.abc import Callable
@@ -89,5 +90,10 @@ class Module:
         source = image.decode().removeprefix(device_helpers("cuda"))
         found = re.findall(r"__global__ void __launch_bounds__\([\d, ]+\) (\w+)\(([^)]*)\)", source)
         self.arity = {name: len(parameters.split(",")) for name, parameters in found}
-        text = device_helpers("emulator") + source
-        self.library = emulator.open_library(emulator.build(text, self.arity))
+        self.library = emulator.open_library(_built(source, tuple(self.arity)))
+
+
+@functools.cache
+def _built(source: str, names: tuple[str, ...]) -> bytes:
+    """Kernels as a shared object: tests load the same ones again and again."""
+    return emulator.build(device_helpers("emulator") + source, names)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ class CompilingDriver(cuda_emulated.EmulatedDriver):
         self.made.append(nvrtc.compile_cubin(source))
         return Image(self.made[-1].image, {})
 
-    def load(self, image: bytes, functions: Sequence[str]) -> dict[str, Any]:
+    def load(self, image: bytes, functions: Mapping[str, int]) -> dict[str, Any]:
         """Nothing that could run."""
         return dict.fromkeys(functions)
 
@@ -72,7 +72,7 @@ class CompilingDriver(cuda_emulated.EmulatedDriver):
 def test_a_transformer_step_compiles_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of `char_gpt.py`'s first step, compilers and compiled, in CPU time of all threads.
 
-    Two cores that have nothing else to do take half as long by the clock.
+    By the clock it is less: compilers work side by side.
     """
     driver = CompilingDriver()
     monkeypatch.setattr(cuda_emulated, "_NAN", 0)
@@ -104,7 +104,7 @@ def test_a_transformer_step_compiles_in_seconds(monkeypatch: pytest.MonkeyPatch)
     registers = {name: count for cubin in driver.made for name, count in cubin.registers.items()}
     assert len(registers) > 20, "a whole step"
     assert not any(bytes_ for cubin in driver.made for bytes_ in cubin.spilled.values())
-    assert seconds < 40, f"{seconds:.1f} s of CPU time for {len(registers)} functions"
+    assert seconds < 20, f"{seconds:.1f} s of CPU time for {len(registers)} functions"
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
