@@ -206,7 +206,7 @@ class RecordedWork:
 
 def _planned(roots: Sequence[Node], origins: dict[Node, tuple[str, Any]]) -> Any:
     """A plan with where its inputs and the roots come from. Raises DeviceError."""
-    found = prepare(roots, origins)
+    found = prepare(roots, origins, {})
     if found is None:
         raise DeviceError(
             "operation not permitted when stream is capturing: a call of the CPU's matrix library,"

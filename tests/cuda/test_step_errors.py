@@ -42,7 +42,8 @@ class Training:
         self.optimizer.zero_grad()
         loss = lt.nn.functional.cross_entropy(self.model(self.x), self.y)
         loss.backward()
-        lt.realize(loss.detach(), *(p.grad for p in self.model.parameters()))
+        found: list[Any] = [p.grad for p in self.model.parameters()]
+        lt.realize(loss.detach(), *found)
         self.optimizer.step()
         lt.realize(*self.model.parameters())
         return float(loss.item())
@@ -135,7 +136,8 @@ def test_a_lost_device(mock: MockDriver, undisturbed: list[float]) -> None:
     assert "lz_contract" in str(caught.value) and "test_step_errors.py" in str(caught.value)
     asked: list[Callable[[], object]] = [
         training.step, training.state, lambda: (training.x + 1).tolist(),
-        lambda: training.y.cpu().tolist(),        lambda: lt.zeros(2, device="cuda").tolist(), lt.cuda.synchronize,
+        lambda: training.y.cpu().tolist(), lambda: lt.zeros(2, device="cuda").tolist(),
+        lt.cuda.synchronize,
     ]  # fmt: skip
     for ask in asked:
         with pytest.raises(LazytError, match=r"cuda:0 cannot be used any more.*ILLEGAL_ADDRESS"):
