@@ -43,6 +43,11 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
     Identities are computed through, so that the value is kept at the node that made it and no
     other graph that contains it computes it again.
     """
+    for node in nodes:
+        if node.data is None:
+            break
+    else:  # most often: a captured call has computed its result
+        return
     with planning.lock:
         chains = [_chain(node) for node in nodes]
     wanted = [chain[-1] for chain in chains if chain[-1].data is None]
