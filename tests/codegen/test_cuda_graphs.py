@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from lazyt import ops
-from lazyt.codegen import cuda
+from lazyt.codegen import cuda, cuda_threads
 from lazyt.codegen.cuda import CudaKernel, device_helpers, print_kernel_cuda, program_text
 from lazyt.codegen.lower import lower_group
 from lazyt.compiler import group_graph, realize
@@ -231,6 +231,8 @@ def compiled() -> dict[str, Graph]:
         for seed in range(FIRST, FIRST + COUNT):
             # Random loops are short: half of the graphs give them to groups of threads anyway.
             patch.setattr(cuda, "SHORT_LOOP", 16 if seed % 2 else -1)
+            # Random shapes are small: half of the graphs have threads take adjacent points anyway.
+            patch.setattr(cuda_threads, "MANY_POINTS", 1 if seed % 4 < 2 else 1 << 20)
             made = random_graph(seed)
             graphs[f"random{seed}"] = compile_graph(f"random{seed}", made.roots, made.errors)
     return graphs

@@ -242,6 +242,9 @@ def group_cells() -> Iterator[Cell]:
             yield Cell(f"product_{m}x{n}x{k}_{dtype.name}", build, light=False, scale=40)
         build = partial(product, dtype, 20, 24, 33, 3)
         yield Cell(f"products_{dtype.name}", build, light=False, scale=40)
+    # More blocks than are folded at a time.
+    yield Cell("sum_huge", partial(fold, "sum", partial(numbers, (1, 1_100_000), float32), 1))
+    yield Cell("argmin_huge", partial(fold, "argmin", partial(numbers, (1, 1_050_001), int32), 1))
     build = partial(product, float32, 256, 256, 20, 40)
     yield Cell("product_large", build, light=False, scale=40)
     for dtype in (float32, int64, uint8, bfloat16):

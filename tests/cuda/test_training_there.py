@@ -14,7 +14,7 @@ import lazyt as lt
 from lazyt import standin
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
-STEPS = 2
+STEPS = 4
 
 
 def example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
