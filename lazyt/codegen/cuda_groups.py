@@ -59,6 +59,7 @@ class GroupSteps(ThreadPhase):
         self.busy = False  # whether threads may still read what was shared
         self.loaded: set[str] = set()
         self.stored: set[str] = set()
+        self.stored_by_one: set[str] = set()  # of these, what a single thread stored to
 
     @property
     def tiles(self) -> int:
@@ -107,12 +108,16 @@ class GroupSteps(ThreadPhase):
     def _sync(self) -> ct.Node:
         self.loaded.clear()
         self.stored.clear()
+        self.stored_by_one.clear()
         self.busy = False
         whole = self.columns or self.warps > 1
         return ct.call("lz_sync_block" if whole else "lz_sync_warp", ())
 
-    def _before(self, statements: Iterable[Statement]) -> Trees:
-        """A barrier if the statements touch memory that other threads of the group have used."""
+    def _before(self, statements: Iterable[Statement], by_one: bool = False) -> Trees:
+        """A barrier if the statements touch memory that other threads of the group have used.
+
+        ``by_one``: always the same thread makes the stores.
+        """
         loads: set[str] = set()
         stores: set[str] = set()
         for statement in statements:
@@ -120,17 +125,19 @@ class GroupSteps(ThreadPhase):
             loads.update(i.buffer for i in items if isinstance(i, Load))
             if isinstance(statement, Store):
                 stores.add(statement.buffer)
-        clash = (loads & self.stored) | (stores & (self.loaded | self.stored))
+        others = self.stored - self.stored_by_one if by_one else self.stored
+        clash = (loads & self.stored) | (stores & (self.loaded | others))
         out = [self._sync()] if clash else []
         self.loaded |= loads
         self.stored |= stores
+        self.stored_by_one = (self.stored_by_one | stores) if by_one else self.stored_by_one - stores
         return out
 
     def _straight(self, stage: Stage) -> Trees:
         """Values are computed by every thread of the group, stores are made by one."""
         out: Trees = []
         for statement in stage.body:
-            out += self._before([statement])
+            out += self._before([statement], by_one=True)
             trees = ThreadPhase._simple(self, statement)
             if isinstance(statement, Store):
                 alone: ct.Node = ct.binary("==", ct.name("lane_"), ct.integer(0))

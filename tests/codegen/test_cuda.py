@@ -13,7 +13,7 @@ from lazyt.codegen.cuda import CudaKernel, device_helpers, print_kernel_cuda, pr
 from lazyt.errors import InternalError
 from lazyt.ir import dtypes
 from lazyt.ir.dtypes import bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8
-from lazyt.ir.index import Axis, variable
+from lazyt.ir.index import Axis, constant, variable
 from lazyt.ir.kernel import Buffer, Kernel, Phase, Reduce, Stage, Store
 from lazyt.ir.point import Load, Var
 from lazyt.runtime import nvrtc
@@ -288,3 +288,21 @@ def test_every_type_has_helpers() -> None:
         text = device_helpers(target)
         for dtype in dtypes.ALL:
             assert f"({dtype.compute.suffix}, " in text
+
+
+def test_one_threads_stores_need_no_barrier() -> None:
+    """Stores outside of loops are made by the same thread; those of a loop's steps are not."""
+    i, k = Axis("i0", 4), Axis("k0", 100)
+    x = Load("x", (variable(i), variable(k)), float32)
+    first = Store("y", (variable(i), constant(0)), Load("w", (variable(i),), float32))
+    second = replace(first, index=(variable(i), constant(1)))
+    total = Stage(k, (Reduce("r0", "sum", x, float32),))
+    buffers = (Buffer("x", float32, (4, 100), "in"), Buffer("w", float32, (4,), "in"))
+    out = Buffer("y", float32, (4, 100), "out")
+    for stages, barriers in (
+        ((Stage(None, (first, second)), total), 0),
+        ((total, Stage(k, (Store("y", x.index, x),)), Stage(None, (first,))), 1),
+    ):
+        kernel = Kernel("stores", (*buffers, out), (Phase((i,), stages, "inner"),))
+        made = print_kernel_cuda(kernel)
+        assert made.note == "rows" and made.text.count("lz_sync_warp();") == barriers
