@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lazyt.codegen.cuda import device_helpers
 from lazyt.ir.forms import place_of
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 #: Registers are given to warps in units of it, and every block has that much shared memory more.
+#: Bytes of a buffer up to which it is copied together with others.
+_SMALL = 4096
 _REGISTER_UNIT, _SHARED_OF_SYSTEM = 256, 1024
 
 
@@ -57,16 +59,43 @@ class Launcher:
 
     def run(self, inputs: Sequence[Buffer]) -> list[Buffer]:
         """The buffers of the roots. Inputs on the host, such as numbers, are copied first."""
-        device = self.device
-        given = [
-            b if isinstance(b, DeviceBuffer) and b.device is device else device.upload(b)
-            for b in inputs
-        ]
-        outputs = [device.allocate(size) for size in self.sizes]
+        given = self.brought(inputs)
+        outputs = [self.device.allocate(size) for size in self.sizes]
         if self.executable is not None:
             self.executable.run(given, outputs)
         found = [outputs[n] if n >= 0 else given[-1 - n] for n in self.results]
         return [b if home else b.to_host() for b, home in zip(found, self.homes, strict=True)]
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether it is kernels only, with all results on the device."""
+        return self.executable is not None and all(self.homes)
+
+    def launch(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> None:
+        """Run kernels on what is there, into given outputs."""
+        assert self.executable is not None
+        self.executable.run(inputs, outputs)
+
+    def brought(self, buffers: Sequence[Buffer]) -> list[DeviceBuffer]:
+        """Buffers of the device with the same values: themselves where they are there. Numbers,
+        and whatever else is small, go there together."""
+        device = self.device
+        found: list[Any] = list(buffers)
+        small: list[int] = []
+        for place, buffer in enumerate(found):
+            if not isinstance(buffer, DeviceBuffer):
+                if buffer.nbytes <= _SMALL:
+                    small.append(place)
+                else:
+                    found[place] = device.upload(buffer)
+            elif buffer.device is not device:
+                found[place] = device.upload(buffer)
+        if len(small) == 1:
+            found[small[0]] = device.upload(found[small[0]])
+        elif small:
+            for place, made in zip(small, device.upload_all([found[n] for n in small])):
+                found[place] = made
+        return found
 
     def notes(self, program: Program) -> Sequence[dict[str, object]]:
         """The program's notes, with what the compiler said about its functions."""

@@ -5,25 +5,26 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lazyt.guard_text import CannotWrite, leaf_of_grad
+from lazyt.ir.forms import PLACED
 from lazyt.kept import MOST_BYTES, copied, lone_counts, own_buffer
 from lazyt.ops.leaves import INPUT
 from lazyt.places import GradOf
 from lazyt.replay import Computed, Made, Replay
 from lazyt.resuming import Interrupted
 from lazyt.runtime import dict_tags
-from lazyt.runtime.execute import Executable, held
+from lazyt.runtime.execute import held
 from lazyt.runtime.memory import Buffer
 from lazyt.shortcut import Shortcut
 from lazyt.shortcut_text import Inlet, refuse
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
 
-#: Shortcuts of one function; misses after which one is made anew, at most.
-_MOST, _PATIENCE = 8, 64
+if TYPE_CHECKING:
+    from lazyt.placed_plans import Launcher
 
 
 def shorten(
@@ -60,58 +61,6 @@ def shorten(
     return Shortcut(writer.names.table["call"], tags, text)
 
 
-class Shortcuts:
-    """The shortcuts of one captured function, those that were used last first.
-
-    Attributes:
-        calls: their functions.
-    """
-
-    def __init__(self) -> None:
-        self.calls: list[Callable[..., Any]] = []
-        self._known: dict[Replay, _Course] = {}
-
-    def follow(
-        self, replay: Replay, shape: Any, leaves: Sequence[Any], result: Any, moving: Sequence[int]
-    ) -> None:
-        """A replay was run in general: give it a shortcut, or another one, if that is worth it.
-
-        The arguments are those of ``shorten``.
-        """
-        course = self._known.get(replay)
-        if course is None:
-            if len(self._known) >= _MOST:
-                self._known.pop(next(iter(self._known)))
-            course = self._known[replay] = _Course()
-        course.misses += 1
-        if course.misses >= course.patience:
-            course.misses, course.patience = 0, min(2 * course.patience, _PATIENCE)
-            if course.shortcut is not None and course.shortcut.tags is not None:
-                course.polled.update(map(id, course.shortcut.tags.all_changed()))
-            course.shortcut = shorten(replay, shape, leaves, result, course.polled, moving)
-        found = [c.shortcut.call for c in self._known.values() if c.shortcut is not None]
-        self.calls = found[::-1]
-
-
-class _Course:
-    """How the shortcuts of one replay went.
-
-    Attributes:
-        shortcut: the last one.
-        polled: identities of dicts that change though nothing that matters does.
-        misses: calls since it was made that it missed.
-        patience: how many of them until another is made; doubles each time.
-    """
-
-    __slots__ = ("misses", "patience", "polled", "shortcut")
-
-    def __init__(self) -> None:
-        self.shortcut: Shortcut | None = None
-        self.polled: set[int] = set()
-        self.misses = 0
-        self.patience = 1
-
-
 class _Outlet(Inlet):
     """Writes the second half. Locals: ``c0`` ... what Python gave anew, ``b0`` ... buffers of the
     plan's outputs, ``l3`` the leaf below the gradient mark of tensor 3, ``r0`` ... fresh storages,
@@ -122,10 +71,12 @@ class _Outlet(Inlet):
         assert self.replay.prepared is not None and self.replay.prepared[0] is not None
         prepared, inputs, outputs = self.replay.prepared
         assert prepared is not None
-        if prepared.plan.executable is None:
+        self._launcher = prepared.plan.launcher
+        if self._launcher is None and prepared.plan.executable is None:
             refuse("a plan without kernels")
+        if self._launcher is not None and not self._launcher.is_direct:
+            refuse("a plan of a device without kernels, or with results on the host")
         self._plan, self._fixed, self._inputs = prepared.plan, prepared.fixed, inputs
-        self._executable: Executable = prepared.plan.executable
         self._roots: list[Any] = []  # the number of an output, or an origin
         self._own: dict[int, str] = {}  # memory of written sources that is written over
         for kind, value in outputs:
@@ -189,10 +140,18 @@ class _Outlet(Inlet):
             self.add(f"b{number} = {self._target(number, size)}")
         for source in self._own:
             self._take_over(source)
+        self.names.table.update(
+            Buffer=Buffer, INPUT=INPUT, refs=sys.getrefcount, copied=copied,
+            own_buffer=own_buffer, spares=[None] * len(self.replay.written),
+        )  # fmt: skip
+        if self._launcher is not None:
+            self._write_launch(self._launcher)
+            return
         pointers = [f"{self._buffer(origin)}.ptr" for origin in self._inputs]
         pointers += [f"{self.bind(buffer)}.ptr" for buffer in self._fixed]
         pointers += [f"b{number}.ptr" for number in range(len(self._plan.sizes))]
-        executable = self._executable
+        executable = self._plan.executable
+        assert executable is not None
         if len(pointers) != executable.inputs + executable.outputs:
             refuse("a plan of other outputs")
         size = self._plan.program.arena_bytes
@@ -205,13 +164,32 @@ class _Outlet(Inlet):
         slots = (ctypes.c_void_p * max(len(order), 1))()
         run = held(executable.entry) if executable.serial else executable.launch
         self.names.table.update(
-            Buffer=Buffer, INPUT=INPUT, refs=sys.getrefcount, slots=slots, run=run,
-            copied=copied, own_buffer=own_buffer, pack=struct.Struct(f"{len(order)}P").pack_into,
-            spares=[None] * len(self.replay.written),
-        )  # fmt: skip
+            slots=slots, run=run, pack=struct.Struct(f"{len(order)}P").pack_into
+        )
         self.add(f"pack(slots, 0, {', '.join(order)})")
         address = ctypes.addressof(slots)
         self.add(f"run({address}, 1)" if executable.serial else f"run({address})")
+
+    def _write_launch(self, launcher: Launcher) -> None:
+        """The plan on a device. What never changes is there already."""
+        self.names.table.update(
+            Buffer=launcher.device.allocate, run=launcher.launch, brought=launcher.brought
+        )
+        given = [self._buffer(origin) for origin in self._inputs]
+        given += [self.bind(buffer) for buffer in launcher.brought(self._fixed)]
+        host = [n for n, origin in enumerate(self._inputs) if not self._is_placed(origin)]
+        if host:
+            self.add(f"h = brought(({', '.join(given[n] for n in host)},))")
+        for place, number in enumerate(host):
+            given[number] = f"h[{place}]"
+        outputs = [f"b{number}" for number in range(len(self._plan.sizes))]
+        self.add(f"run([{', '.join(given)}], [{', '.join(outputs)}])")
+
+    def _is_placed(self, origin: Any) -> bool:
+        """Whether a buffer is on the device at every call, as far as is known."""
+        kind, value = origin
+        holder = self.replay.holders[value] if kind == "source" else -1
+        return holder in self.steady and self.steady[holder].node.form < PLACED
 
     def _write_calls(self) -> None:
         """What Python does at every call; where that raises, ``resuming`` has to know how far it

@@ -31,7 +31,7 @@ from lazyt.replay import Missed, Replay
 from lazyt.resuming import Interrupted, resume
 from lazyt.runtime import events
 from lazyt.shortcut import MISSED
-from lazyt.shortcut_plan import Shortcuts
+from lazyt.shortcut_courses import Shortcuts
 from lazyt.templates import CannotReplay
 from lazyt.tensor import Tensor
 from lazyt.trees import Tree

@@ -215,6 +215,20 @@ def _get_data(self: Tensor) -> Tensor:
     return _sharing(self, self._storage.fork(silent=True))
 
 
+def take_over(self: Tensor, value: Tensor) -> None:
+    """``self.data = value`` for a value that nobody else sees: its memory becomes this tensor's
+    own, where after ``self.data = value`` both would share it."""
+    fn, storage = self._fn, value._storage
+    alone = storage.share is None and storage.fn is None and value._view is None
+    if not alone or storage.version < 0 or not (fn is None or isinstance(fn, AccumulateGrad)):
+        self.data = value
+        return
+    storage.node, storage.fn, storage.version = raw(storage.current()), fn, 0
+    if fn is not None:
+        storage.node = fn.mark(storage.node)
+    self._storage, self._view = storage, None
+
+
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise DTypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lazyt
+from lazyt.autograd.handles import take_over
 from lazyt.errors import DTypeError, warn
 from lazyt.nn.parameter import Parameter, UninitializedBuffer
 from lazyt.nn.tree import ModuleTree
@@ -152,11 +154,15 @@ def _asks_for_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def _convert(parameter: Parameter | UninitializedBuffer, fn: Callable[[Tensor], Tensor]) -> None:
     grad = parameter.grad
-    value = parameter.detach()
-    changed = fn(value)
-    if changed is value:
+    with lazyt.no_grad():  # detach() would leave both sharing the memory
+        changed = fn(parameter)
+    if changed is parameter:
         return
     parameter.grad = None  # it may have another dtype than the new values
-    parameter.data = changed
+    # Known here, and to the call, and its memory to it alone: it was made for this parameter.
+    if getrefcount(changed) == 2 and getrefcount(changed._storage) == 2:
+        take_over(parameter, changed)
+    else:
+        parameter.data = changed
     if grad is not None:
         parameter.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)

@@ -7,19 +7,23 @@ makes it stand for ``cuda:0`` too, so that programs written for a GPU run unchan
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt.config import config
 from lazyt.errors import DeviceError, NoCompilerError
 from lazyt.runtime.cuda_driver import DeviceLostError, Driver
-from lazyt.runtime.cuda_memory import DeviceBuffer, DevicePool, PinnedBuffer
+from lazyt.runtime.cuda_memory import DeviceBuffer, DevicePool, PartBuffer, PinnedBuffer
 from lazyt.runtime.cuda_staging import Staging
 from lazyt.runtime.memory import Buffer
 
+#: Where the parts of a block that is uploaded begin.
+_PART = 64
 EMULATED = "cuda:emu"
 #: Plans that an error may come from, at most, when nobody waited since they began.
 _RECENT = 8
@@ -89,6 +93,19 @@ class CudaDevice:
         else:
             self.copy_in(made, source.ptr, source.nbytes)
         return made
+
+    def upload_all(self, sources: Sequence[Buffer]) -> list[DeviceBuffer]:
+        """Copies of small buffers of the host, in one block and by one copy."""
+        starts = list(itertools.accumulate(
+            (-(-s.nbytes // _PART) * _PART for s in sources), initial=0
+        ))  # fmt: skip
+        block = ctypes.create_string_buffer(starts[-1])
+        address = ctypes.addressof(block)
+        for source, start in zip(sources, starts):
+            ctypes.memmove(address + start, source.ptr, source.nbytes)
+        whole = self.allocate(starts[-1])
+        self.copy_in(whole, address, starts[-1])
+        return [PartBuffer(whole, start, s.nbytes) for s, start in zip(sources, starts)]
 
     def _copied(self, source: DeviceBuffer) -> DeviceBuffer | None:
         """A copy that the host has no part in; None where there is no such way."""

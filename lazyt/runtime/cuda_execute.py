@@ -29,6 +29,8 @@ _PART_CHARS = 12_000
 _MOST_TITLES = 8
 
 
+#: Where buffers and arena of a run are.
+Places = tuple[int, ...]
 #: A function, how it is launched, its slots, and the number of the plan's launch it is part of.
 _Step = tuple[Any, Grid, tuple[int, ...], int]
 
@@ -56,8 +58,12 @@ class CudaExecutable:
             for grid in grids[launch.kernel]
         ]
         self._lock = threading.Lock()
-        self._graphs: dict[tuple[int, ...], Any] = {}
-        self._seen: dict[tuple[int, ...], None] = {}
+        self._counts = 0, 0
+        self._sizes: list[int] = []
+        self._layout: list[tuple[int, int]] = []
+        self._lay_out(0, 0)
+        self._graphs: dict[Places, Any] = {}
+        self._seen: dict[Places, None] = {}
         self._in_graphs = len(self._steps) >= _FEWEST_LAUNCHES
 
     def run(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> None:
@@ -68,66 +74,82 @@ class CudaExecutable:
         """
         device = self.device
         device.check()
-        arena = device.allocate(self.program.arena_bytes)
-        given = {"input": inputs, "output": outputs}
-        pointers: list[int] = []
-        for slot in self.program.slots:
-            if slot.kind == "arena":
-                pointers.append(arena.ptr + slot.offset)
-                continue
-            buffer = given[slot.kind][slot.index]
-            if buffer.nbytes < slot.nbytes or buffer.device is not device:
-                raise InternalError("cuda_execute", f"{buffer!r} is no memory for {slot}")
-            device.use(buffer)
-            pointers.append(buffer.ptr)
-        self._launch(pointers)
+        if self._counts != (len(inputs), len(outputs)):
+            self._lay_out(len(inputs), len(outputs))
+        stream, buffers = device.stream, [*inputs, *outputs]
+        for buffer, nbytes in zip(buffers, self._sizes, strict=True):
+            if buffer.nbytes < nbytes or buffer.device is not device:
+                raise InternalError("cuda_execute", f"{buffer!r} is no memory of {nbytes} bytes")
+            if buffer.stream is not stream:
+                device.use(buffer)
+        places = [buffer.ptr for buffer in buffers]
+        arena = device.allocate(self.program.arena_bytes)  # lives until all is launched
+        places.append(arena.ptr)
+        self._launch(tuple(places))
 
-    def _launch(self, pointers: list[int]) -> None:
+    def _lay_out(self, inputs: int, outputs: int) -> None:
+        """For each slot the place that it is in, and how many bytes behind its beginning: inputs
+        are the first places, then outputs, then the arena."""
+        starts = {"input": 0, "output": inputs, "arena": inputs + outputs}
+        sizes, layout = [0] * (inputs + outputs + 1), []
+        for slot in self.program.slots:
+            is_arena = slot.kind == "arena"
+            place = starts[slot.kind] + (0 if is_arena else slot.index)
+            layout.append((place, slot.offset if is_arena else 0))
+            if place < len(sizes):
+                sizes[place] = max(sizes[place], slot.nbytes)
+        self._counts, self._sizes, self._layout = (inputs, outputs), sizes[:-1], layout
+
+    def _pointers(self, places: Places) -> list[int]:
+        return [places[place] + offset for place, offset in self._layout]
+
+    def _launch(self, places: Places) -> None:
         self.device.recent.append(self._titles)
         if events.watching or os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
-            self._launch_one_by_one(pointers)
+            self._launch_one_by_one(self._pointers(places))
             return
         graph = None
         if self._in_graphs:
             with self._lock:  # a graph must not be changed by two threads
-                graph = self._graph_for(tuple(pointers))
+                graph = self._graph_for(places)
                 if graph is not None:
                     driver, stream = self.device.driver, self.device.stream
                     self._do(self._as_one, driver.launch_graph, graph, stream)
         if graph is None:
-            self._launch_steps(pointers)
+            self._launch_steps(self._pointers(places))
 
-    def _graph_for(self, pointers: tuple[int, ...]) -> Any:
+    def _graph_for(self, places: Places) -> Any:
         """The plan as a graph on this memory; None at the first run, which may be the only one.
 
         Memory that comes again gets a graph of its own, up to _MOST_GRAPHS. Else the graph that
         was not used for longest gets the memory.
         """
         graphs = self._graphs
-        found = graphs.pop(pointers, None)
+        found = graphs.pop(places, None)
         if found is None and self._seen:
             room = len(graphs) < _MOST_GRAPHS
-            if not graphs or (room and pointers in self._seen):
-                launches = [(f, grid, [pointers[s] for s in n]) for f, grid, n, _ in self._steps]
+            if not graphs or (room and places in self._seen):
+                at = self._pointers(places)
+                launches = [(f, grid, [at[s] for s in slots]) for f, grid, slots, _ in self._steps]
                 found = self._do(self._as_one, self.device.driver.new_graph, launches)
                 self._in_graphs = found is not None
             else:
                 before = next(iter(graphs))
                 found = graphs.pop(before)
-                self._change(found, before, pointers)
+                self._change(found, before, places)
         if found is not None:
-            graphs[pointers] = found  # the last one of the dict was used last
-        self._seen[pointers] = None
+            graphs[places] = found  # the last one of the dict was used last
+        self._seen[places] = None
         if len(self._seen) > 4 * _MOST_GRAPHS:
             self._seen.pop(next(iter(self._seen)))
         return found
 
-    def _change(self, graph: Any, before: tuple[int, ...], pointers: tuple[int, ...]) -> None:
+    def _change(self, graph: Any, before: Places, places: Places) -> None:
         """Give the launches of a graph other memory where it is other memory."""
-        change = self.device.driver.change_graph
-        moved = {n for n, pair in enumerate(zip(before, pointers, strict=True)) if len({*pair}) > 1}
+        change, pointers = self.device.driver.change_graph, self._pointers(places)
+        moved = {n for n, pair in enumerate(zip(before, places, strict=True)) if len({*pair}) > 1}
         for number, (_, grid, slots, launch) in enumerate(self._steps):
-            if not moved.isdisjoint(slots):
+            if any(self._layout[slot][0] in moved for slot in slots):
                 title = functools.partial(self._title, grid, launch)
                 self._do(title, change, graph, number, [pointers[s] for s in slots])
 

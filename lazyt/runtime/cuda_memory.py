@@ -245,6 +245,34 @@ class DeviceBuffer(Buffer):
         return f"DeviceBuffer({self.nbytes} bytes on {self.place})"
 
 
+class PartBuffer(DeviceBuffer):
+    """A part of another buffer's memory, which it keeps alive.
+
+    Attributes:
+        whole: the other buffer.
+    """
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: DeviceBuffer, start: int, nbytes: int) -> None:
+        self._home = None
+        self.whole = whole
+        self.nbytes, self.ptr = nbytes, whole.ptr + start
+        self.device, self.place = whole.device, whole.place
+
+    def __del__(self) -> None:
+        """The memory is the other buffer's."""
+
+    @property
+    def stream(self) -> Any:
+        """The stream that used any part last."""
+        return self.whole.stream
+
+    @stream.setter
+    def stream(self, stream: Any) -> None:
+        self.whole.stream = stream
+
+
 class PinnedBuffer(Buffer):
     """Page-locked memory of the host, which a device reads without a copy in between.
 

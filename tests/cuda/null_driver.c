@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static long launches, graphs, changes;
+static long launches, graphs, changes, copies, allocations;
 static void *give(void) { return calloc(1, 64); }
 
 static int fine(void) { return 0; }
@@ -21,6 +21,7 @@ static int attribute(int *out, int which, int device) {
 }
 static int text_of(int code, const char **out) { *out = "an error"; return 0; }
 static int allocate(uint64_t *out, size_t size, void *stream) {
+  allocations++;
   *out = (uint64_t)aligned_alloc(512, (size + 511) / 512 * 512);
   return *out ? 0 : 2;
 }
@@ -29,6 +30,7 @@ static int info(size_t *out, size_t *all) { *out = *all = (size_t)1 << 34; retur
 static int pin(void **out, size_t size, unsigned flags) { *out = malloc(size); return 0; }
 static int unpin(void *pointer) { free(pointer); return 0; }
 static int copy(void *to, const void *from, size_t size, void *stream) {
+  copies++;
   memmove(to, from, size);
   return 0;
 }
@@ -59,9 +61,11 @@ static int change(void *graph, void *node, const Node *settings) {
 }
 static int launch_graph(void *graph, void *stream) { graphs++; return graph && stream ? 0 : 1; }
 
-/* Counted for the test, which asks for them as numbers of an attribute. */
+/* Counted for the tests. */
 long null_launches(void) { return launches; }
 long null_graphs(void) { return graphs; }
+long null_copies(void) { return copies; }
+long null_allocations(void) { return allocations; }
 long null_changes(void) { return changes; }
 
 static const struct { const char *name; void *function; } known[] = {

@@ -14,6 +14,31 @@ from lazyt.runtime import nvrtc
 
 HERE = Path(__file__).resolve().parent
 
+#: A captured step of a module that was moved to the GPU: the numbers of a step go there by one
+#: copy, its kernels by one launch, and nothing is allocated.
+STEP = """
+import ctypes, lazyt as lt
+lib = ctypes.CDLL("libcuda.so.1")
+net = lt.nn.Linear(6, 4).cuda()
+optimizer = lt.optim.AdamW(net.parameters(), 0.1)
+x = lt.randn(8, 6).cuda()
+@lt.jit
+def step(x):
+    optimizer.zero_grad()
+    loss = net(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+for _ in range(9):
+    step(x)
+before = [lib.null_graphs(), lib.null_launches(), lib.null_copies(), lib.null_allocations()]
+for _ in range(5):
+    step(x)
+after = [lib.null_graphs(), lib.null_launches(), lib.null_copies(), lib.null_allocations()]
+assert step._shortcuts.calls and net.weight._storage.share is None
+print([b - a for a, b in zip(before, after)])
+"""
+
 PROGRAM = """
 import ctypes, lazyt as lt
 lib = ctypes.CDLL("libcuda.so.1")
@@ -47,7 +72,8 @@ print("well")
 """
 
 
-def test_every_call_passes_the_bindings(tmp_path: Path) -> None:
+def run_on_null_driver(program: str, tmp_path: Path) -> str:
+    """What a program prints."""
     pytest.importorskip("cuda.bindings.driver")
     compiler = shutil.which("gcc") or shutil.which("clang")
     if compiler is None or not nvrtc.available():
@@ -55,12 +81,27 @@ def test_every_call_passes_the_bindings(tmp_path: Path) -> None:
     target = tmp_path / "libcuda.so.1"
     command = [compiler, "-shared", "-fPIC", "-w", "-o", str(target), str(HERE / "null_driver.c")]
     subprocess.run(command, check=True)
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    file = tmp_path / "program.py"
+    file.write_text(program, encoding="utf-8")
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(tmp_path),
+        "PYTHONPATH": str(HERE.parents[1]),
+    }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, str(file)],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stdout.strip() == "well", done.stderr[-2000:]
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()
+
+
+def test_every_call_passes_the_bindings(tmp_path: Path) -> None:
+    assert run_on_null_driver(PROGRAM, tmp_path) == "well"
+
+
+def test_a_captured_step_is_a_few_calls(tmp_path: Path) -> None:
+    assert run_on_null_driver(STEP, tmp_path) == "[5, 0, 5, 0]"
