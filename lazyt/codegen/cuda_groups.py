@@ -130,7 +130,8 @@ class GroupSteps(ThreadPhase):
         out = [self._sync()] if clash else []
         self.loaded |= loads
         self.stored |= stores
-        self.stored_by_one = (self.stored_by_one | stores) if by_one else self.stored_by_one - stores
+        single = self.stored_by_one
+        self.stored_by_one = single | stores if by_one else single - stores
         return out
 
     def _straight(self, stage: Stage) -> Trees:

@@ -129,3 +129,35 @@ def test_the_cpu_loads_nothing_of_cuda() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]", done.stdout
+
+
+BLOCKED = """
+import sys
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("cuda", "nvidia"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refusing())
+import lazyt
+
+assert lazyt.cuda.is_available() is False and lazyt.cuda.device_count() == 0
+model = lazyt.nn.Linear(3, 2)
+try:
+    model.to("cuda")
+except lazyt.errors.DeviceError as error:
+    print(error)
+model(lazyt.ones(4, 3)).sum().backward()
+print(model.weight.grad.tolist())
+"""
+
+
+def test_a_process_without_the_packages() -> None:
+    """From the import on: what is missing is said once it is asked for, and training goes on."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    said, gradient = done.stdout.rsplit("\n", 2)[:2]
+    assert "pip install 'lazyt[cuda]'" in said and gradient == "[[4.0, 4.0, 4.0], [4.0, 4.0, 4.0]]"
