@@ -226,7 +226,7 @@ class CpuPhase(PhasePrinter):
             memory = ct.binary("+", ct.name(buffer.name), place)
             pitch, own = ct.integer(turn.pitch), ct.name(array)
             before.append(self.array(c_type(buffer.dtype), array, (LANES * self.tile,)))
-            function = f"lz_across_{buffer.dtype.suffix}"
+            function = f"lz_across_{'u16' if buffer.dtype.is_half else buffer.dtype.suffix}"
             if turn.stored:
                 after.append(self.e.prelude(function, steps, self.run, own, width, memory, pitch))
             else:

@@ -44,7 +44,7 @@ def turns_of(phase: Phase, stage: Stage, expressions: Expressions) -> list[Turn]
     for buffer, place, stored in _accesses(replace(phase, stages=(stage,)), expressions):
         pitch = _pitch(place, axis, last)
         ours = buffer.role == "in" or (stored and buffer.role == "out" and buffer.name not in read)
-        if pitch and ours and not buffer.dtype.is_half and buffer.dtype.kind in "fiu":
+        if pitch and ours and buffer.dtype.kind in "fiu":
             found[Turn(buffer.name, place, pitch, stored)] = None
     return list(found) if len(found) <= MOST_ARRAYS else []
 
