@@ -94,8 +94,8 @@ LZ_FN lz_f32 lz_erf_f32(lz_f32 x) {
 
 //@ lz_erf_f64 ulp=1.5
 LZ_FN lz_f64 lz_erf_f64(lz_f64 x) {
-  lz_f64 a = lz_abs_f64(x);
-  return a < 1 ? lz_erf_poly_f64(x) : lz_copysign_f64(1 - lz_erfc_tail_f64(a), x);
+  lz_f64 a = lz_abs_f64(x), near = lz_erf_poly_f64(x), far = 1 - lz_erfc_tail_f64(a);
+  return a < 1 ? near : lz_copysign_f64(far, x);
 }
 
 //@ lz_erfc_@S [floats] ulp=4.5
