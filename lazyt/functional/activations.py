@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from lazyt import ops
 from lazyt.cast_mode import in_low_precision
 from lazyt.dispatch import type_title
 from lazyt.errors import ArgumentError, DTypeError, LazytError, ShapeError
+from lazyt.functional import smooth
 from lazyt.functional.operands import as_number, constant_of, mapped, normalize_dim, require_tensor
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.random import uniform_node
@@ -71,23 +71,11 @@ def relu_(input: Tensor) -> Tensor:
     return relu(input, True)
 
 
-def _gelu(x: Expr) -> Expr:
-    scaled = call("erf", call("mul", x, _of(math.sqrt(0.5), x)))
-    return call("mul", call("mul", x, _of(0.5, x)), call("add", _of(1, x), scaled))
-
-
-def _gelu_tanh(x: Expr) -> Expr:
-    cube = call("mul", call("mul", x, x), x)
-    inside = call("add", x, call("mul", _of(0.044715, x), cube))
-    wave = call("tanh", call("mul", _of(math.sqrt(2 / math.pi), x), inside))
-    return call("mul", call("mul", _of(0.5, x), x), call("add", _of(1, x), wave))
-
-
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function, exactly or by ``tanh``. Raises LazytError."""
     if approximate not in ("none", "tanh"):
         raise LazytError("approximate argument must be either none or tanh.")
-    return _apply(_gelu if approximate == "none" else _gelu_tanh, "gelu", "Gelu", input,
+    return _apply(smooth.gelu if approximate == "none" else smooth.gelu_tanh, "gelu", "Gelu", input,
                   kernel="GeluKernelImpl")  # fmt: skip
 
 
@@ -98,13 +86,6 @@ def _silu(x: Expr) -> Expr:
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)``."""
     return written(input, _apply(_silu, "silu", "Silu", input), inplace)
-
-
-def _softplus_of(x: Expr) -> Expr:
-    """log(1 + exp(x)) without overflow."""
-    above = call("gt", x, _of(0, x))  # without kinks, so that it has all derivatives
-    gap = call("log1p", call("exp", call("where", above, call("neg", x), x)))
-    return call("add", call("where", above, x, _of(0, x)), gap)
 
 
 def _softplus(x: Expr, beta: Expr, threshold: Expr) -> Expr:
@@ -119,19 +100,9 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     return _apply(_softplus, "softplus", "Softplus", input, beta, threshold)
 
 
-def _mish(x: Expr) -> Expr:
-    """The tangent is a quotient of powers of exp(x), or of exp(-x) where that does not overflow."""
-    above = call("gt", x, _of(0, x))
-    e = call("exp", call("where", above, call("neg", x), x))
-    right = call("add", call("add", e, e), _of(1, x))
-    part = call("where", above, right, call("mul", e, call("add", e, _of(2, x))))
-    rest = call("where", above, call("mul", e, e), _of(1, x))
-    return call("mul", x, call("div", part, call("add", part, call("add", rest, rest))))
-
-
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))``."""
-    return written(input, _apply(_mish, "mish", "Mish", input), inplace)
+    return written(input, _apply(smooth.mish, "mish", "Mish", input), inplace)
 
 
 def _elu(x: Expr, alpha: Expr) -> Expr:
@@ -258,7 +229,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _logsigmoid(x: Expr) -> Expr:
-    return call("neg", _softplus_of(call("neg", x)))
+    return call("neg", smooth.softplus_of(call("neg", x)))
 
 
 def logsigmoid(input: Tensor) -> Tensor:
