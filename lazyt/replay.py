@@ -33,7 +33,7 @@ from lazyt.run_parts import (
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad
-from lazyt.templates import CannotReplay, node_of, prepare, template
+from lazyt.templates import CannotReplay, Plan, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
 
@@ -51,15 +51,20 @@ class Made:
         number: of the new memory, or of the tensor itself where the function gave back one of
             those that it was given; else -1.
         view: how it looks at its memory.
+        versions: None; of a tensor without history over the memory of a source that has one, as
+            ``detach()`` gives, -1, and as ``.data`` gives the writes that its own count has.
     """
 
-    __slots__ = ("kind", "number", "source", "view")
+    __slots__ = ("kind", "number", "source", "versions", "view")
 
-    def __init__(self, tensor: Tensor, source: int, number: int) -> None:
+    def __init__(
+        self, tensor: Tensor, source: int, number: int, versions: int | None = None
+    ) -> None:
         self.kind = type(tensor)
         self.source = source
         self.number = number
         self.view = tensor._view
+        self.versions = versions
 
     def make(self, given: Sequence[Tensor], old: Sequence[Storage], new: Sequence[Storage]) -> Any:
         """The tensor."""
@@ -68,6 +73,11 @@ class Made:
         tensor: Tensor = Tensor.__new__(self.kind)
         tensor._storage = old[self.source] if self.source >= 0 else new[self.number]
         tensor._view = None
+        if self.versions is not None:
+            own = self.versions >= 0
+            tensor._storage = tensor._storage.fork(own)
+            if own:
+                tensor._storage.touch(self.versions)
         if self.view is not None:
             kept = self.view
             view = View(kept.shape, kept.strides, kept.offset, kept.steps, kept.name)
@@ -88,6 +98,19 @@ class Computed:
 
     def __init__(self, recipe: Callable[[], Any]) -> None:
         self.recipe = recipe
+
+
+def _alias(value: Tensor, storages: Sequence[Storage]) -> Made | None:
+    """How a tensor is made that shares all of a source's memory, and has no history; else None."""
+    share = value._storage.share
+    if share is None or share.region is not None or share.partial or value._storage.fn is not None:
+        return None
+    for number, storage in enumerate(storages):
+        if storage.share is not None and storage.share.memory is share.memory:
+            same = share.versions is storage.share.versions
+            plain = storage.share.region is None and storage.node.type == value._storage.node.type
+            return Made(value, number, -1, -1 if same else share.versions.count) if plain else None
+    return None
 
 
 def _writes(run: Run) -> list[int]:
@@ -179,7 +202,7 @@ class Replay:
 
     def _prepare(
         self, roots: Sequence[Node], origins: dict[Node, Any], storages: Sequence[Storage]
-    ) -> Any:
+    ) -> Plan | None:
         """The plan, see ``prepare``. New values may be written over the old ones of the same
         memory, where no result is the old one."""
         news = roots[len(roots) - len(self.written) :]
@@ -213,6 +236,9 @@ class Replay:
         if storage.share is not None and storage.share.memory.exposure is not None:
             raise CannotReplay("it returns a tensor that shares memory with NumPy")
         if storage not in self._fresh:
+            found = _alias(value, run.recorder.storages)
+            if found is not None:
+                return found
             if any(one_memory(storage, s) for s in (*run.recorder.storages, *self._fresh)):
                 raise CannotReplay(
                     "it returns a tensor that shares memory with another one, but not its history"

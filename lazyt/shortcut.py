@@ -68,6 +68,12 @@ def computed(storage: Storage) -> Node:
     return leaf_of(storage)
 
 
+def alone(storage: Storage) -> bool:
+    """Whether a storage that shared memory has it to itself now."""
+    storage.current()
+    return storage.share is None
+
+
 def in_range(node: Node, bounds: Bounds) -> bool:
     """Whether the smallest and the largest value of an index are within their bounds."""
     return is_within(*value_range(node), bounds)

@@ -31,7 +31,7 @@ from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
 
 #: Functions that the text calls by these names.
-_HELPERS = ("computed", "fresh", "gradient_of", "in_range", "is_other", "keep", "write")
+_HELPERS = ("alone", "computed", "fresh", "gradient_of", "in_range", "is_other", "keep", "write")
 
 
 def refuse(what: str) -> NoReturn:
@@ -272,7 +272,7 @@ class Inlet:
         t, s, n, f = bind(tensor), bind(storage), f"n{number}", bind(fn)
         self.stores[number], self.nodes[number], self.steady[number] = s, n, storage
         tests = [
-            f"{t}._storage is {s}", f"{t}._view is None", f"{s}.share is None", f"{s}.fn is {f}",
+            f"{t}._storage is {s}", f"{t}._view is None", f"{s}.fn is {f}",
             f"type({t}) is {bind(type(tensor))}", f"not {t}.__dict__",
             f"{n}.form == {storage.node.form}",
         ]  # fmt: skip
@@ -280,7 +280,7 @@ class Inlet:
             if fn._extra is not None or fn.post_hooks:
                 refuse("hooks")
             tests += [f"{f}._extra is None", f"not {f}.post_hooks"]
-        self.add(f"{n} = {s}.node")
+        self.add(f"if {s}.share is not None and not alone({s}): return MISSED", f"{n} = {s}.node")
         self.require(*tests)
         if number in self.used:
             self.add(f"d{number} = {n}.data", f"if d{number} is None: return MISSED")

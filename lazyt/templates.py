@@ -17,6 +17,10 @@ from lazyt.tape import AccumulateGrad, boundaries
 Origin = tuple[str, Any]
 
 
+#: A plan, None where there is nothing to compute; origins of its inputs, and those of the roots.
+Plan = tuple[planning.Prepared | None, list[Origin], list[Origin]]
+
+
 class CannotReplay(Exception):
     """The run cannot be replayed; the text says why."""
 
@@ -39,7 +43,7 @@ def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
 
 def prepare(
     roots: Sequence[Node], origins: dict[Node, Origin], owners: Mapping[Node, Node]
-) -> tuple[planning.Prepared | None, list[Origin], list[Origin]] | None:
+) -> Plan | None:
     """The plan (None when there is nothing to compute) with the origins of its inputs, and those
     of the roots; None where the graph calls a library.
 

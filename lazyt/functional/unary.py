@@ -10,6 +10,7 @@ from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
 from lazyt.functional.promotion import get_default_dtype, torch_name
+from lazyt.functional.quick import quick_unary
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_
 from lazyt.ir.scalar import Expr, call, const
@@ -97,7 +98,7 @@ def floating(name: str, title: str, doc: str, build: Build | None = None) -> Una
         dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
         return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
 
-    return _named(function, name, doc)
+    return _named(quick_unary(function), name, doc)
 
 
 def _keeping(name: str, title: str, doc: str, whole: bool, booleans: bool = False) -> Unary:
@@ -114,7 +115,7 @@ def _keeping(name: str, title: str, doc: str, whole: bool, booleans: bool = Fals
             return give(ops.cast(node, dtype), title, (input,), out)
         return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
 
-    return _named(function, name, doc)
+    return _named(quick_unary(function), name, doc)
 
 
 def _testing(name: str, doc: str) -> Unary:
