@@ -94,11 +94,11 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
     return operate
 
 
-def quick_unary(slow: Callable[..., Any]) -> Callable[..., Any]:
+def quick_unary(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The same for a function of one tensor, ``(input, *, out=None)``."""
     heads: dict[int, Head] = {}
 
-    def operate(input: Any, *, out: Tensor | None = None) -> Any:
+    def operate(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         if type(input) is not Tensor or input._view is not None or out is not None:
             return slow(input, out=out)
         storage = input._storage
