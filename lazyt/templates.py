@@ -42,7 +42,7 @@ def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
 
 
 def prepare(
-    roots: Sequence[Node], origins: dict[Node, Origin], owners: Mapping[Node, Node] | None = None
+    roots: Sequence[Node], origins: dict[Node, Origin], owners: Mapping[Node, Node]
 ) -> Plan | None:
     """The plan (None when there is nothing to compute) with the origins of its inputs, and those
     of the roots; None where the graph calls a library.
@@ -55,7 +55,7 @@ def prepare(
     inputs: list[Origin] = []
     if wanted:
         plan = planning.prepare(
-            wanted, {n: wanted.index(r) for n, r in (owners or {}).items() if r in wanted}
+            wanted, {n: wanted.index(r) for n, r in owners.items() if r in wanted}
         )
         if plan is None:
             return None

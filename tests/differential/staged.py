@@ -54,7 +54,7 @@ class Interpreted:
         self._leaves = self.leaves
         # Computed nodes forget how they were made, so it is noted here.
         self._made = [(n, n.op, n.inputs, n.params) for n in self.order]
-        self.plan = types.SimpleNamespace(executable=None)
+        self.plan = types.SimpleNamespace(executable=None, launcher=None)
         self.fixed: list[Buffer] = []
         self._owners = {self.leaves.index(n): root for n, root in owners.items()}
         self.overwritten = [*self._owners]

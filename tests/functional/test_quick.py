@@ -66,7 +66,8 @@ def test_functions_of_one_operand(function: Any, monkeypatch: pytest.MonkeyPatch
 
     short = results()
     target = lt.empty(2, 3)
-    assert function(given["plain"], out=target) is target if function is lt.exp else True
+    if function is lt.exp:
+        assert function(given["plain"], out=target) is target
     monkeypatch.setattr(quick, "blocks", type("_", (), {"open": 1}))
     assert short == results()
 
@@ -76,9 +77,16 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         assert (x + y).shape == (1 - x).shape == x.exp().shape
     taken: list[Any] = []
+
+    def counting(real: Callable[..., Any]) -> Callable[..., Any]:
+        def make(*args: Any) -> Any:
+            taken.append(args)
+            return real(*args)
+
+        return make
+
     for name in ("make_pair", "make_like"):
-        real = getattr(quick, name)
-        monkeypatch.setattr(quick, name, lambda *args, real=real: taken.append(1) or real(*args))
+        monkeypatch.setattr(quick, name, counting(getattr(quick, name)))
     results = [x + y, 1 - x, x.exp(), x.requires_grad_() + y, x.exp()]
     assert len(taken) == 3 and len(results) == 5
 
