@@ -30,6 +30,12 @@ def _count(name: str, default: int) -> int:
     return int(raw)
 
 
+def _gpus(name: str) -> int:
+    if os.environ.get(name, "").strip().isdecimal():
+        return _count(name, 0)
+    return int(_flag(name, False))
+
+
 def _share(name: str, default: float) -> float:
     raw = os.environ.get(name)
     if raw is None or not raw.strip():
@@ -67,7 +73,7 @@ class Config:
             (``LAZYT_DUMP``, default none).
         provenance: record the user's line of every node; read at import
             (``LAZYT_PROVENANCE``, default on).
-        emulate_cuda: let the emulator stand for the GPU ``cuda:0`` (``LAZYT_EMULATE_CUDA``).
+        emulate_cuda: let the emulator stand for so many GPUs, 1 for yes (``LAZYT_EMULATE_CUDA``).
         emulator_seed: decides in which order the emulator lets warps run
             (``LAZYT_EMULATOR_SEED``, default 0).
         any_size: from the second size of a dimension on, kernels take sizes as arguments, and
@@ -118,7 +124,7 @@ class Config:
         self.cache_bytes: int = _count("LAZYT_CACHE_BYTES", 1 << 30)
         self.threads: int = _count("LAZYT_THREADS", 0)
         self.eager: bool = _flag("LAZYT_EAGER", False)
-        self.emulate_cuda: bool = _flag("LAZYT_EMULATE_CUDA", False)
+        self.emulate_cuda: int = _gpus("LAZYT_EMULATE_CUDA")
         self.emulator_seed: int = _count("LAZYT_EMULATOR_SEED", 0)
         self.interpret: bool = _flag("LAZYT_INTERPRET", False)
         self.strict_laziness: bool = _flag("LAZYT_STRICT_LAZINESS", False)

@@ -272,8 +272,11 @@ class GroupSteps(ThreadPhase):
         return [ct.pragma(f"unroll {min(count, 4)}")]
 
     def _written_out(self) -> int:
-        """Steps times function calls of the loops over kept values, when they are unrolled."""
+        """Steps times function calls of the loops over kept values, when they are unrolled.
+
+        Functions of a few instructions, such as casts, do not count.
+        """
         stages = [s for s in self.phase.stages if s.axis is not None and s.axis == self.kept]
         items = [i for s in stages for x in s.body for i in sub_expressions(x.value)]
-        calls = sum(isinstance(i, Call) and i.fn.symbol is None for i in items)
+        calls = sum(isinstance(i, Call) and i.fn.symbol is None and i.fn.cost > 1 for i in items)
         return sum(self._slots(s.axis) for s in stages if s.axis is not None) * (1 + calls)

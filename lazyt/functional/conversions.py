@@ -113,7 +113,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 def type(self: Tensor, dtype: Any = None, non_blocking: Any = False) -> Any:
     """The tensor type's name, such as ``lazyt.FloatTensor``; with ``dtype``, a conversion."""
     if dtype is None:
-        return f"{package_name()}.{torch_name(self.dtype)}Tensor"
+        place = ".cuda" if self.is_cuda else ""
+        return f"{package_name()}{place}.{torch_name(self.dtype)}Tensor"
     if isinstance(dtype, str):
         title = dtype.rpartition(".")[2].removesuffix("Tensor")
         for candidate in dtypes.ALL:

@@ -228,9 +228,9 @@ def forget() -> None:
 
 
 def device_count() -> int:
-    """GPUs that can be used; the emulator counts where it stands for one."""
+    """GPUs that can be used; the emulator counts where it stands for some."""
     if config.emulate_cuda:
-        return 1
+        return config.emulate_cuda
     from lazyt.runtime import cuda_bindings
 
     try:
@@ -248,8 +248,12 @@ def _new_driver(place: str) -> Driver:
             emulator.find_compiler()
         except NoCompilerError as error:
             raise DeviceError(str(error)) from error
-        if place not in (EMULATED, "cuda:0"):
-            raise DeviceError("the emulator is one device, cuda:0")
+        count = config.emulate_cuda
+        if place != EMULATED and int(place.partition(":")[2] or 0) >= count:
+            stands = "a GPU, cuda:0" if count == 1 else f"{count} GPUs, cuda:0 to cuda:{count - 1}"
+            raise DeviceError(
+                f"the emulator stands for {stands}, not for {place}: see LAZYT_EMULATE_CUDA"
+            )
         return EmulatedDriver(place)
     from lazyt.runtime import cuda_bindings
 

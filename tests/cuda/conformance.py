@@ -2,8 +2,8 @@
 
     python -m tests.cuda.conformance FOLDER [--only PATTERN] [--timeout S] [--jobs N]
 
-FOLDER has the cells' runner, `run.py`. It runs twice. First the emulator stands for `cuda:0`, so
-that cells that need a GPU run, too; all have to pass. Then new tensors are made there as well. Of
+FOLDER has the cells' runner, `run.py`. It runs twice. First the emulator stands for two GPUs, so
+that cells that need them run, too; all have to pass. Then new tensors are made there as well. Of
 that run a cell may fail only where it prints the device, or is about the host's memory.
 """
 
@@ -25,7 +25,8 @@ ABOUT_THE_HOST = {
     "streams-async-copy", "training-module-to-device-and-dtype", "numpy-of-own-tensor-is-shared",
     "numpy-earlier-results-do-not-follow", "numpy-dtypes", "numpy-conversions-that-fail",
     "numpy-asarray", "numpy-same-results", "print-names-of-dtypes-devices-sizes",
-    "views-every-kind-writes-through",
+    "views-every-kind-writes-through", "dataloader-pin-memory", "dataloader-workers-keep-order",
+    "practical-optimised-training-pipeline",
 }  # fmt: skip
 #: In the reason of a failure: text that names the device, as it should.
 PRINTED = "device='cuda:0'"
@@ -40,7 +41,7 @@ lazyt.set_default_device("cuda")
 def run(folder: Path, options: list[str], everything: bool) -> list[dict[str, str]]:
     """The results of all chosen cells: ``id``, ``status`` and ``reason`` of each."""
     with tempfile.TemporaryDirectory() as scratch:
-        environment = os.environ | {"LAZYT_EMULATE_CUDA": "1"}
+        environment = os.environ | {"LAZYT_EMULATE_CUDA": "2"}
         if everything:
             Path(scratch, "sitecustomize.py").write_text(START, encoding="utf-8")
         paths = [scratch, os.getcwd(), environment.get("PYTHONPATH", "")]
@@ -74,7 +75,7 @@ def main() -> int:
         bad = [c for c in failed if not (everything and excused(c))]
         wrong += len(bad)
         passed = sum(c["status"] == "passed" for c in cells)
-        where = "all tensors on the emulator" if everything else "the emulator as cuda:0"
+        where = "all tensors on the emulator" if everything else "the emulator as two GPUs"
         print(f"{where}: {passed} passed, {len(bad)} failed, "
               f"{len(failed) - len(bad)} of the host alone")  # fmt: skip
         for cell in bad:

@@ -15,7 +15,7 @@ from lazyt.ops.registry import OPS
 from lazyt.runtime import nvrtc
 from tests.cuda import corpus, corpus_plans
 from tests.cuda.corpus import Corpus
-from tests.cuda.corpus_cells import WITHOUT_KERNELS, all_cells, wide_cells
+from tests.cuda.corpus_cells import WITHOUT_KERNELS, all_cells
 from tests.cuda.cubins import accesses
 
 SHARE = int(os.environ.get("LAZYT_CORPUS_SHARE", "45"))
@@ -65,12 +65,15 @@ def test_sizes_of_accesses() -> None:
 
 @needs_nvrtc
 @pytest.mark.nvrtc
-def test_aligned_elementwise_kernels_access_16_bytes() -> None:
-    cells = [cell for cell in wide_cells() if cell.name in ("wide_float32", "wide_bfloat16")]
+def test_wide_accesses_and_kept_values() -> None:
+    """Aligned elementwise kernels access 16 bytes; values of a row that are kept have registers."""
+    wide = ("wide_float32", "wide_bfloat16")
+    kept = ("softmax_5x1000_bfloat16_1", "softmax_1500x40_float64_0")
+    cells = [cell for cell in all_cells() if cell.name in (*wide, *kept)]
+    assert len(cells) == 4 and all(cell.aligned for cell in cells if cell.name in wide)
     made = [plan for cell in cells if (plan := corpus_plans.make_plan(cell))]
     kernels = corpus_plans.distinct(made)
     whole = Corpus(made, kernels, [list(kernels.values())])
-    assert all(cell.aligned for cell in cells)
     assert corpus.compile_all(whole, "sm_90a").faults == []
     assert corpus.run_all(whole) == []
 

@@ -12,6 +12,7 @@ import pytest
 
 import lazyt as lt
 from lazyt.errors import DeviceError, LazytError
+from lazyt.runtime import cuda_device
 
 EMU = "cuda:emu"
 
@@ -232,3 +233,20 @@ def test_reports_and_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     del y
     assert lt.cuda.memory_allocated(EMU) == before
     assert lt.cuda.get_device_properties(EMU).multi_processor_count >= 1
+
+
+def test_the_emulator_as_several_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_device, "_devices", {})
+    with lt.config.override(emulate_cuda=2):
+        assert lt.cuda.device_count() == 2 and lt.cuda.is_available()
+        a = lt.arange(6.0, device="cuda:0").view(2, 3)
+        b = a.to("cuda:1")
+        assert str(b.device) == "cuda:1" and (b + a.cuda(1)).tolist() == [[0, 2, 4], [6, 8, 10]]
+        assert a.type() == "lazyt.cuda.FloatTensor" and b.cpu().type() == "lazyt.FloatTensor"
+        with pytest.raises(DeviceError, match=r"cuda:0 and cuda:1"):
+            a + b
+        with pytest.raises(DeviceError, match=r"stands for 2 GPUs.*not for cuda:2"):
+            lt.ones(1, device="cuda:2")
+    for word, count in {"1": 1, "yes": 1, "off": 0, "0": 0, "3": 3}.items():
+        monkeypatch.setenv("LAZYT_EMULATE_CUDA", word)
+        assert type(lt.config)().emulate_cuda == count
