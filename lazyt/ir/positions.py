@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from types import CodeType, FrameType
@@ -67,7 +68,13 @@ def source_text(source: Source | None) -> str:
     if source is None:
         return "<unknown>"
     code, lasti = source
+    return f"{code.co_filename}:{_line_of(code.co_filename, code, lasti)}"
+
+
+@functools.lru_cache(512)
+def _line_of(filename: str, code: CodeType, lasti: int) -> int:
+    """The line of an instruction. Code of different files may be equal."""
     for start, end, line in code.co_lines():
         if start <= lasti < end and line is not None:
-            return f"{code.co_filename}:{line}"
-    return f"{code.co_filename}:{code.co_firstlineno}"
+            return line
+    return code.co_firstlineno

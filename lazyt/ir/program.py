@@ -7,7 +7,7 @@ the disk cache stores it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
@@ -70,6 +70,7 @@ class Launch:
     numbers: tuple[str, ...] = ()
 
 
+_PARTS = ("kernels", "launches", "slots")
 _LAUNCH = ("slots", "offsets", "extents", "numbers")
 
 
@@ -127,7 +128,9 @@ class Program:
         """The program as JSON text."""
         import json  # not for `import lazyt`
 
-        return json.dumps(asdict(self), separators=(",", ":"))
+        # ``asdict`` would copy all texts and notes first.
+        parts = {name: [vars(part) for part in getattr(self, name)] for name in _PARTS}
+        return json.dumps(vars(self) | parts, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Program:
