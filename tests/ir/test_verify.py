@@ -222,7 +222,7 @@ band s: float32[12, 5]) bands (2, 6) {
       reduce r: float32 = max s[i, n]
     }
     once {
-      store c[(i // 6), (i % 6)] = %r
+      store c[((i) // 6), ((i) % 6)] = %r
     }
   }
 }
@@ -239,7 +239,7 @@ def test_bands_round_trip_and_pass() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("max s[i, n]", "max s[(i + 1) % 12, n]", "s is not used in the phase's own row only"),
+        ("max s[i, n]", "max s[((i + 1) % 12), n]", "s is not used in the phase's own row only"),
         ("s[6*p + m, n] =", "s[6*p + m, 0] =", ""),
         ("bands (2, 6)", "bands (3, 4)", "does not go over 3 times 4 rows"),
         (" bands (2, 6)", "", "a kernel without bands has no band buffers"),
