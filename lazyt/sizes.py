@@ -33,6 +33,9 @@ _MOST_SAMPLES = 8
 _LONGEST = 400_000
 #: Attempts to make one text of a family's programs, after which each size has its own.
 _PATIENCE = 2
+#: Sizes beside the first that have plans of their own where rows run in bands: these are not
+#: written for any size, but are faster and need less memory.
+_BANDED = 2
 #: Extents below this decide the form of kernels: they are unrolled, or no axis at all.
 LEAST = 2
 
@@ -69,6 +72,7 @@ class _Family:
         samples: programs of some, printed for any size.
         templates: texts that serve several of them, the latest last.
         failed: how often there was none.
+        alone: further sizes that may have plans of their own for the sake of bands.
     """
 
     def __init__(self, first: Sized) -> None:
@@ -76,6 +80,7 @@ class _Family:
         self.samples: list[Sample] = []
         self.templates: list[Template] = []
         self.failed = 0
+        self.alone = _BANDED
 
 
 class Found(NamedTuple):
@@ -121,6 +126,11 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
     changes = _changes(family.first, graph)
     if not changes:
         return None
+    if family.alone:
+        if _has_bands(roots):
+            family.alone -= 1
+            return None
+        family.alone = 0
     # Sums over few elements are written out, which is another form for each extent.
     unrolled = config.inline_reduce if min(map(min, changes)) > config.inline_reduce else 1
     known = len(family.templates)
@@ -139,6 +149,16 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
         if known:
             reason += "; more of the text depends on them than at the sizes before"
     return Found(template.instance(sample, len(inputs)), reason)
+
+
+def _has_bands(roots: Sequence[Node]) -> bool:
+    """Whether a plan for these very sizes runs rows in bands."""
+    from lazyt.compiler import group_graph
+    from lazyt.runtime import devices
+
+    if not config.bands:
+        return False
+    return any(group.kind == "band" for group in group_graph(roots, None, devices.cpu().l2)[1])
 
 
 def _family(graph: Sized) -> _Family:

@@ -167,9 +167,7 @@ class _Writer:
                 at = self.e.bands[source]
                 tile = (spec.acc, form.rows, form.vectors, vector_bytes, at.pitch)
                 self.sections += rows_sections(*tile)
-                width = form.vectors * spec.lanes
-                name = rows_tile(*tile)
-                rows = Rows(at.name, at.pitch, number, spec.acc, form.rows, width, name)
+                rows = Rows(at.name, at.pitch, number, spec.acc, rows_tile(*tile))
         panels, own = scratch_bytes(spec, form)
         at_panels = self.own if self.private else self.shared
         self.own += self.private * panels

@@ -16,7 +16,7 @@ from lazyt.codegen.check_memory import Memory, Pointer
 _TILE = re.compile(r"lz_(gemm|slide|broad)_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
-_ROWS = re.compile(r"lz_(rows|idle|finite)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
+_ROWS = re.compile(r"lz_(rows|finite)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
 _MOVE = re.compile(r"lz_(turn|panel)_[a-z]+\d+_v(\d+)$")
 
 
@@ -48,7 +48,7 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
         if lines is not None and lines[1] == "rows":
             return _in_rows(pointers, forms, int(lines[2]), int(lines[3]))
         if lines is not None:
-            return {"idle": _idle, "finite": _finite}[lines[1]](pointers, forms)
+            return [_whole(pointers[0], _fixed(forms[0]))]
         assert move is not None
         return {"turn": _turn, "panel": _panel}[move[1]](pointers, forms, int(move[2]))
     except (IndexError, ValueError):
@@ -84,30 +84,12 @@ def _gemm(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> 
 
 
 def _in_rows(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
-    """``(kc, a, lda, b, c, ldc, first)``: of each row of a, kc elements."""
+    """``(kc, a, lda, b, c, ldc, first, finite)``: of each row of a, kc elements."""
     a, b, c = places
-    read = [*_lines(a, forms[1], forms[0], rows), *_rows_of(b, forms[0], columns)]
+    last = a.offset + forms[0].times(a.item)
+    last = last.shifted(((rows - 1) * _fixed(forms[1]) - 1) * a.item)
+    read = [_whole(a, 1), Access(a.memory, last, a.item), *_rows_of(b, forms[0], columns)]
     return [*read, _tile_of(c, forms[2], rows, columns)]
-
-
-def _lines(place: Pointer, pitch: Form, count: Form, rows: int) -> list[Access]:
-    """The first and the last of ``rows`` times ``count`` elements."""
-    last = place.offset + count.times(place.item)
-    last = last.shifted(((rows - 1) * _fixed(pitch) - 1) * place.item)
-    return [_whole(place, 1), Access(place.memory, last, place.item)]
-
-
-def _idle(places: list[Pointer], forms: list[Form]) -> list[Access]:
-    """``(kc, rows, a, lda, columns, c, ldc, first)``."""
-    a, c = places
-    count, rows, pitch, columns, stride = forms[:5]
-    read = _lines(a, pitch, count, _fixed(rows))
-    return [*read, _tile_of(c, stride, _fixed(rows), _fixed(columns))]
-
-
-def _finite(places: list[Pointer], forms: list[Form]) -> list[Access]:
-    """``(n, a)``."""
-    return [_whole(places[0], _fixed(forms[0]))]
 
 
 def _slide(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:

@@ -1,9 +1,9 @@
 """Register tiles over rows that lie in a band's scratch: nothing is copied into panels.
 
 What the first contraction of a band left is the second one's left operand, in cache already. Its
-rows are read where they lie, a fixed pitch apart. Where all of them are zero for a block of k, as a
-mask leaves them, the block is left out if that gives the same bits: the right operand is finite
-there, and no sum is -0, which adding +0 would change.
+rows are read where they lie, a fixed pitch apart. Where a block of k ends with zeros in all rows of
+a tile, as a mask leaves them, these are left out if that gives the same bits: the right operand is
+finite, and no sum is -0, which adding +0 would change.
 """
 
 from __future__ import annotations
@@ -17,26 +17,19 @@ from lazyt.codegen.contract_spec import ITEM_BYTES
 @dataclass(frozen=True)
 class Rows:
     """The left operand of contraction ``number`` of a band: ``pitch`` elements apart in the array
-    ``name``. ``tile`` is the micro-kernel, ``rows`` by ``columns`` sums of type ``acc``."""
+    ``name``. ``tile`` is the micro-kernel, of sums of type ``acc``."""
 
     name: str
     pitch: int
     number: int
     acc: str
-    rows: int
-    columns: int
     tile: str
 
     def multiply(self, right: str, tile: str) -> list[str]:
-        """Statements for the register tile at hand; ``tile`` are the last three arguments."""
+        """Statements for the register tile at hand; ``tile`` are the last arguments but one."""
         left = f"{self.name} + (g_row0 - g_r0) * {self.pitch} + g_p0, {self.pitch}"
-        idle = f"lz_idle_{self.acc}(g_p1 - g_p0, {self.rows}, {left}, {self.columns}, {tile})"
-        return [
-            f"if (!(g_fine{self.number} && {idle}))",
-            f"    {self.tile}(g_p1 - g_p0, {left},",
-            f"        {right},",
-            f"        {tile});",
-        ]
+        call = f"{self.tile}(g_p1 - g_p0, {left},"
+        return [call, f"    {right},", f"    {tile}, g_fine{self.number});"]
 
     def test_panels(self, count: int) -> str:
         """The statement that finds out whether all of the packed right operand is finite."""
@@ -51,16 +44,15 @@ def rows_tile(acc: str, rows: int, vectors: int, vector_bytes: int, pitch: int) 
 def rows_sections(
     acc: str, rows: int, vectors: int, vector_bytes: int, pitch: int
 ) -> tuple[tuple[str, str], ...]:
-    """Sections of the micro-kernel ``name(kc, a, lda, b, c, ldc, first)``: as ``tile_sections``,
-    but for ``a``, whose rows are ``lda`` apart, which is ``pitch``; and of its tests."""
+    """Sections of ``name(kc, a, lda, b, c, ldc, first, finite)``: as ``tile_sections``, but for
+    ``a``, whose rows are ``lda`` apart, which is ``pitch``; ``finite``: all of ``b`` is."""
     name, tag = rows_tile(acc, rows, vectors, vector_bytes, pitch), f"{acc}_v{vector_bytes}"
     lanes = vector_bytes // ITEM_BYTES[acc]
     vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
     out = [
-        f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
-        f"    lz_i64 lda, const lz_{acc} *restrict b, lz_{acc} *restrict c, lz_i64 ldc,"
-        " int first) {",
-        "    (void)lda;",
+        f"static __attribute__((noinline)) void {name}_all(lz_i64 kc,",
+        f"    const lz_{acc} *restrict a, const lz_{acc} *restrict b, lz_{acc} *restrict c,",
+        "    lz_i64 ldc, int first) {",
     ]
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
     place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
@@ -75,43 +67,59 @@ def rows_sections(
     out += ["        a++;", f"        b += {vectors * lanes};", "    }"]
     out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
     out.append("}")
-    tile = (name, "\n".join(out) + "\n")
-    return (vector_section(acc, vector_bytes), tile, *_tests(acc))
+    columns = vectors * lanes
+    out += [
+        f"static void {name}(lz_i64 kc, const lz_{acc} *a, lz_i64 lda, const lz_{acc} *b,",
+        f"    lz_{acc} *c, lz_i64 ldc, int first, int finite) {{",
+        f"    const lz_i64 end = finite ? lz_reach_{acc}(kc, {rows}, a, lda) : kc;",
+        f"    {name}_all(end, a, b, c, ldc, first);",
+        f"    if (end < kc && lz_below_{acc}({rows}, {columns}, c, ldc))",
+        f"        {name}_all(kc - end, a + end, b + end * {columns}, c, ldc, 0);",
+        "}",
+    ]
+    return (vector_section(acc, vector_bytes), *_tests(acc), (name, "\n".join(out) + "\n"))
 
 
 def _tests(acc: str) -> tuple[tuple[str, str], ...]:
-    """``lz_finite``: no infinity and no NaN. ``lz_idle``: multiplying would change no sum."""
+    """``lz_finite``: no infinity and no NaN. ``lz_reach``: steps after which all rows are zero.
+    ``lz_below``: whether a sum is -0."""
     size = 8 * ITEM_BYTES[acc]
-    sign = f"((lz_u{size})1 << {size - 1})"
+    kind, bits = f"lz_u{size}", f"lz_bits_of_{acc}"
     most = "0x7f800000u" if size == 32 else "0x7ff0000000000000ull"
-    bits = f"lz_bits_of_{acc}"
-    finite = f"""typedef lz_u{size} {bits} __attribute__((may_alias));
+    finite = f"""typedef {kind} {bits} __attribute__((may_alias));
 static __attribute__((noinline)) int lz_finite_{acc}(lz_i64 n, const lz_{acc} *a) {{
     const {bits} *x = (const {bits} *)a;
-    lz_u{size} found = 0;
-    for (lz_i64 i = 0; i < n; i++) found |= (lz_u{size})((x[i] & {most}) == {most});
+    {kind} found = 0;
+    for (lz_i64 i = 0; i < n; i++) found |= ({kind})((x[i] & {most}) == {most});
     return !found;
 }}
 """
-    idle = f"""static __attribute__((noinline)) int lz_idle_{acc}(lz_i64 kc, lz_i64 rows,
-    const lz_{acc} *a, lz_i64 lda, lz_i64 columns, lz_{acc} *c, lz_i64 ldc, int first) {{
+    reach = f"""static __attribute__((noinline)) lz_i64 lz_reach_{acc}(lz_i64 kc, lz_i64 rows,
+    const lz_{acc} *a, lz_i64 lda) {{
     const {bits} *x = (const {bits} *)a;
+    lz_i64 end = 0;
     for (lz_i64 r = rows - 1; r >= 0; r--) {{
-        lz_u{size} found = 0;
-        if (x[r * lda] << 1) return 0;
-        for (lz_i64 k = 0; k < kc; k++) found |= x[r * lda + k];
-        if (found << 1) return 0;
+        lz_i64 stop = kc;
+        while (stop > end) {{
+            const lz_i64 start = stop >= end + 16 ? stop - 16 : end;
+            {kind} found = 0;
+            for (lz_i64 k = start; k < stop; k++) found |= x[r * lda + k];
+            if (found << 1) end = stop;
+            else stop = start;
+        }}
     }}
-    if (first) {{
-        for (lz_i64 r = 0; r < rows; r++)
-            for (lz_i64 i = 0; i < columns; i++) c[r * ldc + i] = 0;
-        return 1;
-    }}
-    const {bits} *y = (const {bits} *)c;
-    lz_u{size} below = 0;
-    for (lz_i64 r = 0; r < rows; r++)
-        for (lz_i64 i = 0; i < columns; i++) below |= (lz_u{size})(y[r * ldc + i] == {sign});
-    return !below;
+    return end;
 }}
 """
-    return ((f"lz_finite_{acc}", finite), (f"lz_idle_{acc}", idle))
+    below = f"""static __attribute__((noinline)) int lz_below_{acc}(lz_i64 rows, lz_i64 columns,
+    const lz_{acc} *c, lz_i64 ldc) {{
+    const {bits} *y = (const {bits} *)c;
+    {kind} found = 0;
+    for (lz_i64 r = 0; r < rows; r++)
+        for (lz_i64 i = 0; i < columns; i++)
+            found |= ({kind})(y[r * ldc + i] == ({kind})1 << {size - 1});
+    return found != 0;
+}}
+"""
+    names = (f"lz_finite_{acc}", f"lz_reach_{acc}", f"lz_below_{acc}")
+    return tuple(zip(names, (finite, reach, below), strict=True))

@@ -10,6 +10,7 @@ import pytest
 
 import lazyt
 import lazyt.nn.functional as F
+from lazyt import sizes
 from lazyt.codegen.band_scratch import idle_tiles
 from lazyt.codegen.lower import lower_group
 from lazyt.compiler import group_graph
@@ -190,3 +191,15 @@ def test_tiles_that_a_mask_hides_are_left_out() -> None:
         first = phases[0]
         assert isinstance(first, ContractPhase)
         assert len(idle_tiles(first)) == tests
+
+
+def test_a_few_sizes_have_bands_of_their_own() -> None:
+    """Kernels that take sizes as arguments have none, and a fourth size gets those."""
+    banded = []
+    sizes.clear()
+    for rows in (40, 44, 48, 52):
+        q, k, v = (_random(2, rows, 11) for _ in range(3))
+        result = F.scaled_dot_product_attention(q, k, v)
+        banded.append("a band: 3 launches run as one" in str(lazyt.explain(result)))
+        result.realize()
+    assert banded == [True, True, True, False]
