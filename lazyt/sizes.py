@@ -126,7 +126,7 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
     changes = _changes(family.first, graph)
     if not changes:
         return None
-    if family.alone:
+    if family.alone and config.bands:
         if _has_bands(roots):
             family.alone -= 1
             return None
@@ -156,8 +156,6 @@ def _has_bands(roots: Sequence[Node]) -> bool:
     from lazyt.compiler import group_graph
     from lazyt.runtime import devices
 
-    if not config.bands:
-        return False
     return any(group.kind == "band" for group in group_graph(roots, None, devices.cpu().l2)[1])
 
 
