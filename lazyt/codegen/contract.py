@@ -126,9 +126,13 @@ def _choose_packed(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]
 
 
 def _choose_rows(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]:
-    """The row form, along an axis whose elements are adjacent where there is one."""
+    """The row form, along an axis whose elements are adjacent where there is one; the packed form
+    where much would have to be turned for it, or be shorter than a vector."""
     along_n = spec.b_unit == "n" and spec.n > DOT_MOST_COLUMNS
     along_m = spec.a_unit == "m" and spec.m > DOT_MOST_COLUMNS
+    short = not (along_n and spec.n >= spec.lanes) and not (along_m and spec.m >= spec.lanes)
+    if short and spec.m * spec.n * spec.k >= PACKED_MACS and min(spec.m, spec.n) > 1:
+        return _choose_packed(spec, parallel)
     if along_n and not (along_m and spec.m > 4 * spec.n):
         return choose_row_form(spec, False, parallel, False), False, "small or skinny"
     if along_m:

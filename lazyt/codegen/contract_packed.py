@@ -25,6 +25,10 @@ from lazyt.codegen.contract_text import (
 _LONGEST_PACKED_TASK = 1024
 # As many tasks as share the work well among a few threads.
 _TASKS = 12
+# Up to here, storing sums is.
+_FEW_STEPS = 64
+# Multiplications of the smallest task.
+_LEAST_TASK = 1 << 17
 # Up to here, copying B is a good part of the work.
 _FEW_ROWS = 256
 
@@ -276,13 +280,13 @@ def register_tile(spec: ContractSpec) -> tuple[int, int]:
     """Rows and vectors per row of the register tile with the least padding.
 
     With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32 (the
-    64-byte vectors), 12 x 2. Fewer rows are taken where they divide ``m`` better, at a small loss.
+    64-byte vectors), 12 x 2, and twice the rows where one vector is enough. Fewer rows are taken where they divide ``m`` better, at a small loss.
     """
     most = 12 if spec.vector_bytes == 64 else 6
     if spec.any_size:
         return most, 2
     if spec.n <= spec.lanes:
-        return min(12, max(spec.m, 1)), 1
+        return min(2 * most, max(spec.m, 1)), 1
 
     def cost(rows: int) -> float:
         return ceil_div(spec.m, rows) * (rows + 0.35)
@@ -317,13 +321,19 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
         col_span = min(whole, max(col_block, limit // spec.k // col_block * col_block))
         if col_span * spec.k > limit:
             k_span = min(spec.k, max(k_block, limit // col_span // k_block * k_block))
-    in_l2 = l2 // (spec.k * spec.item) // (4 * width) * 4 * width
-    if k_span == spec.k and spec.m <= _FEW_ROWS and 0 < in_l2 < whole and not spec.any_size:
-        # B is not multiplied often enough for a way to level 3 and back.
-        parts = ceil_div(whole, in_l2)
-        col_span = col_block = round_up(ceil_div(whole, parts), width)
     fits = whole * spec.k * spec.item <= max(l2, 1 << 18) * 2
     private = parallel and spec.batch >= 4 and fits
+    large = whole * spec.k * spec.item > l2 and not (private or spec.any_size)
+    if spec.m <= _FEW_ROWS and large:
+        # B is not multiplied often enough for a way to level 3 and back.
+        in_l2 = l2 // (spec.k * spec.item) // (4 * width)
+        if in_l2:
+            parts = ceil_div(whole, in_l2 * 4 * width)
+            col_span = col_block = round_up(ceil_div(whole, parts), width)
+        elif whole <= col_block:
+            k_span = min(spec.k, max(1, l2 // 2 // (whole * spec.item * k_block)) * k_block)
+    if spec.k <= _FEW_STEPS and rows * whole * spec.k >= _LEAST_TASK and not spec.any_size:
+        row_block = rows  # sums are stored at once, where the first-level cache has them
     if parallel and not private:
         # Fewer rows only read B more often; fewer columns copy A more often.
         while ceil_div(spec.m, row_block) * ceil_div(spec.n, col_block) < _TASKS:

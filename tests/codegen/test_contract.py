@@ -181,7 +181,8 @@ SHAPES = [
     (1, 1, 300, 200), (1, 300, 1, 200), (1, 8, 700, 130), (1, 700, 8, 130), (5, 33, 17, 29),
     (40, 50, 49, 51), (2, 101, 97, 263), (1, 130, 1100, 70), (1, 61, 43, 1025), (1, 2, 90, 513),
     (1, 333, 10, 100), (3, 5, 1, 777), (1, 50, 41, 100),
-    (1, 48, 16, 64), (9, 1, 1, 1), (1, 512, 3, 300),
+    (1, 48, 16, 64), (9, 1, 1, 1), (1, 512, 3, 300), (1, 5, 300, 80), (1, 40, 24, 9000),
+    (1, 30, 700, 700),
 ]  # fmt: skip
 
 
@@ -310,6 +311,11 @@ def test_forms_follow_the_extents() -> None:
     assert isinstance(small, RowForm) and not small.parallel
     batched = chosen(96, 128, 128, 64)
     assert isinstance(batched, PackedForm) and batched.private
+    assert isinstance(choose_form(make_spec(Case(1, 8, 512, 512, b="nk")))[0], PackedForm)
+    few = chosen(1, 64, 64, 16384)
+    assert isinstance(few, PackedForm) and few.k_span < 16384
+    wide = chosen(1, 64, 2048, 2048)
+    assert isinstance(wide, PackedForm) and wide.col_span < 2048
 
 
 def test_empty_outputs_make_an_empty_kernel() -> None:

@@ -56,7 +56,7 @@ def _small(rng: np.random.Generator, *shape: int) -> Whole:
     return rng.integers(-4, 5, shape)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_way_to_lie_in_memory_gives_the_product(seed: int) -> None:
     """Extents from 1 to 70, so that each form of a kernel and its edges occur."""
     rng, pick = np.random.default_rng(seed), random.Random(seed)
