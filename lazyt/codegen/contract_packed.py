@@ -280,7 +280,8 @@ def register_tile(spec: ContractSpec) -> tuple[int, int]:
     """Rows and vectors per row of the register tile with the least padding.
 
     With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32 (the
-    64-byte vectors), 12 x 2, and twice the rows where one vector is enough. Fewer rows are taken where they divide ``m`` better, at a small loss.
+    64-byte vectors), 12 x 2, and twice the rows where one vector is enough. Fewer rows are taken
+    where they divide ``m`` better, at a small loss.
     """
     most = 12 if spec.vector_bytes == 64 else 6
     if spec.any_size:

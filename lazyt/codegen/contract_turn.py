@@ -143,16 +143,27 @@ def dots_sections(acc: str, columns: int, vector_bytes: int) -> tuple[tuple[str,
         f"    for (int r = 0; r < {lanes}; r++) row[r] = a + (r < count ? r : 0) * pitch;",
         # Into the second level: rows that lie a power of two apart share sets of the first.
         f"    const lz_i64 ahead = kc < {4 * near} ? {lanes} * pitch : {near};",
-        f"    const lz_i64 whole = kc / {lanes} * {lanes};",
-        f"    for (lz_i64 k = 0; k < whole; k += {lanes}) {{",
+        # The rest of the rows is a square that overlaps the last one, unless it is too short.
+        f"    const lz_i64 rest = kc % {lanes};",
+        f"    const lz_i64 whole = kc < {lanes} ? 0 : rest < 3 ? kc - rest : kc;",
+        f"    for (lz_i64 n = 0; n < whole; n += {lanes}) {{",
+        f"        const lz_i64 k = n < kc - {lanes} ? n : kc - {lanes};",
         *(f"        {vec} s0_{r} = *(const {ref} *)(row[{r}] + k);" for r in range(lanes)),
         *(f"        __builtin_prefetch(row[{r}] + k + ahead, 0, 2);" for r in range(lanes)),
         *(f"        {line}" for line in lines),
     ]
+    out.append("        if (k == n) {")
     for r, column in enumerate(turned):
         for j in range(columns):
             value = splat(vec, f"x[(k + {r}) * {columns} + {j}]", lanes)
-            out.append(f"        c{j} = lz_vfma_{tag}({column}, {value}, c{j});")
+            out.append(f"            c{j} = lz_vfma_{tag}({column}, {value}, c{j});")
+    out += ["        } else {", f"            {vec} s[{lanes}];"]
+    out += [f"            s[{r}] = {column};" for r, column in enumerate(turned)]
+    out.append(f"            for (lz_i64 r = n - k; r < {lanes}; r++) {{")
+    for j in range(columns):
+        value = splat(vec, f"x[(k + r) * {columns} + {j}]", lanes)
+        out.append(f"                c{j} = lz_vfma_{tag}(s[r], {value}, c{j});")
+    out += ["            }", "        }"]
     rest = ", ".join(f"row[{r}][k]" for r in range(lanes))
     out += ["    }", "    for (lz_i64 k = whole; k < kc; k++) {"]
     out.append(f"        const {vec} s = {{{rest}}};")
