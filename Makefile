@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
+PEERS ?= $(CURDIR)/$(VENV)/bin/python
 ARGS ?=
 
 python := $(VENV)/bin/python
@@ -19,7 +20,7 @@ same := --hypothesis-seed=0
 on_tensors := $(addprefix tests/,amp array_api data differential end_to_end errors func functional nn \
 	optim peer_samples profiler serialization signal tensor torch_cases transforms)
 
-.PHONY: help demo test bits cuda check bench docs clean
+.PHONY: help demo test bits cuda check bench gpu docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +30,7 @@ help:
 	@echo "make cuda    compile all kinds of GPU kernels, run them on the emulator, delete their barriers"
 	@echo "make check   lint, check the format, check the types"
 	@echo "make bench   time lazyt, beside whichever peers are installed (ARGS='--only chain')"
+	@echo "make gpu     with an NVIDIA GPU: its tests and times (PEERS=python with PyTorch)"
 	@echo "make docs    write docs/api.md from the docstrings, tables from the settings"
 	@echo "make clean   remove what these targets made"
 
@@ -66,6 +68,16 @@ check: $(VENV)/dev.stamp
 
 bench: $(VENV)/examples.stamp
 	$(python) -m lazyt bench $(ARGS)
+
+# On a machine with an NVIDIA GPU: the tests of CUDA, then the times, as JSON under bench/results/.
+gpu: $(VENV)/gpu.stamp
+	$(test_env) $(python) -m pytest -q -n $(WORKERS) -m gpu tests
+	$(test_env) $(python) -m pytest -q -n $(WORKERS) tests/cuda
+	LAZYT_BENCH_PYTHON="$(PEERS)" $(python) bench/gpu.py $(ARGS)
+
+$(VENV)/gpu.stamp: pyproject.toml | $(python)
+	$(pip) --editable '.[dev,examples,cuda]'
+	@touch $@
 
 docs: $(VENV)/examples.stamp
 	$(python) docs/generate.py

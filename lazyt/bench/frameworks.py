@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ from lazyt.bench.names_torch import torch_names
 from lazyt.bench.optimizers import RULES, Rule
 from lazyt.bench.problems import Array, Function, Problem
 
-#: Computes and waits. The arguments are tensors.
+EMULATOR = "cuda:emu"
+#: Computes; on the CPU it waits, too. The arguments are tensors.
 Call = Callable[..., Any]
 
 
@@ -41,6 +44,21 @@ class Framework(ABC):
     version: str
     names: Any
     keeps = False
+    device = ""
+
+    def use(self, device: str) -> None:
+        """Tensors are to be on this device. Raises NotOffered where that cannot be."""
+        if device:
+            raise NotOffered(f"the device {device}")
+
+    def clock(self, call: Callable[[], Any], repeats: int) -> float:
+        """Seconds of so many calls; a device's are waited for once, by its own clock."""
+        begun = time.perf_counter()
+        for _ in range(repeats):
+            result = call()
+        seconds = time.perf_counter() - begun
+        del result  # freeing the last one is not timed
+        return seconds
 
     @abstractmethod
     def tensor(self, array: Array, dtype: str) -> Any:
@@ -79,7 +97,35 @@ class _Torch(Framework):
         self.torch.set_num_threads(threads)
 
     def tensor(self, array: Array, dtype: str) -> Any:
-        return self.torch.tensor(array).to(getattr(self.torch, dtype))
+        made = self.torch.tensor(array).to(getattr(self.torch, dtype))
+        return self.settled(made.to(self.device)) if self.device else made
+
+    def use(self, device: str) -> None:
+        if device:
+            try:
+                self.torch.zeros(1, device=device).cpu()
+            except (RuntimeError, AssertionError) as error:
+                text = str(error).strip().partition("\n")[0]
+                raise NotOffered(f"the device {device} ({text})") from None
+        self.device = device
+
+    def settled(self, tensor: Any) -> Any:
+        """A tensor that is computed."""
+        return tensor
+
+    def clock(self, call: Callable[[], Any], repeats: int) -> float:
+        if not self.device:
+            return super().clock(call, repeats)
+        cuda = self.torch.cuda
+        with cuda.device(self.device) if self.device != EMULATOR else nullcontext():
+            start, end = (cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            for _ in range(repeats):
+                result = call()
+            end.record()
+            end.synchronize()
+        del result
+        return float(start.elapsed_time(end)) / 1e3
 
     def whole(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A computation without gradients, compiled or not."""
@@ -145,7 +191,7 @@ class _Torch(Framework):
 
     def values(self, result: Any) -> list[Array]:
         # Copies: a weight that shares its memory with NumPy would be in jit's way from then on.
-        found = [tensor.detach().clone() for tensor in _tensors(result)]
+        found = [tensor.detach().clone().cpu() for tensor in _tensors(result)]
         wide = [t.to(self.torch.float32) if t.dtype.itemsize == 2 else t for t in found]
         return [np.asarray(tensor.numpy()) for tensor in wide]
 
@@ -177,6 +223,14 @@ class _Lazy(_Torch):
         from lazyt.version import __version__
 
         self.version = str(__version__)
+
+    def use(self, device: str) -> None:
+        super().use(device)
+        if device == EMULATOR:
+            self.torch.set_default_device(device)
+
+    def settled(self, tensor: Any) -> Any:
+        return tensor.realize()
 
     def finish(self, tensors: Sequence[Any]) -> None:
         self.torch.realize(*tensors)

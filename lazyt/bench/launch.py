@@ -1,4 +1,4 @@
-"""The beginning of a worker's process: ``python launch.py FRAMEWORK THREADS``.
+"""The beginning of a worker's process: ``python launch.py FRAMEWORK THREADS DEVICE``.
 
 Only lazyt's own processes load lazyt: for the others the package is a mere place of modules, so
 that neither its import nor its memory is part of what they need.
@@ -45,7 +45,7 @@ class _Finder:
 
 def main() -> None:
     """Prepares the process and hands over to ``worker``."""
-    framework, threads = sys.argv[1], int(sys.argv[2])
+    framework, threads, device = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     if hasattr(os, "sched_setaffinity"):
         # The one limit that every framework respects.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
@@ -56,7 +56,7 @@ def main() -> None:
         package.__path__ = [str(PACKAGE)]
         sys.modules["lazyt"] = package
     sys.meta_path.insert(0, _Finder)
-    importlib.import_module("lazyt.bench.worker").main(framework, threads)
+    importlib.import_module("lazyt.bench.worker").main(framework, threads, device)
 
 
 if __name__ == "__main__":

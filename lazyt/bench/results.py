@@ -121,9 +121,10 @@ class Run:
     def share(self, result: Result) -> float | None:
         """How near to the machine's limit a result is; above 1, its data lay in a cache."""
         seconds = self.seconds(result)
-        if not seconds or not self.bandwidth or not self.peak:
+        if not seconds or not self.bandwidth or (result.flops and not self.peak):
             return None
-        return max(result.nbytes / self.bandwidth, result.flops / self.peak) / seconds
+        work = result.flops / self.peak if self.peak else 0.0
+        return max(result.nbytes / self.bandwidth, work) / seconds
 
 
 def geometric_mean(ratios: Iterable[float]) -> float | None:
@@ -132,8 +133,8 @@ def geometric_mean(ratios: Iterable[float]) -> float | None:
     return math.exp(statistics.fmean(logs)) if logs else None
 
 
-def describe_machine() -> dict[str, Any]:
-    """CPU, cores, memory, compiler, system, date and load."""
+def describe_machine(device: str = "") -> dict[str, Any]:
+    """CPU, cores, memory, compiler, system, date and load; and the device, if it is another."""
     from lazyt.runtime import compile, devices
 
     return {
@@ -144,9 +145,16 @@ def describe_machine() -> dict[str, Any]:
         "compiler": compile.find().version if compile.available() else "none",
         "system": platform.platform(),
         "python": platform.python_version(),
+        **({"device": device, "gpu": _describe_gpu(device)} if device else {}),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
+
+
+def _describe_gpu(device: str) -> dict[str, Any]:
+    from lazyt.devices import wanted_device
+
+    return asdict(wanted_device(device).driver.properties)
 
 
 def _cpu_model() -> str:

@@ -37,6 +37,7 @@ class Options:
         rounds: turns of each process.
         samples: timed calls of a turn.
         quick: small sizes; the times mean nothing.
+        device: where tensors are; empty for the CPU.
     """
 
     frameworks: tuple[str, ...]
@@ -45,6 +46,7 @@ class Options:
     rounds: int = 9
     samples: int = 3
     quick: bool = False
+    device: str = ""
 
 
 class Worker:
@@ -64,7 +66,7 @@ class Worker:
             "CACHEDB": str(folder / "tinygrad.db"),
         }
         self.process = subprocess.Popen(
-            [python, str(LAUNCH), framework, count],
+            [python, str(LAUNCH), framework, count, options.device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -159,12 +161,12 @@ class Session:
                     result.warm_first_s = self._again(result, folder)
         return [r for r in results if r.framework not in self.missing]
 
-    def machine(self) -> tuple[float, float] | None:
+    def machine(self) -> tuple[float, float | None] | None:
         """Bandwidth and peak of this machine, measured anew; None where that fails."""
         with tempfile.TemporaryDirectory(prefix="lazyt-bench-") as name:
             worker = Worker("machine", self.options, Path(name))
             try:
-                reply = worker.ask({})
+                reply = worker.ask({"quick": self.options.quick})
             finally:
                 worker.end()
         return None if "failed" in reply else (reply["bandwidth"], reply["peak"])

@@ -5,9 +5,19 @@ from __future__ import annotations
 import importlib
 
 #: What ``--suite`` takes, besides ``all``. ``sizes`` holds further sizes of ``peers``.
-NAMES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training")
+NAMES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training", "gpu")
 
-_MODULES = ("peers", "kernels", "spatial", "fused", "liger", "dtypes", "optimizers", "training")
+_MODULES = (
+    "peers",
+    "kernels",
+    "spatial",
+    "fused",
+    "liger",
+    "dtypes",
+    "optimizers",
+    "training",
+    "gpu",
+)
 
 
 def load() -> None:

@@ -136,6 +136,8 @@ def summary(run: Run) -> list[str]:
             f"the machine: {run.bandwidth / 1e9:.1f} GB/s into warm buffers, "
             f"{run.peak / 1e9:.0f} GFLOP/s in float32, {run.settings.get('threads')} threads"
         )
+    elif run.bandwidth and "gpu" in run.machine:
+        lines.append(f"{run.machine['gpu']['name']}: {run.bandwidth / 1e9:.1f} GB/s in copies")
     told = [(r, r.problem or r.note) for r in run.results]
     lines += [f"{r.workload}, {r.framework}: {text}" for r, text in told if text]
     return lines

@@ -219,13 +219,7 @@ class Job:
             self._timed(self.repeats)
 
     def _timed(self, repeats: int = 1) -> float:
-        call = self.call
-        begun = time.perf_counter()
-        for _ in range(repeats):
-            result = call()
-        seconds = (time.perf_counter() - begun) / repeats
-        del result  # freeing the last one is not timed
-        return seconds
+        return self.framework.clock(self.call, repeats) / repeats
 
     def sample(self, samples: int, limit: float) -> dict[str, object]:
         """Times of warm calls, fewer where they take longer than the limit in all."""
@@ -237,20 +231,42 @@ class Job:
         return {"seconds": seconds, "peak_bytes": peak_memory(), "base_bytes": self.base}
 
 
-def measure_machine(threads: int) -> dict[str, object]:
-    """Bytes a second into warm buffers, and float32 operations a second."""
+def measure_machine(threads: int, device: str, quick: bool) -> dict[str, object]:
+    """Bytes a second into warm buffers, and float32 operations a second, which nobody measures of
+    a device."""
+    if device:
+        return {"bandwidth": copy_bandwidth(device, quick), "peak": None}
     from lazyt.runtime import roofline
 
     found = roofline.measure(threads)
     return {"bandwidth": found.bandwidth, "peak": found.peak}
 
 
+def copy_bandwidth(device: str, quick: bool) -> float:
+    """Bytes a second that a device reads and writes while it copies, by its own clock."""
+    from lazyt.devices import wanted_device
+
+    found = wanted_device(device)
+    driver, nbytes, turns = found.driver, 1 << (16 if quick else 29), 10
+    buffers = [found.allocate(nbytes) for _ in range(2)]
+    best = math.inf
+    for _ in range(4):
+        marks = [driver.new_event(True) for _ in range(2)]
+        driver.record_event(marks[0], None)
+        for _ in range(turns):
+            driver.copy_within(buffers[1].ptr, buffers[0].ptr, nbytes, None)
+        driver.record_event(marks[1], None)
+        driver.wait_event(marks[1])
+        best = min(best, driver.milliseconds(*marks) / 1e3 / turns)
+    return 2 * nbytes / best
+
+
 def answer(
-    request: dict[str, Any], name: str, threads: int, job: Job | None
+    request: dict[str, Any], name: str, threads: int, job: Job | None, device: str
 ) -> tuple[dict[str, object], Job | None]:
     """Does what a request says."""
     if name == "machine":
-        return measure_machine(threads), None
+        return measure_machine(threads, device, bool(request.get("quick"))), None
     if job is not None and "samples" in request:
         return job.sample(request["samples"], request["limit"]), job
     workload, quick = workloads()[request["workload"]], bool(request["quick"])
@@ -261,18 +277,19 @@ def answer(
         framework = FRAMEWORKS[name](threads)
     except ImportError as missing:
         return {"missing": str(missing)}, None
+    framework.use(device)
     job = Job(framework, workload, quick)
     return job.begin(path), job
 
 
-def main(name: str, threads: int) -> None:
+def main(name: str, threads: int, device: str) -> None:
     """Answers requests until the input ends."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what frameworks print must not mix with the replies
     job: Job | None = None
     for line in sys.stdin:
         try:
-            reply, job = answer(json.loads(line), name, threads, job)
+            reply, job = answer(json.loads(line), name, threads, job, device)
         except NotOffered as lacking:
             reply = {"absent": str(lacking)}
         except Exception as error:

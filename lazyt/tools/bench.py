@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from lazyt.bench.results import Run
     from lazyt.bench.session import Session
 
-SUITES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training")
+SUITES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training", "gpu")
 PEERS = ("torch", "compile", "jax", "tinygrad", "numpy")
+#: Those that are run on a GPU; torch.compile's kernels there are Triton's.
+GPU_PEERS = ("torch", "compile")
 
 
 def _parser() -> Parser:
@@ -28,11 +30,14 @@ def _parser() -> Parser:
         description="Time lazyt beside whichever peers are installed.",
         epilog="`lazyt bench compare A.json B.json` shows what changed between two runs.",
     )
-    parser.add_argument("--suite", choices=[*SUITES, "all"], default="peers")
+    parser.add_argument("--suite", choices=[*SUITES, "all"], help="peers; on a GPU: gpu")
+    parser.add_argument(
+        "--device", default="", help="cuda, cuda:1 ... or the emulator cuda:emu; else the CPU"
+    )
     parser.add_argument(
         "--only", default="", help="names of workloads or patterns such as 'softmax@*', with commas"
     )
-    parser.add_argument("--peers", default=",".join(PEERS), help="with commas; '' for none")
+    parser.add_argument("--peers", help="with commas; '' for none")
     parser.add_argument(
         "--python",
         default=os.environ.get("LAZYT_BENCH_PYTHON", sys.executable),
@@ -56,6 +61,7 @@ def run(argv: Sequence[str]) -> int:
     given = _parser().parse_args(argv)
     from lazyt.bench.problems import select
 
+    _settle(given)
     try:
         chosen = select([name for name in given.only.split(",") if name], given.suite)
     except ValueError as error:
@@ -71,6 +77,22 @@ def run(argv: Sequence[str]) -> int:
     return int(any(result.problem for result in own))
 
 
+def _settle(given: argparse.Namespace) -> None:
+    """What follows from the device. Raises UsageError for one that cannot be used."""
+    given.suite = given.suite or ("gpu" if given.device else "peers")
+    if given.peers is None:
+        peers = () if given.device == "cuda:emu" else GPU_PEERS if given.device else PEERS
+        given.peers = ",".join(peers)
+    if given.device:
+        from lazyt.devices import wanted_device
+        from lazyt.errors import LazytError
+
+        try:
+            wanted_device(given.device)
+        except LazytError as error:
+            raise UsageError(str(error)) from None
+
+
 def _session(given: argparse.Namespace) -> Session:
     from lazyt.bench.frameworks import OWN
     from lazyt.bench.session import Options, Session
@@ -82,7 +104,8 @@ def _session(given: argparse.Namespace) -> Session:
     frameworks = (*OWN, *peers)
     threads = given.threads or devices.core_count()
     rounds = given.rounds or (2 if given.quick else 9)
-    return Session(Options(frameworks, threads, given.python, rounds, given.samples, given.quick))
+    counts = rounds, given.samples, given.quick
+    return Session(Options(frameworks, threads, given.python, *counts, given.device))
 
 
 def _measure(given: argparse.Namespace, chosen: Sequence[Workload]) -> Run:
@@ -96,9 +119,12 @@ def _measure(given: argparse.Namespace, chosen: Sequence[Workload]) -> Run:
         "samples": options.samples,
         "quick": options.quick,
         "by": given.by,
+        **({"device": given.device} if given.device else {}),
     }
-    made = Run(describe_machine(), settings, None, None, [])
-    limits = [] if options.quick else [session.machine()]
+    made = Run(describe_machine(given.device), settings, None, None, [])
+    # A device's memory is timed in any case: it takes a moment there.
+    measures = bool(given.device) or not options.quick
+    limits = [session.machine()] if measures else []
     with _progress(session, session.steps() * len(chosen)):
         for workload in chosen:
             known = set(session.missing)
@@ -107,11 +133,11 @@ def _measure(given: argparse.Namespace, chosen: Sequence[Workload]) -> Run:
                 print(f"{name} is left out: {session.missing[name]}", file=sys.stderr)
             if given.json:
                 write(made, given.json)  # so that an interrupted run is not lost
-    if not options.quick:
+    if measures:
         limits.append(session.machine())
     if found := [pair for pair in limits if pair is not None]:
         made.bandwidth = max(bandwidth for bandwidth, _ in found)
-        made.peak = max(peak for _, peak in found)
+        made.peak = max((peak for _, peak in found if peak is not None), default=None)
     return made
 
 

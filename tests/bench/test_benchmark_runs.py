@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lazyt
 from lazyt.__main__ import main
 from lazyt.bench import session, suites
 from lazyt.bench.frameworks import FRAMEWORKS, PEERS
@@ -211,3 +213,21 @@ def test_wrong_usage_is_one_line(arguments: Sequence[str], message: str, capsys:
 def test_workloads_are_listed(capsys: Capture) -> None:
     assert main(["bench", "--list", "--only", "axpy@small"]) == 0
     assert capsys.readouterr().out.split() == ["axpy@small", "sizes", "n", "65536"]
+
+
+@pytest.mark.skipif(not (shutil.which("gcc") and shutil.which("g++")), reason="needs compilers")
+def test_a_device_is_measured_the_same_way(tmp_path: Path, capsys: Capture) -> None:
+    """On the emulator: checked results, times by the device's marks, its copies in the report."""
+    target = tmp_path / "found.json"
+    chosen = ["--only", "gpu_softmax@1k,gpu_add", "--rounds", "1", "--samples", "1"]
+    assert main(["bench", "--device", "cuda:emu", "--quick", *chosen, "--json", str(target)]) == 0
+    found = read(target)
+    assert found.machine["device"] == "cuda:emu" and "emulator" in found.machine["gpu"]["name"]
+    assert found.bandwidth is not None and found.bandwidth > 0 and found.peak is None
+    assert found.settings["device"] == "cuda:emu" and found.frameworks() == ["lazyt", "lazy"]
+    assert all(r.error is not None and r.error < 1e-6 and r.least for r in found.results)
+    assert all(found.share(result) for result in found.results)
+    assert "bytes" not in capsys.readouterr().err
+    if not lazyt.cuda.is_available():
+        assert main(["bench", "--device", "cuda", "--quick", "--only", "gpu_add"]) == 2
+        assert "cannot use cuda:0" in capsys.readouterr().err
