@@ -14,7 +14,7 @@ from lazyt.runtime import cuda_device
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(
-        config.emulate_cuda or cuda_device.device_count() == 0, reason="needs an NVIDIA GPU"
+        bool(config.emulate_cuda) or cuda_device.device_count() == 0, reason="needs an NVIDIA GPU"
     ),
 ]
 
