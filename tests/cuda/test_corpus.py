@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
-from lazyt.codegen import cuda
 from lazyt.errors import InternalError
 from lazyt.ops.registry import OPS
 from lazyt.runtime import nvrtc
@@ -22,12 +22,11 @@ SHARE = int(os.environ.get("LAZYT_CORPUS_SHARE", "45"))
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="needs cuda-python and NVRTC")
 
 SIZES = """
-struct __align__(16) four { float x, y, z, w; };
-#define COPY(name, type) extern "C" __global__ void name(type *y, const type *restrict x) \
+#define COPY(name, type) extern "C" __global__ void name(type *y, const type *x) \
   { y[threadIdx.x] = x[threadIdx.x]; }
 COPY(copy_1, unsigned char) COPY(copy_2, short) COPY(copy_4, float) COPY(copy_8, double)
 COPY(copy_16, float4)
-""".replace("*restrict", "*__restrict__")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +84,8 @@ def test_every_op_has_a_cell() -> None:
     assert [t for t in themes if not any(name.startswith(f"{t}-") for name in names)] == []
 
 
-def test_faults_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels that wait for nobody: the reports of values and of deletions say so."""
+def test_faults_are_reported() -> None:
+    """A barrier too few and one too many: the reports of values and of deletions say so."""
     (cell,) = [cell for cell in all_cells() if cell.name == "softmax_2x2500_float32_1"]
     right = corpus_plans.make_plan(cell)
     assert right is not None and "lz_sync_block();" in right.program.kernels[0].text
@@ -101,6 +100,12 @@ def test_faults_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         corpus_plans.run(right, whole.machines, 0)
     machine.leave_out(0)
     assert corpus.run_all(whole) == []
-    # A barrier more than is needed is one whose deletion nobody notices.
-    monkeypatch.setattr(cuda, "MOST_BLOCKS", 1)
-    assert corpus.cut_all(whole).unnoticed == []
+    cuts = corpus.cut_all(whole)
+    assert cuts.count == 3 and cuts.unnoticed == [] and cuts.share == 1
+    # Of two barriers in a row each can go, and nobody notices.
+    (kernel,) = right.program.kernels
+    text = kernel.text.replace("lz_sync_block();", "lz_sync_block();\nlz_sync_block();", 1)
+    doubled = replace(kernel, text=text)
+    plan = replace(right, program=replace(right.program, kernels=(doubled,)))
+    cuts = corpus.cut_all(Corpus([plan], {doubled.name: doubled}, [[doubled]]))
+    assert cuts.count == 4 and len(cuts.unnoticed) == 2 and cuts.share == 0.5
