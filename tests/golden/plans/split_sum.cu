@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(1024) lz_kernel_p0(const lz_f32 *restrict x0, lz_f32 *restrict y2, lz_f32 *restrict w1)
+extern "C" __global__ void __launch_bounds__(1024, 1) lz_kernel_p0(const lz_f32 *restrict x0, lz_f32 *restrict y2, lz_f32 *restrict w1)
 {
   const lz_i64 tile_ = lz_block();
   const int lane_ = lz_thread() / 32;

@@ -96,7 +96,6 @@ extern "C" __global__ void __launch_bounds__(256) lz_kernel_6400(const lz_f32 *r
     }
 
     r0_a1 = lz_shuffle_first_f32(r0_a1);
-    lz_sync_block();
     r0 = r0_a1;
   }
   if ((lane_ == 0) && (warp_ == 0))
