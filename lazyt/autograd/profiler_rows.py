@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -279,12 +279,15 @@ class EventList(list[FunctionEventAvg]):
         above += ["This report only display top-level ops statistics"] * top_level_events_only
         bar = "=" * (len(lines[0]) - 2)
         titles = [line for text in above for line in (bar, text)]
-        total = f"Self CPU time total: {_time(self.self_cpu_time_total, time_unit)}"
-        made = [row for row in self if row.key == COMPILE]
-        for row in made:
-            took = _time(row.cpu_time_total, time_unit)
-            total += f"\nCompile time total: {took} ({row.count} plans; later runs have none of it)"
-        return "\n".join([*titles, *lines, total, ""])
+        return "\n".join([*titles, *lines, *self._totals(time_unit), ""])
+
+    def _totals(self, time_unit: str | None) -> Iterator[str]:
+        """The lines below the table."""
+        yield f"Self CPU time total: {_time(self.self_cpu_time_total, time_unit)}"
+        for row in self:
+            if row.key == COMPILE:
+                took = _time(row.cpu_time_total, time_unit)
+                yield f"Compile time total: {took} ({row.count} plans; later runs have none of it)"
 
     def _work_columns(self, rows: Sequence[FunctionEventAvg]) -> list[tuple[str, list[str]]]:
         amounts = [row.flops for row in rows if row.flops > 0]
