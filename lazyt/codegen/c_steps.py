@@ -107,11 +107,24 @@ class CpuPhase(PhasePrinter):
         if len(stages) > 1:  # what the first reads is to be there for the next
             item = max(r.dtype.compute.itemsize for r in reduces)
             steps = max(s.axis.extent for s in stages if s.axis is not None)
-            most = min(most, second // (2 * item * max(steps, 1)))
+            if self._alias(stages) * steps * item <= second:
+                most = min(most, second // (2 * item * max(steps, 1)))
         most = max(most // TILE * TILE, TILE)
         strips = max(-(-extent // most), min(-(-LEAST_TILES // rows), extent // NARROW))
         self.tile = extent if strips <= 1 else -(-extent // (strips * TILE)) * TILE
         self.steps = STEPS if self.tile == extent else PART_STEPS
+
+    def _alias(self, stages: Sequence[Stage]) -> int:
+        """The largest power of two, in elements, that divides how far apart rows lie: of a part of
+        each row, no more than every such line of a cache holds anything."""
+        pitches = [1]
+        for stage in stages:
+            for statement in stage.body:
+                for buffer, index in indices_of(statement):
+                    if buffer is not None and stage.axis is not None:
+                        place = linearize(index, self.e.buffers[buffer].shape)
+                        pitches.append(place.coefficient(stage.axis) or 1)
+        return max(abs(pitch) & -abs(pitch) for pitch in pitches)
 
     def _accumulators(self, r: Reduce, level: int, width: int) -> Trees:
         self.sums = width

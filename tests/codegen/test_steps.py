@@ -154,3 +154,15 @@ def test_a_negative_number_divided_in_32_bits_is_found(shift: int, count: int) -
 }}
 """
     assert len(check_kernel_c(text, [24])) == count
+
+
+@pytest.mark.parametrize(("columns", "wide"), [(1024, True), (1031, False)])
+def test_rows_that_share_lines_of_a_cache_are_not_cut(columns: int, wide: bool) -> None:
+    """Narrow parts of rows that lie 4 KiB apart would fall into a sixteenth of a cache."""
+    x = ops.input_((2048, columns), float32)
+    total = ops.reduce_("sum", x, (0,))
+    share = ops.expand(ops.reshape(ops.constant(1 / 2048, float32), (1,)), (columns,))
+    mean = ops.apply("mul", total, share)
+    gap = ops.apply("sub", x, ops.expand(ops.reshape(mean, (1, columns)), x.shape))
+    text = _text(ops.reduce_("sum", ops.apply("mul", gap, gap), (0,)), x)
+    assert ("r1_a0[32][256]" in text) is wide, text
