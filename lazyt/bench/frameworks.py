@@ -8,14 +8,13 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from lazyt.bench.framework import Call, Framework, tensors_of
 from lazyt.bench.names_arrays import NotOffered, numpy_names
 from lazyt.bench.names_jax import jax_names
 from lazyt.bench.names_tinygrad import tinygrad_names
@@ -24,65 +23,6 @@ from lazyt.bench.optimizers import RULES, Rule
 from lazyt.bench.problems import Array, Function, Problem
 
 EMULATOR = "cuda:emu"
-#: Computes; on the CPU it waits, too. The arguments are tensors.
-Call = Callable[..., Any]
-
-
-def _tensors(result: Any) -> list[Any]:
-    return list(result) if isinstance(result, (tuple, list)) else [result]
-
-
-class Framework(ABC):
-    """What a framework has to offer.
-
-    Attributes:
-        version: as its package says.
-        names: PyTorch's functions, by whatever the framework has for them.
-        keeps: whether it keeps what it compiled on disk, for the next process.
-    """
-
-    version: str
-    names: Any
-    keeps = False
-    device = ""
-
-    def use(self, device: str) -> None:
-        """Tensors are to be on this device. Raises NotOffered where that cannot be."""
-        if device:
-            raise NotOffered(f"the device {device}")
-
-    def clock(self, call: Callable[[], Any], repeats: int) -> float:
-        """Seconds of so many calls; a device's are waited for once, by its own clock."""
-        begun = time.perf_counter()
-        for _ in range(repeats):
-            result = call()
-        seconds = time.perf_counter() - begun
-        del result  # freeing the last one is not timed
-        return seconds
-
-    @abstractmethod
-    def tensor(self, array: Array, dtype: str) -> Any:
-        """A tensor with the array's values. Raises NotOffered for a dtype that it lacks."""
-
-    @abstractmethod
-    def prepare(self, function: Function) -> Call:
-        """A call of the function with the names and the call's arguments."""
-
-    def training(self, problem: Problem, tensors: Sequence[Any]) -> Call:
-        """A call without arguments that makes a step and returns the loss."""
-        raise NotOffered("training")
-
-    def values(self, result: Any) -> list[Array]:
-        """A result's tensors as arrays."""
-        return [np.asarray(tensor) for tensor in _tensors(result)]
-
-    def kernels(self, function: Function, tensors: Sequence[Any]) -> int | None:
-        """How many kernels a call launches, where the framework can say."""
-        return None
-
-    def note(self) -> str:
-        """What a user should know about how the last computation ran; empty if all is well."""
-        return ""
 
 
 class _Torch(Framework):
@@ -152,7 +92,7 @@ class _Torch(Framework):
 
         def call(*tensors: Any) -> Any:
             result = compute(*tensors)
-            finish(_tensors(result))
+            finish(tensors_of(result))
             return result
 
         return call
@@ -191,7 +131,7 @@ class _Torch(Framework):
 
     def values(self, result: Any) -> list[Array]:
         # Copies: a weight that shares its memory with NumPy would be in jit's way from then on.
-        found = [tensor.detach().clone().cpu() for tensor in _tensors(result)]
+        found = [tensor.detach().clone().cpu() for tensor in tensors_of(result)]
         wide = [t.to(self.torch.float32) if t.dtype.itemsize == 2 else t for t in found]
         return [np.asarray(tensor.numpy()) for tensor in wide]
 
@@ -236,7 +176,7 @@ class _Lazy(_Torch):
         self.torch.realize(*tensors)
 
     def kernels(self, function: Function, tensors: Sequence[Any]) -> int | None:
-        found = _tensors(function(self.names, *tensors))
+        found = tensors_of(function(self.names, *tensors))
         return len(self.torch.explain(*found).kernels)
 
 
@@ -323,7 +263,7 @@ class _Jax(Framework):
         return step
 
     def values(self, result: Any) -> list[Array]:
-        found = [np.asarray(tensor) for tensor in _tensors(result)]
+        found = [np.asarray(tensor) for tensor in tensors_of(result)]
         return [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in found]
 
 
@@ -368,7 +308,7 @@ class _Tinygrad(Framework):
 
     def prepare(self, function: Function) -> Call:
         def compute(*tensors: Any) -> Any:
-            found = _tensors(function(self.names, *tensors))
+            found = tensors_of(function(self.names, *tensors))
             return found[0].realize(*found[1:]) if len(found) == 1 else _realized(found)
 
         return self._finished(compute)
@@ -398,7 +338,7 @@ class _Tinygrad(Framework):
         return self._finished(update)
 
     def values(self, result: Any) -> list[Array]:
-        found = [t.float() if t.dtype.itemsize == 2 else t for t in _tensors(result)]
+        found = [t.float() if t.dtype.itemsize == 2 else t for t in tensors_of(result)]
         return [np.asarray(tensor.numpy()) for tensor in found]
 
 

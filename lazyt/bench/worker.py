@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from lazyt.bench.frameworks import FRAMEWORKS, Framework
+from lazyt.bench.framework import Framework
+from lazyt.bench.frameworks import FRAMEWORKS
 from lazyt.bench.names_arrays import NotOffered, reference_names
 from lazyt.bench.optimizers import RULES
 from lazyt.bench.problems import Array, Workload, workloads
