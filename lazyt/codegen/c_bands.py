@@ -189,6 +189,7 @@ class _Writer:
         return replace(
             form, rows=self.tile, row_block=block, k_span=spec.k,
             col_span=round_up(spec.n, width), private=self.private, parallel=True,
+            straight=False,
         )  # fmt: skip
 
     # ----------------------------------------------------------------- text

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from lazyt.codegen.check_facts import Form
 from lazyt.codegen.check_memory import Memory, Pointer
 
-_TILE = re.compile(r"lz_(gemm|slide|broad)_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
+_TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
 _ROWS = re.compile(r"lz_(rows|finite)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
@@ -39,7 +39,7 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
     try:
         if tile is not None:
             kind, rows, columns = tile[1], int(tile[2]), int(tile[3])
-            made = {"gemm": _gemm, "slide": _slide, "broad": _broad}[kind]
+            made = {"gemm": _gemm, "slide": _slide, "broad": _broad, "lines": _straight}[kind]
             return made(pointers, forms, rows, columns)
         if lay is not None:
             return _lay(pointers, forms, int(lay[1]))
@@ -90,6 +90,13 @@ def _in_rows(places: list[Pointer], forms: list[Form], rows: int, columns: int) 
     last = last.shifted(((rows - 1) * _fixed(forms[1]) - 1) * a.item)
     read = [_whole(a, 1), Access(a.memory, last, a.item), *_rows_of(b, forms[0], columns)]
     return [*read, _tile_of(c, forms[2], rows, columns)]
+
+
+def _straight(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
+    """``(kc, a, pitch, count, b, c, ldc, first)``: lines, a panel, a tile."""
+    a, b, c = places
+    read = [*_lines_of(a, forms), *_rows_of(b, forms[0], columns)]
+    return [*read, _tile_of(c, forms[3], rows, columns)]
 
 
 def _slide(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:

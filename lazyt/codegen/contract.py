@@ -17,7 +17,7 @@ from lazyt.codegen.contract_direct import (
     emit_row_form,
 )
 from lazyt.codegen.contract_groups import LEAST_BYTES, group_sections, grouped
-from lazyt.codegen.contract_micro import WORKER_SECTION, mac_section, tile_sections
+from lazyt.codegen.contract_micro import WORKER_SECTION, lines_sections, mac_section, tile_sections
 from lazyt.codegen.contract_packed import (
     PackedForm,
     choose_packed_form,
@@ -78,7 +78,8 @@ def emit_contract(
         reason = f"{reason}, {kind} to a lane"
     elif isinstance(form, PackedForm):
         text, workspace = emit_packed_form(spec, form)
-        sections = tile_sections(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+        made = lines_sections if form.straight else tile_sections
+        sections = made(spec.acc, form.rows, form.vectors, spec.vector_bytes)
         sections = (*panel_sections(spec, form.widths(spec), text), *sections)
     elif isinstance(form, RowForm):
         text, workspace = emit_row_form(spec, form)

@@ -118,3 +118,47 @@ def tile_sections(
 def splat(vec: str, value: str, lanes: int) -> str:
     """A vector of equal lanes."""
     return f"({vec}){{{', '.join([value] * lanes)}}}"
+
+
+def lines_name(acc: str, rows: int, vectors: int, vector_bytes: int) -> str:
+    """Name of the micro-kernel whose rows are read where they lie."""
+    return f"lz_lines_{acc}_{rows}x{vectors * vector_bytes // ITEM_BYTES[acc]}v{vector_bytes}"
+
+
+def lines_sections(
+    acc: str, rows: int, vectors: int, vector_bytes: int
+) -> tuple[tuple[str, str], ...]:
+    """Sections of ``name(kc, a, pitch, count, b, c, ldc, first)``.
+
+    ``a`` is ``count`` rows of ``kc`` elements, ``pitch`` apart; sums of rows from ``count`` on are
+    nobody's. The rest is as for ``tile_sections``. The rows of the next tile are asked for.
+    """
+    name, tag = lines_name(acc, rows, vectors, vector_bytes), f"{acc}_v{vector_bytes}"
+    size = ITEM_BYTES[acc]
+    lanes, kind = vector_bytes // size, f"lz_{acc}"
+    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
+    grid = [(r, v) for r in range(rows) for v in range(vectors)]
+    place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
+    out = [
+        f"static __attribute__((noinline)) void {name}(lz_i64 kc, const {kind} *restrict a,",
+        f"    lz_i64 pitch, lz_i64 count, const {kind} *restrict b, {kind} *restrict c, "
+        "lz_i64 ldc, int first) {",
+        f"    for (lz_i64 r = {rows}; r < {2 * rows}; r++)",
+        f"        for (lz_i64 k = 0; k < kc; k += {64 // size})",
+        "            __builtin_prefetch(a + r * pitch + k);",
+    ]
+    for r in range(rows):
+        row = f"({r} < count ? {r} * pitch : 0)" if r else "0"
+        out.append(f"    const {kind} *const a{r} = a + {row};")
+    out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
+    out.append("    if (!first) {")
+    out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
+    out += ["    }", "    for (lz_i64 k = 0; k < kc; k++) {", f"        {vec} s;"]
+    out += [f"        {vec} b{v} = *(const {ref} *)(b + {v * lanes});" for v in range(vectors)]
+    for r in range(rows):
+        out.append(f"        s = {splat(vec, f'a{r}[k]', lanes)};")
+        out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
+    out += [f"        b += {vectors * lanes};", "    }"]
+    out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
+    out.append("}")
+    return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lazyt.codegen.contract_micro import tile_name
+from lazyt.codegen.contract_micro import lines_name, tile_name
 from lazyt.codegen.contract_panels import Side, fill_panel
 from lazyt.codegen.contract_rows import Rows
 from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
@@ -27,8 +27,12 @@ _LONGEST_PACKED_TASK = 1024
 _TASKS = 12
 # Up to here, storing sums is.
 _FEW_STEPS = 64
-# Multiplications of the smallest task.
-_LEAST_TASK = 1 << 17
+# Multiplications that a thread takes at a time, if tasks are smaller.
+_LEAST_SHARE = 1 << 17
+# Tiles across for which copying rows of A costs more than it brings.
+_FEW_TILES = 1
+# Bytes between addresses that share a set of a first-level cache, over its ways.
+_ALIKE = 1024
 # Up to here, copying B is a good part of the work.
 _FEW_ROWS = 256
 
@@ -45,6 +49,7 @@ class PackedForm:
         k_span, col_span: how much of B is packed at a time.
         private: every thread packs B for itself, for a batch of its own.
         parallel: run tasks on several threads.
+        straight: rows of A are read where they lie.
     """
 
     rows: int
@@ -57,6 +62,7 @@ class PackedForm:
     col_span: int
     private: bool
     parallel: bool
+    straight: bool = False
 
     def widths(self, spec: ContractSpec) -> tuple[int, int]:
         """Columns of a panel of A and of one of B."""
@@ -213,7 +219,9 @@ def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
 def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
     form = lay.form
     if form.parallel and not form.private:
-        out.pragma("omp for collapse(2) schedule(dynamic, 1)")
+        macs = form.row_block * form.col_block * min(spec.k, form.k_span)
+        share = 1 if spec.any_size else max(1, _LEAST_SHARE // macs)
+        out.pragma(f"omp for collapse(2) schedule(dynamic, {share})")
     with (
         out.loop("g_m0", 0, spec.m, form.row_block),
         out.loop("g_c0", "g_n0", "g_n1", form.col_block),
@@ -235,7 +243,7 @@ def _blocks_of_k(
     """Sums of a task, from one block of k to the next."""
     with out.loop("g_p0", "g_k0", "g_k1", lay.form.k_block):
         out.clip("g_p1", "g_p0", lay.form.k_block, "g_k1")
-        if rows is None:
+        if rows is None and not lay.form.straight:
             _pack_a(out, spec, lay.form)
         _strips(out, spec, lay, rows, idle)
 
@@ -265,6 +273,11 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idl
             right = f"g_pb + (g_col0 - g_n0) * {form.k_span} + (g_p0 - g_k0) * {width}"
             tile = f"g_tile + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - {origin})"
             tile += f", {lay.tile_cols}, g_p0 == 0"
+            if form.straight and spec.a_plain is not None:
+                micro = lines_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+                out.clip("g_row1", "g_row0", form.rows, "g_m1")
+                place = spec.a_plain.at("g_b", "g_row0", "g_p0")
+                left = f"{place}, {spec.a_plain.side}, g_row1 - g_row0"
             if idle:
                 out.add(f"if (!({idle}))")
             if rows is not None:
@@ -333,7 +346,7 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
             col_span = col_block = round_up(ceil_div(whole, parts), width)
         elif whole <= col_block:
             k_span = min(spec.k, max(1, l2 // 2 // (whole * spec.item * k_block)) * k_block)
-    if spec.k <= _FEW_STEPS and rows * whole * spec.k >= _LEAST_TASK and not spec.any_size:
+    if spec.k <= _FEW_STEPS and not spec.any_size:
         row_block = rows  # sums are stored at once, where the first-level cache has them
     if parallel and not private:
         # Fewer rows only read B more often; fewer columns copy A more often.
@@ -346,5 +359,15 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
                 break
     strip = min(col_block, 4 * width)
     return PackedForm(
-        rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel
-    )
+        rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel,
+        whole <= _FEW_TILES * width and lies_straight(spec),
+    )  # fmt: skip
+
+
+def lies_straight(spec: ContractSpec) -> bool:
+    """Whether rows of A may be read where they lie: some at a time stay in the first-level cache,
+    where rows of a large power of two apart would push each other out."""
+    a = spec.a_plain
+    if a is None or a.k != 1 or spec.any_size or spec.group is not None:
+        return False
+    return a.side * spec.item % _ALIKE != 0 or spec.k * spec.item <= 64
