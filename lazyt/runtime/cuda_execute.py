@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lazyt.config import config
 from lazyt.errors import InternalError
 from lazyt.ir.program import Grid, KernelSource, Program
-from lazyt.runtime import cache, devices, events
+from lazyt.runtime import cache, devices, events, sass
 from lazyt.runtime.cuda_device import CudaDevice
 from lazyt.runtime.cuda_driver import CudaError, Image
 from lazyt.runtime.cuda_memory import DeviceBuffer
@@ -328,6 +329,10 @@ def _built(
         seconds=seconds,
         key=key,
     )
+    if config.dump is not None and device.driver.helpers == "cuda":
+        os.makedirs(config.dump, exist_ok=True)
+        with open(os.path.join(config.dump, f"{key[:16]}.sass"), "w", encoding="utf-8") as file:
+            file.write(sass.text_of(image.data))
     cache.put_text("cuda", key, json.dumps(image.facts))
     cache.put_binary(key, image.data, source, {"compiler": device.driver.identity()})
     return image

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
-from lazyt.runtime import cache, compile, devices, execute
+from lazyt.runtime import cache, compile, devices, execute, sass
 from lazyt.runtime.memory import Buffer
 
 _SELF_TEST = """void lz_self_test(char *b0, int threads) {
@@ -143,6 +143,11 @@ def _examine_cuda() -> list[Finding]:
         ),
     ]
     found.append(_examine_emulator())
+    if sass.tool() is None:
+        advice = "put nvdisasm of the CUDA toolkit on the PATH to see machine code (LAZYT_DUMP)"
+        found.append(Finding("sass", "warn", "no nvdisasm and no cuobjdump", advice))
+    else:
+        found.append(Finding("sass", "ok", str(sass.tool())))
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

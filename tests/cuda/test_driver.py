@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import lazyt as lt
 from lazyt import planning
 from lazyt.errors import DeviceError, OutOfMemoryError
-from lazyt.runtime import cuda_device, cuda_execute
+from lazyt.runtime import cuda_device, cuda_execute, sass
 from lazyt.runtime.cuda_staging import CHUNKS
 from tests.cuda.mock_driver import CUresult, MockDriver
 
@@ -280,3 +281,21 @@ def test_the_mock_takes_what_the_library_takes() -> None:
     }.items():
         assert hasattr(getattr(driver, kind), value)
     assert all(hasattr(driver.CUresult, code.name) for code in CUresult)
+
+
+def test_machine_code_on_request(
+    mock: MockDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a disassembler the dump holds what it prints; without one, how to get it."""
+    for number, tool in enumerate(("", "nvdisasm")):
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        if tool:
+            program = tmp_path / "bin" / tool
+            program.write_text("#!/bin/sh\necho FFMA of $(wc -c < $1)\n", encoding="utf-8")
+            program.chmod(0o755)
+        monkeypatch.setattr(sass, "_TOOLS", ((str(tmp_path / "bin" / "nvdisasm"), ()),))
+        folder = tmp_path / f"dump{number}"
+        with lt.config.override(dump=str(folder), disk_cache=False):
+            (lt.ones(7 + number, device="cuda") * 3).cumsum(0).realize()
+        (text,) = [path.read_text(encoding="utf-8") for path in folder.glob("*.sass")]
+        assert ("FFMA of" in text) is bool(tool) and ("nvdisasm" in text) is not bool(tool)
