@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from lazyt.codegen.lower import lower_group
 from lazyt.compiler import group_graph
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import ContractPhase
+from lazyt.passes import bands
 from lazyt.runtime import devices
 from lazyt.runtime.memory import pool
 from lazyt.tensor import Tensor
@@ -220,3 +222,41 @@ def test_scores_are_never_whole() -> None:
     pool.reset_peak()
     result.realize()
     assert pool.peak - before == plan.footprint.results + plan.footprint.between
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_chains_have_the_same_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever can be a band is one, however small."""
+    for name in ("LEAST_ROWS", "LEAST_COLUMNS", "LEAST_INNER"):
+        monkeypatch.setattr(bands, name, 1)
+    monkeypatch.setattr(bands._Search, "_too_dear", lambda self, band: "")
+    draw = random.Random(seed)
+    points, rows = draw.randint(1, 3), draw.randint(12, 19)
+    first = _random(points, rows, width := draw.randint(1, 9))
+    steps: list[tuple[str, list[Tensor]]] = []
+    for kind in draw.choices(("linear", "batch", "relu", "softmax", "square", "scaled"), k=6):
+        new = draw.randint(1, 13) if kind in ("linear", "batch", "relu") else width
+        shape = (points, width, new) if kind == "batch" else (width, new)
+        steps.append((kind, [_random(*shape), _random(rows, new)]))
+        width = new
+    chosen = draw.randrange(6)
+
+    def build() -> tuple[Tensor, ...]:
+        found = [first]
+        for kind, (weight, bias) in steps:
+            last = found[-1]
+            made = {
+                "linear": lambda x, w, b: x @ w,
+                "batch": lambda x, w, b: x @ w,
+                "relu": lambda x, w, b: F.relu(x @ w) + b,
+                "softmax": lambda x, w, b: x.softmax(-1),
+                "square": lambda x, w, b: x @ x.mT @ x,
+                "scaled": lambda x, w, b: x * x.amax(-1, keepdim=True),
+            }[kind]
+            found.append(made(last, weight, bias))
+        return found[-1], found[1 + chosen] * 1
+
+    assert any(group.kind == "band" for group in _groups(*build()))
+    with lazyt.config.override(bands=False):
+        apart = _bits(build)
+    assert _bits(build) == apart
