@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -245,15 +246,15 @@ def test_random_chains_have_the_same_bits(seed: int, monkeypatch: pytest.MonkeyP
         found = [first]
         for kind, (weight, bias) in steps:
             last = found[-1]
-            made = {
+            made: dict[str, Callable[[Any, Any, Any], Any]] = {
                 "linear": lambda x, w, b: x @ w,
                 "batch": lambda x, w, b: x @ w,
                 "relu": lambda x, w, b: F.relu(x @ w) + b,
                 "softmax": lambda x, w, b: x.softmax(-1),
                 "square": lambda x, w, b: x @ x.mT @ x,
                 "scaled": lambda x, w, b: x * x.amax(-1, keepdim=True),
-            }[kind]
-            found.append(made(last, weight, bias))
+            }
+            found.append(made[kind](last, weight, bias))
         return found[-1], found[1 + chosen] * 1
 
     assert any(group.kind == "band" for group in _groups(*build()))
