@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING
 
@@ -179,21 +179,29 @@ def _unit_text(program: Program, kernels: list[KernelSource], with_entry: bool) 
     parts = [text for name, text in program.sections if name in used]
     parts += [kernel.text for kernel in kernels]
     if with_entry:
-        parts.append(entry_text(program))
+        parts.append(entry_text(program, {}))
     return "\n".join(parts) + "\n"
 
 
-def entry_text(program: Program) -> str:
-    """The entry of ``program`` as a translation unit of its own."""
-    return f"{_ENTRY_DECLARATION}\n{program.entry}\n"
+def entry_text(program: Program, symbols: Mapping[str, str]) -> str:
+    """The entry of ``program`` as a translation unit of its own; ``symbols`` of kernels by name."""
+    return "\n".join([*_renamed(symbols), _ENTRY_DECLARATION, program.entry, ""])
 
 
-def kernels_text(kernels: Sequence[KernelSource], sections: Iterable[tuple[str, str]]) -> str:
+def kernels_text(
+    kernels: Sequence[KernelSource],
+    sections: Iterable[tuple[str, str]],
+    symbols: Mapping[str, str],
+) -> str:
     """Kernels and the helpers that they call as a translation unit that may be linked with others
-    that have some of them, too."""
-    weak = [f"#pragma weak {kernel.name}" for kernel in kernels]
-    parts = [*weak, *(text for _, text in sections), *(kernel.text for kernel in kernels)]
-    return "\n".join(parts) + "\n"
+    that have some of them, too; ``symbols`` of the kernels by name."""
+    weak = [f"#pragma weak {symbols[kernel.name]}" for kernel in kernels]
+    texts = [*(text for _, text in sections), *(kernel.text for kernel in kernels)]
+    return "\n".join([*weak, *_renamed(symbols), *texts, ""])
+
+
+def _renamed(symbols: Mapping[str, str]) -> list[str]:
+    return [f"#define {name} {symbol}" for name, symbol in symbols.items()]
 
 
 class UnitError(Exception):

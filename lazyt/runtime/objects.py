@@ -4,7 +4,8 @@ A kernel that one plan has had compiled is not compiled again for another: the d
 which object file it is. And compilers start while a plan is still being printed, on what is there.
 
 A file holds the kernels that were compiled together, so the same kernel may be in two of a plan's
-files. Kernels are therefore weak symbols: the linker takes one of them.
+files. Kernels are therefore weak symbols: the linker takes one of them. Symbols contain the keys of
+their kernels: a file may hold an older form of a kernel, with the same text and other helpers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FEWEST = 4
 # Work, in characters of text, that is worth a compiler of its own: about 10 ms for 1000, and 40 for
 # starting it.
 _LEAST_EARLY, _LEAST = 12_000, 8_000
-_KIND = "object"
+_KIND = "kernel"
 
 
 @dataclass(eq=False)
@@ -38,6 +39,11 @@ class _Item:
     key: str
     kernel: KernelSource
     sections: dict[str, str]
+
+    @property
+    def symbol(self) -> str:
+        """What the linker knows it by."""
+        return _symbol(self.kernel, self.key)
 
 
 @dataclass(eq=False)
@@ -111,7 +117,9 @@ class Objects:
 
     def _finish(self, program: Program, compiler: Compiler) -> bytes | None:
         entry = os.path.join(self._place(), "entry")
-        _write(entry + ".c", compile.entry_text(program))
+        keys = {k.name: _key(k, program.sections, compiler) for k in program.kernels}
+        symbols = {kernel.name: _symbol(kernel, keys[kernel.name]) for kernel in program.kernels}
+        _write(entry + ".c", compile.entry_text(program, symbols))
         command = [*compiler.command, *compiler.flags, "-c", entry + ".c", "-o", entry + ".o"]
         called = compile.start(command, entry + ".err")
         try:
@@ -126,8 +134,7 @@ class Objects:
                 return None
         finally:
             called.stop()
-        files = dict.fromkeys(self._known[_key(k, program.sections, compiler)]
-                              for k in program.kernels)  # fmt: skip
+        files = dict.fromkeys(self._known[key] for key in keys.values())
         output = entry + ".so"
         command = [*compiler.command, *compiler.flags, "-shared", entry + ".o", *files]
         linked = compile.start([*command, "-o", output, "-lm"], entry + ".err")
@@ -174,7 +181,9 @@ class Objects:
         path = os.path.join(self._place(), f"unit{self._made}")
         self._made += 1
         sections = {name: text for item in items for name, text in item.sections.items()}
-        _write(path + ".c", compile.kernels_text([i.kernel for i in items], sections.items()))
+        symbols = {item.kernel.name: item.symbol for item in items}
+        text = compile.kernels_text([i.kernel for i in items], sections.items(), symbols)
+        _write(path + ".c", text)
         flags = self._compiler.flags
         command = [*self._compiler.command, *flags, "-c", path + ".c", "-o", path + ".o"]
         running = compile.start(command, path + ".err")
@@ -206,6 +215,10 @@ class Objects:
                     return self._folder
             raise OSError("no place to compile in")
         return self._folder
+
+
+def _symbol(kernel: KernelSource, key: str) -> str:
+    return f"{kernel.name}_{key[:16]}"
 
 
 def _work(item: _Item) -> int:

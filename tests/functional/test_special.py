@@ -244,7 +244,9 @@ def test_mish_keeps_its_digits_on_both_sides_of_zero() -> None:
     x = lt.linspace(-80, 300, 2281).requires_grad_()
     y = lt.nn.functional.mish(x)
     (slope,) = lt.autograd.grad(y.sum(), x, create_graph=True)
+    assert slope is not None
     (bend,) = lt.autograd.grad(slope.sum(), x)
+    assert bend is not None
     at = x.detach().numpy().astype(np.float64)
     soft = np.maximum(at, 0) + np.log1p(np.exp(-abs(at)))
     part, wave = 1 / (1 + np.exp(-at)), np.tanh(soft)

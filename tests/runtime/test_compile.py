@@ -188,11 +188,11 @@ def test_batches_are_compiled_and_linked(wrapper: Wrapper, monkeypatch: pytest.M
 def test_kernels_of_other_programs_are_linked_and_not_compiled() -> None:
     def compiled(program: Program) -> int:
         """How many kernels were compiled for a program, which gives what it should."""
-        before = len([*Path(config.cache_dir).rglob("object-*.txt")])
+        before = len([*Path(config.cache_dir).rglob("kernel-*.txt")])
         x, out = filled(np.zeros(8)), Buffer(32)
         execute.load(program).run([x], [out])
         assert floats(out)[0] == sum(range(len(program.kernels)))
-        return len([*Path(config.cache_dir).rglob("object-*.txt")]) - before
+        return len([*Path(config.cache_dir).rglob("kernel-*.txt")]) - before
 
     assert compiled(chain(8, 4)) == 4
     assert compiled(chain(8, 5)) == 1
@@ -224,6 +224,22 @@ def test_compilers_start_before_a_program_is_whole(
         objects.add(chain(9, 1, 12000).kernels[0], program.sections)
         assert objects.has_begun
     assert not list(Path(config.cache_dir).rglob("tmp-*"))
+
+
+def test_an_object_with_an_older_form_of_another_kernel_does_not_lend_it() -> None:
+    def program(helper: str) -> Program:
+        made = chain(8, 4)
+        calling = made.kernels[3]
+        text = calling.text.replace("+ 3.0f", "+ lz_three()")
+        changed = replace(calling, text=text, prelude=("three",))
+        section = ("three", f"static lz_f32 lz_three(void) {{ return {helper}; }}")
+        kernels = (*made.kernels[:3], changed)
+        return replace(made, kernels=kernels, sections=(*made.sections, section))
+
+    for helper, wanted in (("3.0f", 6), ("100.0f", 103)):
+        x, out = filled(np.zeros(8)), Buffer(32)
+        execute.load(program(helper)).run([x], [out])
+        assert floats(out)[0] == wanted
 
 
 def test_one_failing_batch_fails_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
