@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING
 
@@ -185,22 +185,11 @@ def _unit_text(program: Program, kernels: list[KernelSource], with_entry: bool) 
 
 def entry_text(program: Program, symbols: Mapping[str, str]) -> str:
     """The entry of ``program`` as a translation unit of its own; ``symbols`` of kernels by name."""
-    return "\n".join([*_renamed(symbols), _ENTRY_DECLARATION, program.entry, ""])
+    return "\n".join([*renamed(symbols), _ENTRY_DECLARATION, program.entry, ""])
 
 
-def kernels_text(
-    kernels: Sequence[KernelSource],
-    sections: Iterable[tuple[str, str]],
-    symbols: Mapping[str, str],
-) -> str:
-    """Kernels and the helpers that they call as a translation unit that may be linked with others
-    that have some of them, too; ``symbols`` of the kernels by name."""
-    weak = [f"#pragma weak {symbols[kernel.name]}" for kernel in kernels]
-    texts = [*(text for _, text in sections), *(kernel.text for kernel in kernels)]
-    return "\n".join([*weak, *_renamed(symbols), *texts, ""])
-
-
-def _renamed(symbols: Mapping[str, str]) -> list[str]:
+def renamed(symbols: Mapping[str, str]) -> list[str]:
+    """Lines that give kernels other names."""
     return [f"#define {name} {symbol}" for name, symbol in symbols.items()]
 
 
@@ -265,9 +254,12 @@ class Running:
         return text or f"it ended with status {self.process.returncode} and no message"
 
     def stop(self) -> None:
-        """Ends it where it has not ended, and lets go of its messages."""
+        """Ends it and what it started where it has not ended, and lets go of its messages."""
         if self.process.poll() is None:
-            self.process.kill()
+            import signal
+
+            # The driver alone would leave its passes, which go on writing to a folder that goes.
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.errors.close()
 
@@ -286,6 +278,7 @@ def start(command: list[str], errors_path: str) -> Running:
             stdout=errors,
             stderr=errors,
             env={**os.environ, "LC_ALL": "C"},
+            process_group=0,
         )
     except OSError as error:
         errors.close()

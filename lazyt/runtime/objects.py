@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -182,7 +182,7 @@ class Objects:
         self._made += 1
         sections = {name: text for item in items for name, text in item.sections.items()}
         symbols = {item.kernel.name: item.symbol for item in items}
-        text = compile.kernels_text([i.kernel for i in items], sections.items(), symbols)
+        text = _unit_text([i.kernel for i in items], sections.items(), symbols)
         _write(path + ".c", text)
         flags = self._compiler.flags
         command = [*self._compiler.command, *flags, "-c", path + ".c", "-o", path + ".o"]
@@ -215,6 +215,18 @@ class Objects:
                     return self._folder
             raise OSError("no place to compile in")
         return self._folder
+
+
+def _unit_text(
+    kernels: Sequence[KernelSource],
+    sections: Iterable[tuple[str, str]],
+    symbols: Mapping[str, str],
+) -> str:
+    """Kernels and the helpers that they call as a translation unit that may be linked with others
+    that have some of them, too; ``symbols`` of the kernels by name."""
+    weak = [f"#pragma weak {symbols[kernel.name]}" for kernel in kernels]
+    texts = [*(text for _, text in sections), *(kernel.text for kernel in kernels)]
+    return "\n".join([*weak, *compile.renamed(symbols), *texts, ""])
 
 
 def _symbol(kernel: KernelSource, key: str) -> str:
