@@ -924,8 +924,8 @@ class TensorMethods:
         """1 / x."""
     def reciprocal_(self) -> Tensor:
         """In-place form of ``reciprocal``."""
-    def record_stream(self, stream: Any) -> None:
-        """Keep the memory, once the tensor is gone, until what the stream is doing then is done."""
+    def record_stream(self, s: Any) -> None:
+        """Keep the memory, once the tensor is gone, until what the stream ``s`` is doing then is done."""
     def register_hook(self, hook: collections.abc.Callable[[Tensor], Tensor | None]) -> lazyt.autograd.handles.RemovableHandle:
         """Call ``hook`` with every gradient of this tensor; what it returns replaces the gradient."""
     def register_post_accumulate_grad_hook(self, hook: collections.abc.Callable[[Tensor], None]) -> lazyt.autograd.handles.RemovableHandle:

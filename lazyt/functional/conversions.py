@@ -164,17 +164,17 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return made
 
 
-def record_stream(self: Tensor, stream: Any) -> None:
-    """Keep the memory, once the tensor is gone, until what the stream is doing then is done.
+def record_stream(self: Tensor, s: Any) -> None:
+    """Keep the memory, once the tensor is gone, until what the stream ``s`` is doing then is done.
 
     For what other libraries do in the stream: what lazyt does itself is known. Raises DeviceError
     for a tensor on the CPU and for a stream of another device.
     """
-    if self.device is CPU or stream.device != self.device:
-        raise DeviceError(f"a tensor on {self.device} is not used by a stream of {stream.device}")
+    if self.device is CPU or s.device != self.device:
+        raise DeviceError(f"a tensor on {self.device} is not used by a stream of {s.device}")
     node = self._storage.current()
     realize_now([node], "record_stream()")
-    stream._uses(node.data)
+    s._uses(node.data)
 
 
 def _has_gpu(device: Any) -> builtins.bool:

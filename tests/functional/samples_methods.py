@@ -52,6 +52,5 @@ METHODS: list[tuple[str, str]] = [
 WITHOUT_METHODS = """
     alias to_device const_data_ptr apply_ map_ map2_ is_set_to new storage storage_type
     untyped_storage backward register_hook register_post_accumulate_grad_hook retain_grad
-    as_subclass detach_ requires_grad_ pin_memory cuda data_ptr set_ share_memory_ is_shared
-    numpy tolist item explain
-    realize retains_grad"""
+    as_subclass detach_ requires_grad_ pin_memory record_stream cuda data_ptr set_ share_memory_
+    is_shared numpy tolist item explain realize retains_grad"""

@@ -329,14 +329,15 @@ def test_without_tags_everything_is_compared(monkeypatch: pytest.MonkeyPatch) ->
 def test_threads_train_networks_of_their_own() -> None:
     failures: list[Any] = []
 
-    def work() -> None:
+    def work(training: Training) -> None:
         try:
-            Training().run(8)
+            training.run(8)
         except BaseException as error:
             failures.append(error)
             raise
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
+    # Made here, as the seed of initial values is one for all threads.
+    threads = [threading.Thread(target=work, args=(Training(),)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:

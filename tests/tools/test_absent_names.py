@@ -26,7 +26,7 @@ X = lazyt.ones(2)
         (lazyt, "sparse_coo_tensor", "no sparse tensors"),
         (lazyt, "quantize_per_tensor", "no quantised tensors"),
         (lazyt, "distributed", "on one machine"),
-        (lazyt, "mtia", "runs on the CPU"),
+        (lazyt, "mtia", "has the CPU and CUDA GPUs"),
         (lazyt, "sotfmax", "Did you mean: 'softmax'?"),
         (lazyt, "Relu", "Did you mean: 'relu'?"),
         (lazyt, "Linear", "Did you mean: 'lazyt.nn.Linear'?"),
