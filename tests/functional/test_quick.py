@@ -11,6 +11,7 @@ import pytest
 
 import lazyt as lt
 from lazyt.functional import quick
+from lazyt.ir.forms import use
 from lazyt.ir.graph import source_text
 
 OPERATORS: list[Callable[[Any, Any], Any]] = [
@@ -85,7 +86,7 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return make
 
-    monkeypatch.setattr(quick.use, "any", False)  # tests before this one may have used a device
+    monkeypatch.setattr(use, "any", False)  # tests before this one may have used a device
     for name in ("make_pair", "make_like"):
         monkeypatch.setattr(quick, name, counting(getattr(quick, name)))
     results = [x + y, 1 - x, x.exp(), x.requires_grad_() + y, x.exp()]
