@@ -6,6 +6,8 @@ Vector extensions stay in here because kernels proper are parsed back by a C99 p
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from lazyt.codegen.contract_spec import ITEM_BYTES
 
 WORKER_SECTION = (
@@ -89,30 +91,55 @@ def tile_sections(
     """Sections of the micro-kernel ``name(kc, a, b, c, ldc, first)``.
 
     ``a`` is a panel [kc][rows], ``b`` a panel [kc][columns], ``c`` a tile of row stride ``ldc``
-    which is overwritten when ``first`` and continued otherwise. Every accumulator is a named
-    variable, so that the whole tile stays in registers at any optimisation level.
+    which is overwritten when ``first`` and continued otherwise.
     """
-    name, tag = tile_name(acc, rows, vectors, vector_bytes), f"{acc}_v{vector_bytes}"
-    lanes = vector_bytes // ITEM_BYTES[acc]
-    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
+    name = tile_name(acc, rows, vectors, vector_bytes)
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
         f"    const lz_{acc} *restrict b, lz_{acc} *restrict c, lz_i64 ldc, int first) {{",
     ]
-    grid = [(r, v) for r in range(rows) for v in range(vectors)]
-    place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
-    out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
+    step = (f"a += {rows};", f"b += {vectors * vector_bytes // ITEM_BYTES[acc]};")
+    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a[{r}]", step)
+    return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
+
+
+def tile_body(
+    acc: str,
+    rows: int,
+    vectors: int,
+    vector_bytes: int,
+    element: Callable[[int], str],
+    step: Sequence[str],
+    before: Sequence[str] = (),
+    columns: str = "b",
+) -> list[str]:
+    """Statements of a micro-kernel: a tile ``c`` of row stride ``ldc``, overwritten when ``first``
+    and continued otherwise, gets ``kc`` steps of multiply-adds.
+
+    Every accumulator is a named variable, so that the whole tile stays in registers at any
+    optimisation level. ``element(r)`` is the factor of row r, ``columns`` points to those of the
+    columns; ``before`` begins a step and ``step`` ends it.
+    """
+    tag, lanes = f"{acc}_v{vector_bytes}", vector_bytes // ITEM_BYTES[acc]
+    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
+    place = {
+        (r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})"
+        for r in range(rows)
+        for v in range(vectors)
+    }
+    out = [f"    {vec} c{r}_{v} = {{0}};" for r, v in place]
     out.append("    if (!first) {")
-    out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
-    out += ["    }", "    for (lz_i64 k = 0; k < kc; k++) {", f"        {vec} s;"]
-    out += [f"        {vec} b{v} = *(const {ref} *)(b + {v * lanes});" for v in range(vectors)]
+    out += [f"        c{r}_{v} = {here};" for (r, v), here in place.items()]
+    out += ["    }", "    for (lz_i64 k = 0; k < kc; k++) {"]
+    out += [f"        {line}" for line in (*before, f"{vec} s;")]
+    out += [
+        f"        {vec} b{v} = *(const {ref} *)({columns} + {v * lanes});" for v in range(vectors)
+    ]
     for r in range(rows):
-        out.append(f"        s = {splat(vec, f'a[{r}]', lanes)};")
+        out.append(f"        s = {splat(vec, element(r), lanes)};")
         out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
-    out += [f"        a += {rows};", f"        b += {vectors * lanes};", "    }"]
-    out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
-    out.append("}")
-    return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+    out += [*(f"        {line}" for line in step), "    }"]
+    return out + [f"    {here} = c{r}_{v};" for (r, v), here in place.items()]
 
 
 def splat(vec: str, value: str, lanes: int) -> str:
@@ -133,12 +160,8 @@ def lines_sections(
     ``a`` is ``count`` rows of ``kc`` elements, ``pitch`` apart; sums of rows from ``count`` on are
     nobody's. The rest is as for ``tile_sections``. The rows of the next tile are asked for.
     """
-    name, tag = lines_name(acc, rows, vectors, vector_bytes), f"{acc}_v{vector_bytes}"
-    size = ITEM_BYTES[acc]
-    lanes, kind = vector_bytes // size, f"lz_{acc}"
-    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
-    grid = [(r, v) for r in range(rows) for v in range(vectors)]
-    place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
+    name, size = lines_name(acc, rows, vectors, vector_bytes), ITEM_BYTES[acc]
+    kind = f"lz_{acc}"
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const {kind} *restrict a,",
         f"    lz_i64 pitch, lz_i64 count, const {kind} *restrict b, {kind} *restrict c, "
@@ -150,15 +173,6 @@ def lines_sections(
     for r in range(rows):
         row = f"({r} < count ? {r} * pitch : 0)" if r else "0"
         out.append(f"    const {kind} *const a{r} = a + {row};")
-    out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
-    out.append("    if (!first) {")
-    out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
-    out += ["    }", "    for (lz_i64 k = 0; k < kc; k++) {", f"        {vec} s;"]
-    out += [f"        {vec} b{v} = *(const {ref} *)(b + {v * lanes});" for v in range(vectors)]
-    for r in range(rows):
-        out.append(f"        s = {splat(vec, f'a{r}[k]', lanes)};")
-        out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
-    out += [f"        b += {vectors * lanes};", "    }"]
-    out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
-    out.append("}")
-    return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+    step = (f"b += {vectors * vector_bytes // size};",)
+    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a{r}[k]", step)
+    return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lazyt.codegen.contract_micro import splat, tile_name, vector_section
+from lazyt.codegen.contract_micro import tile_body, tile_name, vector_section
 from lazyt.codegen.contract_spec import ITEM_BYTES
 
 
@@ -46,28 +46,22 @@ def rows_sections(
 ) -> tuple[tuple[str, str], ...]:
     """Sections of ``name(kc, a, lda, b, c, ldc, first, finite)``: as ``tile_sections``, but for
     ``a``, whose rows are ``lda`` apart, which is ``pitch``; ``finite``: all of ``b`` is."""
-    name, tag = rows_tile(acc, rows, vectors, vector_bytes, pitch), f"{acc}_v{vector_bytes}"
-    lanes = vector_bytes // ITEM_BYTES[acc]
-    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
+    name = rows_tile(acc, rows, vectors, vector_bytes, pitch)
+    columns = vectors * vector_bytes // ITEM_BYTES[acc]
     out = [
         f"static __attribute__((noinline)) void {name}_all(lz_i64 kc,",
         f"    const lz_{acc} *restrict a, const lz_{acc} *restrict b, lz_{acc} *restrict c,",
         "    lz_i64 ldc, int first) {",
+        *tile_body(
+            acc,
+            rows,
+            vectors,
+            vector_bytes,
+            lambda r: f"a[{r * pitch}]",
+            ("a++;", f"b += {columns};"),
+        ),
+        "}",
     ]
-    grid = [(r, v) for r in range(rows) for v in range(vectors)]
-    place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
-    out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
-    out.append("    if (!first) {")
-    out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
-    out += ["    }", "    for (lz_i64 k = 0; k < kc; k++) {", f"        {vec} s;"]
-    out += [f"        {vec} b{v} = *(const {ref} *)(b + {v * lanes});" for v in range(vectors)]
-    for r in range(rows):
-        out.append(f"        s = {splat(vec, f'a[{r * pitch}]', lanes)};")
-        out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
-    out += ["        a++;", f"        b += {vectors * lanes};", "    }"]
-    out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
-    out.append("}")
-    columns = vectors * lanes
     out += [
         f"static void {name}(lz_i64 kc, const lz_{acc} *a, lz_i64 lda, const lz_{acc} *b,",
         f"    lz_{acc} *c, lz_i64 ldc, int first, int finite) {{",

@@ -6,7 +6,7 @@ step, in the order of the steps.
 
 from __future__ import annotations
 
-from lazyt.codegen.contract_micro import splat, vector_section
+from lazyt.codegen.contract_micro import tile_body, vector_section
 from lazyt.codegen.contract_spec import ITEM_BYTES
 
 
@@ -24,34 +24,15 @@ def slide_sections(
     larger than ``reach``; the tile ``c`` is overwritten when ``first`` and continued otherwise.
     """
     name = slide_name(acc, rows, vectors, vector_bytes)
-    tag = f"{acc}_v{vector_bytes}"
-    lanes = vector_bytes // ITEM_BYTES[acc]
-    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
-    grid = [(r, v) for r in range(rows) for v in range(vectors)]
-    place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
         f"    const lz_{acc} *restrict b, lz_i64 reach, const lz_i32 *restrict steps,",
         f"    lz_{acc} *restrict c, lz_i64 ldc, int first) {{",
         "    (void)reach;",
     ]
-    out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
-    out.append("    if (!first) {")
-    out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
-    out += [
-        "    }",
-        "    for (lz_i64 k = 0; k < kc; k++) {",
-        f"        const lz_{acc} *from = b + steps[k];",
-        f"        {vec} s;",
-    ]
-    out += [f"        {vec} b{v} = *(const {ref} *)(from + {v * lanes});" for v in range(vectors)]
-    for r in range(rows):
-        out.append(f"        s = {splat(vec, f'a[{r}]', lanes)};")
-        out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
-    out += [f"        a += {rows};", "    }"]
-    out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
-    out.append("}")
-    return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+    begin, step = (f"const lz_{acc} *from = b + steps[k];",), (f"a += {rows};",)
+    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a[{r}]", step, begin, "from")
+    return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
 
 
 def sums_name(acc: str, rows: int, vectors: int, vector_bytes: int) -> str:
@@ -68,11 +49,6 @@ def sums_sections(
     panel [kc][columns]; the tile ``c`` is overwritten when ``first`` and continued otherwise.
     """
     name = sums_name(acc, rows, vectors, vector_bytes)
-    tag = f"{acc}_v{vector_bytes}"
-    lanes = vector_bytes // ITEM_BYTES[acc]
-    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
-    grid = [(r, v) for r in range(rows) for v in range(vectors)]
-    place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
         "    lz_i64 reach, const lz_i32 *restrict steps, const lz_i32 *restrict places,",
@@ -80,23 +56,10 @@ def sums_sections(
         "    (void)reach;",
     ]
     out += [f"    const lz_{acc} *const a{r} = a + places[{r}];" for r in range(rows)]
-    out += [f"    {vec} c{r}_{v} = {{0}};" for r, v in grid]
-    out.append("    if (!first) {")
-    out += [f"        c{r}_{v} = {place[r, v]};" for r, v in grid]
-    out += [
-        "    }",
-        "    for (lz_i64 k = 0; k < kc; k++) {",
-        "        const lz_i64 at = steps[k];",
-        f"        {vec} s;",
-    ]
-    out += [f"        {vec} b{v} = *(const {ref} *)(b + {v * lanes});" for v in range(vectors)]
-    for r in range(rows):
-        out.append(f"        s = {splat(vec, f'a{r}[at]', lanes)};")
-        out += [f"        c{r}_{v} = lz_vfma_{tag}(s, b{v}, c{r}_{v});" for v in range(vectors)]
-    out += [f"        b += {vectors * lanes};", "    }"]
-    out += [f"    {place[r, v]} = c{r}_{v};" for r, v in grid]
-    out.append("}")
-    return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+    step = (f"b += {vectors * vector_bytes // ITEM_BYTES[acc]};",)
+    begin = ("const lz_i64 at = steps[k];",)
+    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a{r}[at]", step, begin)
+    return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
 
 
 def turn_section(acc: str, vector_bytes: int) -> tuple[str, str]:
