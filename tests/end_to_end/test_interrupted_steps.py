@@ -28,7 +28,9 @@ for _ in range(6):
 main, armed, caught, torn = threading.main_thread().ident, False, 0, 0
 
 def send():
-    for _ in range(60):
+    # as often as it takes: a busy machine may hardly have begun when the first ones come
+    end = time.monotonic() + 60
+    while caught < 20 and time.monotonic() < end:
         time.sleep(random.random() * 0.02)
         signal.pthread_kill(main, signal.SIGINT)
 
@@ -52,7 +54,7 @@ while sender.is_alive():
         torn += len({v for w in weights for v in (w.min().item(), w.max().item())}) > 1
 counts = {w[0].item() for w in weights}
 captured()
-print(caught > 3, torn, {w[0].item() - 1 for w in weights} == counts, captured.why())
+print(caught >= 20, torn, {w[0].item() - 1 for w in weights} == counts, captured.why())
 """
 
 
