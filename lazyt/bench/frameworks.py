@@ -163,6 +163,8 @@ class _Lazy(_Torch):
         from lazyt.version import __version__
 
         self.version = str(__version__)
+        # Imported before this process had a folder of its own.
+        self.torch.config.cache_dir = os.environ.get("LAZYT_CACHE_DIR", self.torch.config.cache_dir)
 
     def use(self, device: str) -> None:
         super().use(device)

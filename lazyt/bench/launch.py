@@ -1,4 +1,6 @@
-"""The beginning of a worker's process: ``python launch.py FRAMEWORK THREADS DEVICE``.
+"""The beginning of a nursery: ``python launch.py FRAMEWORK THREADS DEVICE SOCKET``.
+
+It imports the framework and makes workers, as ``processes`` asks.
 
 Only lazyt's own processes load lazyt: for the others the package is a mere place of modules, so
 that neither its import nor its memory is part of what they need.
@@ -8,7 +10,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import importlib.util
+import json
 import os
+import socket
 import sys
 import types
 from collections.abc import Sequence
@@ -43,9 +48,14 @@ class _Finder:
         return spec
 
 
+#: What takes long to import. The others' imports read settings that differ between workers.
+IMPORTS = {name: name for name in ("torch", "jax", "lazyt")} | {"lazy": "lazyt", "compile": "torch"}
+
+
 def main() -> None:
-    """Prepares the process and hands over to ``worker``."""
+    """Prepares the process, imports the framework and waits for requests until the line ends."""
     framework, threads, device = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    line = socket.socket(fileno=int(sys.argv[4]))
     if hasattr(os, "sched_setaffinity"):
         # The one limit that every framework respects.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
@@ -56,7 +66,46 @@ def main() -> None:
         package.__path__ = [str(PACKAGE)]
         sys.modules["lazyt"] = package
     sys.meta_path.insert(0, _Finder)
-    importlib.import_module("lazyt.bench.worker").main(framework, threads, device)
+    worker: Any = importlib.import_module("lazyt.bench.worker")
+    # Where it is missing the worker says so.
+    if framework in IMPORTS and importlib.util.find_spec(IMPORTS[framework]) is not None:
+        importlib.import_module(IMPORTS[framework])
+    while True:
+        message, files, _, _ = socket.recv_fds(line, 1 << 16, 2)
+        if not message:
+            return
+        request = json.loads(message)
+        if "await" in request:
+            line.sendall(
+                str(os.waitstatus_to_exitcode(os.waitpid(request["await"], 0)[1])).encode()
+            )
+            continue
+        child = os.fork() if request["fork"] else 0
+        if child:
+            for number in files:
+                os.close(number)
+            line.sendall(str(child).encode())
+            continue
+        if not request["fork"]:
+            line.sendall(str(os.getpid()).encode())
+        line.close()
+        _work(worker, (framework, threads, device), files, Path(request["folder"]))
+        return
+
+
+def _work(worker: Any, words: tuple[str, int, str], files: list[int], folder: Path) -> None:
+    """Answers requests that come through the first file; what is printed goes to the second."""
+    caches = {
+        "LAZYT_CACHE_DIR": "lazyt",
+        "TORCHINDUCTOR_CACHE_DIR": "inductor",
+        "XDG_CACHE_HOME": "cache",
+        "CACHEDB": "tinygrad.db",
+    }
+    os.environ.update({name: str(folder / place) for name, place in caches.items()})
+    for stream in (1, 2):
+        os.dup2(files[1], stream)
+    with socket.socket(fileno=files[0]) as line, line.makefile("rw", encoding="utf-8") as talk:
+        worker.main(*words, talk)
 
 
 if __name__ == "__main__":

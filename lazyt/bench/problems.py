@@ -194,13 +194,14 @@ def workloads() -> dict[str, Workload]:
 
 def select(patterns: list[str], suite: str) -> list[Workload]:
     """The workloads that any pattern fits (``*`` and ``?`` as in file names; a problem's name
-    alone means all its sizes), or all of a suite where there are no patterns.
+    alone means all its sizes), or all of a suite where there are no patterns. The suite ``all``
+    is every one for the CPU.
 
     Raises ValueError for a pattern that fits nothing.
     """
     everything = list(workloads().values())
     if not patterns:
-        return [w for w in everything if suite in ("all", w.suite)]
+        return [w for w in everything if suite == w.suite or (suite == "all" and w.suite != "gpu")]
     chosen: dict[str, Workload] = {}
     for pattern in patterns:
         own = [w for w in everything if fnmatchcase(w.name, pattern)]

@@ -15,8 +15,8 @@ from typing import Any
 
 from lazyt.bench.frameworks import PEERS
 
-#: Numbers the form of the JSON file; another number is another form.
-SCHEMA = 2
+#: Numbers the form of the JSON file, and the oldest that can be read.
+SCHEMA, OLDEST = 3, 2
 
 
 @dataclass
@@ -34,6 +34,9 @@ class Result:
         kernels: launches of a call.
         nbytes: bytes of inputs and outputs, each counted once.
         flops: operations of products and convolutions.
+        bandwidth: bytes a second between memory and all threads, into warm buffers, in the turns of
+            this workload.
+        peak: float32 operations a second of all threads, likewise.
         note: what a user should know about how it ran, such as why nothing was captured.
         absent: what the framework lacks for this workload.
         problem: why there are no times although there should be.
@@ -54,6 +57,8 @@ class Result:
     kernels: int | None = None
     nbytes: int = 0
     flops: float = 0.0
+    bandwidth: float | None = None
+    peak: float | None = None
     note: str = ""
     absent: str = ""
     problem: str = ""
@@ -77,15 +82,23 @@ class Run:
     Attributes:
         machine: CPU, cores, memory, compiler, system, date and load.
         settings: what the command was told, threads among it.
-        bandwidth: bytes a second between memory and all threads, into warm buffers.
-        peak: float32 operations a second of all threads.
     """
 
     machine: dict[str, Any]
     settings: dict[str, Any]
-    bandwidth: float | None
-    peak: float | None
     results: list[Result]
+
+    @property
+    def bandwidth(self) -> float | None:
+        """The median of all workloads."""
+        known = [r.bandwidth for r in self.results if r.bandwidth is not None]
+        return statistics.median(known) if known else None
+
+    @property
+    def peak(self) -> float | None:
+        """The median of all workloads."""
+        known = [r.peak for r in self.results if r.peak is not None]
+        return statistics.median(known) if known else None
 
     def seconds(self, result: Result | None) -> float | None:
         """The time of a result: its median, or its best sample if the settings say so."""
@@ -121,10 +134,10 @@ class Run:
     def share(self, result: Result) -> float | None:
         """How near to the machine's limit a result is; above 1, its data lay in a cache."""
         seconds = self.seconds(result)
-        if not seconds or not self.bandwidth or (result.flops and not self.peak):
+        if not seconds or not result.bandwidth or (result.flops and not result.peak):
             return None
-        work = result.flops / self.peak if self.peak else 0.0
-        return max(result.nbytes / self.bandwidth, work) / seconds
+        work = result.flops / result.peak if result.peak else 0.0
+        return max(result.nbytes / result.bandwidth, work) / seconds
 
 
 def geometric_mean(ratios: Iterable[float]) -> float | None:
@@ -190,19 +203,22 @@ def to_json(run: Run) -> dict[str, Any]:
 
 def from_json(facts: Any, source: str) -> Run:
     """A run from a file's content. Raises ValueError, naming the source, for another form."""
-    if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
-        raise ValueError(f"{source} is no result of `lazyt bench` in form {SCHEMA}")
+    if not isinstance(facts, dict) or facts.get("schema") not in range(OLDEST, SCHEMA + 1):
+        raise ValueError(f"{source} is no result of `lazyt bench` in form {OLDEST} to {SCHEMA}")
     known = {f.name for f in fields(Result)}
+    # Once there was one limit for all.
+    limits = {k: facts.get(f"{k}_per_s") for k in ("bandwidth_bytes", "peak_flops")}
+    older = {"bandwidth": limits["bandwidth_bytes"], "peak": limits["peak_flops"]}
     needed = ("machine", "settings", "bandwidth_bytes_per_s", "peak_flops_per_s", "results")
     if missing := [name for name in needed if name not in facts]:
         raise ValueError(f"{source} lacks {', '.join(missing)}")
     results = []
     for number, row in enumerate(facts["results"]):
-        if not isinstance(row, dict) or not known <= row.keys():
+        row = {**older, **row} if isinstance(row, dict) else {}
+        if not known <= row.keys():
             raise ValueError(f"{source}: result {number} lacks something")
         results.append(Result(**{name: row[name] for name in known}))
-    bandwidth, peak = facts["bandwidth_bytes_per_s"], facts["peak_flops_per_s"]
-    return Run(facts["machine"], facts["settings"], bandwidth, peak, results)
+    return Run(facts["machine"], facts["settings"], results)
 
 
 def read(path: Path) -> Run:

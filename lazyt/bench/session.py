@@ -1,12 +1,8 @@
-"""A run: a process for each framework and workload, which take turns."""
+"""A run: the processes of one workload take turns, and a look at the machine is one of them."""
 
 from __future__ import annotations
 
-import json
-import os
-import selectors
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,11 +13,11 @@ from typing import Any
 
 from lazyt.bench.frameworks import FRAMEWORKS, PEERS
 from lazyt.bench.problems import Workload
+from lazyt.bench.processes import Nurseries, Place, Worker
 from lazyt.bench.results import Result
 
-LAUNCH = Path(__file__).with_name("launch.py")
-#: Seconds that a request may take, and about how long a process samples in one turn.
-CALL_LIMIT, TURN_LIMIT = 300.0, 1.5
+#: Seconds that a process samples in one turn, about.
+TURN_LIMIT = 1.5
 #: Seconds between turns, in which the threads of the one before stop waiting for work.
 PAUSE = 0.05
 
@@ -49,75 +45,9 @@ class Options:
     device: str = ""
 
 
-class Worker:
-    """A process that runs one workload in one framework."""
-
-    def __init__(self, framework: str, options: Options, folder: Path) -> None:
-        self.framework, self.errors = framework, tempfile.TemporaryFile("w+")  # noqa: SIM115
-        python = options.python if framework in PEERS else sys.executable
-        count = str(options.threads)
-        names = ("OMP", "MKL", "OPENBLAS", "NUMEXPR")
-        settings = {
-            **{f"{name}_NUM_THREADS": count for name in names},
-            "LAZYT_THREADS": count,
-            "LAZYT_CACHE_DIR": str(folder / "lazyt"),
-            "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
-            "XDG_CACHE_HOME": str(folder / "cache"),
-            "CACHEDB": str(folder / "tinygrad.db"),
-        }
-        self.process = subprocess.Popen(
-            [python, str(LAUNCH), framework, count, options.device],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            env={**os.environ, **settings},
-            text=True,
-        )
-
-    def ask(self, request: dict[str, object]) -> dict[str, Any]:
-        """Sends a request and waits for the reply; a dead or stuck process replies so."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            return self._ended()
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            if not selector.select(CALL_LIMIT):
-                self.process.kill()
-                return {"failed": f"no answer in {CALL_LIMIT:.0f} s"}
-        line = self.process.stdout.readline()
-        if not line:
-            return self._ended()
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-    def _ended(self) -> dict[str, Any]:
-        code = self.process.wait()
-        self.errors.seek(0)
-        words = self.errors.read().strip().splitlines()
-        return {"failed": f"the process ended with {code}: {words[-1] if words else 'silently'}"}
-
-    def end(self) -> None:
-        """Closes the process's input, and kills it when that is not enough."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        try:
-            self.process.stdin.close()
-        except BrokenPipeError:
-            self.process.kill()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-        self.errors.close()
-
-
 @dataclass
 class Session:
-    """Measures workloads.
+    """Measures workloads. A context manager: at its end all of its processes end.
 
     Attributes:
         missing: frameworks that cannot be imported, and why; they are left out from then on.
@@ -127,6 +57,18 @@ class Session:
     options: Options
     advance: Callable[[str], None] = lambda what: None
     missing: dict[str, str] = field(default_factory=dict)
+    nurseries: Nurseries = field(default_factory=Nurseries)
+    _machine: tuple[Worker, tempfile.TemporaryDirectory[str]] | None = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._machine is not None:
+            self._machine[0].end()
+            self._machine[1].cleanup()
+            self._machine = None
+        self.nurseries.end()
 
     def steps(self) -> int:
         """How many steps one workload has."""
@@ -143,16 +85,12 @@ class Session:
                 for result in results:
                     result.problem = f"the reference: {facts['failed']}"
                 return results
-            workers = [(r, Worker(r.framework, self.options, folder)) for r in results]
+            workers = [(r, self._worker(r.framework, folder)) for r in results]
             try:
                 for result, worker in workers:
                     self._begin(result, worker, folder)
                 _compare_histories(results)
-                for turn in range(self.options.rounds):
-                    # Nobody is always the one that follows a library with spinning threads.
-                    first = turn % len(workers)
-                    for result, worker in workers[first:] + workers[:first]:
-                        self._sample(result, worker, turn)
+                self._take_turns(workers)
             finally:
                 for _, worker in workers:
                     worker.end()
@@ -161,15 +99,34 @@ class Session:
                     result.warm_first_s = self._again(result, folder)
         return [r for r in results if r.framework not in self.missing]
 
-    def machine(self) -> tuple[float, float | None] | None:
-        """Bandwidth and peak of this machine, measured anew; None where that fails."""
-        with tempfile.TemporaryDirectory(prefix="lazyt-bench-") as name:
-            worker = Worker("machine", self.options, Path(name))
-            try:
-                reply = worker.ask({"quick": self.options.quick})
-            finally:
-                worker.end()
-        return None if "failed" in reply else (reply["bandwidth"], reply["peak"])
+    def _take_turns(self, workers: Sequence[tuple[Result, Worker]]) -> None:
+        options, limits = self.options, []
+        for turn in range(options.rounds):
+            # A device's memory is timed in any case: it takes a moment there.
+            if (options.device or not options.quick) and (limit := self._limit()) is not None:
+                limits.append(limit)
+            # Nobody is always the one that follows a library with spinning threads.
+            first = turn % len(workers)
+            for result, worker in (*workers[first:], *workers[:first]):
+                self._sample(result, worker, turn)
+        for result, _ in workers if limits else ():
+            result.bandwidth = statistics.median(limit["bandwidth"] for limit in limits)
+            peaks = [limit["peak"] for limit in limits if limit["peak"] is not None]
+            result.peak = statistics.median(peaks) if peaks else None
+
+    def _limit(self) -> dict[str, Any] | None:
+        """Bandwidth and peak of this machine at this moment; None where that fails."""
+        if self._machine is None:
+            folder = tempfile.TemporaryDirectory(prefix="lazyt-bench-")
+            self._machine = self._worker("machine", Path(folder.name)), folder
+        time.sleep(PAUSE)
+        reply = self._machine[0].ask({"quick": self.options.quick})
+        return None if "failed" in reply else reply
+
+    def _worker(self, framework: str, folder: Path) -> Worker:
+        python = self.options.python if framework in PEERS else sys.executable
+        place = Place(framework, python, self.options.threads, self.options.device)
+        return self.nurseries.worker(place, folder)
 
     def _empty(self, workload: Workload, framework: str, facts: dict[str, Any]) -> Result:
         made = Result(workload.name, framework, workload.suite, workload.dims(self.options.quick))
@@ -181,7 +138,7 @@ class Session:
         return {"workload": workload, "quick": self.options.quick, "reference": path}
 
     def _reference(self, workload: Workload, folder: Path) -> dict[str, Any]:
-        worker = Worker("reference", self.options, folder)
+        worker = self._worker("reference", folder)
         try:
             reply = worker.ask(self._first(workload.name, folder))
         finally:
@@ -220,7 +177,7 @@ class Session:
 
     def _again(self, result: Result, folder: Path) -> float | None:
         """The first call in a new process that finds the disk caches filled."""
-        worker = Worker(result.framework, self.options, folder)
+        worker = self._worker(result.framework, folder)
         try:
             seconds = worker.ask(self._first(result.workload, folder)).get("cold_first_s")
         finally:

@@ -1,6 +1,6 @@
 """One process that runs one workload in one framework, round by round, as ``session`` asks.
 
-Reads a JSON object a line from standard input and answers each with one. The first names the
+Reads a JSON object a line and answers each with one. The first names the
 workload; the framework checks its result against the reference's file and says how long the first
 call took. Every further one asks for samples of an already warm computation. The framework
 ``reference`` writes that file, and ``machine`` measures what the machine can do at best.
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import resource
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -239,7 +238,7 @@ def measure_machine(threads: int, device: str, quick: bool) -> dict[str, object]
         return {"bandwidth": copy_bandwidth(device, quick), "peak": None}
     from lazyt.runtime import roofline
 
-    found = roofline.measure(threads)
+    found = roofline.sample(threads)
     return {"bandwidth": found.bandwidth, "peak": found.peak}
 
 
@@ -283,17 +282,15 @@ def answer(
     return job.begin(path), job
 
 
-def main(name: str, threads: int, device: str) -> None:
-    """Answers requests until the input ends."""
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what frameworks print must not mix with the replies
+def main(name: str, threads: int, device: str, line: TextIO) -> None:
+    """Answers requests until there are no more."""
     job: Job | None = None
-    for line in sys.stdin:
+    while request := line.readline():
         try:
-            reply, job = answer(json.loads(line), name, threads, job, device)
+            reply, job = answer(json.loads(request), name, threads, job, device)
         except NotOffered as lacking:
             reply = {"absent": str(lacking)}
         except Exception as error:
             reply = {"failed": f"{type(error).__name__}: {error}".strip().split("\n")[0]}
-        replies.write(json.dumps(reply) + "\n")
-        replies.flush()
+        line.write(json.dumps(reply) + "\n")
+        line.flush()

@@ -12,7 +12,7 @@ import json
 import platform
 import time
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from lazyt.config import config
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
@@ -25,6 +25,7 @@ _PATIENCE, _MOST = 6, 60
 #: Bytes of each of the three arrays: far more than caches hold, on most machines.
 _ARRAY = 1 << 26
 _ROUNDS = 500_000
+_INPUTS = (("input", 0), ("input", 1))
 _LANES = 12  # accumulators that wait for each other's latency
 
 # z = x + 2 y, as in the STREAM benchmark (McCalpin, 1995).
@@ -110,36 +111,51 @@ def _measured(threads: int) -> Roofline:
             return Roofline(float(raw["bandwidth"]), float(raw["peak"]), threads)
         except (ValueError, KeyError, TypeError):
             stored = None  # written by another version: measured again
-    with config.override(threads=threads):
-        found = Roofline(_bandwidth(), _peak(threads), threads)
+    found = _Probes(threads).best(_MOST)
     disk.put_text("roofline", key, json.dumps({"bandwidth": found.bandwidth, "peak": found.peak}))
     return found
 
 
-def _bandwidth() -> float:
-    size = min(_ARRAY, devices.memory_limit() // 16)
-    x, y, z = Buffer(size), Buffer(size), Buffer(size)
-    text = _TRIAD.format(count=size // 4)
-    slots = (Slot("input", 0, 0, size), Slot("input", 1, 0, size), Slot("output", 0, 0, size))
-    program = _program("lz_triad", text, slots)
-    for source in (x, y):  # pages that were never written to are one and the same page of zeros
-        _fastest(program, [z, z], source, trials=1)
-    return 3 * size / _fastest(program, [x, y], z)
+def sample(threads: int = 0) -> Roofline:
+    """The bounds as they are at this moment, in some 30 ms: other programs, and on shared machines
+    other people, take their part of the memory's bandwidth. Raises as ``measure``."""
+    return _probes(threads or execute.thread_count()).best(3)
 
 
-def _peak(threads: int) -> float:
-    vector = devices.cpu().vector_bytes
-    names = [f"v{n}" for n in range(_LANES)]
-    text = _MULTIPLY_ADD.format(
-        vector=vector,
-        lanes=", ".join(f"{name} = {{{n}}}" for n, name in enumerate(names)),
-        body="\n".join(f"    {name} = {name} * factor + step;" for name in names),
-        total=" + ".join(names),
-        rounds=_ROUNDS,
-    )
-    out = Buffer(4 * threads)
-    program = _program("lz_multiply_add", text, (Slot("output", 0, 0, 4 * threads),))
-    return 2.0 * _LANES * (vector // 4) * _ROUNDS * threads / _fastest(program, [], out)
+class _Probes:
+    """The two programs, with their buffers."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.size = min(_ARRAY, devices.memory_limit() // 16)
+        x, y, z = (Buffer(self.size) for _ in range(3))
+        text = _TRIAD.format(count=self.size // 4)
+        slots = tuple(Slot(k, n, 0, self.size) for k, n in (*_INPUTS, ("output", 0)))
+        triad = _program("lz_triad", text, slots)
+        for source in (x, y):  # pages that nobody wrote to are one and the same page of zeros
+            _run(triad, threads, [z, z], source, trials=1)
+        self.triad = partial(_run, triad, threads, [x, y], z)
+        vector = devices.cpu().vector_bytes
+        names = [f"v{n}" for n in range(_LANES)]
+        text = _MULTIPLY_ADD.format(
+            vector=vector,
+            lanes=", ".join(f"{name} = {{{n}}}" for n, name in enumerate(names)),
+            body="\n".join(f"    {name} = {name} * factor + step;" for name in names),
+            total=" + ".join(names),
+            rounds=_ROUNDS,
+        )
+        out = Buffer(4 * threads)
+        chains = _program("lz_multiply_add", text, (Slot("output", 0, 0, 4 * threads),))
+        self.chains = partial(_run, chains, threads, [], out)
+        self.flops = 2.0 * _LANES * (vector // 4) * _ROUNDS * threads
+
+    def best(self, trials: int) -> Roofline:
+        """The best of so many trials of each, or fewer where more do not help."""
+        bandwidth = 3 * self.size / self.triad(trials=trials)
+        return Roofline(bandwidth, self.flops / self.chains(trials=trials), self.threads)
+
+
+_probes = cache(_Probes)
 
 
 def _program(name: str, text: str, slots: tuple[Slot, ...]) -> Program:
@@ -154,16 +170,19 @@ def _program(name: str, text: str, slots: tuple[Slot, ...]) -> Program:
     return Program("c", (), (kernel,), entry, slots, (launch,), 0)
 
 
-def _fastest(program: Program, inputs: list[Buffer], output: Buffer, trials: int = _MOST) -> float:
+def _run(
+    program: Program, threads: int, inputs: list[Buffer], output: Buffer, trials: int
+) -> float:
     """Seconds of the best of some runs: whatever else the machine does only makes it slower."""
-    executable = execute.load(program, "what this machine can do at best is measured")
-    best, since = float("inf"), 0
-    for _ in range(trials):
-        begin = time.perf_counter()
-        executable.run(inputs, [output])
-        seconds = time.perf_counter() - begin
-        since = 0 if seconds < 0.99 * best else since + 1
-        best = min(best, seconds)
-        if since == _PATIENCE:
-            break
+    with config.override(threads=threads):
+        executable = execute.load(program, "what this machine can do at best is measured")
+        best, since = float("inf"), 0
+        for _ in range(trials):
+            begin = time.perf_counter()
+            executable.run(inputs, [output])
+            seconds = time.perf_counter() - begin
+            since = 0 if seconds < 0.99 * best else since + 1
+            best = min(best, seconds)
+            if since == _PATIENCE:
+                break
     return best

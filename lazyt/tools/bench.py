@@ -15,7 +15,7 @@ from lazyt.tools.arguments import Parser, UsageError, write_output
 
 if TYPE_CHECKING:
     from lazyt.bench.problems import Workload
-    from lazyt.bench.results import Run
+    from lazyt.bench.results import Result, Run
     from lazyt.bench.session import Session
 
 SUITES = ("peers", "sizes", "kernels", "liger", "dtypes", "optimizers", "training", "gpu")
@@ -49,6 +49,9 @@ def _parser() -> Parser:
     parser.add_argument("--by", choices=["median", "min"], default="median")
     parser.add_argument("--quick", action="store_true", help="small sizes: does it still work?")
     parser.add_argument("--list", action="store_true", help="name the workloads and stop")
+    parser.add_argument(
+        "--resume", action="store_true", help="keep what the --json file has, measure the rest"
+    )
     for kind in ("json", "html", "png"):
         parser.add_argument(f"--{kind}", type=Path, metavar="FILE", help=f"write {kind} there")
     return parser
@@ -121,11 +124,10 @@ def _measure(given: argparse.Namespace, chosen: Sequence[Workload]) -> Run:
         "by": given.by,
         **({"device": given.device} if given.device else {}),
     }
-    made = Run(describe_machine(given.device), settings, None, None, [])
-    # A device's memory is timed in any case: it takes a moment there.
-    measures = bool(given.device) or not options.quick
-    limits = [session.machine()] if measures else []
-    with _progress(session, session.steps() * len(chosen)):
+    made = Run(describe_machine(given.device), settings, _kept(given, settings))
+    have = set(made.workloads())
+    chosen = [workload for workload in chosen if workload.name not in have]
+    with session, _progress(session, session.steps() * len(chosen)):
         for workload in chosen:
             known = set(session.missing)
             made.results += session.measure(workload)
@@ -133,12 +135,26 @@ def _measure(given: argparse.Namespace, chosen: Sequence[Workload]) -> Run:
                 print(f"{name} is left out: {session.missing[name]}", file=sys.stderr)
             if given.json:
                 write(made, given.json)  # so that an interrupted run is not lost
-    if measures:
-        limits.append(session.machine())
-    if found := [pair for pair in limits if pair is not None]:
-        made.bandwidth = max(bandwidth for bandwidth, _ in found)
-        made.peak = max((peak for _, peak in found if peak is not None), default=None)
     return made
+
+
+def _kept(given: argparse.Namespace, settings: dict[str, object]) -> list[Result]:
+    """The results that an interrupted run left. Raises UsageError where they do not fit."""
+    from lazyt.bench.results import read
+
+    if not given.resume:
+        return []
+    if given.json is None:
+        raise UsageError("--resume needs --json, the file of the interrupted run")
+    if not given.json.exists():
+        return []
+    try:
+        earlier = read(given.json)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if earlier.settings != settings:
+        raise UsageError(f"{given.json} was measured with other settings: {earlier.settings}")
+    return earlier.results
 
 
 @contextmanager

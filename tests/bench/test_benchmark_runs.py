@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +16,11 @@ import pytest
 
 import lazyt
 from lazyt.__main__ import main
-from lazyt.bench import session, suites
+from lazyt.bench import processes, suites
 from lazyt.bench.frameworks import FRAMEWORKS, PEERS
 from lazyt.bench.names_arrays import NotOffered, numpy_names, reference_names
 from lazyt.bench.problems import Workload, select, workloads
+from lazyt.bench.processes import Nurseries, Place
 from lazyt.bench.results import read
 from lazyt.bench.session import Options, Session
 from lazyt.bench.worker import Job, error_of, sampled, write_reference
@@ -129,14 +133,16 @@ class Actor:
 
     asked: list[tuple[str, str]] = []
 
-    def __init__(self, framework: str, options: Options, folder: Path) -> None:
-        self.framework = framework
+    def __init__(self, place: Place, folder: Path) -> None:
+        self.framework = place.framework
 
     def ask(self, request: dict[str, object]) -> dict[str, Any]:
         kind = "sample" if "samples" in request else "begin"
         self.asked.append((self.framework, kind))
         if self.framework == "reference":
             return {"nbytes": 8, "flops": 4.0}
+        if self.framework == "machine":
+            return {"bandwidth": 32.0, "peak": 8.0}
         if kind == "sample":
             return {"seconds": [0.5, 0.25], "peak_bytes": 9, "base_bytes": 5}
         good = {"version": "1", "kernels": 2, "cold_first_s": 1.0, "error": 0.0, "correct": True}
@@ -153,8 +159,27 @@ class Actor:
         """Nothing to end."""
 
 
+def test_a_worker_that_dies_or_does_not_answer_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nurseries = Nurseries()
+    place = Place("machine", sys.executable, 1)
+    try:
+        first, second = (nurseries.worker(place, tmp_path) for _ in range(2))
+        os.kill(first.pid, signal.SIGSEGV)
+        assert first.ask({}) == {"failed": "the process ended with -11: silently"}
+        assert second.ask({"quick": True})["bandwidth"] > 0
+        monkeypatch.setattr(processes, "CALL_LIMIT", 0.01)
+        os.kill(second.pid, signal.SIGSTOP)
+        assert second.ask({"quick": True}) == {"failed": "no answer in 0 s"}
+        first.end()
+        second.end()
+    finally:
+        nurseries.end()
+
+
 def test_processes_take_turns_and_what_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "Worker", Actor)
+    monkeypatch.setattr(Nurseries, "worker", lambda _, place, folder: Actor(place, folder))
     Actor.asked = []
     steps: list[str] = []
     names = ("lazyt", "lazy", "torch", "compile", "jax", "tinygrad", "numpy")
@@ -171,6 +196,8 @@ def test_processes_take_turns_and_what_fails_is_left_out(monkeypatch: pytest.Mon
     sampling = [name for name, kind in Actor.asked if kind == "sample"]
     # Seven workers, of which three can be sampled: the second round begins with the second one.
     assert sampling == ["lazyt", "lazy", "torch", "lazy", "torch", "lazyt"]
+    # The machine is looked at in each turn.
+    assert Actor.asked.count(("machine", "begin")) == 2 and (own.bandwidth, own.peak) == (32, 8)
     assert "jax" not in {r.framework for r in made.measure(workloads()["tiny"])}
 
 
@@ -192,6 +219,12 @@ def test_the_command_measures_two_workloads_without_peers(tmp_path: Path, capsys
     assert found["tiny", "lazyt"].kernels == 1 and found["tiny", "lazyt"].warm_first_s
     assert found["tiny", "lazyt"].dims == {"n": 64}
     assert "<svg" in page.read_text(encoding="utf-8")
+    more = ["--only", f"{only},axpy@small", *arguments, "--json", str(path), "--resume"]
+    assert main(["bench", *more]) == 0
+    assert read(path).results[: len(run.results)] == run.results
+    assert read(path).workloads() == [*only.split(","), "axpy@small"]
+    assert main(["bench", *more, "--rounds", "2"]) == 2
+    assert "other settings" in capsys.readouterr().err
     assert json.loads(path.read_text(encoding="utf-8"))["machine"]["cores"] >= 1
 
 
@@ -201,6 +234,7 @@ def test_the_command_measures_two_workloads_without_peers(tmp_path: Path, capsys
         (["--peers", "torch,chainer"], "unknown peer chainer"),
         (["--only", "nothing"], "no workload is called nothing"),
         (["--suite", "nothing"], "invalid choice"),
+        (["--only", "tiny", "--resume"], "--resume needs --json"),
         (["compare", "a.json", "b.json"], "cannot read"),
     ],
 )
