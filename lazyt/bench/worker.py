@@ -70,13 +70,28 @@ def checked_sets(workload: Workload, quick: bool) -> int:
     return SETS if nbytes <= CHECKED_BYTES else 1
 
 
+def input_sets(workload: Workload) -> int:
+    """How many sets of inputs calls take in turn."""
+    return 1 if workload.problem.training else SETS
+
+
+def input_path(reference: Path, number: int, place: int) -> Path:
+    """Where an input of a set is: making random numbers takes longer than reading them."""
+    return reference.with_name(f"{reference.name}_{number}_{place}.npy")
+
+
 def write_reference(workload: Workload, quick: bool, path: Path) -> dict[str, object]:
-    """Writes the float64 results; returns the bytes of inputs and outputs, and the operations."""
+    """Writes the float64 results, and the inputs beside them; returns the bytes of inputs and
+    outputs, and the operations."""
     problem, names = workload.problem, reference_names()
     kept: dict[str, Array] = {}
     nbytes = 0
-    for number in range(checked_sets(workload, quick)):
+    for number in range(input_sets(workload)):
         arrays = workload.inputs(number, quick)
+        for place, array in enumerate(arrays):
+            np.save(input_path(path, number, place), array)
+        if number >= checked_sets(workload, quick):
+            continue
         wide = [a.astype(np.float64) if a.dtype.kind == "f" else a.astype(np.int64) for a in arrays]
         names.flops = 0.0
         if problem.training:
@@ -151,14 +166,15 @@ def peak_memory() -> int:
 class Job:
     """A workload in a framework."""
 
-    def __init__(self, framework: Framework, workload: Workload, quick: bool) -> None:
-        self.framework, self.workload = framework, workload
+    def __init__(self, framework: Framework, workload: Workload, reference: Path) -> None:
+        self.framework, self.workload, self.reference = framework, workload, reference
         self.base = memory_now("VmRSS")
-        count = 1 if workload.problem.training else SETS
-        dtypes = workload.dtypes()
         self.sets = [
-            [framework.tensor(a, dtype) for a, dtype in zip(workload.inputs(n, quick), dtypes)]
-            for n in range(count)
+            [
+                framework.tensor(np.load(input_path(reference, number, place)), dtype)
+                for place, dtype in enumerate(workload.dtypes())
+            ]
+            for number in range(input_sets(workload))
         ]
         self.turn, self.repeats = 0, 1
         self.call: Callable[[], Any] = lambda: None
@@ -176,13 +192,13 @@ class Job:
 
         return call
 
-    def begin(self, reference: Path) -> dict[str, object]:
+    def begin(self) -> dict[str, object]:
         """The first call, its check, and the warm-up."""
         begun = time.perf_counter()
         self.call = self._prepare()
         result = self.call()
         first = time.perf_counter() - begun
-        with np.load(reference) as file:
+        with np.load(self.reference) as file:
             want = {name: file[name] for name in file.files}
         places = sorted({name.rsplit("_", 1)[0] for name in want})
         error, history = 0.0, []
@@ -278,8 +294,8 @@ def answer(
     except ImportError as missing:
         return {"missing": str(missing)}, None
     framework.use(device)
-    job = Job(framework, workload, quick)
-    return job.begin(path), job
+    job = Job(framework, workload, path)
+    return job.begin(), job
 
 
 def main(name: str, threads: int, device: str, line: TextIO) -> None:

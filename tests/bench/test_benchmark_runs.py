@@ -86,8 +86,8 @@ def begun(workload: Workload, names: Any, path: Path) -> dict[str, object]:
     write_reference(workload, True, path)
     framework = FRAMEWORKS["numpy"](1)
     framework.names = names
-    job = Job(framework, workload, True)
-    reply = job.begin(path)
+    job = Job(framework, workload, path)
+    reply = job.begin()
     assert job.sample(2, 1.0)["seconds"]
     return reply
 
@@ -183,9 +183,11 @@ def test_processes_take_turns_and_what_fails_is_left_out(monkeypatch: pytest.Mon
     Actor.asked = []
     steps: list[str] = []
     names = ("lazyt", "lazy", "torch", "compile", "jax", "tinygrad", "numpy")
-    made = Session(Options(names, 1, rounds=2), steps.append)
-    found = {r.framework: r for r in made.measure(workloads()["tiny"])}
-    assert len(steps) == made.steps()
+    with Session(Options(names, 1, rounds=2), steps.append) as made:
+        found = {r.framework: r for r in made.measure(workloads()["tiny"])}
+        taken = list(steps), list(Actor.asked)
+        assert "jax" not in {r.framework for r in made.measure(workloads()["tiny"])}
+    assert len(taken[0]) == made.steps()
     assert made.missing == {"jax": "No module named 'jax'"} and "jax" not in found
     assert found["tinygrad"].absent == "sort"
     assert found["compile"].problem == "wrong result: error 0.5"
@@ -193,12 +195,11 @@ def test_processes_take_turns_and_what_fails_is_left_out(monkeypatch: pytest.Mon
     own = found["lazyt"]
     assert own.rounds == [[0.5, 0.25]] * 2 and (own.median, own.least) == (0.375, 0.25)
     assert (own.nbytes, own.warm_first_s, own.peak_bytes) == (8, 1.0, 9)
-    sampling = [name for name, kind in Actor.asked if kind == "sample"]
+    sampling = [name for name, kind in taken[1] if kind == "sample"]
     # Seven workers, of which three can be sampled: the second round begins with the second one.
     assert sampling == ["lazyt", "lazy", "torch", "lazy", "torch", "lazyt"]
     # The machine is looked at in each turn.
-    assert Actor.asked.count(("machine", "begin")) == 2 and (own.bandwidth, own.peak) == (32, 8)
-    assert "jax" not in {r.framework for r in made.measure(workloads()["tiny"])}
+    assert taken[1].count(("machine", "begin")) == 2 and (own.bandwidth, own.peak) == (32, 8)
 
 
 def test_the_command_measures_two_workloads_without_peers(tmp_path: Path, capsys: Capture) -> None:
