@@ -25,7 +25,9 @@ from lazyt.bench.names_arrays import NotOffered, reference_names
 from lazyt.bench.optimizers import RULES
 from lazyt.bench.problems import Array, Workload, workloads
 
-WARM_CALLS, WARM_SECONDS = 4, 3.0
+WARM_CALLS, WARM_SECONDS = 4, 2.0
+#: Calls longer than this need no warm one at the beginning of a turn.
+LONG_SECONDS = 0.2
 #: Calls shorter than this are timed several at once.
 SAMPLE_SECONDS = 2e-3
 #: Sets of inputs that calls take in turn, and the bytes up to which each is checked.
@@ -176,7 +178,7 @@ class Job:
             ]
             for number in range(input_sets(workload))
         ]
-        self.turn, self.repeats = 0, 1
+        self.turn, self.repeats, self.seconds = 0, 1, 0.0
         self.call: Callable[[], Any] = lambda: None
 
     def _prepare(self) -> Callable[[], Any]:
@@ -230,7 +232,8 @@ class Job:
         costs: list[float] = []
         while len(costs) < WARM_CALLS and sum(costs) < WARM_SECONDS:
             costs.append(self._timed())
-        self.repeats = max(1, round(SAMPLE_SECONDS / min(costs)))
+        self.seconds = min(costs)
+        self.repeats = max(1, round(SAMPLE_SECONDS / self.seconds))
         if self.repeats > 1:
             self._timed(self.repeats)
 
@@ -239,7 +242,8 @@ class Job:
 
     def sample(self, samples: int, limit: float) -> dict[str, object]:
         """Times of warm calls, fewer where they take longer than the limit in all."""
-        self._timed()
+        if self.seconds < LONG_SECONDS:
+            self._timed()
         seconds: list[float] = []
         end = time.perf_counter() + limit
         while len(seconds) < samples and (not seconds or time.perf_counter() < end):
