@@ -30,8 +30,7 @@ from lazyt.ir.dtypes import (
 )
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import FUNCTIONS
-from lazyt.transforms.vjp import vjp
-from tests.ops_contract.op_samples import SAMPLES, Sample
+from tests.ops_contract.op_samples import SAMPLES, Sample, gradients
 from tests.ops_contract.test_scalar_contract import DOMAINS, _points
 from tests.strategies import buffer_of
 
@@ -141,7 +140,7 @@ def structural(sample: Sample, dtype: DType) -> list[Node]:
     """A sample whose floating point operands have another type; in float32 with its gradients."""
     leaves = [_typed(array, dtype) for array in sample.arrays]
     made = sample.build(*leaves)
-    return [made, *(_gradients(made, leaves) if dtype is float32 else [])]
+    return [made, *(gradients(made, leaves) if dtype is float32 else [])]
 
 
 def _types(op: str, arrays: Sequence[np.ndarray]) -> tuple[DType, ...]:
@@ -156,16 +155,6 @@ def _typed(array: np.ndarray, dtype: DType) -> Node:
     if array.dtype != np.float64:
         return leaf(array, next(d for d in ALL if d.numpy == array.dtype))
     return leaf(array if dtype.kind == "f" else np.round(array), dtype)
-
-
-def _gradients(node: Node, leaves: Sequence[Node]) -> list[Node]:
-    """Of the sum of squares, by the floating point leaves."""
-    wanted = [n for n in leaves if n.dtype.kind == "f"]
-    if node.dtype.kind != "f" or not wanted or isinstance(node.op.vjp, tuple):
-        return []
-    total = ops.reduce_("sum", ops.apply("mul", node, node), range(len(node.shape)))
-    found = vjp([total], [ops.constant(1.0, node.dtype)], wanted)
-    return [g for g in found if g is not None and g.size]
 
 
 # ----------------------------------------------------- kernels with many threads

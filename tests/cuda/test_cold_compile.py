@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import planning, standin
+from lazyt import planning
 from lazyt.ir.program import Grid
 from lazyt.runtime import cuda_device, cuda_emulated, cuda_execute, nvrtc
 from lazyt.runtime.cuda_driver import Image
@@ -77,13 +77,7 @@ def test_a_transformer_step_compiles_in_seconds(monkeypatch: pytest.MonkeyPatch)
     driver = CompilingDriver()
     monkeypatch.setattr(cuda_emulated, "_NAN", 0)
     monkeypatch.setattr(cuda_device, "_devices", {EMU: cuda_device.CudaDevice(driver)})
-    before = standin.installed()
-    standin.install()
-    try:
-        gpt = example("char_gpt", monkeypatch)
-    finally:
-        if not before:
-            standin.uninstall()
+    gpt = example("char_gpt", monkeypatch)
     lt.set_default_device(EMU)
     try:
         net = gpt.GPT(80, gpt.LAYERS)

@@ -24,7 +24,13 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
+    before = standin.installed()
+    standin.install()
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        if not before:
+            standin.uninstall()
     return module
 
 
@@ -60,13 +66,7 @@ def test_digits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gpt(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = standin.installed()
-    standin.install()
-    try:
-        gpt = example("char_gpt", monkeypatch)
-    finally:
-        if not before:
-            standin.uninstall()
+    gpt = example("char_gpt", monkeypatch)
     for name, size in {"WIDTH": 16, "HEADS": 2, "CONTEXT": 12, "BATCH": 3}.items():
         monkeypatch.setattr(gpt, name, size)
 

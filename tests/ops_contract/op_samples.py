@@ -6,7 +6,7 @@ apply. Every operand may be batched, singly and together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from lazyt.ops.movement import (
     ReshapeParams,
     SliceParams,
 )
+from lazyt.transforms.vjp import vjp
 
 
 class Sample(NamedTuple):
@@ -67,6 +68,16 @@ def refuse(op: str, name: str, build: Callable[[], Node]) -> None:
 def blank(shape: tuple[int, ...], dtype: Any = float64) -> Node:
     """A leaf without data."""
     return ops.input_(shape, dtype)
+
+
+def gradients(node: Node, inputs: Sequence[Node]) -> list[Node]:
+    """Of the sum of squares, where there are any."""
+    wanted = [n for n in inputs if n.dtype.kind == "f"]
+    if node.dtype.kind != "f" or not wanted or isinstance(node.op.vjp, tuple):
+        return []
+    total = ops.reduce_("sum", ops.apply("mul", node, node), range(len(node.shape)))
+    found = vjp([total], [ops.constant(1.0, node.dtype)], wanted)
+    return [g for g in found if g is not None and g.size]
 
 
 # ------------------------------------------------------------------------------ leaves

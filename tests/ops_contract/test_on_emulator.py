@@ -35,9 +35,8 @@ from lazyt.ir.scalar import FUNCTIONS
 from lazyt.placed_plans import moved
 from lazyt.planning import realize
 from lazyt.runtime.cuda_memory import DeviceBuffer
-from lazyt.transforms.vjp import vjp
 from tests.ops_contract import library_samples as library_samples
-from tests.ops_contract.op_samples import SAMPLES, Sample
+from tests.ops_contract.op_samples import SAMPLES, Sample, gradients
 from tests.ops_contract.test_scalar_contract import DOMAINS, _points
 from tests.strategies import buffer_of
 
@@ -72,16 +71,6 @@ def agree(names: Sequence[str], on_cpu: Sequence[Node], on_device: Sequence[Node
         assert isinstance(b.data, DeviceBuffer), name
         want, got = (n.data.as_numpy(n.dtype, n.shape) for n in (a, b))
         np.testing.assert_array_equal(got, want, err_msg=name, strict=True)
-
-
-def gradients(node: Node, inputs: Sequence[Node]) -> list[Node]:
-    """Of the sum of squares, where there are any."""
-    wanted = [n for n in inputs if n.dtype.kind == "f"]
-    if node.dtype.kind != "f" or not wanted or isinstance(node.op.vjp, tuple):
-        return []
-    total = ops.reduce_("sum", ops.apply("mul", node, node), range(len(node.shape)))
-    found = vjp([total], [ops.constant(1.0, node.dtype)], wanted)
-    return [g for g in found if g is not None and g.size]
 
 
 def test_structural_ops() -> None:
