@@ -28,11 +28,14 @@ class Framework(ABC):
         version: as its package says.
         names: PyTorch's functions, by whatever the framework has for them.
         keeps: whether it keeps what it compiled on disk, for the next process.
+        prepares: whether it also keeps there what every first call needs: this is then made once
+            in a run, and not counted against all but the first workload.
     """
 
     version: str
     names: Any
     keeps = False
+    prepares = False
     device = ""
 
     def use(self, device: str) -> None:

@@ -137,9 +137,9 @@ class _Torch(Framework):
 
 
 class _Compile(_Torch):
-    """torch.compile."""
+    """torch.compile. Its first call of all precompiles a header and tries the processor out."""
 
-    keeps = True
+    keeps = prepares = True
 
     def whole(self, function: Callable[..., Any]) -> Callable[..., Any]:
         made: Callable[..., Any] = self.torch.compile(function, dynamic=False)

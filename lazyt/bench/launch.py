@@ -8,9 +8,9 @@ that neither its import nor its memory is part of what they need.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.machinery
-import importlib.util
 import json
 import os
 import socket
@@ -49,7 +49,13 @@ class _Finder:
 
 
 #: What takes long to import. The others' imports read settings that differ between workers.
-IMPORTS = {name: name for name in ("torch", "jax", "lazyt")} | {"lazy": "lazyt", "compile": "torch"}
+IMPORTS = {
+    "torch": ("torch",),
+    "compile": ("torch", "torch._dynamo", "torch._inductor.compile_fx"),
+    "jax": ("jax",),
+    "lazyt": ("lazyt",),
+    "lazy": ("lazyt",),
+}
 
 
 def main() -> None:
@@ -67,9 +73,9 @@ def main() -> None:
         sys.modules["lazyt"] = package
     sys.meta_path.insert(0, _Finder)
     worker: Any = importlib.import_module("lazyt.bench.worker")
-    # Where it is missing the worker says so.
-    if framework in IMPORTS and importlib.util.find_spec(IMPORTS[framework]) is not None:
-        importlib.import_module(IMPORTS[framework])
+    with contextlib.suppress(ImportError):  # the worker says so
+        for name in IMPORTS.get(framework, ()):
+            importlib.import_module(name)
     while True:
         message, files, _, _ = socket.recv_fds(line, 1 << 16, 2)
         if not message:
@@ -90,6 +96,9 @@ def main() -> None:
             line.sendall(str(os.getpid()).encode())
         line.close()
         _work(worker, (framework, threads, device), files, Path(request["folder"]))
+        sys.stdout.flush()
+        if request["fork"]:
+            os._exit(0)  # what frameworks do at their end may take seconds
         return
 
 

@@ -58,17 +58,20 @@ class Session:
     advance: Callable[[str], None] = lambda what: None
     missing: dict[str, str] = field(default_factory=dict)
     nurseries: Nurseries = field(default_factory=Nurseries)
-    _machine: tuple[Worker, tempfile.TemporaryDirectory[str]] | None = None
+    _machine: Worker | None = None
+    _shared: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Session:
+        self._shared = tempfile.TemporaryDirectory(prefix="lazyt-bench-")
         return self
 
     def __exit__(self, *failure: object) -> None:
         if self._machine is not None:
-            self._machine[0].end()
-            self._machine[1].cleanup()
+            self._machine.end()
             self._machine = None
         self.nurseries.end()
+        if self._shared is not None:
+            self._shared.cleanup()
 
     def steps(self) -> int:
         """How many steps one workload has."""
@@ -117,15 +120,17 @@ class Session:
     def _limit(self) -> dict[str, Any] | None:
         """Bandwidth and peak of this machine at this moment; None where that fails."""
         if self._machine is None:
-            folder = tempfile.TemporaryDirectory(prefix="lazyt-bench-")
-            self._machine = self._worker("machine", Path(folder.name)), folder
+            self._machine = self._worker("machine", Path("."))
         time.sleep(PAUSE)
-        reply = self._machine[0].ask({"quick": self.options.quick})
+        reply = self._machine.ask({"quick": self.options.quick})
         return None if "failed" in reply else reply
 
     def _worker(self, framework: str, folder: Path) -> Worker:
         python = self.options.python if framework in PEERS else sys.executable
         place = Place(framework, python, self.options.threads, self.options.device)
+        lasts = framework == "machine" or getattr(FRAMEWORKS.get(framework), "prepares", False)
+        if lasts and self._shared is not None:
+            folder = Path(self._shared.name)
         return self.nurseries.worker(place, folder)
 
     def _empty(self, workload: Workload, framework: str, facts: dict[str, Any]) -> Result:
