@@ -39,7 +39,7 @@ from lazyt.codegen.contract_rows import Rows, rows_sections, rows_tile
 from lazyt.codegen.contract_spec import ContractSpec, ContractText, ceil_div, round_up
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel
 from lazyt.codegen.slide import merge_axes
-from lazyt.ir.bands import row_of
+from lazyt.ir.bands import BLOCK_ROWS, PANELS, row_of
 from lazyt.ir.kernel import AnyPhase, Bands, Buffer, ContractPhase, Kernel, Phase
 
 #: Points from which on threads share out points.
@@ -138,6 +138,8 @@ class _Writer:
         self.kept = [b for b in mine if b.name not in shared]
         row = sum(self._row_bytes(b) for b in self.kept)
         tiles = max(LEAST_TILES, min(MOST_TILES, self.caches[1] // 2 // max(row, 1) // self.tile))
+        if sum(s.k * s.n * s.item for s in self.specs if s is not None) > PANELS * self.caches[1]:
+            tiles = max(tiles, BLOCK_ROWS // self.tile)
         cuts = ceil_div(ENOUGH_TASKS, self.bands.points) if self.private else 1
         cut = ceil_div(self.bands.rows, cuts)
         parts = ceil_div(cut, tiles * self.tile)
@@ -181,7 +183,7 @@ class _Writer:
 
     def _form(self, spec: ContractSpec, at_hand: bool) -> PackedForm:
         """The form of a contraction for the rows of a band; its right operand is packed whole."""
-        form = choose_packed_form(replace(spec, m=self.size), False)
+        form = choose_packed_form(replace(spec, m=self.bands.rows), False)
         width, block = form.vectors * spec.lanes, self.size
         if not at_hand:
             most = spec.cache[1] // 8 // (form.k_block * spec.item) // self.tile * self.tile

@@ -9,6 +9,13 @@ from lazyt.ir.index import Axis, Linear, linearize, variable
 from lazyt.ir.kernel import AnyPhase, Bands, ContractPhase, Kernel, Phase, Statement, Store
 from lazyt.ir.point import Load, sub_expressions
 
+#: Times a core's cache up to which all bands may read the right operands of a kernel from the next
+#: level. Where these are larger, bands have as many rows as a block of a plain product, so that
+#: each of their elements is read as rarely.
+PANELS = 8
+#: Rows of such a block, or a few less.
+BLOCK_ROWS = 96
+
 
 def row_of(axes: Sequence[Axis]) -> Linear:
     """The number of the row at a point of some axes, row-major."""

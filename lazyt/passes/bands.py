@@ -13,24 +13,19 @@ are ordered; for targets that run bands.
 
 from __future__ import annotations
 
-import functools
 import heapq
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lazyt.ir.bands import in_own_row, row_of
+from lazyt.ir.bands import BLOCK_ROWS, PANELS
 from lazyt.ir.graph import Node
-from lazyt.ir.group import BandStage, Group, Index
-from lazyt.ir.index import Axis, Linear, variable
+from lazyt.ir.group import BandStage, Group
 from lazyt.ir.kernel import Bands
-from lazyt.passes.probe import Probe
+from lazyt.passes.band_stages import Stage, as_stage, panel_bytes
+from lazyt.passes.splitting import split_fold
 
-#: Least rows, columns and summed elements of a contraction in a band: less does not fill a tile.
-LEAST_ROWS, LEAST_COLUMNS, LEAST_INNER = 16, 8, 8
-#: Times the cache that the other operands of one point may be: every band reads all of them, from
-#: the next level where they do not fit.
-PANELS = 8
+#: Bands that are in work at the same time, for what they need besides.
+_AT_ONCE = 4
 #: Times smaller that results have to be for a stage that only reads what is stored anyway.
 LESS = 4
 #: Stages that a band has at the most while it grows: what comes later is out of cache by then.
@@ -44,10 +39,12 @@ def join_bands(groups: Sequence[Group], roots: Sequence[Node], cache: int) -> li
 
     ``cache``: bytes of a core's own cache.
     """
-    search = _Search(groups, set(roots), cache)
+    pieces = {group: split_fold(group) for group in groups}
+    split = [piece for group in groups for piece in pieces[group]]
+    search = _Search(split, set(roots), cache)
     found: list[_Band] = []
     taken: set[Group] = set()
-    for group in groups:
+    for group in split:
         if group.kind == "contract" and group not in taken:
             band = search.best(group, taken)
             if band is not None:
@@ -55,9 +52,11 @@ def join_bands(groups: Sequence[Group], roots: Sequence[Node], cache: int) -> li
                 taken |= band.groups
     if not found:
         return list(groups)
-    ordered = _in_order(groups, [band.join(search) for band in found])
+    whole = {g: made if taken.intersection(made) else [g] for g, made in pieces.items()}
+    mixed = [piece for group in groups for piece in whole[group]]
+    ordered = _in_order(mixed, [band.join(search) for band in found])
     # Bands that wait for each other cannot run: then none does.
-    return ordered if sum(max(1, len(g.stages)) for g in ordered) == len(groups) else list(groups)
+    return ordered if sum(max(1, len(g.stages)) for g in ordered) == len(mixed) else list(groups)
 
 
 @dataclass(eq=False)
@@ -117,7 +116,7 @@ class _Search:
         self.number = {group: n for n, group in enumerate(groups)}
         self.home = {node: group for group in groups for node in group.stored}
         self.readers: dict[Node, list[Group]] = {}
-        self._stages: dict[tuple[Group, bool], _Stage | None] = {}
+        self._stages: dict[tuple[Group, bool], Stage | None] = {}
         for group in groups:
             for node in group.reads:
                 self.readers.setdefault(node, []).append(group)
@@ -132,9 +131,14 @@ class _Search:
         if best is None or not best.saved:
             return None
         why = self._too_dear(best)
-        if why:
-            first.reasons.append(f"not one launch with what reads its rows: {why}")
-            return None
+        while self._too_dear(best):
+            # Without the last contraction there are fewer operands to keep at hand.
+            last = next((s for s in best.stages[:0:-1] if s.group.kind == "contract"), None)
+            if last is None:
+                first.reasons.append(f"not one launch with what reads its rows: {why}")
+                return None
+            self._leave_out(best, last.group)
+            self._trim(best)
         return best
 
     def _trim(self, band: _Band) -> None:
@@ -143,20 +147,27 @@ class _Search:
         while idle is not None:
             band.saved = self._saved(band)
             idle = next((s.group for s in band.stages[1:] if self._idle(band, s.group)), None)
-            gone = {idle}
-            for stage in band.stages:
-                if any(self.home.get(node) in gone for node in stage.group.reads):
-                    gone.add(stage.group)
             if idle is not None:
-                band.stages = [stage for stage in band.stages if stage.group not in gone]
-                band.groups -= {group for group in gone if group is not None}
+                self._leave_out(band, idle)
+
+    def _leave_out(self, band: _Band, first: Group) -> None:
+        """Takes a stage out of a band, and those that read what it gives."""
+        gone = {first}
+        for stage in band.stages:
+            if any(self.home.get(node) in gone for node in stage.group.reads):
+                gone.add(stage.group)
+        band.stages = [stage for stage in band.stages if stage.group not in gone]
+        band.groups -= gone
 
     def _idle(self, band: _Band, group: Group) -> bool:
-        """Whether a stage reads nothing that stays in cache, and does not make less of it."""
+        """Whether a stage reads nothing that stays in cache, and does not make less of it, or needs
+        too much at hand for that."""
         read = [node for node in group.reads if self.home.get(node) in band.groups]
+        if any(node in band.saved for node in read):
+            return False
         stored = sum(node.nbytes for node in group.stored)
-        return not any(n in band.saved for n in read) and (
-            LESS * stored > sum(node.nbytes for node in read)
+        return LESS * stored > sum(node.nbytes for node in read) or (
+            sum(panel_bytes(s) for s in band.stages) > PANELS * self.cache
         )
 
     def _saved(self, band: _Band) -> list[Node]:
@@ -172,16 +183,13 @@ class _Search:
         saved = sum(node.nbytes for node in band.saved)
         if saved <= self.cache:
             return f"{saved} bytes stay in cache anyway"
-        panels = 0
-        for stage in band.stages:
-            if stage.group.kind == "contract":
-                labels = _sides(stage)
-                width = math.prod(axis.extent for axis in labels.columns)
-                head = stage.group.head
-                assert head is not None
-                panels += width * labels.inner * head.dtype.compute.itemsize
-        if panels > PANELS * self.cache or panels > saved:
-            return f"its other operands take {panels} bytes at once, its rows {saved}"
+        panels = sum(panel_bytes(stage) for stage in band.stages)
+        if panels > PANELS * self.cache:
+            panels += saved * _AT_ONCE * BLOCK_ROWS // band.rows
+        if panels > saved:
+            return (
+                f"its other operands and a few bands take {panels} bytes at once, its rows {saved}"
+            )
         return ""
 
     # -------------------------------------------------------------- growing
@@ -231,146 +239,22 @@ class _Search:
     def _homes(self, group: Group) -> list[Group]:
         return [self.home[node] for node in group.reads if node in self.home]
 
-    def _as_stage(self, band: _Band, group: Group) -> _Stage | None:
+    def _as_stage(self, band: _Band, group: Group) -> Stage | None:
         """The group as a stage, where it reads the band's values in its own row."""
         inside = {node for node in group.reads if self.home.get(node) in band.groups}
         if not inside <= band.own:
             return None
         for exchanged in (False, True):
             stage = self._look(group, exchanged)
-            if stage is not None and stage.matches(band) and inside <= stage.reads:
+            if stage is not None and stage.matches(band.bands) and inside <= stage.reads:
                 return stage
         return None
 
-    def _look(self, group: Group, exchanged: bool) -> _Stage | None:
+    def _look(self, group: Group, exchanged: bool) -> Stage | None:
         """What a group would be as a stage of any band; looked at once."""
         if (group, exchanged) not in self._stages:
-            self._stages[group, exchanged] = _stage(group, exchanged)
+            self._stages[group, exchanged] = as_stage(group, exchanged)
         return self._stages[group, exchanged]
-
-
-@dataclass(frozen=True, eq=False)
-class _Stage:
-    """What a group is as a stage of a band: its rows (of a ``row`` group all are ``points``), the
-    number of a row at a point of it, and the axes of a contraction."""
-
-    stage: BandStage
-    bands: Bands
-    row: Linear
-    sides: _Sides | None = None
-
-    def matches(self, band: _Band) -> bool:
-        """Whether it goes over a band's rows; of a row group only their number counts."""
-        if self.sides is None:
-            return self.bands.points == band.rows
-        return self.bands == band.bands
-
-    @functools.cached_property
-    def reads(self) -> frozenset[Node]:
-        """Values that it reads at most in its own row."""
-        group, rows = self.stage.group, self.bands.points * self.bands.rows
-        elsewhere: set[Node] = set()
-        if self.sides is not None:
-            read = _operand_reads(self.stage, self.sides)
-            mine, others = read[self.stage.exchanged], read[not self.stage.exchanged]
-            elsewhere = {node for node, _ in others}
-            elsewhere |= {n for n, at in mine if not in_own_row(at, n.shape, self.row, rows)}
-        left = group.reads - elsewhere
-        return frozenset(node for node in left if _reads_own(group, node, self.row, rows))
-
-    @functools.cached_property
-    def own(self) -> frozenset[Node]:
-        """Values that it stores by the row that computes them."""
-        group, rows = self.stage.group, self.bands.points * self.bands.rows
-        stored = ((node, group.place(node)) for node in group.stored)
-        return frozenset(n for n, at in stored if in_own_row(at, n.shape, self.row, rows))
-
-
-def _stage(group: Group, exchanged: bool) -> _Stage | None:
-    """A group as a stage, None where it cannot be one."""
-    stage = BandStage(group, exchanged)
-    if group.kind == "row" and not exchanged:
-        part = group.parts[0]
-        if len(group.parts) > 1 or part.inner != len(part.axes) - 1:
-            return None
-        bands = Bands(math.prod(axis.extent for axis in part.rows), 1)
-        return _Stage(stage, bands, row_of(part.rows))
-    if group.kind != "contract":
-        return None
-    sides = _sides(stage)
-    if not sides.fits:
-        return None
-    bands = Bands(*(math.prod(a.extent for a in g) for g in (sides.batch, sides.rows)))
-    return _Stage(stage, bands, row_of((*sides.batch, *sides.rows)), sides)
-
-
-def _reads_own(group: Group, node: Node, row: Linear, rows: int) -> bool:
-    """Whether a group's pointwise part reads a value in its own row wherever it does."""
-    return all(in_own_row(at, node.shape, row, rows) for at in group.places.get(node, ()))
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """The axes of a contraction, rows and columns exchanged where it is; ``names`` has all by label
-    and ``inner`` is the number of products in a sum."""
-
-    batch: tuple[Axis, ...]
-    rows: tuple[Axis, ...]
-    columns: tuple[Axis, ...]
-    inner: int
-    names: dict[int, Axis]
-    fits: bool
-
-
-def _sides(stage: BandStage) -> _Sides:
-    head = stage.group.head
-    assert head is not None
-    params, axes = head.params, stage.group.parts[0].axes
-    names = {label: axes[n] for n, label in enumerate(params.out)}
-    inner = 1
-    for position, label in enumerate(params.left):
-        if label not in names:
-            names[label] = Axis(f"k{len(names)}", head.inputs[0].shape[position])
-            inner *= names[label].extent
-    both = set(params.left) & set(params.right)
-    batch = tuple(names[x] for x in params.out if x in both)
-    rows = tuple(names[x] for x in params.out if x not in both and x in params.left)
-    columns = tuple(names[x] for x in params.out if x not in both and x in params.right)
-    if stage.exchanged:
-        rows, columns = columns, rows
-    sizes = [math.prod(a.extent for a in group) for group in (rows, columns)]
-    fits = sizes[0] >= LEAST_ROWS and sizes[1] >= LEAST_COLUMNS and inner >= LEAST_INNER
-    return _Sides(batch, rows, columns, inner, names, fits and not _slides(stage.group))
-
-
-def _slides(group: Group) -> bool:
-    """Whether a contraction reads windows: convolutions have forms of their own."""
-    assert group.head is not None
-    work, seen = [*group.head.inputs], set[Node]()
-    while work:
-        item = work.pop()
-        if item.op.name == "window":
-            return True
-        if item not in seen and item not in group.reads:
-            seen.add(item)
-            work.extend(item.inputs)
-    return False
-
-
-def _operand_reads(stage: BandStage, sides: _Sides) -> list[list[tuple[Node, Index]]]:
-    """What the operands of a contraction read, and where: of the left one, of the right one."""
-    group, head = stage.group, stage.group.head
-    assert head is not None
-    found = []
-    for item, labels in zip(head.inputs, (head.params.left, head.params.right), strict=True):
-        place = tuple(variable(sides.names[x]) for x in labels)
-        probe = Probe(group.reads.__contains__)
-        if item in group.reads or item.op.name == "input":
-            probe.reads.append((item, place, False))
-        else:
-            probe.run(item, place)
-        found.append([(node, where) for node, where, _ in probe.reads])
-    return found
 
 
 def _in_order(groups: Sequence[Group], joined: Sequence[Group]) -> list[Group]:

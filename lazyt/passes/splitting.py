@@ -101,3 +101,40 @@ def _piece(group: Group, members: set[Node], reads: dict[Node, set[Node]]) -> Gr
         stored=[m for m in group.stored if m in members],
         reasons=[*group.reasons[:common], reason, *(lines[m] for m in lines if m in members)],
     )
+
+
+def split_fold(group: Group) -> list[Group]:
+    """A group that folds what its rows give, as two: the rows with what is summed, and the fold.
+    Others as they are."""
+    if group.kind != "row" or len(group.parts) < 2:
+        return [group]
+    rows, fold = group.parts
+    ends = group.reads.union(group.members)
+    summed = [node.inputs[0] for node in fold.reduces if node.inputs[0] not in ends]
+    reads = {m: {n for n in visited(m, ends) if n in ends} for m in (*group.members, *summed)}
+    inside = {m: read & group.members.keys() for m, read in reads.items()}
+    first = replace(rows, outputs=[*rows.outputs, *((n, "row") for n in dict.fromkeys(summed))])
+    members = {m: (0, extent) for m, (part, extent) in group.members.items() if part == 0}
+    members |= dict.fromkeys(summed, (0, "row"))
+    last = {m: (0, extent) for m, (part, extent) in group.members.items() if part > 0}
+    ends = ends.union(summed)
+    found = {m: {n for n in visited(m, ends) if n in ends} for m in last}
+    handed = set[Node]().union(*found.values())
+    made = []
+    for part, own, read in ((first, members, reads), (fold, last, found)):
+        outer = set[Node]().union(*(read[m] for m in own)) - own.keys()
+        made.append(
+            replace(
+                group,
+                parts=[part],
+                members=own,
+                reads=outer,
+                places={n: at for n, at in group.places.items() if n in outer or n in own},
+                inside={m: inside[m] & own.keys() for m in own},
+                stored=[m for m in own if m in group.stored or m in handed],
+            )
+        )
+    common = len(group.reasons) - len(group.members)
+    made[0].reasons = group.reasons[common:]
+    made[1].reasons = ["folds what the rows of a band give"]
+    return made

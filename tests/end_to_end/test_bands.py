@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,7 +20,7 @@ from lazyt.codegen.lower import lower_group
 from lazyt.compiler import group_graph
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import ContractPhase
-from lazyt.passes import bands
+from lazyt.passes import band_stages, bands
 from lazyt.runtime import devices
 from lazyt.runtime.memory import pool
 from lazyt.tensor import Tensor
@@ -125,6 +127,67 @@ def test_layers_without_their_activations_in_memory(act: str) -> None:
     _check(build, stages=2)
 
 
+_WEIGHTS = (lazyt.arange(90) / 90).realize()
+_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mean": F.cross_entropy,
+    "sum": lambda x, t: F.cross_entropy(x, t, reduction="sum"),
+    "ignored": lambda x, t: F.cross_entropy(x, t, ignore_index=3),
+    "weighted": lambda x, t: F.cross_entropy(x, t, weight=_WEIGHTS),
+    "smoothed": lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1),
+    "nll": lambda x, t: F.nll_loss(x.log_softmax(-1), t),
+}
+
+
+@pytest.mark.parametrize("loss", _LOSSES.values(), ids=_LOSSES)
+def test_cross_entropy_without_its_scores_in_memory(loss: Callable[..., Tensor]) -> None:
+    """The fold over all rows is a launch of its own, and reads a number for each of them."""
+    x, weight, bias = _random(67, 24), _random(90, 24), _random(90)
+    targets = (lazyt.arange(67) * 7 % 90).realize()
+    band = _check(lambda: loss(F.linear(x, weight, bias), targets), stages=2)
+    assert max(n.size for n in band.stored) == 67
+
+
+def test_cross_entropy_of_a_step_of_training() -> None:
+    """What the weights' gradient reads is stored, the scores are not."""
+    x, weight = (_random(*s).requires_grad_() for s in ((67, 16), (80, 16)))
+    targets = (lazyt.arange(67) * 7 % 80).realize()
+
+    def build() -> tuple[Tensor, ...]:
+        loss = F.cross_entropy(F.linear(x, weight), targets)
+        found = lazyt.autograd.grad(loss, [x, weight])
+        return loss.detach(), *(g for g in found if g is not None)
+
+    band = _check(build, stages=3)
+    assert sorted(n.shape for n in band.stored) == [(67,), (67, 16), (67, 80)]
+
+
+def test_the_last_product_is_left_out_where_operands_are_large() -> None:
+    """Wide weights are not packed twice for what one band of them saves."""
+    x, first, second = _random(67, 24), _random(90, 24), _random(400, 90)
+    (band,) = [
+        g for g in _groups(F.linear(F.gelu(F.linear(x, first)).softmax(-1), second)) if g.stages
+    ]
+    assert [stage.group.kind for stage in band.stages] == ["contract", "row"]
+
+
+def test_bands_are_higher_where_operands_leave_the_cache() -> None:
+    """Each element of the operands is read for as many rows as in a plain product."""
+    x, small, large = _random(800, 48), _random(80, 48), _random(100, 48)
+    heights = []
+
+    def largest(weight: Tensor) -> Tensor:
+        return F.linear(x, weight).log_softmax(-1).amax(-1)
+
+    for weight in (small, large):
+        build = functools.partial(largest, weight)
+        _check(build, stages=2)
+        text = str(lazyt.explain(build()))
+        found = re.search(r"bands of (\d+) rows", text)
+        assert found is not None
+        heights.append(int(found[1]))
+    assert heights[0] < 60 < heights[1]
+
+
 def test_reasons_are_told() -> None:
     q, k, v = (_random(2, 45, 24) for _ in range(3))
     result = F.scaled_dot_product_attention(q, k, v)
@@ -229,7 +292,7 @@ def test_scores_are_never_whole() -> None:
 def test_random_chains_have_the_same_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can be a band is one, however small."""
     for name in ("LEAST_ROWS", "LEAST_COLUMNS", "LEAST_INNER"):
-        monkeypatch.setattr(bands, name, 1)
+        monkeypatch.setattr(band_stages, name, 1)
     monkeypatch.setattr(bands._Search, "_too_dear", lambda self, band: "")
     draw = random.Random(seed)
     points, rows = draw.randint(1, 3), draw.randint(12, 19)
