@@ -147,11 +147,4 @@ def own_buffer(storage: Storage, held: tuple[int, int, int] = (0, 0, 0)) -> tupl
         alone = alone and _references(leaf) - held[1] == counts[1]
     else:
         alone = alone and _references(node) - held[0] == counts[0] + 1
-    return (data, True) if alone else (copied(data), False)
-
-
-def copied(data: Buffer) -> Buffer:
-    """Other memory of the same content."""
-    copy = Buffer(data.nbytes)
-    copy.copy_from(data.ptr, data.nbytes)
-    return copy
+    return (data, True) if alone else (data.copy(), False)

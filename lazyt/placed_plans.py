@@ -12,7 +12,7 @@ from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node
 from lazyt.ir.program import Grid, Program
 from lazyt.runtime import cuda_execute
-from lazyt.runtime.cuda_device import CudaDevice, device_at
+from lazyt.runtime.cuda_device import CudaDevice, Tray, device_at
 from lazyt.runtime.cuda_driver import Properties
 from lazyt.runtime.cuda_memory import DeviceBuffer
 from lazyt.runtime.memory import Buffer
@@ -76,6 +76,11 @@ class Launcher:
         assert self.executable is not None
         self.executable.run(inputs, outputs)
 
+    def launch_at(self, places: tuple[int, ...]) -> None:
+        """Run kernels on memory at these addresses, inputs first, that only this stream uses."""
+        assert self.executable is not None
+        self.executable.run_at(places)
+
     def brought(self, buffers: Sequence[Buffer]) -> list[DeviceBuffer]:
         """Buffers of the device with the same values: themselves where they are there. Numbers,
         and whatever else is small, go there together."""
@@ -96,6 +101,10 @@ class Launcher:
             for place, made in zip(small, device.upload_all([found[n] for n in small])):
                 found[place] = made
         return found
+
+    def tray(self, sizes: Sequence[int]) -> Tray:
+        """Memory for small buffers of the host that go to the device at every run."""
+        return Tray(self.device, sizes)
 
     def notes(self, program: Program) -> Sequence[dict[str, object]]:
         """The program's notes, with what the compiler said about its functions."""

@@ -248,8 +248,7 @@ def prepare(roots: Sequence[Node], owners: Mapping[Node, int] = NOBODY) -> Prepa
         return None
     order = list(numbers)
     donated = [(p, owners[order[i]]) for p, i in enumerate(structure.leaves) if order[i] in owners]
-    choice = structure.plain if structure.place else structure.giving(tuple(donated))
-    found = _find(structure, choice, order)
+    found = _find(structure, structure.giving(tuple(donated)), order)
     if found is None:
         return None
     fixed = [lifting.number_buffer(number) for number in found[1]]

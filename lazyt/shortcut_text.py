@@ -1,7 +1,7 @@
-"""The text of shortcuts, first half: is everything as it was?
+"""The text of shortcuts, first part: is everything as it was?
 
 Modes of the thread, arguments, Python's state, and the tensors that places hold. After that nothing
-can be missed any more, and ``shortcut_plan`` goes on.
+can be missed any more, and ``shortcut_launch`` goes on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from lazyt import cast_mode, grad_mode, shortcut
+from lazyt import cast_mode, grad_mode, shortcut, steady
 from lazyt.arguments import is_part, value_of_part
 from lazyt.config import config
 from lazyt.functional import promotion
@@ -46,13 +46,15 @@ class Inlet:
 
     Attributes:
         names: objects that the text names.
-        lines: the text so far.
+        lines: the text so far; ``quick`` what is left of it where ``Steady`` has found all well,
+            if ``is_quick``.
         tagged: dicts that the tags tell of.
         given, stores, nodes: expressions of tensors that come in, of their storages and nodes.
         steady: storages of those tensors that are the same at every call.
         arguments: numbers of the tensors that are arguments.
         first: the number that a tensor in places has the first time, by all its numbers.
         makers: fresh storages that are one plain tensor each, with the tensor.
+        looked_at: the steady tensors, with their storages.
         gradients: those that become gradients, by the identity of the leaf.
     """
 
@@ -68,6 +70,8 @@ class Inlet:
         self.names = Names()
         self.bind = self.names.bind
         self.lines: list[str] = []
+        self.quick: list[str] = []
+        self.is_quick = dict_tags.available() and steady.available()
         written = [w.table for w, _ in replay.effects if isinstance(w, InTable)]
         own = {id(dict_below(table)) for table in written}
         self.tagged = tagged_dicts(replay.guards, polled | own) if dict_tags.available() else {}
@@ -80,6 +84,7 @@ class Inlet:
         self.used = {replay.holders[i] for i in replay.used}
         self.makers: dict[int, Made] = {}
         self.gradients: dict[int, int] = {}
+        self.looked_at: list[tuple[Tensor, Storage]] = []
         self._known: set[Storage] = set()
         self._seen: dict[int, tuple[int, str, Tensor]] = {}  # arguments by their storages
         self._late: list[str] = []  # lines about arguments, once all else is known to be right
@@ -101,15 +106,18 @@ class Inlet:
         if tags is not None and self.tagged:
             self.names.table.update(tags=tags.compare, words=tags.words)
             self.add(f"tags({tags.address}, 1)", "if words[0]: return MISSED")
+        self.head, self.lines = self.lines, []
         self._twins = self._find_twins()
         self._write_tensors()
         self._write_gradients()
         self._part_ways()
         self._write_kept()
-        self.add(*self._late)
+        self.both(*self._late)
         for (kind, number), bounds in self.replay.checks.inputs:
             holder = number if kind == "part" else self.replay.holders[number]
-            self.require(f"in_range({self.nodes[holder]}, {self.bind(bounds)})")
+            self.is_quick = self.is_quick and holder in self.arguments
+            test = f"in_range({self.nodes[holder]}, {self.bind(bounds)})"
+            self.both(f"if not {test}: return MISSED")
 
     def _write_modes(self) -> None:
         """What decides, beside arguments and state, what a function does."""
@@ -128,6 +136,11 @@ class Inlet:
     def add(self, *lines: str) -> None:
         """Appends lines of the text."""
         self.lines.extend(lines)
+
+    def both(self, *lines: str) -> None:
+        """Appends lines of the text that are needed where all was found well, too."""
+        self.add(*lines)
+        self.quick.extend(lines)
 
     def require(self, *tests: str) -> None:
         """All ``tests`` have to be true; else the function ends."""
@@ -158,7 +171,7 @@ class Inlet:
                 ):
                     tests[f"{self.stores[number]} is not {self.stores[holder]}"] = None
         if tests:
-            self.require(*tests)
+            self.both(f"if not ({' and '.join(tests)}): return MISSED")
 
     def _take(self, shape: Any, text: str) -> None:
         if shape is None:
@@ -269,6 +282,7 @@ class Inlet:
         if tensor.__dict__ or not (fn is None or type(fn) is AccumulateGrad):
             refuse("a tensor with attributes or with history")
         self._known.add(storage)
+        self.looked_at.append((tensor, storage))
         t, s, n, f = bind(tensor), bind(storage), f"n{number}", bind(fn)
         self.stores[number], self.nodes[number], self.steady[number] = s, n, storage
         tests = [
@@ -312,7 +326,7 @@ class Inlet:
     def _write_gradients(self) -> None:
         """Looks at gradients, and finds out which kept ones are free."""
         used: list[str] = []
-        self._attached: set[int] = set()
+        self._attached: dict[int, AccumulateGrad] = {}
         for number, place in self._numbered(True):
             leaf = leaf_of_grad(place.where)
             f, looks = self.bind(leaf), self.bind(place.looks)
@@ -331,7 +345,7 @@ class Inlet:
                     used.append(f"s{number}")
                     self.add(f"d{number} = n{number}.data", f"if d{number} is None: return MISSED")
             else:
-                self._attached.add(fresh)
+                self._attached[fresh] = leaf
                 e = f"e{fresh}"
                 self.add(f"{e} = kept[{2 * fresh}]")
                 self.add(f"f{fresh} = {e} is not None and {f}.grad is {e}.tensor")
@@ -339,6 +353,7 @@ class Inlet:
                 self.add(f"if not f{fresh}:", f"    {line}", f"    {test}", f"    del s{number}")
         if len(used) > 1:
             self.require(f"is_other(({', '.join(used)}))")
+        self.is_quick = self.is_quick and len(self._attached) == len(self._numbered(True))
 
     def _write_kept(self) -> None:
         """Finds out which kept tensors are free, but for those that are gradients now."""
@@ -349,7 +364,7 @@ class Inlet:
                 if fresh not in self.gradients.values():  # the last result is still in use
                     place += " + turn[0]"
                     if not turns:
-                        self.add("turn[0] = 1 - turn[0]")
+                        self.both("turn[0] = 1 - turn[0]")
                         turns = True
-                self.add(f"e{fresh} = kept[{place}]")
-                self.add(f"f{fresh} = e{fresh} is not None and e{fresh}.is_free(0)")
+                self.both(f"e{fresh} = kept[{place}]")
+                self.both(f"f{fresh} = e{fresh} is not None and e{fresh}.is_free(0)")

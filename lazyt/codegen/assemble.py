@@ -68,7 +68,7 @@ def assemble(
         if for_c
         else [Batch((g,)) for g in take_apart(groups)]
     )
-    lowered, stores = _lower_all(batches, roots, inputs, donated, alike, for_c)
+    lowered, stores = _lower_all(batches, roots, inputs, donated, alike)
     if check is not None:
         alone = [g for batch in batches if len(batch.groups) > 1 for g in batch.groups]
         for made in (*lowered, *(lower_group(group, unroll) for group in alone)):
@@ -149,21 +149,19 @@ def _lower_all(
     inputs: Sequence[Node],
     donated: Mapping[Node, int],
     alike: Alike,
-    over: bool,
 ) -> tuple[list[Lowered], list[dict[Node, Place]]]:
-    """The kernels of all launches, and where the values live that each launch stores; with ``over``
-    results are written over the inputs that they replace."""
+    """The kernels of all launches, and where the values live that each launch stores. Results are
+    written over the inputs that they replace."""
     spare, wanted = find_spare(roots, inputs, donated)
     steps = [batch.groups for batch in batches]
     stores, shared = find_places(steps, _outputs(roots), spare, wanted)
     lowered = [_lowered(batch, alike, shared) for batch in batches]
-    if over:
-        taken = {place.input for place in all_places(stores)}
-        free = {root: leaf for root, leaf in wanted.items() if spare[leaf] not in taken}
-        lowered, found = take_over(steps, lowered, free)
-        for places in stores:
-            for root in found.keys() & places.keys():
-                places[root].output, places[root].input = -1, spare[found[root]]
+    taken = {place.input for place in all_places(stores)}
+    free = {root: leaf for root, leaf in wanted.items() if spare[leaf] not in taken}
+    lowered, found = take_over(steps, lowered, free)
+    for places in stores:
+        for root in found.keys() & places.keys():
+            places[root].output, places[root].input = -1, spare[found[root]]
     number_outputs(stores)
     return lowered, stores
 

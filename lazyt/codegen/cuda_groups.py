@@ -44,7 +44,7 @@ class GroupSteps(ThreadPhase):
         self.columns = columns
         steps = max((s.axis.extent for s in phase.stages if s.axis is not None), default=1)
         wanted = 1 << (-(-steps // BLOCK) - 1).bit_length() if steps > BLOCK else 1
-        self.warps = 1 if columns else min(wanted, MOST_WARPS)
+        self.warps = 1 if columns or _writes_over(phase) else min(wanted, MOST_WARPS)
         self.repeat = self.width = 1
         if columns:
             self.together, self.threads = LANES, LANES * LANES
@@ -280,3 +280,15 @@ class GroupSteps(ThreadPhase):
         items = [i for s in stages for x in s.body for i in sub_expressions(x.value)]
         calls = sum(isinstance(i, Call) and i.fn.symbol is None and i.fn.cost > 1 for i in items)
         return sum(self._slots(s.axis) for s in stages if s.axis is not None) * (1 + calls)
+
+
+def _writes_over(phase: Phase) -> bool:
+    """Whether a short loop writes over what it reads: several warps, which all take its steps,
+    would read what one of them has written."""
+    for stage in phase.stages:
+        if stage.axis is not None and stage.axis.extent <= BLOCK:
+            items = [i for x in stage.body for i in sub_expressions(x.value)]
+            loaded = {i.buffer for i in items if isinstance(i, Load)}
+            if any(isinstance(x, Store) and x.buffer in loaded for x in stage.body):
+                return True
+    return False

@@ -120,14 +120,14 @@ class ThreadPhase(PhasePrinter):
         before: Trees = []
         after: Trees = []
         loads, stores = adjacent(self.phase, self.e)
-        for number, (buffer, flat) in enumerate((*loads, *stores)):
+        for number, (buffer, flat) in enumerate(dict.fromkeys((*loads, *stores))):
             array = f"adjacent{number}_"
             place = ct.binary("+", ct.name(buffer), self.e.index(flat))
             kind = c_type(self.e.buffers[buffer].dtype)
             before.append(ct.declare_array(kind, array, [self.width]))
-            if number < len(loads):
+            if (buffer, flat) in loads:
                 before.append(ct.call("lz_load_adjacent", [ct.name(array), place]))
-            else:
+            if (buffer, flat) in stores:
                 after.append(ct.call("lz_store_adjacent", [place, ct.name(array)]))
             self.e.elements[buffer, flat] = ct.element(array, ct.name("u_"))
         del self.e.values[last.name]
@@ -198,27 +198,39 @@ def adjacent(
 
     Each is a buffer and a position that is contiguous along the last axis.
 
-    A load that a condition or other data decides about is not among them, nor one of a buffer that
-    the phase stores to; a store has to be its buffer's only one, and unconditional.
+    A load that a condition or other data decides about is not among them; a store has to be its
+    buffer's only one, and unconditional. Loads of a buffer that the phase stores to have to be, all
+    of them, of the element that is stored.
     """
     last = phase.grid[-1]
     statements = [x for s in phase.stages for x in s.body]
     stores = [x for x in statements if isinstance(x, Store)]
     targets = [x.buffer for x in stores]
-    loads: dict[tuple[str, Linear], None] = {}
-    for statement in statements:
-        for item in _always(statement.value):
-            flat = linearize(item.index, expressions.buffers[item.buffer].shape)
-            if flat.coefficient(last) == 1 and item.buffer not in targets and not data_of(flat):
-                loads[item.buffer, flat] = None
+
+    def flat_of(buffer: str, index: tuple[Linear, ...]) -> Linear:
+        return linearize(index, expressions.buffers[buffer].shape)
+
+    read: dict[str, set[Linear]] = {}
+    for item in (i for x in statements for i in sub_expressions(x.value) if isinstance(i, Load)):
+        read.setdefault(item.buffer, set()).add(flat_of(item.buffer, item.index))
+    always = [i for x in statements for i in _always(x.value)]
+    steady = dict.fromkeys((i.buffer, flat_of(i.buffer, i.index)) for i in always)
     puts: list[tuple[str, Linear]] = []
     for store in stores:
-        flat = linearize(store.index, expressions.buffers[store.buffer].shape)
+        flat = flat_of(store.buffer, store.index)
         plain = not store.guards and store.combine is None and not data_of(flat)
-        if plain and targets.count(store.buffer) == 1 and flat.coefficient(last) == 1:
+        alone = targets.count(store.buffer) == 1
+        if store.buffer in read:
+            alone = alone and read[store.buffer] == {flat} and (store.buffer, flat) in steady
+        if plain and alone and flat.coefficient(last) == 1:
             puts.append((store.buffer, flat))
-    read = {i.buffer for x in statements for i in sub_expressions(x.value) if isinstance(i, Load)}
-    return list(loads), [(buffer, flat) for buffer, flat in puts if buffer not in read]
+    loads = [
+        (buffer, flat)
+        for buffer, flat in steady
+        if flat.coefficient(last) == 1 and not data_of(flat)
+        and (buffer not in targets or (buffer, flat) in puts)
+    ]  # fmt: skip
+    return loads, puts
 
 
 def _always(expr: Expr) -> Iterator[Load]:

@@ -6,15 +6,23 @@ less time in Python. Half types compute in float32 and round once.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from lazyt import watching
+import numpy as np
+
+from lazyt import ops, watching
 from lazyt.dispatch import wrap
+from lazyt.functional.nesting import stored
 from lazyt.functional.operands import Build, mapped, operand_node
 from lazyt.functional.results import overwrite
+from lazyt.ir.dtypes import DType, float32, float64
 from lazyt.ir.scalar import Expr, call
+from lazyt.runtime.memory import Buffer
 from lazyt.tensor import Tensor
+
+_CODES = {float32: "f", float64: "d"}
 
 
 def _update(build: Build, target: Tensor, *operands: Any) -> Tensor:
@@ -30,6 +38,21 @@ def python_number(compute: Callable[[], Tensor], key: Hashable) -> Tensor:
     if watching.capturing() is None:
         return compute()
     return wrap(watching.filled(lambda: compute().node, key))
+
+
+def number_leaf(value: float, dtype: DType) -> Tensor:
+    """A number on the CPU, whatever the default device: numbers go with tensors of any."""
+    code = _CODES.get(dtype)
+    if code is not None:
+        try:
+            data = struct.pack(code, value)
+        except OverflowError:  # beyond float32: NumPy rounds it to infinity
+            pass
+        else:
+            buffer = Buffer(len(data))
+            buffer.copy_from(data)
+            return wrap(ops.input_((), dtype, buffer))
+    return wrap(stored(np.asarray(value), (), dtype))
 
 
 def _descended(x: Expr, step: Expr, rate: Expr) -> Expr:

@@ -17,7 +17,7 @@ import numpy as np
 
 import lazyt
 from lazyt.errors import warn
-from lazyt.functional.updates import python_number
+from lazyt.functional.updates import number_leaf, python_number
 from lazyt.guards import ELEMENTS, KEYS, SIZE, Itself
 from lazyt.optim.settings import SettingError, required
 from lazyt.optim.step_hooks import (
@@ -225,11 +225,11 @@ class Optimizer(Hooked):
     def _leaf(self, value: float, dtype: Any) -> Tensor:
         found = self._numbers.get((value, dtype))
         if capturing() is not None:  # numbers that are equal now need not be so at a replay
-            return lazyt.tensor(value, dtype=dtype)
+            return number_leaf(value, dtype)
         if found is None:
             if len(self._numbers) > 64:  # values of steps long past
                 self._numbers.clear()
-            found = self._numbers[value, dtype] = lazyt.tensor(value, dtype=dtype)
+            found = self._numbers[value, dtype] = number_leaf(value, dtype)
         return found
 
     def rate(

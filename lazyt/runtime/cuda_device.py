@@ -38,6 +38,7 @@ class CudaDevice:
         pool: its memory.
         lost: the error after which it cannot be used; empty while all is well.
         recent: titles of what was launched since the device was last waited for.
+        branched: whether there was ever work in another stream than the first.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -46,6 +47,7 @@ class CudaDevice:
         self.pool = DevicePool(self)
         self.lost = ""
         self._local = threading.local()
+        self.branched = False
         self.recent: deque[Callable[[], str]] = deque(maxlen=_RECENT)
         self._held: deque[tuple[Any, PinnedBuffer]] = deque()
         self._staging = Staging(driver) if driver.stages else None
@@ -57,6 +59,7 @@ class CudaDevice:
 
     @stream.setter
     def stream(self, stream: Any) -> None:
+        self.branched = self.branched or stream is not None
         self._local.stream = stream
 
     def check(self) -> None:
@@ -96,16 +99,7 @@ class CudaDevice:
 
     def upload_all(self, sources: Sequence[Buffer]) -> list[DeviceBuffer]:
         """Copies of small buffers of the host, in one block and by one copy."""
-        starts = list(itertools.accumulate(
-            (-(-s.nbytes // _PART) * _PART for s in sources), initial=0
-        ))  # fmt: skip
-        block = ctypes.create_string_buffer(starts[-1])
-        address = ctypes.addressof(block)
-        for source, start in zip(sources, starts):
-            ctypes.memmove(address + start, source.ptr, source.nbytes)
-        whole = self.allocate(starts[-1])
-        self.copy_in(whole, address, starts[-1])
-        return [PartBuffer(whole, start, s.nbytes) for s, start in zip(sources, starts)]
+        return Tray(self, [source.nbytes for source in sources]).fill(sources)
 
     def _copied(self, source: DeviceBuffer) -> DeviceBuffer | None:
         """A copy that the host has no part in; None where there is no such way."""
@@ -179,6 +173,37 @@ class CudaDevice:
             better = DeviceLostError(f"{error}. It happened in one of: {titles}", error.code)
             self.guard(better)
             raise (better if titles else error) from None
+
+
+class Tray:
+    """Memory of a device for small buffers of the host, which go there together by one copy.
+
+    Args:
+        sizes: bytes of the buffers.
+
+    Attributes:
+        parts: the memory of each.
+    """
+
+    def __init__(self, device: CudaDevice, sizes: Sequence[int]) -> None:
+        *starts, self._size = itertools.accumulate(
+            (-(-size // _PART) * _PART for size in sizes), initial=0
+        )
+        self._device = device
+        self._block = ctypes.create_string_buffer(self._size)
+        begin = ctypes.addressof(self._block)
+        self._targets = [(begin + start, size) for start, size in zip(starts, sizes)]
+        self._whole = device.allocate(self._size)
+        self.parts: list[DeviceBuffer] = [
+            PartBuffer(self._whole, start, size) for start, size in zip(starts, sizes)
+        ]
+
+    def fill(self, sources: Sequence[Buffer]) -> list[DeviceBuffer]:
+        """The parts, with these values behind what is in the stream."""
+        for source, (target, size) in zip(sources, self._targets):
+            ctypes.memmove(target, source.ptr, size)
+        self._device.copy_in(self._whole, ctypes.addressof(self._block), self._size)
+        return self.parts
 
 
 def wait_for(device: CudaDevice, stream: Any, other: CudaDevice, then: Any) -> None:

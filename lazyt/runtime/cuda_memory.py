@@ -241,6 +241,10 @@ class DeviceBuffer(Buffer):
         host.copy_from(source, count)
         self.device.copy_in(self, host.ptr, count)
 
+    def copy(self) -> DeviceBuffer:
+        """Other memory of the device, of the same content once its stream has come this far."""
+        return self.device.upload(self)
+
     def __repr__(self) -> str:
         return f"DeviceBuffer({self.nbytes} bytes on {self.place})"
 

@@ -14,27 +14,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from lazyt.errors import CompileError
-from lazyt.ir.program import Program
-from lazyt.runtime import compile, execute
+from lazyt.runtime import words
 
 _OFFSET = 24  # after the count of references, the type and the number of entries
 _SIZE = 48
 _WORD = struct.Struct("Q")
-_TEXT = """
-void lz_plan(char **slots, int threads)
-{
-  unsigned long long *words = (unsigned long long *) slots, count = words[1];
-  (void) threads;
-  words[0] = 0;
-  for (unsigned long long i = 0; i < count; i++)
-    if (*(unsigned long long *) words[2 + 2 * i] != words[3 + 2 * i])
-      {
-        words[0] = i + 1;
-        return;
-      }
-}
-"""
 
 
 class Tags:
@@ -49,20 +33,13 @@ class Tags:
     __slots__ = ("_dicts", "address", "compare", "words")
 
     def __init__(self, dicts: Sequence[dict[Any, Any]]) -> None:
-        compare = _comparison()
-        assert compare is not None
-        self.compare = compare
         self._dicts = list(dicts)
-        self.words = (ctypes.c_uint64 * (2 + 2 * len(dicts)))(0, len(dicts))
-        self.address = ctypes.addressof(self.words)
-        for number, table in enumerate(self._dicts):
-            self.words[2 + 2 * number] = id(table) + _OFFSET
-        self.renew()
+        found = words.Words([id(table) + _OFFSET for table in self._dicts])
+        self.compare, self.words, self.address = found.call, found.words, found.address
 
     def renew(self) -> None:
         """Take the tags of this moment as those to compare with."""
-        for number, table in enumerate(self._dicts):
-            self.words[3 + 2 * number] = _tag(table)
+        self.compare(self.address, 0)
 
     def all_changed(self) -> list[dict[Any, Any]]:
         """The dicts that have changed since."""
@@ -82,25 +59,13 @@ def _tag(table: dict[Any, Any]) -> int:
 
 
 @functools.cache
-def _comparison() -> Any:
-    """The compiled comparison, called without letting other threads run; None without compiler."""
-    program = Program("c", (), (), _TEXT, (), (), 0)
-    try:
-        if not compile.available():
-            return None
-        return execute.held(execute.load(program, "dicts are compared").entry)
-    except CompileError:
-        return None
-
-
-@functools.cache
 def available() -> bool:
     """Whether this interpreter has tags that every way to change a dict replaces."""
     if sys.implementation.name != "cpython" or sys.version_info[:2] not in ((3, 11), (3, 12)):
         return False
     if dict.__basicsize__ != _SIZE or struct.calcsize("P") != 8:
         return False
-    return _tags_follow() and _comparison() is not None
+    return _tags_follow() and words.comparison() is not None
 
 
 class _Probe:

@@ -343,6 +343,12 @@ class Buffer:
             raise ValueError(f"cannot copy {nbytes} bytes into a buffer of {self.nbytes}")
         ctypes.memmove(self.ptr, source, nbytes)
 
+    def copy(self) -> Buffer:
+        """Other memory of the same content."""
+        made = Buffer(self.nbytes)
+        made.copy_from(self.ptr, self.nbytes)
+        return made
+
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes at {self.ptr:#x})"
 
