@@ -70,7 +70,7 @@ def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
     """Rows along k become columns, straight from where they lie, or from a piece of each that is
     computed first."""
     name, width = side.name, side.width
-    lay = lay_name(spec.panel_item, width)
+    lay = lay_name(spec.panel_item, width, spec.vector_bytes)
     count = str(width)
     if side.ragged:
         out.clip(f"{name}1", f"{name}0", width, side.stop)
@@ -96,5 +96,6 @@ def panel_sections(
     spec: ContractSpec, widths: tuple[int, int], text: str
 ) -> tuple[tuple[str, str], ...]:
     """The helpers with which ``text`` fills panels of some widths."""
-    found = [lay_section(spec.panel_item, width) for width in sorted(set(widths))]
+    item, size = spec.panel_item, spec.vector_bytes
+    found = [lay_section(item, width, size) for width in sorted(set(widths))]
     return tuple(section for section in found if f"{section[0]}(" in text)

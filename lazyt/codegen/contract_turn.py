@@ -47,23 +47,24 @@ def turning(vec: str, lanes: int, item: int) -> tuple[list[str], list[str]]:
     return out, now
 
 
-def lay_name(item: str, width: int) -> str:
+def lay_name(item: str, width: int, vector_bytes: int) -> str:
     """Name of the copy of ``width`` rows, adjacent along k, into a panel [k][width]."""
-    return f"lz_lay_{item}_{width}x{_lay_lanes(item, width)}"
+    return f"lz_lay_{item}_{width}x{_lay_lanes(item, width, vector_bytes)}"
 
 
-def _lay_lanes(item: str, width: int) -> int:
-    """Elements that are turned at a time: not many more than the panel is wide."""
-    return min(16, 64 // ITEM_BYTES[item], max(2, 1 << (width - 1).bit_length()))
+def _lay_lanes(item: str, width: int, vector_bytes: int) -> int:
+    """Elements that are turned at a time: not many more than the panel is wide, and no more than
+    a register holds, as compilers shuffle what is wider one by one."""
+    return min(16, vector_bytes // ITEM_BYTES[item], max(2, 1 << (width - 1).bit_length()))
 
 
-def lay_section(item: str, width: int) -> tuple[str, str]:
+def lay_section(item: str, width: int, vector_bytes: int) -> tuple[str, str]:
     """``name(kc, from, pitch, count, to)``: ``count`` rows of ``kc`` elements, ``pitch`` apart,
     become the columns of the panel ``to``; the first row also fills the columns from ``count`` on.
 
     Squares are turned in registers, and the last one overlaps the one before it.
     """
-    name, lanes = lay_name(item, width), _lay_lanes(item, width)
+    name, lanes = lay_name(item, width, vector_bytes), _lay_lanes(item, width, vector_bytes)
     kind, size = f"lz_{item}", ITEM_BYTES[item]
     vec, ref = f"{name}_vec", f"{name}_ref"
     bytes_ = lanes * size
