@@ -16,17 +16,19 @@ from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
-from lazyt.codegen.c_family import Expressions, c_type, is_positional
-from lazyt.codegen.c_loops import STRIP, TILE, PhasePrinter, Trees
+from lazyt.codegen.c_family import Expressions, is_positional
+from lazyt.codegen.c_loops import STRIP, TILE, Trees
+from lazyt.codegen.c_turned import TurnedPhase
 from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.loop_form import LoopForm, suits, sums_only
-from lazyt.codegen.turning import Turn, lay_across, turns_of
+from lazyt.codegen.positions import split_positions
+from lazyt.codegen.row_folds import row_folds
+from lazyt.codegen.turning import lay_across, turns_of
 from lazyt.ir.index import (
     Axis,
     Linear,
     Quotient,
     Remainder,
-    constant,
     linearize,
     replace_axes,
     variable,
@@ -45,7 +47,7 @@ STEPS, PART_STEPS = 4, 8
 LONG_BODY = 16
 
 
-class CpuPhase(PhasePrinter):
+class CpuPhase(TurnedPhase):
     """A phase over tiles that suit the caches; ``second`` is the size of the second level. A
     ``form`` says otherwise, where it suits the phase."""
 
@@ -57,11 +59,12 @@ class CpuPhase(PhasePrinter):
         phase = replace(phase, lanes=given.lanes or phase.lanes)
         if not (any_size or given.lanes or expressions.bands):
             phase = lay_across(phase, expressions)
+        if not expressions.bands:
+            phase = split_positions(phase, lambda stage: row_folds(phase, stage, expressions))
         super().__init__(phase, expressions, number, any_size)
         expressions.values.clear()  # a phase's names are its own
         self.steps = 1
         self.sums = LANES
-        self.turns: dict[int, list[Turn]] = {}
         if self.vector and not any_size and any(s.axis is not None for s in phase.stages):
             self.turns = {id(s): turns_of(phase, s, expressions) for s in phase.stages}
             if not any(self.turns.values()):
@@ -224,37 +227,6 @@ class CpuPhase(PhasePrinter):
         out = super()._straight(stage)
         self.e.lane = None
         return out
-
-    def _turned(self, stage: Stage, axis: Axis, count: ct.Node, turns: Sequence[Turn]) -> ct.Node:
-        """Steps that read and write arrays, which rows of memory become before and after."""
-        last = self.phase.grid[-1]
-        low = variable(Axis("low", last.extent)) if self.first is not None else constant(0)
-        table = {axis: variable(Axis("k", axis.extent)), last: low}
-        before: Trees = [ct.declare("lz_i64", "steps", count, const=True)]
-        after: Trees = []
-        steps, width = ct.name("steps"), ct.integer(self.tile)
-        for number, turn in enumerate(turns):
-            buffer, array = self.e.buffers[turn.buffer], f"turn{number}"
-            place = self.e.place(buffer, replace_axes(turn.place, table))
-            memory = ct.binary("+", ct.name(buffer.name), place)
-            pitch, own = ct.integer(turn.pitch), ct.name(array)
-            before.append(self.array(c_type(buffer.dtype), array, (LANES * self.tile,)))
-            function = f"lz_across_{'u16' if buffer.dtype.is_half else buffer.dtype.suffix}"
-            if turn.stored:
-                after.append(self.e.prelude(function, steps, self.run, own, width, memory, pitch))
-            else:
-                before.append(self.e.prelude(function, self.run, steps, memory, pitch, own, width))
-            here = ct.binary("+", ct.binary("*", ct.name("l"), width), ct.name("u"))
-            self.e.elements[buffer.name, turn.place] = ct.element(array, here)
-        if any(isinstance(s, Reduce) for s in stage.body):
-            loop = super()._each_lane(stage, axis, steps)
-        else:
-            first, here = ct.name("k"), ct.name(axis.name)
-            lane = ct.declare("lz_i64", "l", ct.binary("-", here, first), const=True)
-            body = [lane, *self._over_run(self._element(stage, axis))]
-            loop = ct.loop(axis.name, first, ct.binary("+", first, steps), body, kind=self.integer)
-        self.e.elements.clear()
-        return ct.block([*before, loop, *after])
 
     def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
         """Where borders may lie anywhere, most steps do not cross one: those have no divisions."""

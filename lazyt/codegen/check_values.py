@@ -239,6 +239,9 @@ class Values:
         if name.startswith("lz_across_"):
             self._across(node, arguments)
             return None
+        if name.startswith("lz_short_"):
+            self._rows(node, arguments)
+            return None
         if any(isinstance(a, Pointer | Array) for a in arguments):
             self.complain(node, "memory handed to a function that is not known")
             return None
@@ -303,22 +306,30 @@ class Values:
     def _across(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
         """``(rows, columns, from, pitch, to, width)``: all of one matrix, and of its transpose."""
         rows, columns, source, pitch, target, width = arguments
-        for place, high, wide, line in (
-            (source, rows, columns, pitch), (target, columns, rows, width),
-        ):  # fmt: skip
-            forms = [f for f in (high, wide, line) if isinstance(f, Form)]
-            if len(forms) < 3 or forms[2].terms:
-                self.complain(node, "the sizes of a matrix are not understood")
-                continue
-            last = (forms[0].shifted(-1).times(forms[2].const) + forms[1]).shifted(-1)
-            if isinstance(place, Pointer):
-                self._inside(node, place.memory, place.offset, place.item)
-                end = place.offset + last.times(place.item)
-                self._inside(node, place.memory, end, place.item)
-            elif not isinstance(place, Array) or len(place.extents) != 1:
-                self.complain(node, "a matrix in no memory of one axis")
-            elif not self.facts.proves(number(place.extents[0] - 1) - last):
-                self.complain(node, "the matrix may reach outside", last, place.extents[0])
+        self._matrix(node, source, (rows, columns, pitch))
+        self._matrix(node, target, (columns, rows, width))
+
+    def _rows(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
+        """``(rows, steps, from, pitch, to)``: all of a matrix, and one element for each row."""
+        rows, steps, source, pitch, target = arguments
+        self._matrix(node, source, (rows, steps, pitch))
+        self._matrix(node, target, (number(1), rows, number(0)))
+
+    def _matrix(self, node: c_ast.FuncCall, place: Value, sizes: Sequence[Value]) -> None:
+        """Checks a matrix of so many rows and columns, with rows so far apart."""
+        forms = [f for f in sizes if isinstance(f, Form)]
+        if len(forms) < 3 or forms[2].terms:
+            self.complain(node, "the sizes of a matrix are not understood")
+            return
+        last = (forms[0].shifted(-1).times(forms[2].const) + forms[1]).shifted(-1)
+        if isinstance(place, Pointer):
+            self._inside(node, place.memory, place.offset, place.item)
+            end = place.offset + last.times(place.item)
+            self._inside(node, place.memory, end, place.item)
+        elif not isinstance(place, Array) or len(place.extents) != 1:
+            self.complain(node, "a matrix in no memory of one axis")
+        elif not self.facts.proves(number(place.extents[0] - 1) - last):
+            self.complain(node, "the matrix may reach outside", last, place.extents[0])
 
     # ------------------------------------------------------- pieces of memory
 
