@@ -155,10 +155,8 @@ class PhasePrinter:
     def _array(self, kind: str, name: str, *extents: int) -> ct.Node:
         """Storage for a per-point value of the tile."""
         if self.vector:
-            return self.array(kind, name, (*extents, self.tile))
-        if extents:
-            return self.array(kind, name, extents)
-        return ct.declare(kind, name)
+            extents = (*extents, self.tile)
+        return self.array(kind, name, extents) if extents else ct.declare(kind, name)
 
     def _cell(self, name: str, *indices: ct.Node) -> ct.Node:
         return ct.element(name, *indices, *([ct.name("u")] if self.vector else []))
@@ -225,9 +223,8 @@ class PhasePrinter:
                 cell = self._cell(statement.name) if self.vector else ct.name(statement.name)
                 first.append(ct.assign(cell, self.e.identity(statement.kind, statement.dtype)))
                 value = self.e.value(statement.value)
-                body.append(
-                    ct.assign(cell, self.e.fold(statement.kind, cell, value, statement.dtype))
-                )
+                folded = self.e.fold(statement.kind, cell, value, statement.dtype)
+                body.append(ct.assign(cell, folded))
                 self.e.values[statement.name] = cell
             elif isinstance(statement, Keep):
                 before.append(self._keep(statement, axis))
@@ -361,9 +358,12 @@ class PhasePrinter:
             where = ct.name(axis.name) if axis.extent > 1 else ct.integer(0)
             position = self._cell(f"{r.name}_i0", lane)
             return self.e.extreme(r, acc, position, value, where, ties=False)
-        if r.kind in ("any", "all") and r.value.dtype.suffix != "b8":
-            value = ct.binary("!=", value, ct.integer(0))
-        return [ct.assign(acc, self.e.fold(r.kind, acc, value, r.dtype))]
+        return [ct.assign(acc, self.e.fold(r.kind, acc, self._truth(r, value), r.dtype))]
+
+    def _truth(self, r: Reduce, value: ct.Node) -> ct.Node:
+        """A value as what its reduction folds."""
+        plain = r.kind not in ("any", "all") or r.value.dtype.suffix == "b8"
+        return value if plain else ct.binary("!=", value, ct.integer(0))
 
     def _merge(self, r: Reduce, level: int, lane: ct.Node, other: int, at: ct.Node) -> Trees:
         """Folds lane ``at`` of level ``other`` into lane ``lane`` of ``level``."""

@@ -5,22 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_family import Expressions, c_type, compute_type
+from lazyt.codegen.c_family import Expressions, c_type, compute_type, is_positional
 from lazyt.codegen.c_loops import PhasePrinter, Trees
-from lazyt.codegen.row_folds import row_folds
+from lazyt.codegen.row_folds import MOST_STEPS, RowFold, row_folds
 from lazyt.codegen.turning import Turn
 from lazyt.ir.index import Axis, Linear, constant, replace_axes, variable
-from lazyt.ir.kernel import LANES, Phase, Reduce, Stage
+from lazyt.ir.kernel import LANES, Keep, Let, Phase, Reduce, Stage
+from lazyt.ir.point import sub_expressions
+from lazyt.ir.scalar import Call
+
+#: Statements of all steps together, and the cost of one, up to which steps are written out.
+MOST_TEXT, MOST_COST = 128, 6.0
 
 
 class TurnedPhase(PhasePrinter):
-    """A phase whose ``turns``, by the stage, say what goes through a turned tile."""
+    """A phase of which some stages go through turned tiles.
+
+    Attributes:
+        turns: what a stage turns, by the stage.
+        own: the arrays that hold the values of all steps, by the reduction that waits for them.
+    """
 
     def __init__(
         self, phase: Phase, expressions: Expressions, number: int, any_size: bool = False
     ) -> None:
         super().__init__(phase, expressions, number, any_size)
         self.turns: dict[int, list[Turn]] = {}
+        self.own: dict[str, str] = {}
 
     def _memory(self, name: str, place: Linear, axis: Axis, step: Linear) -> ct.Node:
         """Where the tile's first row has its element of a step."""
@@ -30,10 +41,26 @@ class TurnedPhase(PhasePrinter):
         return ct.binary("+", ct.name(name), self.e.place(self.e.buffers[name], here))
 
     def _reduction(self, stage: Stage, axis: Axis) -> Trees:
-        """Folds of short rows of memory need no loop here."""
+        """Folds of short rows: of memory as it lies, or else written out behind a turned tile."""
         folds = row_folds(self.phase, stage, self.e) if self.vector and not self.any_size else []
-        if not folds:
+        turns = self.turns.get(id(stage))
+        if folds:
+            return self._of_memory(folds, axis)
+        if not turns or stage.guard or axis.extent > MOST_STEPS:
             return super()._reduction(stage, axis)
+        reduces = [s for s in stage.body if isinstance(s, Reduce)]
+        if any(map(is_positional, reduces)):
+            return super()._reduction(stage, axis)
+        out: Trees = [self._array(compute_type(r.dtype), r.name) for r in reduces]
+        if _is_light(stage, axis) and not any(turn.stored for turn in turns):
+            out.append(self._at_once(stage, axis, turns))
+        else:
+            out += self._stored(stage, axis, reduces)
+        self.e.values.update({r.name: self._cell(r.name) for r in reduces})
+        return out
+
+    def _of_memory(self, folds: Sequence[RowFold], axis: Axis) -> Trees:
+        """Folds that functions of the prelude do."""
         out: Trees = []
         for fold in folds:
             memory = self._memory(fold.buffer, fold.place, axis, constant(0))
@@ -43,6 +70,106 @@ class TurnedPhase(PhasePrinter):
             out.append(self.e.prelude(fold.function, *given))
             self.e.values[name] = self._cell(name)
         return out
+
+    def _at_once(self, stage: Stage, axis: Axis, turns: Sequence[Turn]) -> ct.Node:
+        """All steps in one loop over the tile's rows, each as text of its own."""
+        before: Trees = []
+        width, steps = ct.integer(self.tile), ct.integer(axis.extent)
+        for number, turn in enumerate(turns):
+            kind, array = c_type(self.e.buffers[turn.buffer].dtype), f"turn{number}"
+            memory = self._memory(turn.buffer, turn.place, axis, constant(0))
+            before.append(self.array(kind, array, (axis.extent * self.tile,)))
+            pitch, own = ct.integer(turn.pitch), ct.name(array)
+            function = self._across(turn)
+            before.append(self.e.prelude(function, self.run, steps, memory, pitch, own, width))
+        body: Trees = []
+        values: dict[str, list[ct.Node]] = {}
+        for step in range(axis.extent):
+            self.e.values[axis.name] = ct.integer(step)
+            for number, turn in enumerate(turns):
+                here = ct.binary("+", ct.integer(step * self.tile), ct.name("u"))
+                self.e.elements[turn.buffer, turn.place] = ct.element(f"turn{number}", here)
+            for statement in stage.body:
+                value = self.e.value(statement.value)
+                if isinstance(statement, Reduce):
+                    values.setdefault(statement.name, []).append(self._truth(statement, value))
+                    continue
+                assert isinstance(statement, Let)
+                kind, name = compute_type(statement.value.dtype), f"{statement.name}_{step}"
+                body.append(ct.declare(kind, name, value, const=True))
+                self.e.values[statement.name] = ct.name(name)
+        for name in (axis.name, *(s.name for s in stage.body if isinstance(s, Let))):
+            del self.e.values[name]
+        self.e.elements.clear()
+        for statement in stage.body:
+            if isinstance(statement, Reduce):
+                body += self._tree(statement, values[statement.name])
+        return ct.block([*before, *self._over_run(body)])
+
+    def _stored(self, stage: Stage, axis: Axis, reduces: Sequence[Reduce]) -> Trees:
+        """The values of all steps in arrays, and then their folds."""
+        out: Trees = []
+        keeps = [s for s in stage.body if isinstance(s, Keep)]
+        for keep in keeps:
+            out.append(self._keep(keep, axis))
+        same = {k.value: k.name for k in keeps}
+        self.own = {r.name: same.get(r.value, "") for r in reduces}
+        body: Trees = []
+        for r in reduces:
+            if not self.own[r.name]:
+                self.own[r.name] = f"{r.name}_a"
+                body.append(self._array(compute_type(r.dtype), f"{r.name}_a", axis.extent))
+        body += self._elements(stage, axis, ct.integer(0))
+        folds: Trees = []
+        for r in reduces:
+            cells = [self._cell(self.own[r.name], ct.integer(k)) for k in range(axis.extent)]
+            folds += self._tree(r, cells)
+        self.own = {}
+        return [*out, ct.block([*body, *self._over_run(folds, index=False)])]
+
+    def _take(self, r: Reduce, axis: Axis) -> Trees:
+        if r.name not in self.own:
+            return super()._take(r, axis)
+        if self.own[r.name] != f"{r.name}_a":
+            return []
+        cell = self._cell(self.own[r.name], ct.name(axis.name))
+        return [ct.assign(cell, self._truth(r, self.e.value(r.value)))]
+
+    def _tree(self, r: Reduce, values: Sequence[ct.Node]) -> Trees:
+        """The fold of all steps' values, written out so that few parts wait for others. That lanes
+        start from 0 tells only where the sum is -0 without it."""
+        out: Trees = []
+        kind = compute_type(r.dtype)
+
+        def part(lane: int, distance: int) -> ct.Node:
+            if distance == LANES:
+                if lane + LANES >= len(values):
+                    return values[lane]
+                value = self._folded(r, values[lane], values[lane + LANES])
+            else:
+                value = part(lane, 2 * distance)
+                if lane + distance >= len(values):
+                    return value
+                value = self._folded(r, value, part(lane + distance, 2 * distance))
+            name = f"{r.name}_{lane}_{distance}"
+            out.append(ct.declare(kind, name, value, const=True))
+            return ct.name(name)
+
+        whole = part(0, 1)
+        if r.kind == "sum" and r.dtype.kind == "f":
+            whole = self._folded(r, self.e.identity(r.kind, r.dtype), whole)
+        return [*out, ct.assign(self._cell(r.name), whole)]
+
+    def _folded(self, r: Reduce, left: ct.Node, right: ct.Node) -> ct.Node:
+        if r.kind in ("max", "min") and r.dtype.compute.kind == "f":
+            name = "maximum" if r.kind == "max" else "minimum"
+            return self.e.prelude(f"lz_fold_{name}_{r.dtype.compute.suffix}", left, right)
+        return self.e.fold(r.kind, left, right, r.dtype)
+
+    def _across(self, turn: Turn) -> str:
+        """The function that turns a tile."""
+        dtype = self.e.buffers[turn.buffer].dtype
+        return f"lz_across_{'u16' if dtype.is_half else dtype.suffix}"
 
     def _turned(self, stage: Stage, axis: Axis, count: ct.Node, turns: Sequence[Turn]) -> ct.Node:
         """Steps that read and write arrays, which rows of memory become before and after."""
@@ -55,7 +182,7 @@ class TurnedPhase(PhasePrinter):
             memory = self._memory(turn.buffer, turn.place, axis, first)
             pitch, own = ct.integer(turn.pitch), ct.name(array)
             before.append(self.array(c_type(buffer.dtype), array, (LANES * self.tile,)))
-            function = f"lz_across_{'u16' if buffer.dtype.is_half else buffer.dtype.suffix}"
+            function = self._across(turn)
             if turn.stored:
                 after.append(self.e.prelude(function, steps, self.run, own, width, memory, pitch))
             else:
@@ -71,3 +198,12 @@ class TurnedPhase(PhasePrinter):
             loop = ct.loop(axis.name, start, ct.binary("+", start, steps), body, kind=self.integer)
         self.e.elements.clear()
         return ct.block([*before, loop, *after])
+
+
+def _is_light(stage: Stage, axis: Axis) -> bool:
+    """Whether writing out the stage's body for each step is little text and little work."""
+    if not all(isinstance(s, Let | Reduce) for s in stage.body):
+        return False
+    calls = [e for s in stage.body for e in sub_expressions(s.value) if isinstance(e, Call)]
+    little = sum(call.fn.cost for call in calls) <= MOST_COST
+    return little and axis.extent * len(stage.body) <= MOST_TEXT
