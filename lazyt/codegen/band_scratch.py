@@ -44,14 +44,16 @@ def in_place(kernel: Kernel) -> dict[str, str]:
     mine = {b.name: b for b in kernel.buffers if b.role == "band"}
     found: dict[str, str] = {}
     touched: set[str] = set()
+    taken: set[str] = set()
     for number, phase in enumerate(kernel.phases):
         here = {name for name, _ in _accesses(phase)}
         later = {name for p in kernel.phases[number + 1 :] for name, _ in _accesses(p)}
         if isinstance(phase, Phase):
             for new in sorted((here & mine.keys()) - touched):
-                for old in sorted((here & touched & mine.keys()) - later - {*found.values()}):
+                for old in sorted((here & touched & mine.keys()) - later - taken):
                     if _alike(mine[new], mine[old]) and _takes_over(phase, mine[new], mine[old]):
                         found[new] = found.get(old, old)
+                        taken.add(old)
                         break
         touched |= here
     return found
@@ -63,21 +65,21 @@ def _alike(new: Buffer, old: Buffer) -> bool:
 
 def _takes_over(phase: Phase, new: Buffer, old: Buffer) -> bool:
     """Whether each value of ``new`` is stored where, or after, the old one is read last."""
-    stores: list[tuple[int, Linear]] = []
-    loads: list[tuple[int, Linear]] = []
+    stores: list[tuple[tuple[int, int], Linear]] = []
+    loads: list[tuple[tuple[int, int], Linear]] = []
     for number, stage in enumerate(phase.stages):
-        for statement in stage.body:
+        for line, statement in enumerate(stage.body):
             if isinstance(statement, Store) and statement.buffer in (new.name, old.name):
                 if statement.buffer == old.name or statement.guards or stage.guard:
                     return False
-                stores.append((number, linearize(statement.index, new.shape)))
+                stores.append(((number, line), linearize(statement.index, new.shape)))
             for item in sub_expressions(statement.value):
                 if isinstance(item, Load) and item.buffer == old.name:
-                    loads.append((number, linearize(item.index, old.shape)))
+                    loads.append(((number, line), linearize(item.index, old.shape)))
     if len(stores) != 1:
         return False
     ((at, place),) = stores
-    return all(number < at or (number == at and where == place) for number, where in loads)
+    return all(now[0] < at[0] or (now <= at and where == place) for now, where in loads)
 
 
 def _accesses(phase: AnyPhase) -> Iterator[tuple[str, tuple[Linear, ...]]]:

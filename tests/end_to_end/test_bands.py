@@ -15,11 +15,12 @@ import pytest
 import lazyt
 import lazyt.nn.functional as F
 from lazyt import sizes
-from lazyt.codegen.band_scratch import idle_tiles
+from lazyt.codegen.band_scratch import idle_tiles, in_place
 from lazyt.codegen.lower import lower_group
 from lazyt.compiler import group_graph
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import ContractPhase
+from lazyt.ir.parse_kernel import parse_kernels
 from lazyt.passes import band_stages, bands
 from lazyt.runtime import devices
 from lazyt.runtime.memory import pool
@@ -208,6 +209,55 @@ def test_what_another_row_reads_is_stored_first() -> None:
     band = _check(build, stages=2)
     assert [n.shape for n in band.stored] == [(67, 90), (67,)]
     assert len(_groups(build())) > 1
+
+
+def test_a_score_that_is_read_once_more_is_not_written_over() -> None:
+    q, k, v = _random(2, 40, 24), _random(2, 33, 24), _random(2, 33, 8)
+
+    def build() -> tuple[Tensor, ...]:
+        scores = q @ k.mT
+        weights = (scores - scores.amax(-1, keepdim=True)).exp()
+        return weights @ v, (scores * weights).amax(-1), weights.sum(-1)
+
+    _check(build, stages=3)
+
+
+_OVER = """
+kernel k(in x: float32[4, 32], out y: float32[4], band a: float32[4, 32], band b: float32[4, 32],
+         band c: float32[4, 32], band d: float32[4, 32]) bands (1, 4) {{
+  phase (i: 4) lanes inner work 32.0 {{
+    for j: 32 {{
+      store a[i, j] = x[i, j]
+    }}
+  }}
+  phase (i: 4) lanes inner work 32.0 {{
+    for j: 32 {{
+      store b[i, j] = exp(a[i, j])
+      reduce r: float32 = sum {late}[i, j]
+    }}
+    once {{
+      store y[i] = %r
+    }}
+  }}
+  phase (i: 4) lanes inner work 32.0 {{
+    for j: 32 {{
+      let v = b[i, j]
+      store c[i, j] = exp(%v)
+      store d[i, j] = sin(%v)
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("late", "found"), [("x", {"b": "a", "c": "a"}), ("a", {"c": "b"})], ids=["early", "late"]
+)
+def test_scratch_is_taken_over_once_and_not_before_it_is_read(
+    late: str, found: dict[str, str]
+) -> None:
+    (kernel,) = parse_kernels(_OVER.format(late=late))
+    assert in_place(kernel) == found
 
 
 def test_a_chain_that_saves_nothing_is_left_alone() -> None:
