@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.band_scratch import BandPlace
+from lazyt.codegen.prelude import has_paths
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bool_, float32, int64
-from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, axes_of, data_of, linearize
-from lazyt.ir.kernel import Buffer, Let, Phase, Reduce, Stage, Store
+from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, axes_of, linearize
+from lazyt.ir.kernel import Buffer, Reduce, Stage, Store
 from lazyt.ir.point import Guard, Guarded, Load, Position, Var, sub_expressions
 from lazyt.ir.scalar import Call, Const, Expr
 
@@ -54,6 +55,7 @@ class Expressions:
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
         self._numbered: dict[int, int] = {}
+        self._tests: list[ct.Node] = []
 
     def prelude(self, function: str, *arguments: ct.Node) -> ct.Node:
         """A call of a prelude function, remembered for the section list."""
@@ -147,6 +149,8 @@ class Expressions:
         if isinstance(expr, Load):
             buffer = self.buffers[expr.buffer]
             node = self.position(buffer, expr.index)
+            for test in reversed(self._tests):
+                node = ct.choose(test, node, ct.integer(0))
             if buffer.dtype.is_half:
                 return self.prelude(f"lz_load_{buffer.dtype.suffix}", node)
             return node
@@ -160,10 +164,21 @@ class Expressions:
             test = self.condition(expr.guards)
             if test is None:
                 return self.value(expr.value)
+            if _has_paths(expr.value, expr.other):
+                return self._evaluate_both(test, expr)
             return ct.choose(test, self.value(expr.value), self.value(expr.other))
         if isinstance(expr, Call):
             return self._call(expr)
         raise InternalError("codegen.c_family", f"cannot print {expr!r}")
+
+    def _evaluate_both(self, test: ct.Node, expr: Guarded) -> ct.Node:
+        """A guarded value of which only the loads are under the guard."""
+        self._tests.append(test)
+        value = self.value(expr.value)
+        self._tests.pop()
+        return self.prelude(
+            f"lz_select_{expr.dtype.compute.suffix}", test, value, self.value(expr.other)
+        )
 
     def _constant(self, expr: Const | Position, written: ct.Node) -> ct.Node:
         """A constant as it is written, or the name of an argument."""
@@ -211,6 +226,8 @@ class Expressions:
             return self._bitcast(expr)
         if fn.name == "where":
             test, yes, no = (self.value(a) for a in expr.args)
+            if _has_paths(*expr.args[1:]):
+                return self.prelude(f"lz_select_{expr.dtype.compute.suffix}", test, yes, no)
             return ct.choose(test, yes, no)
         kind = expr.args[0].dtype.compute
         # Bounds that keep indices inside of their axis stay where a proof can see them.
@@ -378,21 +395,9 @@ def is_positional(r: Reduce) -> bool:
     return r.kind in ("argmax", "argmin")
 
 
-def shared_names(phase: Phase) -> set[str]:
-    """Names of straight-line stages that another stage reads."""
-    home: dict[str, int] = {}
-    shared: set[str] = set()
-    for number, stage in enumerate(phase.stages):
-        for statement in stage.body:
-            for item in sub_expressions(statement.value):
-                names = [item.name] if isinstance(item, Var) else _datum_names(item)
-                shared.update(n for n in names if home.get(n, number) != number)
-            if isinstance(statement, Let):
-                home[statement.name] = number
-    return shared
-
-
-def _datum_names(expr: Expr) -> list[str]:
-    if isinstance(expr, Load):
-        return [n for i in expr.index for n in data_of(i)]
-    return []
+def _has_paths(*values: Expr) -> bool:
+    """Whether one of them calls a function that gcc only vectorises where it is always called."""
+    calls = (e for value in values for e in sub_expressions(value) if isinstance(e, Call))
+    return any(
+        has_paths(f"lz_{e.fn.name}_{e.args[0].dtype.compute.suffix}") for e in calls if e.args
+    )

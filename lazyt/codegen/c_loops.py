@@ -17,8 +17,8 @@ from lazyt.codegen.c_family import (
     compute_type,
     coordinates,
     is_positional,
-    shared_names,
 )
+from lazyt.codegen.stages import shared_names
 from lazyt.codegen.threads import parallel_clause
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import (

@@ -66,6 +66,15 @@ def function_names() -> tuple[str, ...]:
     return tuple(_sections())
 
 
+@cache
+def has_paths(name: str) -> bool:
+    """Whether a function is, or calls, one that C compilers do not see into (``paths.h``).
+
+    A loop in which it is called under a condition is not vectorised.
+    """
+    return name in _sections() and any(other == "lz_paths" for other, _ in sections_for([name]))
+
+
 def __getattr__(name: str) -> dict[str, float]:
     # The table needs every file read, which an import must not pay for.
     if name != "ULP":

@@ -20,7 +20,7 @@ def words(text: str) -> list[str]:
 
 FLAGS = words(
     "-std=c11 -O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math "
-    "-fopenmp-simd -fPIC -shared"
+    "-fopenmp -fPIC -shared"
 )
 C_TYPES: dict[str, type[np.generic]] = {
     "b8": np.uint8, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,

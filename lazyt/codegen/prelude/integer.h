@@ -73,9 +73,9 @@ LZ_FN lz_@S lz_shift_right_@S(lz_@S x, lz_@S n) {
   return (lz_@S)(x >> (count <= @B ? count : @B));
 }
 
-//@ lz_fmod_f32 ulp=0
+//@ lz_fmod_long_f32
 // Exact: long division of the mantissas, 40 quotient bits a step.
-LZ_FN lz_f32 lz_fmod_f32(lz_f32 x, lz_f32 y) {
+LZ_FN lz_f32 lz_fmod_long_f32(lz_f32 x, lz_f32 y) {
   lz_u32 a = lz_bits_f32(x) & 0x7fffffffu, b = lz_bits_f32(y) & 0x7fffffffu;
   if (a >= 0x7f800000u || b == 0 || b > 0x7f800000u) return LZ_NAN_F32;
   if (a < b) return x;
@@ -89,9 +89,9 @@ LZ_FN lz_f32 lz_fmod_f32(lz_f32 x, lz_f32 y) {
   return lz_copysign_f32((lz_f32)m * unit, x);
 }
 
-//@ lz_fmod_f64 ulp=0
+//@ lz_fmod_long_f64
 // Exact: long division of the mantissas, 11 quotient bits a step.
-LZ_FN lz_f64 lz_fmod_f64(lz_f64 x, lz_f64 y) {
+LZ_FN lz_f64 lz_fmod_long_f64(lz_f64 x, lz_f64 y) {
   lz_u64 inf = 0x7ff0000000000000ULL, low = 0xfffffffffffffULL, top = low + 1;
   lz_u64 a = lz_bits_f64(x) & ~(1ULL << 63), b = lz_bits_f64(y) & ~(1ULL << 63);
   if (a >= inf || b == 0 || b > inf) return LZ_NAN_F64;
@@ -105,23 +105,42 @@ LZ_FN lz_f64 lz_fmod_f64(lz_f64 x, lz_f64 y) {
   return lz_copysign_f64((lz_f64)m * unit, x);
 }
 
+//@ lz_fmod_is_near_@S [floats]
+// Whether the integer part of the rounded quotient is right, or one too large.
+LZ_FN int lz_fmod_is_near_@S(lz_@S x, lz_@S y) {
+#ifdef LZ_FUSED
+  return (lz_abs_@S(x / y) < @{4194304.0f|2251799813685248.0}) & (lz_abs_@S(y) < LZ_INF_@N);
+#else
+  return (void)x, (void)y, 0;
+#endif
+}
+
+//@ lz_fmod_near_@S [floats]
+// The fused step is exact; where the quotient was rounded up to an integer, it gives too little.
+LZ_FN lz_@S lz_fmod_near_@S(lz_@S x, lz_@S y) {
+  lz_@S a = lz_abs_@S(x), b = lz_abs_@S(y), r = LZ_FMA_@N(-lz_trunc_@S(a / b), b, a);
+  return lz_copysign_@S(r < 0 ? r + b : r, x);
+}
+
+//@ lz_fmod_@S [floats] ulp=0
+lz_paths2_@S(lz_fmod_@S, lz_fmod_is_near_@S, lz_fmod_near_@S, lz_fmod_long_@S)
+
 //@ lz_mod_@S [floats] ulp=0.5
 // The result has y's sign, as torch.remainder.
 LZ_FN lz_@S lz_mod_@S(lz_@S x, lz_@S y) {
   lz_@S r = lz_fmod_@S(x, y);
-  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+  return (r != 0) & ((r < 0) != (y < 0)) ? r + y : r;
 }
 
 //@ lz_floordiv_@S [floats]
 // Rounds as torch.floor_divide: exact remainder first, so that 1 // 0.1 is 9.
 LZ_FN lz_@S lz_floordiv_@S(lz_@S x, lz_@S y) {
-  if (y == 0) return x / y;
-  lz_@S r = lz_fmod_@S(x, y);
-  lz_@S q = (x - r) / y;
-  q = r != 0 && (r < 0) != (y < 0) ? q - 1 : q;
-  lz_@S f = lz_floor_@S(q);
+  lz_@S r = lz_fmod_@S(x, y), q = (x - r) / y;
+  q = (r != 0) & ((r < 0) != (y < 0)) ? q - 1 : q;
+  lz_@S f = lz_floor_@S(q), zero = lz_copysign_@S(0, x / y);
   f = q - f > (lz_@S)0.5 ? f + 1 : f;
-  return q != 0 ? f : lz_copysign_@S(0, x / y);
+  f = q != 0 ? f : zero;
+  return y == 0 ? x / y : f;
 }
 
 //@ lz_gcd_@S [ints]

@@ -2,6 +2,17 @@
 // "@U" by the unsigned type of the same width, "@N" by the suffix in capitals,
 // "@B" by the position of the sign bit.
 
+//@ lz_select_@S [floats]
+// A choice after both have been computed, without a branch: where a condition comes twice, gcc makes
+// one path for each outcome, calls and all.
+LZ_FN lz_@S lz_select_@S(int chosen, lz_@S yes, lz_@S no) {
+  lz_@U mask = (lz_@U)0 - (lz_@U)(chosen != 0);
+  return lz_from_bits_@S((lz_bits_@S(yes) & mask) | (lz_bits_@S(no) & ~mask));
+}
+
+//@ lz_select_@S [ints b8]
+LZ_FN lz_@S lz_select_@S(int chosen, lz_@S yes, lz_@S no) { return chosen ? yes : no; }
+
 //@ lz_neg_@S [floats] ulp=0
 LZ_FN lz_@S lz_neg_@S(lz_@S x) { return -x; }
 

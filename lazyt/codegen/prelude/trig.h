@@ -50,30 +50,100 @@ LZ_FN lz_f32 lz_cos_poly_f32(lz_f32 r) {
   return w + LZ_FMA_F32(z * z, p, (1 - w) - h);
 }
 
-//@ lz_sin_f32 ulp=2
-LZ_FN lz_f32 lz_sin_f32(lz_f32 x) {
-  lz_u32 q;
-  lz_f32 r = lz_trig_reduce_f32(x, &q), y = q & 1u ? lz_cos_poly_f32(r) : lz_sin_poly_f32(r);
+//@ lz_trig_is_small_f32
+LZ_FN int lz_trig_is_small_f32(lz_f32 x) {
+#ifdef LZ_FUSED
+  return lz_abs_f32(x) < 1e5f;
+#else
+  return (void)x, 0;
+#endif
+}
+
+//@ lz_trig_reduce_small_f32
+// As lz_trig_reduce_f32, below 1e5, by three parts of pi/2 (Cody and Waite). The first fused step is
+// exact, so the two others err by half a unit of the result each, however small that is.
+LZ_FN lz_f32 lz_trig_reduce_small_f32(lz_f32 x, lz_u32 *quadrant) {
+  lz_f32 a = lz_abs_f32(x), magic = 12582912.0f;
+  lz_f32 t = LZ_FMA_F32(a, 0.636619772f, magic), n = t - magic;
+  lz_f32 r = LZ_FMA_F32(n, 4.37113883e-8f, LZ_FMA_F32(n, -1.57079637f, a));
+  *quadrant = lz_bits_f32(t);
+  return LZ_FMA_F32(n, 1.71512451e-15f, r);
+}
+
+//@ lz_sin_of_f32
+// The sine of x, which is r and a number of quadrants but for its sign.
+LZ_FN lz_f32 lz_sin_of_f32(lz_f32 x, lz_f32 r, lz_u32 q) {
+  lz_f32 y = q & 1u ? lz_cos_poly_f32(r) : lz_sin_poly_f32(r);
   lz_u32 sign = (lz_bits_f32(x) & 0x80000000u) ^ (q & 2u) << 30;
-  return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
+  return lz_from_bits_f32(lz_bits_f32(y) ^ sign);
+}
+
+//@ lz_cos_of_f32
+LZ_FN lz_f32 lz_cos_of_f32(lz_f32 x, lz_f32 r, lz_u32 q) {
+  lz_f32 y = q & 1u ? lz_sin_poly_f32(r) : lz_cos_poly_f32(r);
+  return (void)x, lz_from_bits_f32(lz_bits_f32(y) ^ ((q + 1u) & 2u) << 30);
+}
+
+//@ lz_tan_of_f32
+LZ_FN lz_f32 lz_tan_of_f32(lz_f32 x, lz_f32 r, lz_u32 q) {
+  lz_f32 s = lz_sin_poly_f32(r), c = lz_cos_poly_f32(r);
+  lz_f32 y = (q & 1u ? -c : s) / (q & 1u ? s : c);
+  return lz_from_bits_f32(lz_bits_f32(y) ^ (lz_bits_f32(x) & 0x80000000u));
+}
+
+//@ lz_sin_small_f32
+LZ_FN lz_f32 lz_sin_small_f32(lz_f32 x) {
+  lz_u32 q;
+  lz_f32 r = lz_trig_reduce_small_f32(x, &q);
+  return lz_sin_of_f32(x, r, q);
+}
+
+//@ lz_sin_large_f32
+LZ_FN lz_f32 lz_sin_large_f32(lz_f32 x, lz_f32 unused) {
+  (void)unused;
+  lz_u32 q;
+  lz_f32 r = lz_trig_reduce_f32(x, &q), y = lz_sin_of_f32(x, r, q);
+  return lz_abs_f32(x) < LZ_INF_F32 ? y : LZ_NAN_F32;
+}
+
+//@ lz_sin_f32 ulp=2
+lz_paths_f32(lz_sin_f32, lz_trig_is_small_f32, lz_sin_small_f32, lz_sin_large_f32)
+
+//@ lz_cos_small_f32
+LZ_FN lz_f32 lz_cos_small_f32(lz_f32 x) {
+  lz_u32 q;
+  lz_f32 r = lz_trig_reduce_small_f32(x, &q);
+  return lz_cos_of_f32(x, r, q);
+}
+
+//@ lz_cos_large_f32
+LZ_FN lz_f32 lz_cos_large_f32(lz_f32 x, lz_f32 unused) {
+  (void)unused;
+  lz_u32 q;
+  lz_f32 r = lz_trig_reduce_f32(x, &q), y = lz_cos_of_f32(x, r, q);
+  return lz_abs_f32(x) < LZ_INF_F32 ? y : LZ_NAN_F32;
 }
 
 //@ lz_cos_f32 ulp=2
-LZ_FN lz_f32 lz_cos_f32(lz_f32 x) {
+lz_paths_f32(lz_cos_f32, lz_trig_is_small_f32, lz_cos_small_f32, lz_cos_large_f32)
+
+//@ lz_tan_small_f32
+LZ_FN lz_f32 lz_tan_small_f32(lz_f32 x) {
   lz_u32 q;
-  lz_f32 r = lz_trig_reduce_f32(x, &q), y = q & 1u ? lz_sin_poly_f32(r) : lz_cos_poly_f32(r);
-  lz_u32 sign = ((q + 1u) & 2u) << 30;
-  return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
+  lz_f32 r = lz_trig_reduce_small_f32(x, &q);
+  return lz_tan_of_f32(x, r, q);
+}
+
+//@ lz_tan_large_f32
+LZ_FN lz_f32 lz_tan_large_f32(lz_f32 x, lz_f32 unused) {
+  (void)unused;
+  lz_u32 q;
+  lz_f32 r = lz_trig_reduce_f32(x, &q), y = lz_tan_of_f32(x, r, q);
+  return lz_abs_f32(x) < LZ_INF_F32 ? y : LZ_NAN_F32;
 }
 
 //@ lz_tan_f32 ulp=3.5
-LZ_FN lz_f32 lz_tan_f32(lz_f32 x) {
-  lz_u32 q;
-  lz_f32 r = lz_trig_reduce_f32(x, &q), s = lz_sin_poly_f32(r), c = lz_cos_poly_f32(r);
-  lz_f32 y = (q & 1u ? -c : s) / (q & 1u ? s : c);
-  lz_u32 sign = lz_bits_f32(x) & 0x80000000u;
-  return lz_abs_f32(x) < LZ_INF_F32 ? lz_from_bits_f32(lz_bits_f32(y) ^ sign) : LZ_NAN_F32;
-}
+lz_paths_f32(lz_tan_f32, lz_trig_is_small_f32, lz_tan_small_f32, lz_tan_large_f32)
 
 //@ lz_two_sum_f64
 // a + b = result + *low, exactly (Knuth).
@@ -106,7 +176,7 @@ LZ_FN lz_u64 lz_mul_high_u64(lz_u64 a, lz_u64 b) {
 
 //@ lz_trig_reduce_large_f64
 // As lz_trig_reduce_f32, with 192 bits of 2/pi; for 2^20 <= |x| < infinity.
-LZ_FN lz_f64 lz_trig_reduce_large_f64(lz_f64 x, lz_u32 *quadrant, lz_f64 *low) {
+LZ_FN lz_f64 lz_trig_reduce_large_f64(lz_f64 x, lz_u64 *quadrant, lz_f64 *low) {
   static const lz_u64 words[20] = {
     0x0000000000000000ULL, 0xa2f9836e4e441529ULL, 0xfc2757d1f534ddc0ULL, 0xdb6295993c439041ULL,
     0xfe5163abdebbc561ULL, 0xb7246e3a424dd2e0ULL, 0x06492eea09d1921cULL, 0xfe1deb1cb129a73eULL,
@@ -127,21 +197,30 @@ LZ_FN lz_f64 lz_trig_reduce_large_f64(lz_f64 x, lz_u32 *quadrant, lz_f64 *low) {
   lz_f64 g = (lz_f64)(lz_i64)rest * 1.2325951644078309e-32, e, p;
   f = lz_two_sum_f64(f, g, &e);
   p = lz_two_prod_f64(f, 1.5707963267948966, &g);
-  *quadrant = (lz_u32)(high >> 62) + (v < 0);
+  *quadrant = (high >> 62) + (v < 0);
   return lz_two_sum_f64(p, g + (f * 6.123233995736766e-17 + e * 1.5707963267948966), low);
 }
 
-//@ lz_trig_reduce_f64
-// |x| = quadrant * pi/2 + r + *low. Below 2^20 pi/2 is cut into parts of 33 bits, whose products
-// with the quadrant are exact (Cody and Waite).
-LZ_FN lz_f64 lz_trig_reduce_f64(lz_f64 x, lz_u32 *quadrant, lz_f64 *low) {
+//@ lz_trig_is_small_f64
+LZ_FN int lz_trig_is_small_f64(lz_f64 x) { return lz_abs_f64(x) < 1048576.0; }
+
+//@ lz_trig_reduce_small_f64
+// |x| = quadrant * pi/2 + r + *low below 2^20 (Cody and Waite). The first step is exact: fused, or
+// by parts of 33 bits.
+LZ_FN lz_f64 lz_trig_reduce_small_f64(lz_f64 x, lz_u64 *quadrant, lz_f64 *low) {
   lz_f64 a = lz_abs_f64(x), magic = 6755399441055744.0;
-  if (a >= 1048576.0 && a < LZ_INF_F64) return lz_trig_reduce_large_f64(x, quadrant, low);
-  lz_f64 t = LZ_FMA_F64(a, 0.63661977236758134, magic), n = t - magic, e1, e2;
-  lz_f64 r = lz_two_sum_f64(LZ_FMA_F64(n, -1.5707963267341256, a), -n * 6.077100506303966e-11, &e1);
+  lz_f64 t = LZ_FMA_F64(a, 0.63661977236758134, magic), n = t - magic;
+  *quadrant = lz_bits_f64(t);
+#ifdef LZ_FUSED
+  lz_f64 near = LZ_FMA_F64(n, -1.5707963267948966, a), rest, e;
+  lz_f64 part = lz_two_prod_f64(n, 6.123233995736766e-17, &rest), r = lz_two_sum_f64(near, -part, &e);
+  *low = LZ_FMA_F64(n, 1.4973849048591698e-33, e - rest);
+  return r;
+#else
+  lz_f64 e1, e2, r = lz_two_sum_f64(a - n * 1.5707963267341256, -n * 6.077100506303966e-11, &e1);
   r = lz_two_sum_f64(r, -n * 2.0222662487111665e-21, &e2);
-  *quadrant = (lz_u32)lz_bits_f64(t);
-  return lz_two_sum_f64(r, LZ_FMA_F64(n, -8.4784276603688996e-32, e1 + e2), low);
+  return lz_two_sum_f64(r, e1 + e2 - n * 8.4784276603688996e-32, low);
+#endif
 }
 
 //@ lz_sin_poly_f64
@@ -163,26 +242,80 @@ LZ_FN lz_f64 lz_cos_poly_f64(lz_f64 r, lz_f64 low) {
   return w + (((1 - w) - h) + LZ_FMA_F64(z * z, p, -r * low));
 }
 
-//@ lz_sin_f64 ulp=1
-LZ_FN lz_f64 lz_sin_f64(lz_f64 x) {
-  lz_u32 q;
-  lz_f64 low, r = lz_trig_reduce_f64(x, &q, &low);
+//@ lz_sin_of_f64
+// The sine of x, which is r + low and a number of quadrants but for its sign.
+LZ_FN lz_f64 lz_sin_of_f64(lz_f64 x, lz_f64 r, lz_f64 low, lz_u64 q) {
   lz_f64 y = q & 1u ? lz_cos_poly_f64(r, low) : lz_sin_poly_f64(r, low);
-  return lz_copysign_f64(1, x) * (q & 2u ? -y : y);
+  lz_u64 sign = (lz_bits_f64(x) & 1ULL << 63) ^ (q & 2u) << 62;
+  return lz_from_bits_f64(lz_bits_f64(y) ^ sign);
+}
+
+//@ lz_cos_of_f64
+LZ_FN lz_f64 lz_cos_of_f64(lz_f64 x, lz_f64 r, lz_f64 low, lz_u64 q) {
+  lz_f64 y = q & 1u ? lz_sin_poly_f64(r, low) : lz_cos_poly_f64(r, low);
+  return (void)x, lz_from_bits_f64(lz_bits_f64(y) ^ ((q + 1u) & 2u) << 62);
+}
+
+//@ lz_tan_of_f64
+LZ_FN lz_f64 lz_tan_of_f64(lz_f64 x, lz_f64 r, lz_f64 low, lz_u64 q) {
+  lz_f64 s = lz_sin_poly_f64(r, low), c = lz_cos_poly_f64(r, low);
+  lz_f64 y = (q & 1u ? -c : s) / (q & 1u ? s : c);
+  return lz_from_bits_f64(lz_bits_f64(y) ^ (lz_bits_f64(x) & 1ULL << 63));
+}
+
+//@ lz_sin_small_f64
+LZ_FN lz_f64 lz_sin_small_f64(lz_f64 x) {
+  lz_u64 q;
+  lz_f64 low, r = lz_trig_reduce_small_f64(x, &q, &low);
+  return lz_sin_of_f64(x, r, low, q);
+}
+
+//@ lz_sin_large_f64
+LZ_FN lz_f64 lz_sin_large_f64(lz_f64 x, lz_f64 unused) {
+  (void)unused;
+  if (!(lz_abs_f64(x) < LZ_INF_F64)) return LZ_NAN_F64;
+  lz_u64 q;
+  lz_f64 low, r = lz_trig_reduce_large_f64(x, &q, &low);
+  return lz_sin_of_f64(x, r, low, q);
+}
+
+//@ lz_sin_f64 ulp=1
+lz_paths_f64(lz_sin_f64, lz_trig_is_small_f64, lz_sin_small_f64, lz_sin_large_f64)
+
+//@ lz_cos_small_f64
+LZ_FN lz_f64 lz_cos_small_f64(lz_f64 x) {
+  lz_u64 q;
+  lz_f64 low, r = lz_trig_reduce_small_f64(x, &q, &low);
+  return lz_cos_of_f64(x, r, low, q);
+}
+
+//@ lz_cos_large_f64
+LZ_FN lz_f64 lz_cos_large_f64(lz_f64 x, lz_f64 unused) {
+  (void)unused;
+  if (!(lz_abs_f64(x) < LZ_INF_F64)) return LZ_NAN_F64;
+  lz_u64 q;
+  lz_f64 low, r = lz_trig_reduce_large_f64(x, &q, &low);
+  return lz_cos_of_f64(x, r, low, q);
 }
 
 //@ lz_cos_f64 ulp=1
-LZ_FN lz_f64 lz_cos_f64(lz_f64 x) {
-  lz_u32 q;
-  lz_f64 low, r = lz_trig_reduce_f64(x, &q, &low);
-  lz_f64 y = q & 1u ? lz_sin_poly_f64(r, low) : lz_cos_poly_f64(r, low);
-  return (q + 1u) & 2u ? -y : y;
+lz_paths_f64(lz_cos_f64, lz_trig_is_small_f64, lz_cos_small_f64, lz_cos_large_f64)
+
+//@ lz_tan_small_f64
+LZ_FN lz_f64 lz_tan_small_f64(lz_f64 x) {
+  lz_u64 q;
+  lz_f64 low, r = lz_trig_reduce_small_f64(x, &q, &low);
+  return lz_tan_of_f64(x, r, low, q);
+}
+
+//@ lz_tan_large_f64
+LZ_FN lz_f64 lz_tan_large_f64(lz_f64 x, lz_f64 unused) {
+  (void)unused;
+  if (!(lz_abs_f64(x) < LZ_INF_F64)) return LZ_NAN_F64;
+  lz_u64 q;
+  lz_f64 low, r = lz_trig_reduce_large_f64(x, &q, &low);
+  return lz_tan_of_f64(x, r, low, q);
 }
 
 //@ lz_tan_f64 ulp=3
-LZ_FN lz_f64 lz_tan_f64(lz_f64 x) {
-  lz_u32 q;
-  lz_f64 low, r = lz_trig_reduce_f64(x, &q, &low);
-  lz_f64 s = lz_sin_poly_f64(r, low), c = lz_cos_poly_f64(r, low);
-  return lz_copysign_f64(1, x) * (q & 1u ? -c / s : s / c);
-}
+lz_paths_f64(lz_tan_f64, lz_trig_is_small_f64, lz_tan_small_f64, lz_tan_large_f64)
