@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.band_scratch import BandPlace
-from lazyt.codegen.prelude import has_paths
+from lazyt.codegen.stages import calls_paths
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bool_, float32, int64
 from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, axes_of, linearize
 from lazyt.ir.kernel import Buffer, Reduce, Stage, Store
-from lazyt.ir.point import Guard, Guarded, Load, Position, Var, sub_expressions
+from lazyt.ir.point import Guard, Guarded, Load, Position, Var
 from lazyt.ir.scalar import Call, Const, Expr
 
 _BOOLEAN = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
@@ -164,7 +164,7 @@ class Expressions:
             test = self.condition(expr.guards)
             if test is None:
                 return self.value(expr.value)
-            if _has_paths(expr.value, expr.other):
+            if calls_paths(expr.value, expr.other):
                 return self._evaluate_both(test, expr)
             return ct.choose(test, self.value(expr.value), self.value(expr.other))
         if isinstance(expr, Call):
@@ -226,7 +226,7 @@ class Expressions:
             return self._bitcast(expr)
         if fn.name == "where":
             test, yes, no = (self.value(a) for a in expr.args)
-            if _has_paths(*expr.args[1:]):
+            if calls_paths(*expr.args[1:]):
                 return self.prelude(f"lz_select_{expr.dtype.compute.suffix}", test, yes, no)
             return ct.choose(test, yes, no)
         kind = expr.args[0].dtype.compute
@@ -393,11 +393,3 @@ def coordinates(flat: ct.Node, axes: Sequence[Axis], kind: str) -> list[ct.Node]
 def is_positional(r: Reduce) -> bool:
     """Whether a reduction gives a position instead of a value."""
     return r.kind in ("argmax", "argmin")
-
-
-def _has_paths(*values: Expr) -> bool:
-    """Whether one of them calls a function that gcc only vectorises where it is always called."""
-    calls = (e for value in values for e in sub_expressions(value) if isinstance(e, Call))
-    return any(
-        has_paths(f"lz_{e.fn.name}_{e.args[0].dtype.compute.suffix}") for e in calls if e.args
-    )

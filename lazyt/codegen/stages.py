@@ -1,11 +1,12 @@
-"""What the stages of a phase have in common."""
+"""What printers ask about the statements of a kernel."""
 
 from __future__ import annotations
 
+from lazyt.codegen.prelude import has_paths
 from lazyt.ir.index import data_of
 from lazyt.ir.kernel import Let, Phase
 from lazyt.ir.point import Load, Var, sub_expressions
-from lazyt.ir.scalar import Expr
+from lazyt.ir.scalar import Call, Expr
 
 
 def shared_names(phase: Phase) -> set[str]:
@@ -26,3 +27,11 @@ def _datum_names(expr: Expr) -> list[str]:
     if isinstance(expr, Load):
         return [n for i in expr.index for n in data_of(i)]
     return []
+
+
+def calls_paths(*values: Expr) -> bool:
+    """Whether one of them calls a function that gcc only vectorises where it is always called."""
+    calls = (e for value in values for e in sub_expressions(value) if isinstance(e, Call))
+    return any(
+        has_paths(f"lz_{e.fn.name}_{e.args[0].dtype.compute.suffix}") for e in calls if e.args
+    )
