@@ -1,7 +1,8 @@
 """Automatic mixed precision: which dtype a function computes in while ``autocast`` is on.
 
 The functions themselves carry the mark, ``in_low_precision`` or ``in_full_precision``, as
-PyTorch's lists for the CPU have them; all others take the types they are given.
+PyTorch's lists for the CPU have them; all others take the types they are given. On GPUs more of
+them are cast: ``cast_lists`` says which.
 """
 
 from __future__ import annotations
@@ -170,25 +171,26 @@ def in_low_precision(function: F) -> F:
         if dtype is None or kwargs.get("out") is not None:  # the lists have no forms with out=
             return function(*args, **kwargs)
         if isinstance(dtype, Casting):
-            dtype = low_dtype(_kind_of(args, kwargs))
+            dtype = low_dtype(kind_of(args, kwargs))
             if dtype is None:
                 return function(*args, **kwargs)
-        return _call(function, dtype, args, kwargs)
+        return cast_call(function, dtype, args, kwargs)
 
     return cast(F, inside)
 
 
 def in_full_precision(function: F) -> F:
-    """Decorator: under ``autocast`` the function takes its tensors in float32."""
+    """Decorator: under ``autocast`` of the CPU the function takes its tensors in float32."""
+    in_given = in_given_precision(function)
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:
         dtype = mode.dtype
         if dtype is None or kwargs.get("out") is not None:
             return function(*args, **kwargs)
-        if isinstance(dtype, Casting) and low_dtype(_kind_of(args, kwargs)) is None:
-            return function(*args, **kwargs)
-        return _call(function, float32, args, kwargs)
+        if isinstance(dtype, Casting) and (dtype.cpu is None or kind_of(args, kwargs) == "cuda"):
+            return in_given(*args, **kwargs)
+        return cast_call(function, float32, args, kwargs)
 
     return cast(F, inside)
 
@@ -211,8 +213,13 @@ def lowered(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Tensors as a function that is marked ``in_low_precision`` would take them."""
     if mode.dtype is None:
         return tuple(tensors)
-    dtype = low_dtype(_kind_of(tensors, {}))
+    dtype = low_dtype(kind_of(tensors, {}))
     return tuple(tensors) if dtype is None else tuple(_converted(t, dtype) for t in tensors)
+
+
+def lowered_on_gpu(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Tensors as a function takes them that computes in the low precision on GPUs only."""
+    return lowered(tensors) if tensors[0].is_cuda else tuple(tensors)
 
 
 def raised(tensor: Tensor) -> Tensor:
@@ -223,12 +230,12 @@ def raised(tensor: Tensor) -> Tensor:
     return found
 
 
-def raised_on_gpu(tensor: Tensor) -> Tensor:
+def raised_on_gpu(value: Any) -> Any:
     """A tensor as a function takes it that computes in float32 on GPUs, but not on the CPU."""
-    return raised(tensor) if tensor.is_cuda else tensor
+    return raised(value) if isinstance(value, Tensor) and value.is_cuda else value
 
 
-def _kind_of(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+def kind_of(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     """The kind of device that the first tensor among the arguments is on."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, (list, tuple)) and value:
@@ -238,8 +245,8 @@ def _kind_of(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     return "cpu"
 
 
-def _call(
-    function: Callable[..., Any], dtype: DType, args: tuple[Any, ...], kwargs: dict[str, Any]
+def cast_call(
+    function: Callable[..., Any], dtype: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """The function of converted tensors, with autocast off: it may call others that are marked."""
     outer, mode.dtype = mode.dtype, None

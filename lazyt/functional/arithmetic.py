@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
+from lazyt.cast_mode import raised_on_gpu
 from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.operands import (
     Build,
@@ -22,6 +23,7 @@ from lazyt.functional.pair_forms import check_pair, pair
 from lazyt.functional.promotion import as_dtype, get_default_dtype, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, float64
+from lazyt.ir.forms import use
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
@@ -139,6 +141,8 @@ _TRUTH_POWERS: dict[bool, Build] = {False: _always, True: _itself}
 
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``. Raises LazytError for integers to negative integer powers."""
+    if use.any and out is None:
+        input, exponent = raised_on_gpu(input), raised_on_gpu(exponent)
     x, y, dtype = pair(input, exponent, "pow")
     name = "PowBackward1"
     if not isinstance(exponent, Tensor):

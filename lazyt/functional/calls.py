@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
+from lazyt.cast_lists import as_on_gpus
 from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.generators import Generator
 from lazyt.functional.operands import as_number
@@ -213,7 +214,7 @@ def explain_calls(
     for name in public:
         value = names[name]
         if isinstance(value, FunctionType) and is_wrapped(value):
-            names[name] = explained(value, prefix + name, home)
+            names[name] = explained(as_on_gpus(value, name), prefix + name, home)
             names[name].__qualname__ = name
 
 

@@ -156,8 +156,8 @@ def multi_margin_loss(
         short = short * short
     if weight is not None:
         short = short * weight[classes].unsqueeze(1)
-    columns = fresh(ops.iota(scores.shape[1]))
-    short = where(columns == classes.unsqueeze(1), short.new_zeros(()), short)
+    hit = ops.apply("eq", classes.unsqueeze(1).node, ops.iota(scores.shape[1]))
+    short = where(fresh(hit), short.new_zeros(()), short)
     loss = short.sum(1) / scores.shape[1]
     if input.ndim < 2 and reduction == "none":
         loss = loss.reshape(target.shape)

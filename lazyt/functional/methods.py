@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
+from lazyt.cast_lists import as_on_gpus
 from lazyt.dispatch import add_method
 from lazyt.functional import (
     activations,
@@ -143,7 +144,9 @@ def install() -> None:
             function = getattr(module, name)
             add_method(name, function, inplace=entry.endswith("_"))
             if is_wrapped(function):
-                setattr(Tensor, name, explained(function, name, "lazyt", method=True))
+                setattr(
+                    Tensor, name, explained(as_on_gpus(function, name), name, "lazyt", method=True)
+                )
             if marked.endswith("."):
                 changed = entry.removesuffix("!")
                 INPLACE_FUNCTIONS[changed] = getattr(Tensor, changed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import ops
-from lazyt.cast_mode import raised_on_gpu
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import (
     mapped,
@@ -19,7 +18,6 @@ from lazyt.functional.repeated import repeated
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import DType
-from lazyt.ir.forms import use
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
@@ -78,8 +76,6 @@ def log_softmax_node(node: Node, axis: int) -> Node:
 @numpy_names
 def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """Exponentials along ``dim`` that add up to 1. Raises DTypeError for whole numbers."""
-    if use.any:
-        input = raised_on_gpu(input)
     axis = normalize_dim(dim, len(input.shape))
     wanted = _normalised_dtype(input, axis, dtype, "softmax")
     node = softmax_node(ops.cast(input.node, wanted), axis)
@@ -89,8 +85,6 @@ def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = 
 @numpy_names
 def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of ``softmax``, without overflow. Raises DTypeError for whole numbers."""
-    if use.any:
-        input = raised_on_gpu(input)
     axis = normalize_dim(dim, len(input.shape))
     wanted = _normalised_dtype(input, axis, dtype, "log_softmax")
     node = log_softmax_node(ops.cast(input.node, wanted), axis)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lazyt.cast_mode import raised_on_gpu
 from lazyt.dispatch import add_method
 from lazyt.errors import DTypeError
 from lazyt.functional import arithmetic as a
@@ -16,6 +17,7 @@ from lazyt.functional.display import tensor_text
 from lazyt.functional.indexing import getitem, setitem
 from lazyt.functional.products import matmul
 from lazyt.functional.quick import quick
+from lazyt.ir.forms import use
 from lazyt.tensor import Tensor
 
 _OPERANDS = (Tensor, int, float, np.integer, np.floating, np.bool_)
@@ -35,8 +37,12 @@ def _forward(function: Function) -> Callable[[Tensor, Any], Any]:
     return operate
 
 
-def _reflected(function: Function) -> Callable[[Tensor, Any], Any]:
+def _reflected(function: Function, as_reciprocal: bool = False) -> Callable[[Tensor, Any], Any]:
+    """``as_reciprocal``: autocast takes it for a multiple of the reciprocal, as PyTorch's is."""
+
     def operate(self: Tensor, other: Any) -> Any:
+        if as_reciprocal and use.any:
+            self = raised_on_gpu(self)
         if isinstance(other, _OPERANDS):
             return function(other, self)
         if isinstance(other, np.ndarray):
@@ -95,12 +101,12 @@ def install() -> None:
         if name in _COMMUTATIVE:
             add_method(f"__r{name}__", quick(forward) if name in _QUICK else forward)
         else:
-            backward = _reflected(function)
+            backward = _reflected(function, as_reciprocal=name == "truediv")
             add_method(f"__r{name}__", quick(backward, True) if name in _QUICK else backward)
     add_method("__matmul__", _matmul)
     add_method("__rmatmul__", _reflected_matmul)
     add_method("__delitem__", _delete)
-    add_method("__rdiv__", _reflected(division.div))
+    add_method("__rdiv__", _reflected(division.div, as_reciprocal=True))
     for name, function in _COMPARISONS.items():
         add_method(f"__{name}__", quick(_forward(function)))
     add_method("__neg__", unary.neg)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 
 from lazyt import ops
+from lazyt.cast_lists import FULL
+from lazyt.cast_mode import raised_on_gpu
 from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
@@ -13,6 +15,7 @@ from lazyt.functional.promotion import get_default_dtype, torch_name
 from lazyt.functional.quick import quick_unary
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_
+from lazyt.ir.forms import use
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tape import titled
 from lazyt.tensor import Tensor
@@ -94,6 +97,8 @@ def floating(name: str, title: str, doc: str, build: Build | None = None) -> Una
     rule = build or scalar_build(name)
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        if use.any and out is None and name in FULL:
+            input = raised_on_gpu(require_tensor(input, name))
         node = require_tensor(input, name).node
         dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
         return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import lazyt
+from lazyt.cast_mode import lowered_on_gpu
 from lazyt.errors import LazytError, ShapeError
 from lazyt.nn import init
 from lazyt.nn.module import Module
@@ -73,8 +74,9 @@ class RNNCellBase(Module):
             zeros = lazyt.zeros(size, dtype=input.dtype, device=input.device)
             given = (zeros,) * (len(names) - 1)
         self._check_sizes(input, given)
+        input, *parts = lowered_on_gpu((input, *given))
         weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        found = cell(mode, input, given, weights)
+        found = cell(mode, input, tuple(parts), weights)
         return found if batched else tuple(part.squeeze(0) for part in found)
 
     def _check_sizes(self, input: Tensor, state: State) -> None:
