@@ -15,6 +15,7 @@ from lazyt.codegen.contract_direct import (
     dot_sections,
     emit_dot_form,
     emit_row_form,
+    turns,
 )
 from lazyt.codegen.contract_groups import LEAST_BYTES, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, lines_sections, mac_section, tile_sections
@@ -44,6 +45,8 @@ PACKED_MACS = 48**3
 PACKED_LEAST_SIDE = 16
 TINY_MACS = 1024
 DOT_MOST_COLUMNS = 3
+# The same where rows are turned in registers, which costs as much as four columns' sums.
+TURNED_MOST_COLUMNS = 8
 # How much longer a contraction takes that stores its results across the rows of a tile.
 STORE_ACROSS = 1.15
 
@@ -86,7 +89,7 @@ def emit_contract(
         sections = (mac_section(spec.acc),)
     else:
         text, workspace = emit_dot_form(spec, form)
-        sections = dot_sections(spec)
+        sections = (*panel_sections(spec, (spec.n, spec.n), text), *dot_sections(spec))
     if "lz_worker()" in text:
         sections = (WORKER_SECTION, *sections)
     side = " with A and B exchanged" if transposed else ""
@@ -103,13 +106,18 @@ def choose_form(spec: ContractSpec) -> tuple[Form, bool, str]:
     parallel = spec.any_size or spec.flops >= PARALLEL_FLOPS
     if macs <= TINY_MACS or spec.k == 0:
         return choose_row_form(spec, False, parallel, True), False, "tiny"
-    if spec.n <= DOT_MOST_COLUMNS and spec.a_unit != "m":
+    if spec.n <= _dot_columns(spec) and spec.a_unit != "m":
         return DotForm(parallel), False, "a few columns, and rows of A adjacent"
-    if spec.m <= DOT_MOST_COLUMNS and spec.b_unit != "n":
+    if spec.m <= _dot_columns(transpose_spec(spec)) and spec.b_unit != "n":
         return DotForm(parallel), True, "a few rows, and columns of B adjacent"
     if macs >= PACKED_MACS and min(spec.m, spec.n) >= PACKED_LEAST_SIDE:
         return _choose_packed(spec, parallel)
     return _choose_rows(spec, parallel)
+
+
+def _dot_columns(spec: ContractSpec) -> int:
+    """Up to how many columns the dot form is the best one."""
+    return TURNED_MOST_COLUMNS if turns(spec) and not spec.any_size else DOT_MOST_COLUMNS
 
 
 def _choose_packed(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]:

@@ -2,7 +2,7 @@
 
 Two forms. The row form keeps a tile of sums in the level 1 cache and streams rows of B once,
 several k at a time; B may first be copied into rows when its own are not adjacent. The dot form
-is for one to three columns: lanes are rows that are turned in registers, or eight sums run side by
+is for a few columns: lanes are rows that are turned in registers, or eight sums run side by
 side, because one alone would wait for the latency of each multiply-add.
 """
 
@@ -12,13 +12,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from lazyt.codegen.contract_micro import mac_section
-from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
+from lazyt.codegen.contract_panels import Side, fill_panel
+from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel, store_tile
 from lazyt.codegen.contract_turn import dots_name, dots_sections
 
 DOT_WAYS = 8
 # Steps of k whose operands are computed before they are multiplied.
 _LINE = 128
+# Sums that 32 registers of 64 bytes hold beside what is being turned.
+_SUMS = 20
 
 
 @dataclass(frozen=True)
@@ -162,14 +165,17 @@ def _update(
 
 
 def emit_dot_form(spec: ContractSpec, form: DotForm) -> tuple[str, int]:
-    """The kernel's text, and the bytes of its workspace (none)."""
+    """The kernel's text, and the bytes of its workspace."""
     out = CText()
-    turned = _turns(spec)
-    ways = spec.lanes if turned else DOT_WAYS
+    turned = turns(spec)
+    ways = _groups(spec) * spec.lanes if turned else DOT_WAYS
     full = spec.m if turned else spec.m // ways * ways
+    panel = turned and not _lies_along(spec)
     with open_kernel(out, spec):
         if form.parallel:
             clamp_threads(out, spec.max_threads)
+        if panel:
+            _pack_columns(out, spec)
         team = "omp parallel for collapse(2) schedule(static) num_threads(g_threads)"
         for start, stop, step in ((0, full, ways), (full, spec.m, spec.m - full)):
             if start == stop:
@@ -181,44 +187,71 @@ def emit_dot_form(spec: ContractSpec, form: DotForm) -> tuple[str, int]:
                     _turned_dots(out, spec)
                 else:
                     _dots(out, spec, step)
-    return out.text(), 0
+    return out.text(), spec.batch * spec.k * spec.n * spec.item if panel else 0
 
 
-def _turns(spec: ContractSpec) -> bool:
+def turns(spec: ContractSpec) -> bool:
     """Whether the dot form turns rows in registers, so that lanes are rows."""
     if spec.a_unit != "k" or not 2 <= spec.lanes <= 16:
         return False
     return spec.any_size or (spec.k >= spec.lanes and spec.m >= max(spec.lanes // 2, 4))
 
 
+def _groups(spec: ContractSpec) -> int:
+    """Vectors of rows that are summed side by side, as one alone waits for each of its steps: 16
+    rows, or 8 where more would push each other out of the first-level cache, and so few sums that
+    registers hold them."""
+    pitch = spec.a_plain.side * spec.item if spec.a_plain and not spec.any_size else 0
+    rows = 8 if pitch and pitch % (2 * ALIKE) == 0 else 16
+    sums = _SUMS * spec.vector_bytes // 64
+    rows = rows if spec.any_size else min(rows, round_up(spec.m, spec.lanes))
+    return max(1, min(rows // spec.lanes, sums // spec.n))
+
+
+def _lies_along(spec: ContractSpec) -> bool:
+    """Whether columns are a panel as they lie."""
+    x = spec.b_plain
+    if x is None:
+        return False
+    return x.k == spec.n and (spec.n == 1 or x.side == 1)
+
+
 def dot_sections(spec: ContractSpec) -> tuple[tuple[str, str], ...]:
     """The helpers of the dot form."""
-    if _turns(spec):
-        return dots_sections(spec.acc, spec.n, spec.vector_bytes)
+    if turns(spec):
+        return dots_sections(spec.acc, spec.n, _groups(spec), spec.vector_bytes)
     return (mac_section(spec.acc),)
 
 
-def _turned_dots(out: CText, spec: ContractSpec) -> None:
-    """The sums of a vector of rows from ``g_row``, whose k are adjacent, and of all columns.
+def _pack_columns(out: CText, spec: ContractSpec) -> None:
+    """Copy the columns of every batch into a panel [k][columns]."""
+    out.add(f"{spec.ctype} *restrict g_x = ({spec.ctype} *)ws;")
+    load = spec.load_b("g_b", "g_k", "g_col")
+    turned = spec.b_unit == "k" and spec.n > 1
+    side = Side("g_col", spec.n, spec.n, False, load, turned, spec.b_plain)
+    with out.loop("g_b", 0, spec.batch):
+        out.add(
+            f"const lz_i64 g_col0 = 0, g_p0 = 0, g_p1 = {spec.k};",
+            f"{spec.ctype} *restrict g_to = g_x + g_b * {spec.k * spec.n};",
+        )
+        fill_panel(out, spec, "g_to", side)
 
-    What is no plain memory is computed into a few steps of a row, or of the columns, first.
+
+def _turned_dots(out: CText, spec: ContractSpec) -> None:
+    """The sums of some vectors of rows from ``g_row``, whose k are adjacent, and of all columns.
+
+    Rows that are no plain memory are computed a few steps at a time first.
     """
-    kind, rows, a, x = spec.ctype, spec.lanes, spec.a_plain, spec.b_plain
+    kind, groups, a, x = spec.ctype, _groups(spec), spec.a_plain, spec.b_plain
+    rows = groups * spec.lanes
     direct = a is not None and a.k == 1
-    straight = x is not None and spec.n == 1 and x.k == 1
     out.add(f"_Alignas(64) {kind} g_sums[{rows * spec.n}];")
     out.clip("g_end", "g_row", rows, spec.m)
     if not direct:
         out.add(f"_Alignas(64) {kind} g_lines[{rows * _LINE}];")
-    if not straight:
-        out.add(f"_Alignas(64) {kind} g_x[{_LINE * spec.n}];")
-    step = spec.k if direct and straight and not spec.any_size else _LINE
+    step = spec.k if direct and not spec.any_size else _LINE
     with out.loop("g_p0", 0, spec.k, step):
         out.clip("g_p1", "g_p0", step, spec.k)
-        if not straight:
-            with out.loop("g_k", "g_p0", "g_p1"), out.loop("g_col", 0, spec.n):
-                place = f"g_x[(g_k - g_p0) * {spec.n} + g_col]"
-                out.assign(place, spec.load_b("g_b", "g_k", "g_col"))
         if not direct:
             with out.loop("g_i", "g_row", "g_end"):
                 out.pragma("omp simd")
@@ -226,8 +259,10 @@ def _turned_dots(out: CText, spec: ContractSpec) -> None:
                     place = f"g_lines[(g_i - g_row) * {_LINE} + (g_k - g_p0)]"
                     out.assign(place, spec.load_a("g_b", "g_i", "g_k"))
         lines = (a.at("g_b", "g_row", "g_p0"), a.side) if direct and a else ("g_lines", _LINE)
-        column = x.at("g_b", "0", "g_p0") if straight and x else "g_x"
-        name = dots_name(spec.acc, spec.n, spec.vector_bytes)
+        column = f"g_x + (g_b * {spec.k} + g_p0) * {spec.n}"
+        if x is not None and _lies_along(spec):
+            column = x.at("g_b", "0", "g_p0")
+        name = dots_name(spec.acc, spec.n, groups, spec.vector_bytes)
         out.add(
             f"{name}(g_p1 - g_p0, {lines[0]}, {lines[1]}, g_end - g_row,",
             f"    {column}, g_sums, g_p0 == 0);",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lazyt.codegen.contract_micro import lines_name, tile_name
 from lazyt.codegen.contract_panels import Side, fill_panel
 from lazyt.codegen.contract_rows import Rows
-from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
+from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
 from lazyt.codegen.contract_text import (
     CText,
     clamp_threads,
@@ -31,8 +31,6 @@ _FEW_STEPS = 64
 _LEAST_SHARE = 1 << 17
 # Tiles across for which copying rows of A costs more than it brings.
 _FEW_TILES = 1
-# Bytes between addresses that share a set of a first-level cache, over its ways.
-_ALIKE = 1024
 # Up to here, copying B is a good part of the work.
 _FEW_ROWS = 256
 
@@ -370,4 +368,4 @@ def lies_straight(spec: ContractSpec) -> bool:
     a = spec.a_plain
     if a is None or a.k != 1 or spec.any_size or spec.group is not None:
         return False
-    return a.side * spec.item % _ALIKE != 0 or spec.k * spec.item <= 64
+    return a.side * spec.item % ALIKE != 0 or spec.k * spec.item <= 64

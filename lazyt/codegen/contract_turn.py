@@ -6,45 +6,67 @@ one k of all rows. No sum is involved, or each lane is one sum in the order of k
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+
 from lazyt.codegen.contract_micro import splat, vector_section
 from lazyt.codegen.contract_spec import ITEM_BYTES
 
-# Bytes of a long row between what is turned and what is asked for; of short ones, it is the next.
+# Bytes of a long row between what is turned and what is asked for; of shorter ones, it is the next
+# block of rows, or one further on, as the memory would not have the next one in time.
 _AHEAD = 512
 
 
-def turning(vec: str, lanes: int, item: int) -> tuple[list[str], list[str]]:
-    """Statements that turn the square of vectors ``s0_<row>``, and the names of its columns.
+def turning(
+    vec: str, lanes: int, item: int, place: Callable[[int, int], str], tag: str = "t"
+) -> list[tuple[list[str], list[str]]]:
+    """Statements that turn a square, and the names of the columns that they leave, in one part or
+    two, each of which needs registers for its own columns only.
 
-    First inside of the 16 bytes that machines interleave fastest, then these as wholes.
+    ``place(row, part)`` is what a row has of a part. Of two rows at a time, as far apart as 16
+    bytes are long, parts are loaded into one vector, which saves a step of shuffles; then these are
+    turned inside of the 16 bytes that machines interleave fastest, and moved as wholes.
     """
     inside = min(16 // item, lanes)
-    groups = lanes // inside
+    pieces = lanes // inside
     low = [n // inside * inside + n % inside // 2 + n % 2 * lanes for n in range(lanes)]
     high = [n + inside // 2 for n in low]
     even = [n + n // inside * inside for n in range(lanes)]
     odd = [n + inside for n in even]
-    now = [f"s0_{r}" for r in range(lanes)]
-    out: list[str] = []
+    parts = []
+    number = count()
+    for part in range(min(pieces, 2)):
+        out: list[str] = []
 
-    def mixed(one: str, two: str, order: list[int]) -> str:
-        name = f"t{len(out)}"
-        places = ", ".join(map(str, order))
-        out.append(f"{vec} {name} = __builtin_shufflevector({one}, {two}, {places});")
-        return name
+        def mixed(one: str, two: str, order: list[int], out: list[str] = out) -> str:
+            name, places = f"{tag}{next(number)}", ", ".join(map(str, order))
+            out.append(f"{vec} {name} = __builtin_shufflevector({one}, {two}, {places});")
+            return name
 
-    for _ in range(inside.bit_length() - 1):
-        made: list[str] = []
-        for start in range(0, lanes, inside):
-            for r in range(start, start + inside // 2):
-                pair = now[r], now[r + inside // 2]
-                made += [mixed(*pair, low), mixed(*pair, high)]
-        now = made
-    for _ in range(groups.bit_length() - 1):
-        pairs = [(g, j) for g in range(0, groups, 2) for j in range(inside)]
-        couples = [(now[g * inside + j], now[(g + 1) * inside + j]) for g, j in pairs]
-        now = [mixed(*pair, even) for pair in couples] + [mixed(*pair, odd) for pair in couples]
-    return out, now
+        now = []
+        for row in (r for r in range(lanes) if pieces == 1 or r // inside % 2 == 0):
+            if pieces > 1:
+                both = place(row, part), place(row + inside, part)
+                now.append(mixed(*both, list(range(lanes))))
+                continue
+            now.append(f"{tag}{next(number)}")
+            out.append(f"{vec} {now[-1]} = {place(row, part)};")
+        for _ in range(inside.bit_length() - 1):
+            made: list[str] = []
+            for start in range(0, len(now), inside):
+                for r in range(start, start + inside // 2):
+                    pair = now[r], now[r + inside // 2]
+                    made += [mixed(*pair, low), mixed(*pair, high)]
+            now = made
+        for _ in range((pieces // 2).bit_length() - 1):
+            couples = [
+                (now[g + j], now[g + inside + j])
+                for g in range(0, len(now), 2 * inside)
+                for j in range(inside)
+            ]
+            now = [mixed(*pair, even) for pair in couples] + [mixed(*pair, odd) for pair in couples]
+        parts.append((out, now))
+    return parts
 
 
 def lay_name(item: str, width: int, vector_bytes: int) -> str:
@@ -66,110 +88,178 @@ def lay_section(item: str, width: int, vector_bytes: int) -> tuple[str, str]:
     """
     name, lanes = lay_name(item, width, vector_bytes), _lay_lanes(item, width, vector_bytes)
     kind, size = f"lz_{item}", ITEM_BYTES[item]
-    vec, ref = f"{name}_vec", f"{name}_ref"
+    vec, ref, part = f"{name}_vec", f"{name}_ref", f"{name}_part"
     bytes_ = lanes * size
     out = [
         f"typedef {kind} {vec} __attribute__((vector_size({bytes_})));",
         f"typedef {kind} {ref} __attribute__((vector_size({bytes_}), aligned({size}), may_alias));",
+        part_type(kind, part, lanes, size),
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const {kind} *restrict from,",
         f"    lz_i64 pitch, lz_i64 count, {kind} *restrict to) {{",
     ]
     for start in range(0, width, lanes):
         used = min(lanes, width - start)
-        out += _lay_square(kind, width, lanes, start, used, (vec, ref), used * size)
+        out += _lay_square(kind, width, lanes, start, used, (vec, ref, part), used * size)
     out.append("}")
     return name, "\n".join(out) + "\n"
 
 
+def part_type(kind: str, name: str, lanes: int, size: int) -> str:
+    """The type of what ``turning`` loads of a row at a time."""
+    bytes_ = part_width(lanes, size) * size
+    return (
+        f"typedef {kind} {name} __attribute__((vector_size({bytes_}), aligned({size}), may_alias));"
+    )
+
+
+def part_width(lanes: int, size: int) -> int:
+    """Elements of it."""
+    return lanes // 2 if lanes * size > 16 else lanes
+
+
 def _lay_square(
-    kind: str, width: int, lanes: int, start: int, used: int, types: tuple[str, str], stored: int
+    kind: str,
+    width: int,
+    lanes: int,
+    start: int,
+    used: int,
+    types: tuple[str, str, str],
+    stored: int,
 ) -> list[str]:
     """Columns ``start .. start + used`` of a panel."""
-    vec, ref = types
+    vec, ref, part = types
+    wide = part_width(lanes, stored // used)
     out = ["    {"]
     for r in range(used):
         row = start + r
-        place = f"({row} < count ? {row} * pitch : 0)" if row else "0"
-        out.append(f"        const {kind} *const r{r} = from + {place};")
+        begin = f"({row} < count ? {row} * pitch : 0)" if row else "0"
+        out.append(f"        const {kind} *const r{r} = from + {begin};")
     out += [
         f"        for (lz_i64 k = 0; k < kc && kc >= {lanes}; k += {lanes}) {{",
         f"            const lz_i64 i = k < kc - {lanes} ? k : kc - {lanes};",
     ]
-    for r in range(lanes):
-        out.append(f"            {vec} s0_{r} = *(const {ref} *)(r{r if r < used else 0} + i);")
     # The rows of the next panel; what is behind the last one is never loaded.
     out += [f"            __builtin_prefetch(r{r} + {width} * pitch + i);" for r in range(used)]
-    lines, turned = turning(vec, lanes, stored // used)
-    out += [f"            {line}" for line in lines]
-    for r in range(lanes):
-        place = f"to + (i + {r}) * {width} + {start}"
-        if used == lanes:
-            out.append(f"            *({ref} *)({place}) = {turned[r]};")
-        else:
-            out.append(f"            __builtin_memcpy({place}, &{turned[r]}, {stored});")
+
+    def place(row: int, at: int) -> str:
+        return f"*(const {part} *)(r{row if row < used else 0} + i + {at * wide})"
+
+    for at, (lines, turned) in enumerate(turning(vec, lanes, stored // used, place)):
+        out += [f"            {line}" for line in lines]
+        for r, column in enumerate(turned):
+            target = f"to + (i + {at * wide + r}) * {width} + {start}"
+            if used == lanes:
+                out.append(f"            *({ref} *)({target}) = {column};")
+            else:
+                out.append(f"            __builtin_memcpy({target}, &{column}, {stored});")
     out += ["        }", f"        for (lz_i64 k = 0; k < kc && kc < {lanes}; k++) {{"]
     out += [f"            to[k * {width} + {start + r}] = r{r}[k];" for r in range(used)]
     out += ["        }", "    }"]
     return out
 
 
-def dots_name(acc: str, columns: int, vector_bytes: int) -> str:
+def dots_name(acc: str, columns: int, groups: int, vector_bytes: int) -> str:
     """Name of the sums of a few columns over rows that are adjacent along k."""
-    return f"lz_dots_{acc}_{vector_bytes // ITEM_BYTES[acc]}x{columns}v{vector_bytes}"
+    rows = groups * vector_bytes // ITEM_BYTES[acc]
+    return f"lz_dots_{acc}_{rows}x{columns}v{vector_bytes}"
 
 
-def dots_sections(acc: str, columns: int, vector_bytes: int) -> tuple[tuple[str, str], ...]:
+def dots_sections(
+    acc: str, columns: int, groups: int, vector_bytes: int
+) -> tuple[tuple[str, str], ...]:
     """Sections of ``name(kc, a, pitch, count, x, c, first)``.
 
     ``a`` is ``count`` rows of ``kc`` elements, ``pitch`` apart, ``x`` a panel [kc][columns]. Sum
     r of column j is ``c[j][r]``, overwritten when ``first`` and continued otherwise; those from
-    ``count`` on are nobody's. The lanes are rows, each a sum in the order of k.
+    ``count`` on are nobody's. The lanes of each of ``groups`` vectors are rows, each a sum in the
+    order of k.
     """
-    name, tag = dots_name(acc, columns, vector_bytes), f"{acc}_v{vector_bytes}"
+    name, tag = dots_name(acc, columns, groups, vector_bytes), f"{acc}_v{vector_bytes}"
     size = ITEM_BYTES[acc]
     lanes, kind = vector_bytes // size, f"lz_{acc}"
-    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
-    place = [f"*({ref} *)(c + {j * lanes})" for j in range(columns)]
-    lines, turned = turning(vec, lanes, size)
-    near = _AHEAD // size
+    rows, vec, ref = groups * lanes, f"lz_vec_{tag}", f"lz_ref_{tag}"
+    sums = [(g, j) for g in range(groups) for j in range(columns)]
+    place = {(g, j): f"*({ref} *)(c + {j * rows + g * lanes})" for g, j in sums}
     out = [
+        part_type(f"lz_{acc.replace('i', 'u')}", f"{name}_part", lanes, size),
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const {kind} *restrict a,",
         f"    lz_i64 pitch, lz_i64 count, const {kind} *restrict x, {kind} *restrict c, "
         "int first) {",
-        *(f"    {vec} c{j} = {{0}};" for j in range(columns)),
+        *(f"    {vec} c{g}_{j} = {{0}};" for g, j in sums),
         "    if (!first) {",
-        *(f"        c{j} = {place[j]};" for j in range(columns)),
+        *(f"        c{g}_{j} = {here};" for (g, j), here in place.items()),
         "    }",
-        f"    const {kind} *row[{lanes}];",
-        f"    for (int r = 0; r < {lanes}; r++) row[r] = a + (r < count ? r : 0) * pitch;",
-        # Into the second level: rows that lie a power of two apart share sets of the first.
-        f"    const lz_i64 ahead = kc < {4 * near} ? {lanes} * pitch : {near};",
+        f"    const {kind} *row[{rows}];",
+        f"    for (int r = 0; r < {rows}; r++) row[r] = a + (r < count ? r : 0) * pitch;",
         # The rest of the rows is a square that overlaps the last one, unless it is too short.
         f"    const lz_i64 rest = kc % {lanes};",
         f"    const lz_i64 whole = kc < {lanes} ? 0 : rest < 3 ? kc - rest : kc;",
+    ]
+    near = _AHEAD // size
+    out += [
+        # Into the second level: rows that lie a power of two apart share sets of the first.
+        f"    const lz_i64 ahead = kc < {near // 2} ? {8 * rows} * pitch",
+        f"        : kc < {4 * near} ? {rows} * pitch : {near};",
         f"    for (lz_i64 n = 0; n < whole; n += {lanes}) {{",
         f"        const lz_i64 k = n < kc - {lanes} ? n : kc - {lanes};",
-        *(f"        {vec} s0_{r} = *(const {ref} *)(row[{r}] + k);" for r in range(lanes)),
-        *(f"        __builtin_prefetch(row[{r}] + k + ahead, 0, 2);" for r in range(lanes)),
-        *(f"        {line}" for line in lines),
     ]
-    out.append("        if (k == n) {")
-    for r, column in enumerate(turned):
-        for j in range(columns):
-            value = splat(vec, f"x[(k + {r}) * {columns} + {j}]", lanes)
-            out.append(f"            c{j} = lz_vfma_{tag}({column}, {value}, c{j});")
-    out += ["        } else {", f"            {vec} s[{lanes}];"]
-    out += [f"            s[{r}] = {column};" for r, column in enumerate(turned)]
-    out.append(f"            for (lz_i64 r = n - k; r < {lanes}; r++) {{")
-    for j in range(columns):
-        value = splat(vec, f"x[(k + r) * {columns} + {j}]", lanes)
-        out.append(f"                c{j} = lz_vfma_{tag}(s[r], {value}, c{j});")
-    out += ["            }", "        }"]
-    rest = ", ".join(f"row[{r}][k]" for r in range(lanes))
+    out += [f"        __builtin_prefetch(row[{r}] + k + ahead, 0, 2);" for r in range(rows)]
+    for start in range(0, groups, 2):
+        pair = range(start, min(start + 2, groups))
+        out += [f"        {line}" for line in _dots_square(acc, columns, vector_bytes, name, pair)]
     out += ["    }", "    for (lz_i64 k = whole; k < kc; k++) {"]
-    out.append(f"        const {vec} s = {{{rest}}};")
-    for j in range(columns):
-        value = splat(vec, f"x[k * {columns} + {j}]", lanes)
-        out.append(f"        c{j} = lz_vfma_{tag}(s, {value}, c{j});")
-    out += ["    }", *(f"    {place[j]} = c{j};" for j in range(columns)), "}"]
+    for g in range(groups):
+        rest = ", ".join(f"row[{g * lanes + r}][k]" for r in range(lanes))
+        out.append(f"        const {vec} s{g} = {{{rest}}};")
+    out += [
+        f"        {line}"
+        for line in _dots_step(acc, columns, vector_bytes, "k", {g: f"s{g}" for g in range(groups)})
+    ]
+    out += ["    }", *(f"    {here} = c{g}_{j};" for (g, j), here in place.items()), "}"]
     return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+
+
+def _dots_square(
+    acc: str, columns: int, vector_bytes: int, name: str, pair: Sequence[int]
+) -> list[str]:
+    """One square of each of some groups: those of its steps that are still to be added."""
+    size, vec = ITEM_BYTES[acc], f"lz_vec_{acc}_v{vector_bytes}"
+    lanes = vector_bytes // size
+    wide = part_width(lanes, size)
+
+    def loads(group: int) -> Callable[[int, int], str]:
+        return lambda row, part: (
+            f"*(const {name}_part *)(row[{group * lanes + row}] + k + {part * wide})"
+        )
+
+    turned = [turning(vec, lanes, size, loads(g), f"t{g}_") for g in pair]
+    out = []
+    for part, both in enumerate(zip(*turned, strict=True)):
+        for lines, _ in both:
+            out += lines
+        steps = []
+        for r in range(wide):
+            values = {g: names[r] for g, (_, names) in zip(pair, both, strict=True)}
+            steps.append(_dots_step(acc, columns, vector_bytes, f"(k + {part * wide + r})", values))
+        out.append("if (k == n) {")
+        out += [f"    {line}" for step in steps for line in step]
+        out.append("} else {")
+        for r, step in enumerate(steps):
+            out += [f"    if (k + {part * wide + r} >= n) {{"]
+            out += [*(f"        {line}" for line in step), "    }"]
+        out.append("}")
+    return out
+
+
+def _dots_step(
+    acc: str, columns: int, vector_bytes: int, k: str, values: Mapping[int, str]
+) -> list[str]:
+    """One multiply-add of every column, for each group's vector of rows."""
+    tag = f"{acc}_v{vector_bytes}"
+    vec, lanes = f"lz_vec_{tag}", vector_bytes // ITEM_BYTES[acc]
+    out = []
+    for j in range(columns):
+        factor = splat(vec, f"x[{k} * {columns} + {j}]", lanes)
+        for g, value in values.items():
+            out.append(f"c{g}_{j} = lz_vfma_{tag}({value}, {factor}, c{g}_{j});")
+    return out

@@ -314,7 +314,8 @@ def test_forms_follow_the_extents() -> None:
     assert isinstance(small, RowForm) and not small.parallel
     batched = chosen(96, 128, 128, 64)
     assert isinstance(batched, PackedForm) and batched.private
-    assert isinstance(choose_form(make_spec(Case(1, 8, 512, 512, b="nk")))[0], PackedForm)
+    assert isinstance(choose_form(make_spec(Case(1, 8, 512, 512, b="nk")))[0], DotForm)
+    assert isinstance(choose_form(make_spec(Case(1, 9, 512, 512, b="nk")))[0], PackedForm)
     few = chosen(1, 64, 64, 16384)
     assert isinstance(few, PackedForm) and few.k_span < 16384
     narrow = chosen(1, 5000, 16, 200)
