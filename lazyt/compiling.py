@@ -101,7 +101,7 @@ def compile(
         disable: return ``model`` as it is.
 
     Raises LazytError (a RuntimeError) for other backends, modes and options, and for a mode with
-    options; TypeError for another ``dynamic``.
+    options; TypeError for another ``dynamic``, and for a ``model`` that cannot be called.
     """
     check(backend, mode, options, dynamic)
     tuned = (mode or "").startswith("max-autotune") or bool((options or {}).get("max_autotune"))
@@ -111,4 +111,6 @@ def compile(
         )
     if disable:
         return model
+    if not callable(model):
+        raise TypeError(f"compile() takes a function or a module, not {type(model).__name__}")
     return wrap(model, Tuned(model, fullgraph)) if tuned else jit(model, fullgraph=fullgraph)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazyt.codegen.cuda import device_helpers
+from lazyt.errors import warn
 from lazyt.ir.forms import place_of
 from lazyt.ir.graph import Node
 from lazyt.ir.program import Grid, Program
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from lazyt.runtime.cuda_execute import CudaExecutable
 
 
-#: Registers are given to warps in units of it, and every block has that much shared memory more.
 #: Bytes of a buffer up to which it is copied together with others.
 _SMALL = 4096
+#: Registers are given to warps in units of it, and every block has that much shared memory more.
 _REGISTER_UNIT, _SHARED_OF_SYSTEM = 256, 1024
+#: Routines, with devices, of which ``announce_library`` has told.
+_announced: set[tuple[str, str]] = set()
 
 
 @dataclass
@@ -156,11 +158,7 @@ def announce_library(call: Node) -> None:
     routine, place = call.params.routine, place_of(call.form)
     if (routine, place) not in _announced:
         _announced.add((routine, place))
-        warnings.warn(
+        warn(
             f"{routine} is a routine of the CPU's matrix library: tensors on {place} are copied to "
-            "the host for it, and its results back",
-            stacklevel=2,
+            "the host for it, and its results back"
         )
-
-
-_announced: set[tuple[str, str]] = set()

@@ -89,8 +89,9 @@ class WorkRecorder:
         self.read(storage)
 
     def created(self, storage: Storage) -> None:
-        """New memory."""
-        self.born.add(storage)
+        """New memory, which is the block's where this thread made it."""
+        if self.mine:
+            self.born.add(storage)
 
     def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
         """Raises DeviceError: the work is not done yet."""

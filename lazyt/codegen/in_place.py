@@ -89,16 +89,14 @@ def _have_equal_offsets(made: Lowered, old: int, new: int) -> bool:
 
 @dataclass(frozen=True)
 class _Access:
-    """Where a phase reads one buffer and writes another, as element numbers.
+    """How a phase that writes a buffer reads the one whose memory it takes over.
 
     Attributes:
-        body: number of the list of statements that writes, None where none does.
-        store: number of the statement there.
-        late: whether the old value is read in a statement behind it.
+        body: number of the list of statements that writes.
+        late: whether the old value is read in a statement behind the one that writes.
     """
 
     body: int
-    store: int
     late: bool
 
 
@@ -196,7 +194,7 @@ def _access(phase: Phase | ContractPhase, old: Buffer, new: Buffer) -> _Access |
                     if b != body or load.index != store.index:
                         return None
                     late = late or n > number
-    return _Access(body, number, late)
+    return _Access(body, late)
 
 
 def _read_early(

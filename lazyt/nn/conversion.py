@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -152,6 +153,18 @@ def _asks_for_dtype(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(isinstance(a, (lazyt.dtype, Tensor)) for a in args)
 
 
+def _references(tensor: Tensor) -> tuple[int, int]:
+    """How many refer to a tensor of a caller's, and to its memory."""
+    return getrefcount(tensor), getrefcount(tensor._storage)
+
+
+@functools.cache
+def _lone_references() -> tuple[int, int]:
+    """The same of a tensor that only a local name refers to: versions of Python count otherwise."""
+    example = lazyt.empty(())
+    return _references(example)
+
+
 def _convert(parameter: Parameter | UninitializedBuffer, fn: Callable[[Tensor], Tensor]) -> None:
     grad = parameter.grad
     with lazyt.no_grad():  # detach() would leave both sharing the memory
@@ -159,8 +172,7 @@ def _convert(parameter: Parameter | UninitializedBuffer, fn: Callable[[Tensor], 
     if changed is parameter:
         return
     parameter.grad = None  # it may have another dtype than the new values
-    # Known here, and to the call, and its memory to it alone: it was made for this parameter.
-    if getrefcount(changed) == 2 and getrefcount(changed._storage) == 2:
+    if _references(changed) == _lone_references():  # it was made for this parameter
         take_over(parameter, changed)
     else:
         parameter.data = changed

@@ -30,7 +30,6 @@ _ORDER_WARNING = (
     "schedule. See more details at "
     "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 )
-_CALLER = 4  # the user's frame, seen from what each_call calls on behalf of step
 Rates = list[Any]
 
 

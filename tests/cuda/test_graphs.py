@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -79,6 +80,19 @@ def test_what_a_replay_reads_and_draws(mock: MockDriver) -> None:
     graph.reset()
     with pytest.raises(DeviceError, match="without a preceding successful capture"):
         graph.replay()
+
+
+def test_what_other_threads_make_is_no_part_of_a_capture(mock: MockDriver) -> None:
+    x, made = lt.ones(3, device="cuda"), []
+    graph = lt.cuda.CUDAGraph()
+    with lt.cuda.graph(graph):
+        y = x + 1
+        worker = threading.Thread(target=lambda: made.append(lt.full((3,), 5.0, device="cuda")))
+        worker.start()
+        worker.join()
+    made[0].mul_(2)
+    graph.replay()
+    assert y.tolist() == [2, 2, 2] and made[0].tolist() == [10, 10, 10]
 
 
 def test_what_cannot_be_captured(mock: MockDriver) -> None:

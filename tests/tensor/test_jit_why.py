@@ -168,6 +168,9 @@ def test_compile_takes_pytorchs_arguments_and_no_others() -> None:
         ({"options": {"speed": 1}}, "Unexpected optimization option speed, known options are"),
         ({"options": {"max_autotune": 1}}, "type of attr max_autotune, got int should be bool"),
     ]
+    for mode in (None, "max-autotune"):
+        with pytest.raises(TypeError, match="a function or a module, not int"):
+            lt.compile(3, mode=mode)
     for given, text in wrong:
         with pytest.raises(RuntimeError, match=text):
             lt.compile(function, **given)

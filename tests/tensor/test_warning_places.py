@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -39,3 +40,9 @@ def test_warnings_name_the_users_line(call: Callable[[], object]) -> None:
     for warning in caught:
         assert warning.filename == __file__
         assert first <= warning.lineno < first + len(lines)
+
+
+def test_nothing_warns_but_by_the_users_line() -> None:
+    package = Path(lt.__file__).parent
+    direct = {p.name for p in package.rglob("*.py") if "warnings.warn(" in p.read_text("utf-8")}
+    assert direct == {"errors.py"}
