@@ -20,9 +20,9 @@ from lazyt.codegen.band_scratch import (
     pitch_of,
     rows_at_hand,
 )
+from lazyt.codegen.band_tails import BandPhase, Start, ends_of_sums
 from lazyt.codegen.c_contract import describe
 from lazyt.codegen.c_family import Expressions, c_type
-from lazyt.codegen.c_steps import CpuPhase
 from lazyt.codegen.contract_groups import LEAST_BYTES, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, tile_sections
 from lazyt.codegen.contract_packed import (
@@ -90,6 +90,7 @@ class _Writer:
         size, span: rows of a band, and of a task: bands that a thread does one after the other.
         shared, own: bytes of scratch of all threads, and of each.
         places: where scratch of bands begins.
+        ends: scratch whose rows end with one value, and from where on.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class _Writer:
         self.sections: list[tuple[str, str]] = [WORKER_SECTION]
         self.private = bands.points >= MANY_POINTS
         self.shared = self.own = 0
+        self.ends: dict[str, Start] = {}
         # Axes that are walked as one make indices short, and tell what the rows are.
         self.phases = [merge_axes(p) if isinstance(p, ContractPhase) else p for p in kernel.phases]
         self.specs = [
@@ -282,8 +284,10 @@ class _Writer:
         if p is not None:
             with self.out.block():
                 emit_row_blocks(self.out, p.spec, p.form, number, p.rows, p.idle)
+            assert isinstance(phase, ContractPhase)
+            self.ends |= ends_of_sums(phase, self.e.buffers)
             return
         assert isinstance(phase, Phase)
-        printer = CpuPhase(phase, self.e, number, False, self.caches[1])
+        printer = BandPhase(phase, self.e, number, self.caches[1], self.bands, self.ends)
         for tree in printer.part("g_first", "g_last"):
             self.out.add(*ct.text(tree).splitlines())

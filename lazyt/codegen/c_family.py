@@ -34,6 +34,7 @@ class Expressions:
         quotients: what parts of indices with a division currently stand for.
         lane: the axis of a loop over lanes: vectors have no division, but 32-bit numbers multiply.
         bands, row: how scratch of a band is reached, by its buffer; the number of the current row.
+        ends: one past the last step that a loop over an axis takes, if that is known at run time.
         elements: what stands for elements of buffers, by their row-major positions, instead.
         used: prelude functions that were called.
         names: the C names of constants that are arguments, by their number: constants are numbered
@@ -49,6 +50,7 @@ class Expressions:
         self.quotients: dict[Quotient | Remainder, ct.Node] = {}
         self.bands: dict[str, BandPlace] = {}
         self.row = Linear((), 0)
+        self.ends: dict[Axis, ct.Node] = {}
         self.lane: Axis | None = None
         self.elements: dict[tuple[str, Linear], ct.Node] = {}
         self.used: set[str] = set()
@@ -323,8 +325,8 @@ class Expressions:
 
     def limit(self, stage: Stage, axis: Axis) -> ct.Node:
         """One past the last step of a stage's loop."""
-        if stage.guard is None:
-            return ct.integer(axis.extent)
+        if axis in self.ends or stage.guard is None:
+            return self.ends.get(axis) or ct.integer(axis.extent)
         offset = stage.guard.index - Linear(((axis, 1),), 0)
         room = ct.binary("-", ct.integer(stage.guard.high), self.index(offset))
         return ct.minimum(ct.integer(axis.extent), room)

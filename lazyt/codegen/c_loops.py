@@ -304,10 +304,10 @@ class PhasePrinter:
             first = ct.declare("lz_i64", "l", ct.integer(0), const=True)
             return [ct.block([first, *self._over_run(self._element(stage, axis))])]
         limit = self.e.limit(stage, axis)
-        levels = reduction_levels(axis.extent)
         start: ct.Node = ct.integer(0)
         ragged = self.any_size or axis.extent % LANES != 0 or stage.guard is not None
-        if len(levels) > 1:
+        ragged = ragged or axis in self.e.ends
+        if axis.extent > BLOCK:
             start = ct.binary("*", base, ct.integer(BLOCK))
             limit = ct.minimum(limit, ct.binary("+", start, ct.integer(BLOCK)))
         out: Trees = [ct.declare("lz_i64", "end", limit, const=True)]

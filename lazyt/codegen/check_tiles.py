@@ -16,7 +16,7 @@ from lazyt.codegen.check_memory import Memory, Pointer
 _TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
-_ROWS = re.compile(r"lz_(rows|finite)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
+_ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
 _MOVE = re.compile(r"lz_(turn|panel)_[a-z]+\d+_v(\d+)$")
 
 
@@ -47,6 +47,8 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
             return _dots(pointers, forms, int(dots[1]), int(dots[2]))
         if lines is not None and lines[1] == "rows":
             return _in_rows(pointers, forms, int(lines[2]), int(lines[3]))
+        if lines is not None and lines[1] == "reach":
+            return _block_of(pointers[0], forms[0], _fixed(forms[1]), forms[2])
         if lines is not None:
             return [_whole(pointers[0], _fixed(forms[0]))]
         assert move is not None
@@ -84,12 +86,17 @@ def _gemm(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> 
 
 
 def _in_rows(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
-    """``(kc, a, lda, b, c, ldc, first, finite)``: of each row of a, kc elements."""
+    """``(kc, a, lda, b, c, ldc, first, end)``: of each row of a, kc elements."""
     a, b, c = places
-    last = a.offset + forms[0].times(a.item)
-    last = last.shifted(((rows - 1) * _fixed(forms[1]) - 1) * a.item)
-    read = [_whole(a, 1), Access(a.memory, last, a.item), *_rows_of(b, forms[0], columns)]
+    read = [*_block_of(a, forms[0], rows, forms[1]), *_rows_of(b, forms[0], columns)]
     return [*read, _tile_of(c, forms[2], rows, columns)]
+
+
+def _block_of(a: Pointer, steps: Form, rows: int, pitch: Form) -> list[Access]:
+    """``steps`` elements of each row."""
+    last = a.offset + steps.times(a.item)
+    last = last.shifted(((rows - 1) * _fixed(pitch) - 1) * a.item)
+    return [_whole(a, 1), Access(a.memory, last, a.item)]
 
 
 def _straight(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:

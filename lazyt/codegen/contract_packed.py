@@ -243,7 +243,16 @@ def _blocks_of_k(
         out.clip("g_p1", "g_p0", lay.form.k_block, "g_k1")
         if rows is None and not lay.form.straight:
             _pack_a(out, spec, lay.form)
+        if rows is not None:
+            _reaches(out, lay.form, rows)
         _strips(out, spec, lay, rows, idle)
+
+
+def _reaches(out: CText, form: PackedForm, rows: Rows) -> None:
+    """Looks up where the rows of each tile end with zeros."""
+    out.add(f"lz_i64 g_ends[{form.row_block // form.rows}];")
+    with out.loop("g_row0", "g_m0", "g_m1", form.rows):
+        out.add(f"g_ends[(g_row0 - g_m0) / {form.rows}] = {rows.reach(form.rows)}")
 
 
 def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
@@ -279,7 +288,8 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idl
             if idle:
                 out.add(f"if (!({idle}))")
             if rows is not None:
-                out.add(*rows.multiply(right, tile))
+                end = f"g_ends[(g_row0 - g_m0) / {form.rows}]"
+                out.add(*rows.multiply(end, right, tile))
             else:
                 out.add(f"{micro}(g_p1 - g_p0, {left},", f"    {right},", f"    {tile});")
         with out.block(f"if (g_p1 == {spec.k})"):

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from lazyt.codegen.contract_micro import tile_body, tile_name, vector_section
 from lazyt.codegen.contract_spec import ITEM_BYTES
 
+#: Steps of a row that are looked at together.
+_SCAN = 16
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -25,11 +28,19 @@ class Rows:
     acc: str
     tile: str
 
-    def multiply(self, right: str, tile: str) -> list[str]:
-        """Statements for the register tile at hand; ``tile`` are the last arguments but one."""
+    def reach(self, rows: int) -> str:
+        """The steps of a block of k after which all rows of the tile at hand are zero, if that
+        matters; the same for every tile of columns."""
+        left = f"{self.name} + (g_row0 - g_r0) * {self.pitch} + g_p0, {self.pitch}"
+        found = f"lz_reach_{self.acc}(g_p1 - g_p0, {rows}, {left})"
+        return f"g_fine{self.number} ? {found} : g_p1 - g_p0;"
+
+    def multiply(self, end: str, right: str, tile: str) -> list[str]:
+        """Statements for the register tile at hand; ``end`` is its ``reach``, ``tile`` are the last
+        arguments."""
         left = f"{self.name} + (g_row0 - g_r0) * {self.pitch} + g_p0, {self.pitch}"
         call = f"{self.tile}(g_p1 - g_p0, {left},"
-        return [call, f"    {right},", f"    {tile}, g_fine{self.number});"]
+        return [call, f"    {right},", f"    {tile}, {end});"]
 
     def test_panels(self, count: int) -> str:
         """The statement that finds out whether all of the packed right operand is finite."""
@@ -44,8 +55,8 @@ def rows_tile(acc: str, rows: int, vectors: int, vector_bytes: int, pitch: int) 
 def rows_sections(
     acc: str, rows: int, vectors: int, vector_bytes: int, pitch: int
 ) -> tuple[tuple[str, str], ...]:
-    """Sections of ``name(kc, a, lda, b, c, ldc, first, finite)``: as ``tile_sections``, but for
-    ``a``, whose rows are ``lda`` apart, which is ``pitch``; ``finite``: all of ``b`` is."""
+    """Sections of ``name(kc, a, lda, b, c, ldc, first, end)``: as ``tile_sections``, but for ``a``,
+    whose rows are ``lda`` apart, which is ``pitch``, and zero from step ``end`` on."""
     name = rows_tile(acc, rows, vectors, vector_bytes, pitch)
     columns = vectors * vector_bytes // ITEM_BYTES[acc]
     out = [
@@ -64,8 +75,7 @@ def rows_sections(
     ]
     out += [
         f"static void {name}(lz_i64 kc, const lz_{acc} *a, lz_i64 lda, const lz_{acc} *b,",
-        f"    lz_{acc} *c, lz_i64 ldc, int first, int finite) {{",
-        f"    const lz_i64 end = finite ? lz_reach_{acc}(kc, {rows}, a, lda) : kc;",
+        f"    lz_{acc} *c, lz_i64 ldc, int first, lz_i64 end) {{",
         f"    {name}_all(end, a, b, c, ldc, first);",
         f"    if (end < kc && lz_below_{acc}({rows}, {columns}, c, ldc))",
         f"        {name}_all(kc - end, a + end, b + end * {columns}, c, ldc, 0);",
@@ -95,11 +105,17 @@ static __attribute__((noinline)) int lz_finite_{acc}(lz_i64 n, const lz_{acc} *a
     for (lz_i64 r = rows - 1; r >= 0; r--) {{
         lz_i64 stop = kc;
         while (stop > end) {{
-            const lz_i64 start = stop >= end + 16 ? stop - 16 : end;
             {kind} found = 0;
-            for (lz_i64 k = start; k < stop; k++) found |= x[r * lda + k];
-            if (found << 1) end = stop;
-            else stop = start;
+            if (stop >= end + {_SCAN}) {{
+                const {bits} *y = x + r * lda + stop - {_SCAN};
+                for (int k = 0; k < {_SCAN}; k++) found |= y[k];
+                if (found << 1) end = stop;
+                else stop -= {_SCAN};
+            }} else {{
+                stop--;
+                found = x[r * lda + stop];
+                if (found << 1) end = ++stop;
+            }}
         }}
     }}
     return end;

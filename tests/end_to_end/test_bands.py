@@ -16,6 +16,7 @@ import lazyt
 import lazyt.nn.functional as F
 from lazyt import sizes
 from lazyt.codegen.band_scratch import idle_tiles, in_place
+from lazyt.codegen.band_tails import ends_of_sums
 from lazyt.codegen.lower import lower_group
 from lazyt.compiler import group_graph
 from lazyt.ir.group import Group
@@ -308,6 +309,39 @@ def test_tiles_that_a_mask_hides_are_left_out() -> None:
         first = phases[0]
         assert isinstance(first, ContractPhase)
         assert len(idle_tiles(first)) == tests
+
+
+def _ends(groups: list[Group]) -> list[tuple[int, int]]:
+    """Where ends of rows begin that a band's first contraction leaves."""
+    (band,) = [g for g in groups if g.stages]
+    kernel = lower_group(band, 16).kernel
+    first = kernel.phases[0]
+    assert isinstance(first, ContractPhase)
+    return [*ends_of_sums(first, {b.name: b for b in kernel.buffers}).values()]
+
+
+@pytest.mark.parametrize("value", [-math.inf, -1e9, 3.0, math.inf, math.nan])
+@pytest.mark.parametrize("shift", [-40, 0, 35])
+def test_ends_of_rows_that_hold_one_value(value: float, shift: int) -> None:
+    """What a mask leaves at the end of a row is computed once, if no fold can tell; rows that are
+    hidden as a whole, and a value that counts, come out as in separate launches."""
+    q, k, v = (_random(2, 150, 8) for _ in range(3))
+    row = lazyt.arange(150)
+
+    def build() -> tuple[Tensor, Tensor, Tensor]:
+        scores = (q @ k.mT).masked_fill(row[:, None] + shift < row, value)
+        weights = scores.softmax(-1)
+        return weights @ v, weights, scores.logsumexp(-1)
+
+    assert _ends(_groups(*build())) == [(1, shift + 1)]
+    _check(build, stages=3)
+
+
+def test_rows_that_end_with_different_values_have_no_end() -> None:
+    q, k = _random(64, 8), _random(70, 8)
+    row, column = lazyt.arange(64), lazyt.arange(70)
+    scores = lazyt.where(row[:, None] >= column, q @ k.mT, column.float()).softmax(-1)
+    assert _ends(_groups(scores @ _random(70, 8))) == []
 
 
 def test_a_few_sizes_have_bands_of_their_own() -> None:
