@@ -36,7 +36,8 @@ _PATIENCE = 2
 #: Sizes beside the first that have plans of their own where rows run in bands: these are not
 #: written for any size, but are faster and need less memory.
 _BANDED = 2
-#: Extents below this decide the form of kernels: they are unrolled, or no axis at all.
+#: Extents below this decide the form of kernels: they are unrolled, or no axis at all. Graphs that
+#: have them at other places are of another family.
 LEAST = 2
 
 
@@ -161,7 +162,10 @@ def _has_bands(roots: Sequence[Node]) -> bool:
 
 def _family(graph: Sized) -> _Family:
     between = hashlib.sha1("\0".join(graph.pieces).encode()).digest()
-    key = (between, graph.order, graph.donated, config.memory_budget, config.inline_reduce)
+    key = (
+        between, _small(graph.text), graph.order, graph.donated,
+        config.memory_budget, config.inline_reduce,
+    )  # fmt: skip
     family = _families.get(key)
     if family is None:
         family = _families[key] = _Family(graph)
@@ -171,12 +175,17 @@ def _family(graph: Sized) -> _Family:
     return family
 
 
+def _small(text: str) -> tuple[tuple[int, str], ...]:
+    """The places of extents below ``LEAST`` among all, and these extents."""
+    extents = ", ".join(_SHAPE.findall(text)).split(", ")
+    return tuple((place, n) for place, n in enumerate(extents) if n and int(n) < LEAST)
+
+
 def _changes(old: Sized, new: Sized) -> set[tuple[int, int]]:
     """Extents that differ: those of leaves or, where there are none, the smallest of all shapes.
-    Nothing where shapes are equal, or where one of these extents is too small."""
+    Nothing where shapes are equal."""
     heads = (old.text.partition("->")[0], new.text.partition("->")[0])
-    found = _differing(*heads) or set(sorted(_differing(old.text, new.text))[:1])
-    return set() if any(min(pair) < LEAST for pair in found) else found
+    return _differing(*heads) or set(sorted(_differing(old.text, new.text))[:1])
 
 
 def _differing(old: str, new: str) -> set[tuple[int, int]]:

@@ -74,6 +74,15 @@ def test_sizes_share_kernels_and_keep_their_bits(name: str) -> None:
         assert all(map(same_bits, own, result)), size
 
 
+def test_a_first_size_of_one_does_not_part_the_later_ones() -> None:
+    x = lt.rand(64, 64).realize()
+    begin = len(compilations())
+    for size in (1, 20, 37, 25, 41, 63, 29):
+        (x[:size] @ x).realize()
+    reasons = compilations()[begin:]
+    assert len(reasons) <= 4, reasons
+
+
 def test_a_captured_block_meets_many_lengths() -> None:
     block = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
     captured = lt.jit(lambda x: block(x).square().mean())
