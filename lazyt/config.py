@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
+_COUNTS = frozenset(
+    ("cache_bytes", "inline_reduce", "max_pending_bytes", "max_pending_nodes", "threads")
+)
 
 
 def _flag(name: str, default: bool) -> bool:
@@ -139,6 +142,13 @@ class Config:
         self.verify: bool = _flag("LAZYT_VERIFY", False)
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
         self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)
+
+    if not TYPE_CHECKING:  # where type checkers see it, they let unknown names pass
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in _COUNTS and (not isinstance(value, int) or value < 0):
+                raise ValueError(f"{name} must be a whole number, not negative, got {value!r}")
+            super().__setattr__(name, value)
 
     @property
     def max_pending_nodes(self) -> int:

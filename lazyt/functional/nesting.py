@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops, pending
+from lazyt.absent import reason
 from lazyt.device import device
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_number
@@ -99,7 +100,8 @@ def _dtype_of(value: Any) -> DType:
     number = as_number(value)
     if number is not None:
         return scalar_dtype(number)
-    raise LazytError(f"Could not infer dtype of {type_name(value)}")
+    why = reason("complex") if isinstance(value, complex) else None
+    raise LazytError(f"Could not infer dtype of {type_name(value)}" + (f": {why}" if why else ""))
 
 
 def type_name(value: Any) -> str:

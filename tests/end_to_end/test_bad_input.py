@@ -11,7 +11,7 @@ import shutil
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -296,6 +296,15 @@ def test_bad_settings_name_the_variable_the_value_and_what_is_allowed(
     text = run_child(code, **{name: value})
     assert name in text and repr(value) in text
     assert re.search("must be (a whole number|1, true)", text)
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "2", None])
+@pytest.mark.parametrize("name", ["threads", "max_pending_nodes", "cache_bytes"])
+def test_counts_that_are_none_are_refused(name: str, value: Any) -> None:
+    before = getattr(lt.config, name)
+    with pytest.raises(ValueError, match=f"{name} must be a whole number, not negative, got"):
+        setattr(lt.config, name, value)
+    assert getattr(lt.config, name) == before
 
 
 def test_unknown_settings_are_refused() -> None:
