@@ -20,10 +20,12 @@ from lazyt.codegen.contract_direct import (
 from lazyt.codegen.contract_groups import LEAST_BYTES, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, lines_sections, mac_section, tile_sections
 from lazyt.codegen.contract_packed import (
+    FEW_STEPS,
     PackedForm,
     choose_packed_form,
     emit_packed_form,
     padding,
+    reads_straight,
     register_tile,
 )
 from lazyt.codegen.contract_panels import panel_sections
@@ -123,6 +125,9 @@ def _dot_columns(spec: ContractSpec) -> int:
 def _choose_packed(spec: ContractSpec, parallel: bool) -> tuple[Form, bool, str]:
     other = transpose_spec(spec)
     waste, other_waste = padding(spec), padding(other)
+    if spec.k > FEW_STEPS and reads_straight(other) and not reads_straight(spec):
+        reason = "large; exchanged, so that rows are read where they lie"
+        return choose_packed_form(other, parallel), True, reason
     if spec.c_unit == "m" and other_waste < STORE_ACROSS * waste:
         reason = "large; exchanged, so that results are stored along the tile's rows"
         return choose_packed_form(other, parallel), True, reason

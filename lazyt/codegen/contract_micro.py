@@ -21,6 +21,9 @@ static inline int lz_worker(void) { return 0; }
 """,
 )
 
+# Bytes of rows of which a tile's next ones find room in the first-level cache.
+_SHORT = 512
+
 _HAS_FMA = "defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__AVX512F__)"
 
 # GCC's own names of the fused instructions: its switch for contraction is no promise, as it breaks
@@ -166,9 +169,11 @@ def lines_sections(
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const {kind} *restrict a,",
         f"    lz_i64 pitch, lz_i64 count, const {kind} *restrict b, {kind} *restrict c, "
         "lz_i64 ldc, int first) {",
-        f"    for (lz_i64 r = {rows}; r < {2 * rows}; r++)",
-        f"        for (lz_i64 k = 0; k < kc; k += {64 // size})",
-        "            __builtin_prefetch(a + r * pitch + k);",
+        # Long rows would leave the first-level cache before they are multiplied.
+        f"    if (kc <= {_SHORT // size})",
+        *_ask_ahead(rows, size, ""),
+        "    else",
+        *_ask_ahead(rows, size, ", 0, 2"),
     ]
     for r in range(rows):
         row = f"({r} < count ? {r} * pitch : 0)" if r else "0"
@@ -176,3 +181,11 @@ def lines_sections(
     step = (f"b += {vectors * vector_bytes // size};",)
     out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a{r}[k]", step)
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
+
+
+def _ask_ahead(rows: int, size: int, level: str) -> list[str]:
+    return [
+        f"        for (lz_i64 r = {rows}; r < {2 * rows}; r++)",
+        f"            for (lz_i64 k = 0; k < kc; k += {64 // size})",
+        f"                __builtin_prefetch(a + r * pitch + k{level});",
+    ]

@@ -66,7 +66,7 @@ def _packed_fits(spec: ContractSpec, form: PackedForm) -> bool:
         return False
     if form.private and (not form.parallel or form.k_span < spec.k):
         return False
-    if form.straight and not lies_straight(spec):
+    if form.straight and not lies_straight(spec, form.rows):
         return False
     packed = form.k_span * form.col_span * (spec.max_threads if form.private else 1)
     tasks = form.row_block * (form.k_block + form.col_block) * spec.max_threads

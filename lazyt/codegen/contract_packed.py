@@ -26,11 +26,13 @@ _LONGEST_PACKED_TASK = 1024
 # As many tasks as share the work well among a few threads.
 _TASKS = 12
 # Up to here, storing sums is.
-_FEW_STEPS = 64
+FEW_STEPS = 64
 # Multiplications that a thread takes at a time, if tasks are smaller.
 _LEAST_SHARE = 1 << 17
-# Tiles across for which copying rows of A costs more than it brings.
-_FEW_TILES = 1
+# Bytes across for which copying rows of A costs more than it brings.
+_FEW_BYTES = 128
+# Lines that share a set of a first-level cache.
+_WAYS = 8
 # Up to here, copying B is a good part of the work.
 _FEW_ROWS = 256
 
@@ -354,7 +356,7 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
             col_span = col_block = round_up(ceil_div(whole, parts), width)
         elif whole <= col_block:
             k_span = min(spec.k, max(1, l2 // 2 // (whole * spec.item * k_block)) * k_block)
-    if spec.k <= _FEW_STEPS and not spec.any_size:
+    if spec.k <= FEW_STEPS and not spec.any_size:
         row_block = rows  # sums are stored at once, where the first-level cache has them
     if parallel and not private:
         # Fewer rows only read B more often; fewer columns copy A more often.
@@ -368,14 +370,20 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
     strip = min(col_block, 4 * width)
     return PackedForm(
         rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel,
-        whole <= _FEW_TILES * width and lies_straight(spec),
+        whole * spec.item <= _FEW_BYTES and lies_straight(spec, rows),
     )  # fmt: skip
 
 
-def lies_straight(spec: ContractSpec) -> bool:
-    """Whether rows of A may be read where they lie: some at a time stay in the first-level cache,
-    where rows of a large power of two apart would push each other out."""
+def lies_straight(spec: ContractSpec, rows: int) -> bool:
+    """Whether ``rows`` of A may be read where they lie at a time: they stay in the first-level
+    cache, where more than it has ways would push each other out if they lie a large power of two
+    apart."""
     a = spec.a_plain
     if a is None or a.k != 1 or spec.any_size or spec.group is not None:
         return False
-    return a.side * spec.item % ALIKE != 0 or spec.k * spec.item <= 64
+    return rows <= _WAYS or a.side * spec.item % ALIKE != 0 or spec.k * spec.item <= 64
+
+
+def reads_straight(spec: ContractSpec) -> bool:
+    """Whether the form that is chosen reads rows of A where they lie."""
+    return spec.k > 0 and choose_packed_form(spec, False).straight
