@@ -148,7 +148,9 @@ def _lay_square(
         out += [f"            {line}" for line in lines]
         for r, column in enumerate(turned):
             target = f"to + (i + {at * wide + r}) * {width} + {start}"
-            if used == lanes:
+            # What a store has too much is overwritten by the next step's, but for the last one's.
+            spills = width < lanes and at * wide + r < lanes - 1
+            if used == lanes or spills:
                 out.append(f"            *({ref} *)({target}) = {column};")
             else:
                 out.append(f"            __builtin_memcpy({target}, &{column}, {stored});")
