@@ -22,10 +22,11 @@ class Alike:
     """The kernels of a plan that were made so far, by what they compute.
 
     Attributes:
-        unroll: as of ``lower_group``.
+        unroll, wide: as of ``lower_group``.
     """
 
     unroll: int
+    wide: bool = False
     _known: dict[Hashable, tuple[Lowered, tuple[int, ...]]] = field(default_factory=dict)
 
     def lower(self, group: Group, in_place: bool = False, whole: bool = False) -> Lowered:
@@ -35,7 +36,7 @@ class Alike:
         key = program, in_place, whole
         found = self._known.get(key)
         if found is None:
-            made = lower_group(group, self.unroll, in_place, whole)
+            made = lower_group(group, self.unroll, in_place, whole, self.wide)
             numbers = {node: number for number, node in enumerate(nodes)}
             places = tuple(-1 if n is None else numbers[n] for n in made.arguments)
             self._known[key] = made, places

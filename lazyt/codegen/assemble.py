@@ -62,7 +62,8 @@ def assemble(
     differ in constants are one.
     ``announce`` hears of every kernel once it is known.
     """
-    for_c, alike = target == "c", Alike(unroll)
+    for_c = target == "c"
+    alike = Alike(unroll, wide=not for_c)
     batches = (
         make_batches(groups, alike, {*roots, *inputs})
         if for_c

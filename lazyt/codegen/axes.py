@@ -1,4 +1,4 @@
-"""Splits the axis along which a kernel is vectorised where its indices are divided.
+"""Axes of kernels: splits the one that is vectorised where its indices are divided, joins others.
 
 A value that was reshaped or put together from parts is read at ``i / 64`` and ``i % 64``, and
 tested with ``i / 256 < 1``: divisions for every element, and conditions that a vector cannot share.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from lazyt.codegen.emitter import indices_of
 from lazyt.ir.group import Part
-from lazyt.ir.index import Axis, Linear, Quotient, Remainder
+from lazyt.ir.index import Axis, Linear, Quotient, Remainder, variable
 from lazyt.ir.kernel import Phase
 
 #: Shortest run that is left to vectorise.
@@ -69,3 +69,18 @@ def divided_along(axis: Axis, indices: Iterable[Linear]) -> set[tuple[Linear, in
                     found.add((atom.value, atom.divisor))
                 work.append(atom.value)
     return found
+
+
+def walk_as_one(first: Axis, second: Axis, accesses: Sequence[Linear]) -> bool:
+    """Whether all accesses walk two neighbouring axes as one."""
+    for access in accesses:
+        outer, inner = access.coefficient(first), access.coefficient(second)
+        if outer is None or inner is None or outer != inner * second.extent:
+            return False
+    return True
+
+
+def apart(first: Axis, second: Axis, joined: Axis) -> dict[Axis, Linear]:
+    """Two axes as parts of the one that they are joined to."""
+    whole = variable(joined)
+    return {first: whole // second.extent, second: whole % second.extent}

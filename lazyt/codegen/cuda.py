@@ -18,6 +18,7 @@ from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.cuda_contract import ContractPrinter
 from lazyt.codegen.cuda_folds import GroupPhase
+from lazyt.codegen.cuda_keeping import keep_loads
 from lazyt.codegen.cuda_routines import PointLaunch, routine_cuda
 from lazyt.codegen.cuda_threads import ThreadPhase, is_ordered, over_tiles
 from lazyt.codegen.prelude import sections_for
@@ -151,6 +152,8 @@ def choose_form(
         return ThreadPhase(phase, expressions, most_blocks), "threads"
     points = math.prod(a.extent for a in phase.grid)
     columns = phase.lanes == "grid" and points >= NARROW_GRID
+    if not columns:
+        phase = keep_loads(phase, expressions.buffers)
     group = GroupPhase(phase, expressions, most_blocks, columns)
     if group.shared_bytes > MOST_SHARED_BYTES:
         return ThreadPhase(phase, expressions, most_blocks), "threads (too many reductions)"

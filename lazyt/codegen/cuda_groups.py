@@ -30,6 +30,10 @@ POINTS_PER_BLOCK = 4
 #: Loops over kept values are unrolled, so that registers can hold the values, up to this many
 #: calls of functions: more would take NVRTC seconds.
 MOST_WRITTEN_OUT = 512
+#: Bytes that a thread loads before it waits for the first of them: with a full multiprocessor, two
+#: or three times what covers the time that memory takes. Steps that are written out for that.
+IN_FLIGHT = 64
+FEW_STEPS, MOST_STEPS = 4, 16
 
 
 class GroupSteps(ThreadPhase):
@@ -227,7 +231,8 @@ class GroupSteps(ThreadPhase):
         body = [ct.declare(self.integer, "block_", number, const=True)]
         body += wrap(self._steps(stage, axis))
         loop = ct.loop("round_", start, stop, body, kind="int")
-        return [*self._unroll(stage, axis, rounds), loop]
+        kept = axis == self.kept and self.in_registers
+        return [ct.pragma("unroll" if kept else "unroll 1"), loop]
 
     def _steps(self, stage: Stage, axis: Axis) -> Trees:
         """The thread's steps of one block: the only one, or ``block_`` of ``round_``."""
@@ -266,10 +271,15 @@ class GroupSteps(ThreadPhase):
         return self._simple(statement)
 
     def _unroll(self, stage: Stage, axis: Axis, count: int) -> Trees:
-        """How far a loop is unrolled: fully where that lets registers hold its kept values."""
+        """How far a loop is unrolled: fully where that lets registers hold its kept values, else
+        so far that enough loads are in flight; less where steps are long."""
         if axis == self.kept and self.in_registers:
             return [ct.pragma("unroll")]
-        return [ct.pragma(f"unroll {min(count, 4)}")]
+        items = [i for x in stage.body for i in sub_expressions(x.value)]
+        size = sum(self.e.buffers[i.buffer].dtype.itemsize for i in items if isinstance(i, Load))
+        calls = sum(isinstance(i, Call) and i.fn.symbol is None and i.fn.cost > 1 for i in items)
+        wanted = IN_FLIGHT // max(size, 1) if calls == 0 else FEW_STEPS
+        return [ct.pragma(f"unroll {min(count, max(FEW_STEPS, min(wanted, MOST_STEPS)))}")]
 
     def _written_out(self) -> int:
         """Steps times function calls of the loops over kept values, when they are unrolled.

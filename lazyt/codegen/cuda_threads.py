@@ -213,7 +213,7 @@ def adjacent(
     read: dict[str, set[Linear]] = {}
     for item in (i for x in statements for i in sub_expressions(x.value) if isinstance(i, Load)):
         read.setdefault(item.buffer, set()).add(flat_of(item.buffer, item.index))
-    always = [i for x in statements for i in _always(x.value)]
+    always = [i for x in statements for i in always_loaded(x.value)]
     steady = dict.fromkeys((i.buffer, flat_of(i.buffer, i.index)) for i in always)
     puts: list[tuple[str, Linear]] = []
     for store in stores:
@@ -233,7 +233,7 @@ def adjacent(
     return loads, puts
 
 
-def _always(expr: Expr) -> Iterator[Load]:
+def always_loaded(expr: Expr) -> Iterator[Load]:
     """The loads of an expression that no condition stands before."""
     work = [expr]
     while work:

@@ -205,7 +205,7 @@ def _read_early(
     first = next(load for load in _loads(body) if load.buffer == old.name)
     early = Var(name, first.dtype)
     rest = [
-        replace(s, value=_mapped(s.value, lambda i: early if _reads(i, old) else i)) for s in body
+        replace(s, value=mapped(s.value, lambda i: early if _reads(i, old) else i)) for s in body
     ]
     return _with_body(phase, found.body, (Let(name, first), *rest))
 
@@ -231,17 +231,17 @@ def _renamed(phase: Phase | ContractPhase, old: Buffer, new: Buffer) -> Phase | 
         return Load(new.name, item.index, item.dtype) if _reads(item, old) else item
 
     if isinstance(phase, ContractPhase):
-        left, right = _mapped(phase.left, leaf), _mapped(phase.right, leaf)
-        body = tuple(replace(s, value=_mapped(s.value, leaf)) for s in phase.epilogue)
+        left, right = mapped(phase.left, leaf), mapped(phase.right, leaf)
+        body = tuple(replace(s, value=mapped(s.value, leaf)) for s in phase.epilogue)
         return replace(phase, left=left, right=right, epilogue=body)
     stages = tuple(
-        replace(stage, body=tuple(replace(s, value=_mapped(s.value, leaf)) for s in stage.body))
+        replace(stage, body=tuple(replace(s, value=mapped(s.value, leaf)) for s in stage.body))
         for stage in phase.stages
     )
     return replace(phase, stages=stages)
 
 
-def _mapped(root: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
+def mapped(root: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
     """``root`` with every leaf replaced; iterative."""
     done: dict[int, Expr] = {}
     for item in sub_expressions(root):

@@ -33,17 +33,19 @@ class Lowered:
     offsets: tuple[int, ...] = ()
 
 
-def lower_group(group: Group, unroll: int, in_place: bool = False, whole: bool = False) -> Lowered:
+def lower_group(
+    group: Group, unroll: int, in_place: bool = False, whole: bool = False, wide: bool = False
+) -> Lowered:
     """The kernel of a group.
 
     ``unroll``: longest reduction that is written out. ``in_place``: the head's base may be
     overwritten, so its result starts out in the same buffer (update and scatter). ``whole``:
-    reductions are one loop, however short or long.
+    reductions are one loop, however short or long. ``wide``: for thousands of threads.
     """
     buffers = Buffers(group.reads, list(group.stored))
     phases: list[AnyPhase] = []
     if group.kind in ("map", "row"):
-        phases += lower_rows(group, buffers, unroll, whole)
+        phases += lower_rows(group, buffers, unroll, whole, wide)
     elif group.kind == "contract":
         phases += lower_contract(group, buffers)
     elif group.kind == "update":

@@ -7,43 +7,51 @@ How a part becomes phases:
 * otherwise a loop per level of reductions that depend on each other, values between the loops;
 * few rows of a long axis: each level is split into blocks that run in parallel, and a second
   phase folds the blocks. The order of folding is the same in every form (``reduction_levels``).
+
+With ``wide``, the phases are for thousands of threads: what would be few rows there is split, and
+so are the folds of many blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lazyt.codegen.axes import split_last
+from lazyt.codegen.axes import apart, split_last, walk_as_one
 from lazyt.codegen.emitter import Buffers, Emitter, indices_of
+from lazyt.codegen.written_out import fold_written_out, position_written_out
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group, Index, Part
 from lazyt.ir.index import Axis, Linear, axes_of, constant, linearize, replace_axes, variable
-from lazyt.ir.kernel import BLOCK, LANES, Phase, Reduce, Stage, Store
+from lazyt.ir.kernel import BLOCK, Phase, Reduce, Stage, Store
 from lazyt.ir.point import Guard, Load, Position, Var
-from lazyt.ir.scalar import Expr, call, const
+from lazyt.ir.scalar import Expr
 
 #: Work (multiply-adds) per thread below which blocks are not split off.
 SPLIT_WORK = 100_000
 #: Tiles that keep all threads busy, and the neighbouring points that one may take.
 ENOUGH_TILES = 16
 WIDE = 1024
-
-FOLDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum",
-         "any": "logical_or", "all": "logical_and"}  # fmt: skip
+#: The same for a GPU: blocks of threads that keep all multiprocessors busy, two for each of an
+#: H200's 132, the neighbouring points that one takes, and the longest row that one does alone.
+MANY_BLOCKS = 264
+POINTS_OF_BLOCK = 32
+LONG_ROW = 32 * BLOCK
 
 
 def lower_band_rows(group: Group, buffers: Buffers) -> list[Phase]:
     """The phase of a row group that is a stage of a band: each row on its own, in loops."""
-    return [_PartLowering(group, 0, buffers, 0, True).rowwise()]
+    return [_PartLowering(group, 0, buffers, 0, True, False).rowwise()]
 
 
-def lower_rows(group: Group, buffers: Buffers, unroll: int, whole: bool = False) -> list[Phase]:
+def lower_rows(
+    group: Group, buffers: Buffers, unroll: int, whole: bool = False, wide: bool = False
+) -> list[Phase]:
     """All phases of a map or row group; ``whole``: reductions are one loop, however long."""
     _declare_crossing(group, buffers)
     phases: list[Phase] = []
     for number in range(len(group.parts)):
-        phases += _PartLowering(group, number, buffers, unroll, whole).phases()
+        phases += _PartLowering(group, number, buffers, unroll, whole, wide).phases()
     return phases
 
 
@@ -58,13 +66,14 @@ def _declare_crossing(group: Group, buffers: Buffers) -> None:
 
 class _PartLowering:
     def __init__(
-        self, group: Group, number: int, buffers: Buffers, unroll: int, whole: bool
+        self, group: Group, number: int, buffers: Buffers, unroll: int, whole: bool, wide: bool
     ) -> None:
         self.group = group
         self.number = number
         self.buffers = buffers
         self.unroll = unroll
         self.whole = whole
+        self.wide = wide
         self.part = group.parts[number]
         self.level = self._levels()
         self.fixed = len(buffers.work)
@@ -118,12 +127,19 @@ class _PartLowering:
             lanes = "grid" if after >= 8 else "inner"
         if self.whole:
             return [self._loops(part, lanes)]
-        tiles = before * -(-after // WIDE) if lanes == "grid" else before * after
-        heavy = before * inner * after > SPLIT_WORK and inner > 2 * BLOCK
         positional = any(r.params.kind.startswith("arg") for r in part.reduces)
-        if tiles < ENOUGH_TILES and heavy and not positional:
+        if not positional and self._is_few(before, inner, after, lanes):
             return self._split(part, lanes)
         return [self._loops(part, lanes)]
+
+    def _is_few(self, before: int, inner: int, after: int, lanes: str) -> bool:
+        """Whether the rows are too few to keep all threads busy, and long enough to be split."""
+        columns = lanes == "grid"
+        across = POINTS_OF_BLOCK if self.wide else WIDE
+        tiles = before * -(-after // across) if columns else before * after
+        short = LONG_ROW if self.wide and not columns else 2 * BLOCK
+        heavy = before * inner * after > SPLIT_WORK and inner > short
+        return heavy and tiles < (MANY_BLOCKS if self.wide else ENOUGH_TILES)
 
     def _merged(self, part: Part, phases: Sequence[Phase]) -> Part:
         """Merges neighbouring axes that every access walks as one."""
@@ -140,12 +156,12 @@ class _PartLowering:
         number = len(axes) - 2
         while number >= 0:
             first, second = axes[number], axes[number + 1]
-            if inner not in (number, number + 1) and _walks_as_one(first, second, accesses):
+            if inner not in (number, number + 1) and walk_as_one(first, second, accesses):
                 joined = Axis(first.name, first.extent * second.extent)
                 axes[number : number + 2] = [joined]
                 if inner is not None and inner > number:
                     inner -= 1
-                table = _unmerge(first, second, joined)
+                table = apart(first, second, joined)
                 accesses = [replace_axes(a, table) for a in accesses]
             number -= 1
         if len(axes) == len(part.axes):
@@ -233,9 +249,9 @@ class _PartLowering:
             values.append(emitter.evaluate(source, here))
         kind = node.params.kind
         if kind.startswith("arg"):
-            result = _unrolled_position(emitter, kind, values)
+            result = position_written_out(emitter, kind, values)
         else:
-            result = _unrolled_fold(emitter, kind, values, node)
+            result = fold_written_out(emitter, kind, values, node)
         name = emitter.name(result, *emitter.traits(result)).name
         emitter.define(node, name, part.place(node.shape, "row"), 0)
         self._store(emitter, node, part.place(node.shape, "row"), Var(name, node.dtype))
@@ -303,11 +319,41 @@ class _PartLowering:
                     Store(work.name, index, Var(name, node.dtype))
                 )
                 partial.append((node, work.name))
+            folded, whole = blocks, grid
             if emitter.loops:
                 phases.append(self._phase(emitter, grid, lanes, guard))
+            while self.wide and partial and folded.extent > BLOCK:
+                thin, folded, whole, partial = self._thin(part, lanes, folded, whole, partial)
+                phases.append(thin)
             if partial or any(self._row_output(n, stage - 1) for n in self.level):
-                phases += self._combine(part, lanes, blocks, grid, partial, stage)
+                phases += self._combine(part, lanes, folded, whole, partial, stage)
         return phases
+
+    def _thin(
+        self, part: Part, lanes: str, blocks: Axis, grid: tuple[Axis, ...],
+        partial: Sequence[tuple[Node, str]],
+    ) -> tuple[Phase, Axis, tuple[Axis, ...], list[tuple[Node, str]]]:  # fmt: skip
+        """Folds blocks of blocks: the phase, and what is left in place of the other arguments."""
+        step = Axis("b", BLOCK)
+        more = Axis(f"{blocks.name}q", -(-blocks.extent // BLOCK))
+        position = variable(more) * BLOCK + variable(step)
+        guard = Guard(position, 0, blocks.extent) if blocks.extent % BLOCK else None
+        rest = tuple(more if axis is blocks else axis for axis in grid)
+        emitter = Emitter(self.buffers, self.level, step, keep=False)
+        emitter.stage = 1
+        left: list[tuple[Node, str]] = []
+        for number, (node, work) in enumerate(partial):
+            place = tuple(replace_axes(variable(a), {blocks: position}) for a in grid)
+            value = Load(work, place, node.dtype)
+            name = f"r{number}"
+            emitter.loops.setdefault(1, []).append(
+                Reduce(name, node.params.kind, value, node.dtype)
+            )
+            target = self.buffers.scratch(node.dtype, tuple(a.extent for a in rest))
+            store = Store(target.name, tuple(variable(a) for a in rest), Var(name, node.dtype))
+            emitter.straight.setdefault(1, []).append(store)
+            left.append((node, target.name))
+        return self._phase(emitter, rest, lanes, guard), more, rest, left
 
     def _row_output(self, node: Node, level: int) -> bool:
         return (
@@ -349,49 +395,3 @@ class _PartLowering:
 
 def _index_value(index: Linear) -> Expr:
     return Position(index, int64)
-
-
-def _walks_as_one(first: Axis, second: Axis, accesses: Sequence[Linear]) -> bool:
-    for access in accesses:
-        outer, inner = access.coefficient(first), access.coefficient(second)
-        if outer is None or inner is None or outer != inner * second.extent:
-            return False
-    return True
-
-
-def _unmerge(first: Axis, second: Axis, joined: Axis) -> dict[Axis, Linear]:
-    whole = variable(joined)
-    return {first: whole // second.extent, second: whole % second.extent}
-
-
-def _unrolled_fold(emitter: Emitter, kind: str, values: list[Expr], node: Node) -> Expr:
-    """Lanes of one element each, folded by halves; sums start from the neutral element."""
-    name = FOLDS[kind]
-    lanes = list(values)
-    if kind == "sum" and node.dtype.kind == "f":
-        lanes = [call(name, const(0.0, v.dtype), v) for v in lanes]
-    half = LANES // 2
-    while half:
-        for lane in range(half):
-            if lane + half < len(lanes):
-                lanes[lane] = call(name, lanes[lane], lanes[lane + half])
-        lanes = lanes[:half]
-        half //= 2
-    return lanes[0]
-
-
-def _unrolled_position(emitter: Emitter, kind: str, values: list[Expr]) -> Expr:
-    """The first extreme among values written out; NaN counts as the extreme."""
-    best, where = values[0], const(0, int64)
-    for step, value in enumerate(values[1:], 1):
-        better = call("gt" if kind == "argmax" else "lt", value, best)
-        if value.dtype.kind == "f":
-            nan = call("logical_and", call("ne", value, value), call("eq", best, best))
-            better = call("logical_or", better, nan)
-        named = emitter.name(better, *emitter.traits(better))
-        where = call("where", named, const(step, int64), where)
-        where = emitter.name(where, *emitter.traits(where))
-        if step < len(values) - 1:
-            best = call("where", named, value, best)
-            best = emitter.name(best, *emitter.traits(best))
-    return where

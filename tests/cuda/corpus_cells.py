@@ -225,6 +225,12 @@ def group_cells() -> Iterator[Cell]:
         name = f"{shape[0]}x{shape[1]}_{dtype.name}"
         yield Cell(f"norm_{name}", partial(norm, x), scale=40)
         yield Cell(f"kept_{name}", partial(kept_sums, x), scale=40)
+    # Rows whose elements are read several times, and kept: as long as that goes.
+    for length, dtype in itertools.product((4096, 16_384), FLOATS):
+        x = partial(numbers, (2, length), dtype)
+        yield Cell(f"norm_{length}_{dtype.name}", partial(norm, x), scale=40)
+        light = (length, dtype) != (16_384, float64)  # sm_80 spills 16 bytes of the exponentials
+        yield Cell(f"softmax_{length}_{dtype.name}", partial(softmax, x, 1), light, scale=4)
     for dtype in (*FLOATS, int8, int32, int64):
         for m, n, k in ((1, 1, 1), (33, 31, 17), (64, 64, 16), (7, 100, 129), (65, 1, 40)):
             build = partial(product, dtype, m, n, k)
@@ -233,6 +239,7 @@ def group_cells() -> Iterator[Cell]:
         yield Cell(f"products_{dtype.name}", build, light=False, scale=40)
     # More blocks than are folded at a time.
     yield Cell("sum_huge", partial(fold, "sum", partial(numbers, (1, 1_100_000), float32), 1))
+    yield Cell("sum_few", partial(fold, "sum", partial(numbers, (17, 40_000), float16), 1), scale=9)
     yield Cell("argmin_huge", partial(fold, "argmin", partial(numbers, (1, 1_050_001), int32), 1))
     build = partial(product, float32, 256, 256, 20, 40)
     yield Cell("product_large", build, light=False, scale=40)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 
 import pytest
@@ -75,6 +76,24 @@ def test_wide_accesses_and_kept_values() -> None:
     whole = Corpus(made, kernels, [list(kernels.values())])
     assert corpus.compile_all(whole, "sm_90a").faults == []
     assert corpus.run_all(whole) == []
+
+
+def text_of(name: str) -> tuple[str, int]:
+    """The text of a cell's kernel, and its launches."""
+    (cell,) = [cell for cell in all_cells() if cell.name == name]
+    plan = corpus_plans.make_plan(cell)
+    assert plan is not None
+    (kernel,) = plan.program.kernels
+    return kernel.text, len(kernel.grids)
+
+
+def test_rows_are_read_once_and_many_blocks_folded_by_many() -> None:
+    for name, reads in (("norm_4096_float32", 1), ("norm_2x2500_float32", 1),
+                        ("softmax_4096_float16", 1), ("norm_1x20000_float32", 3)):  # fmt: skip
+        assert len(re.findall(r"= [^;]*\bx\d\[", text_of(name)[0])) == reads, name
+    text, launches = text_of("sum_huge")  # 1,100,000 elements, 1075 blocks, 2 blocks of these
+    assert launches == 3 and "#pragma unroll 16" in text
+    assert text_of("sum_few")[1] == 2  # 17 rows alone would leave most of a GPU idle
 
 
 def test_every_op_has_a_cell() -> None:

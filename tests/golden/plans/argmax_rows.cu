@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
     {
       lz_f32 r0_a0 = -LZ_INF_F32;
       lz_i64 r0_i0 = (-1);
-      #pragma unroll 4
+      #pragma unroll 16
       for (int turn_ = 0; turn_ < 32; turn_++)
       {
         const int i1 = (turn_ * 32) + lane_;

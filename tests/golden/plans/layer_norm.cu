@@ -7,17 +7,19 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
   if (point_ < 50)
   {
     const int i0 = point_;
+    lz_f32 kept0_[10];
     lz_f32 r0;
     {
       lz_f32 r0_a0 = 0.0f;
-      #pragma unroll 4
+      #pragma unroll
       for (int turn_ = 0; turn_ < 10; turn_++)
       {
         const int i1 = (turn_ * 32) + lane_;
         const int slot_ = turn_;
         if (i1 < 300)
         {
-          r0_a0 = r0_a0 + x0[(i0 * 300) + i1];
+          kept0_[slot_] = x0[(i0 * 300) + i1];
+          r0_a0 = r0_a0 + kept0_[slot_];
         }
       }
 
@@ -34,14 +36,14 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
     lz_f32 r1;
     {
       lz_f32 r1_a0 = 0.0f;
-      #pragma unroll 4
+      #pragma unroll
       for (int turn_ = 0; turn_ < 10; turn_++)
       {
         const int i1 = (turn_ * 32) + lane_;
         const int slot_ = turn_;
         if (i1 < 300)
         {
-          const lz_f32 v2 = x0[(i0 * 300) + i1] - v1;
+          const lz_f32 v2 = kept0_[slot_] - v1;
           const lz_f32 v3 = v2 * v2;
           r1_a0 = r1_a0 + v3;
         }
@@ -59,14 +61,14 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
     const lz_f32 v4 = r1 * 0.0033333334140479565f;
     const lz_f32 v5 = v4 + 9.999999747378752e-06f;
     const lz_f32 v6 = lz_rsqrt_f32(v5);
-    #pragma unroll 4
+    #pragma unroll
     for (int turn_ = 0; turn_ < 10; turn_++)
     {
       const int i1 = (turn_ * 32) + lane_;
       const int slot_ = turn_;
       if (i1 < 300)
       {
-        const lz_f32 v7 = x0[(i0 * 300) + i1] - v1;
+        const lz_f32 v7 = kept0_[slot_] - v1;
         const lz_f32 v8 = v7 * v6;
         const lz_f32 v9 = v8 * x1[i1];
         const lz_f32 v10 = v9 + x2[i1];

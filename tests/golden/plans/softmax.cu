@@ -5,6 +5,7 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
   const int place_ = lz_thread() / 32;
   const int point_ = (tile_ * 4) + place_;
   const int i0 = point_;
+  lz_f32 kept0_[32];
   lz_f32 r0;
   {
     lz_f32 r0_a0 = -LZ_INF_F32;
@@ -15,7 +16,8 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
       const int slot_ = turn_;
       if (i1 < 1000)
       {
-        r0_a0 = lz_fold_maximum_f32(r0_a0, x0[(i0 * 1000) + i1]);
+        kept0_[slot_] = x0[(i0 * 1000) + i1];
+        r0_a0 = lz_fold_maximum_f32(r0_a0, kept0_[slot_]);
       }
     }
 
@@ -39,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
       const int slot_ = turn_;
       if (i1 < 1000)
       {
-        const lz_f32 v1 = x0[(i0 * 1000) + i1] - r0;
+        const lz_f32 v1 = kept0_[slot_] - r0;
         const lz_f32 v2 = lz_exp_f32(v1);
         r1_a0 = r1_a0 + v2;
         kv2[slot_] = v2;

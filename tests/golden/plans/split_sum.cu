@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) lz_kernel_p0(const lz_f32 
     lz_shared_f32 r0_a_shared = lz_take_shared_f32(0, 1056);
     lz_shared_f32 r0_a_line = lz_take_shared_f32(4224, 32);
     lz_f32 r0_a0 = 0.0f;
-    #pragma unroll 4
+    #pragma unroll 16
     for (int turn_ = 0; turn_ < 32; turn_++)
     {
       const int i0 = (turn_ * 32) + lane_;
