@@ -149,6 +149,13 @@ def test_cross_entropy_without_its_scores_in_memory(loss: Callable[..., Tensor])
     assert max(n.size for n in band.stored) == 67
 
 
+@pytest.mark.parametrize("dtype", [lazyt.float64, lazyt.bfloat16, lazyt.float16], ids=str)
+def test_cross_entropy_of_other_types_has_the_same_bits(dtype: lazyt.dtype) -> None:
+    x, weight = _random(200, 24, dtype=dtype), _random(80, 24, dtype=dtype)
+    targets = (lazyt.arange(200) * 7 % 80).realize()
+    _check(lambda: F.cross_entropy(F.linear(x, weight), targets), stages=2)
+
+
 def test_cross_entropy_of_a_step_of_training() -> None:
     """What the weights' gradient reads is stored, the scores are not."""
     x, weight = (_random(*s).requires_grad_() for s in ((67, 16), (80, 16)))
