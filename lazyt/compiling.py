@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from lazyt.config import config
+from lazyt.config import tuned_here
 from lazyt.errors import LazytError
 from lazyt.staging import Captured, jit, wrap
 from lazyt.tensor import Tensor
@@ -64,13 +64,16 @@ class Tuned(Captured):
     """A captured function whose plans are tuned when they first run."""
 
     def _call(self, args: Any, kwargs: Any) -> Any:
-        with config.override(tune=True):
+        token = tuned_here.set(True)
+        try:
             result = super()._call(args, kwargs)
             leaves: list[Any] = []
             Tree.flatten(result, leaves)
             for leaf in leaves:
                 if isinstance(leaf, Tensor):
-                    leaf.realize()  # outside of this block its plan would not be tuned
+                    leaf.realize()  # later its plan would not be tuned
+        finally:
+            tuned_here.reset(token)
         return result
 
 

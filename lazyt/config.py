@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 _YES = ("1", "true", "yes", "on")
@@ -202,3 +203,6 @@ class Config:
 
 
 config = Config()
+
+#: Whether plans that are made here are tuned, whatever ``config.tune`` says to the whole process.
+tuned_here: ContextVar[bool] = ContextVar("tuned_here", default=False)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazyt.config import config
+from lazyt.config import config, tuned_here
 from lazyt.ir.graph import Node, topological
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ _ROOMS = ("ir", "ops", "passes", "codegen")
 
 #: The tuning that new plans take part in, while there is one.
 session: Session | None = None
+
+
+def _tunes() -> bool:
+    return config.tune or tuned_here.get()
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Subject:
         sizes.remember(graph)
         if found is not None:
             return found, reason
-        open_sizes = not self.place and session is None and not config.tune
+        open_sizes = not self.place and session is None and not _tunes()
         if open_sizes and not (tuned and self.name in tuned):
             made = sizes.find(graph, self.roots, self.inputs)
             if made is not None:
@@ -132,7 +136,7 @@ class Subject:
 
         if self.place:
             return False
-        return session is not None or (config.tune and self.name not in winners.tables()["graphs"])
+        return session is not None or (_tunes() and self.name not in winners.tables()["graphs"])
 
     def choices(self) -> Choices | None:
         """What tuning found on this machine, None for nothing."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import lazyt
 from lazyt.devices import device_count
-from lazyt.errors import ArgumentError
+from lazyt.errors import ArgumentError, ShapeError
 
 __all__ = [
     "broadcast", "broadcast_coalesced", "gather", "reduce_add", "reduce_add_coalesced", "scatter",
@@ -40,10 +40,14 @@ def broadcast_coalesced(
 def reduce_add(inputs: Sequence[lazyt.Tensor], destination: int | None = None) -> lazyt.Tensor:
     """The sum of tensors of one shape, on a GPU, the current one by default.
 
-    Raises ArgumentError without tensors.
+    Raises ArgumentError without tensors, and ShapeError for several shapes.
     """
     if not inputs:
         raise ArgumentError("reduce_add expects at least one tensor")
+    for tensor in inputs[1:]:
+        if tensor.shape != inputs[0].shape:
+            shapes = f"{tuple(inputs[0].shape)} and {tuple(tensor.shape)}"
+            raise ShapeError(f"reduce_add expects tensors of one shape, not {shapes}")
     place = "cuda" if destination is None else destination
     total, *rest = (tensor.cuda(place) for tensor in inputs)
     for tensor in rest:
@@ -67,7 +71,10 @@ def scatter(
     *,
     out: Any = None,
 ) -> tuple[lazyt.Tensor, ...]:
-    """Parts of a tensor, one on each of the devices, or in each tensor of ``out``."""
+    """Parts of a tensor, one on each of the devices, or in each tensor of ``out``.
+
+    Raises ArgumentError where ``chunk_sizes`` are not one for each device.
+    """
     if out is not None:
         for target, part in zip(out, tensor.split([t.shape[dim] for t in out], dim), strict=True):
             target.copy_(part)
@@ -76,7 +83,11 @@ def scatter(
     if chunk_sizes is None:
         parts = tensor.chunk(len(places), dim)
     else:
+        if len(chunk_sizes) != len(places):
+            count = f"{len(chunk_sizes)} chunk sizes for {len(places)} devices"
+            raise ArgumentError(f"scatter expects one chunk size for each device, not {count}")
         parts = tensor.split(list(chunk_sizes), dim)
+    # A tensor shorter than there are devices has parts for the first ones only.
     return tuple(part.to(lazyt.device(place)) for part, place in zip(parts, places))
 
 

@@ -112,7 +112,7 @@ class graph:
 
     Args:
         cuda_graph: what can be replayed afterwards.
-        pool, capture_error_mode: without effect.
+        pool, capture_error_mode, enable_annotations, check_input_liveness: without effect.
         stream: where the work is captured; the current stream by default.
     """
 
@@ -122,7 +122,8 @@ class graph:
         pool: Any = None,
         stream: Stream | None = None,
         capture_error_mode: str = "global",
-        **_: Any,
+        enable_annotations: bool = False,
+        check_input_liveness: bool = False,
     ) -> None:
         self.cuda_graph = cuda_graph
         self._context = StreamContext(stream)

@@ -27,7 +27,7 @@ class Stream:
         priority: lower numbers go first.
     """
 
-    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
         self._device = wanted_device(device)
         self.priority = priority
         # Memory that is kept for a stream outlives its user, so streams are used again, not ended.
@@ -113,7 +113,7 @@ class ExternalStream(Stream):
         device: the GPU that it is of, the current one by default.
     """
 
-    def __init__(self, stream_ptr: int, device: Any = None, **_: Any) -> None:
+    def __init__(self, stream_ptr: int, device: Any = None) -> None:
         self._device = wanted_device(device)
         self.priority = 0
         self._queue = self._device.driver.foreign_stream(stream_ptr)

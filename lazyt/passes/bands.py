@@ -55,8 +55,12 @@ def join_bands(groups: Sequence[Group], roots: Sequence[Node], cache: int) -> li
     whole = {g: made if taken.intersection(made) else [g] for g, made in pieces.items()}
     mixed = [piece for group in groups for piece in whole[group]]
     ordered = _in_order(mixed, [band.join(search) for band in found])
-    # Bands that wait for each other cannot run: then none does.
-    return ordered if sum(max(1, len(g.stages)) for g in ordered) == len(mixed) else list(groups)
+    if sum(max(1, len(g.stages)) for g in ordered) == len(mixed):
+        return ordered
+    for band in found:
+        for stage in band.stages:
+            stage.group.reasons.append("no band: those of this plan would wait for each other")
+    return list(groups)
 
 
 @dataclass(eq=False)

@@ -6,11 +6,13 @@ its second run on a plan is launched as one graph, whose launches follow the mem
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +21,7 @@ from lazyt.errors import InternalError
 from lazyt.ir.program import Grid, KernelSource, Program
 from lazyt.runtime import cache, devices, events, sass
 from lazyt.runtime.cuda_device import CudaDevice
-from lazyt.runtime.cuda_driver import CudaError, Image
+from lazyt.runtime.cuda_driver import CudaError, Driver, Image
 from lazyt.runtime.cuda_memory import DeviceBuffer
 
 #: Graphs that one plan keeps, and launches from which on a graph is worth it.
@@ -34,6 +36,15 @@ _MOST_TITLES = 8
 Places = tuple[int, ...]
 #: A function, how it is launched, its slots, and the number of the plan's launch it is part of.
 _Step = tuple[Any, Grid, tuple[int, ...], int]
+
+
+def _end_graphs(driver: Driver, graphs: dict[Places, Any]) -> None:
+    """Give the driver's graphs back; one that still runs ends first. A device that was lost, or a
+    process that is at its end, has no graphs left."""
+    for graph in graphs.values():
+        with contextlib.suppress(CudaError):
+            driver.end_graph(graph)
+    graphs.clear()
 
 
 class CudaExecutable:
@@ -64,6 +75,7 @@ class CudaExecutable:
         self._layout: list[tuple[int, int]] = []
         self._lay_out(0, 0)
         self._graphs: dict[Places, Any] = {}
+        weakref.finalize(self, _end_graphs, device.driver, self._graphs).atexit = False
         self._seen: dict[Places, None] = {}
         self._in_graphs = len(self._steps) >= _FEWEST_LAUNCHES
 
@@ -107,7 +119,8 @@ class CudaExecutable:
             layout.append((place, slot.offset if is_arena else 0))
             if place < len(sizes):
                 sizes[place] = max(sizes[place], slot.nbytes)
-        self._counts, self._sizes, self._layout = (inputs, outputs), sizes[:-1], layout
+        self._sizes, self._layout = sizes[:-1], layout
+        self._counts = inputs, outputs  # last: other threads read on when it fits
 
     def _pointers(self, places: Places) -> list[int]:
         return [places[place] + offset for place, offset in self._layout]
@@ -145,7 +158,11 @@ class CudaExecutable:
             else:
                 before = next(iter(graphs))
                 found = graphs.pop(before)
-                self._change(found, before, places)
+                try:
+                    self._change(found, before, places)
+                except BaseException:
+                    _end_graphs(self.device.driver, {before: found})
+                    raise
         if found is not None:
             graphs[places] = found  # the last one of the dict was used last
         self._seen[places] = None

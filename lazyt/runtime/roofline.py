@@ -12,7 +12,7 @@ import json
 import platform
 import time
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 from lazyt.config import config
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
@@ -155,7 +155,7 @@ class _Probes:
         return Roofline(bandwidth, self.flops / self.chains(trials=trials), self.threads)
 
 
-_probes = cache(_Probes)
+_probes = lru_cache(maxsize=1)(_Probes)  # they keep arrays
 
 
 def _program(name: str, text: str, slots: tuple[Slot, ...]) -> Program:

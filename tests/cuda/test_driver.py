@@ -45,6 +45,12 @@ def test_repeated_plans_become_graphs(mock: MockDriver) -> None:
         del y
     assert mock.calls.count("cuGraphInstantiate") == 1
     assert mock.calls.count("cuGraphLaunch") >= 3
+    cuda_execute.forget()
+    planning.clear()
+    for device in cuda_device._devices.values():
+        device.recent.clear()  # plans that an error would name
+    gc.collect()
+    assert mock.calls.count("cuGraphExecDestroy") == mock.calls.count("cuGraphDestroy") == 1
 
 
 def test_graphs_follow_the_memory(mock: MockDriver) -> None:
@@ -299,3 +305,15 @@ def test_machine_code_on_request(
             (lt.ones(7 + number, device="cuda") * 3).cumsum(0).realize()
         (text,) = [path.read_text(encoding="utf-8") for path in folder.glob("*.sass")]
         assert ("FFMA of" in text) is bool(tool) and ("nvdisasm" in text) is not bool(tool)
+
+
+def test_sums_and_parts_over_devices_are_whole(mock: MockDriver) -> None:
+    """``cuda.comm`` refuses what would lose or repeat elements."""
+    comm, x = lt.cuda.comm, lt.arange(6.0)
+    assert comm.reduce_add([x.cuda(0), x.cuda(1)], 1).tolist() == (2 * x).tolist()
+    with pytest.raises(ValueError, match="one shape"):
+        comm.reduce_add([x.cuda(0), x[:1].cuda(1)])
+    parts = comm.scatter(x, [0, 1], chunk_sizes=[2, 4])
+    assert [p.tolist() for p in parts] == [[0, 1], [2, 3, 4, 5]]
+    with pytest.raises(ValueError, match="3 chunk sizes for 2 devices"):
+        comm.scatter(x, [0, 1], chunk_sizes=[2, 2, 2])

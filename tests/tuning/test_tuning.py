@@ -22,7 +22,7 @@ from lazyt.codegen.choices import Fusing, Tuned, signature
 from lazyt.codegen.contract import PackedForm
 from lazyt.codegen.loop_form import LoopForm
 from lazyt.compiler import compile_graph
-from lazyt.config import config
+from lazyt.config import config, tuned_here
 from lazyt.dispatch import wrap
 from lazyt.errors import OutOfMemoryError
 from lazyt.ir.kernel import Kernel
@@ -193,6 +193,7 @@ def test_compile_tunes_when_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
         tuned.clear()
         found = [bits(captured(x)) for _ in range(4)]
         assert bool(tuned) == wanted, options
+        assert not tuned_here.get()
         assert set(found) == {bits(linear(x))}
 
 
