@@ -53,7 +53,7 @@ class GroupSteps(ThreadPhase):
         if columns:
             self.together, self.threads = LANES, LANES * LANES
         else:
-            self.together = POINTS_PER_BLOCK if self.warps == 1 else 1
+            self.together = POINTS_PER_BLOCK if wanted == 1 else 1  # shared arrays are for one
             self.threads = LANES * self.warps * self.together
         keeping = (s.axis for s in phase.stages if any(isinstance(x, Keep) for x in s.body))
         self.kept = next(keeping, None)

@@ -28,6 +28,7 @@ _FLAGS = (
     "-shared",
     "-w",
 )
+_WATCHING = ("-fsanitize=thread", "-DLZ_WATCH_MEMORY")
 #: A thread's arrays are on its stack, and it may have 256 KiB of them.
 _STACK_BYTES = 512 << 10
 
@@ -38,14 +39,15 @@ class Emulator:
     Args:
         source: helpers and kernels, complete text.
         functions: names of the kernels to run.
+        watched: global memory is watched, where ``launch`` is told its sizes.
 
     Raises:
         NoCompilerError: there is no C++ compiler.
         CompileError: the compiler refused the text, which is kept.
     """
 
-    def __init__(self, source: str, functions: Iterable[str]) -> None:
-        self._library = open_library(build(source, functions))
+    def __init__(self, source: str, functions: Iterable[str], watched: bool = False) -> None:
+        self._library = open_library(build(source, functions, watched))
 
     def leave_out(self, line: int) -> None:
         """Pass by the barriers at a line of the source from now on, as if they were deleted; by
@@ -61,6 +63,7 @@ class Emulator:
         pointers: Sequence[int],
         collective: bool = True,
         seed: int = 0,
+        sizes: Sequence[int] = (),
     ) -> None:
         """Run a kernel over its whole grid.
 
@@ -71,12 +74,14 @@ class Emulator:
             pointers: addresses of the kernel's buffers.
             collective: whether threads wait for each other; without, no fibers are needed.
             seed: decides the order in which warps run.
+            sizes: bytes of the buffers, where global memory is watched.
 
         Raises InternalError, which names kernel, block and thread, when threads wait for each
         other for ever or at different places, and when shared memory is accessed out of bounds or
         by two threads without a barrier in between.
         """
         called = entry(self._library, function)
+        self._library.lz_emulated_watch((ctypes.c_ulonglong * len(sizes))(*sizes), len(sizes))
         fault = run(called, blocks, threads, shared_bytes, pointers, collective, seed)
         if fault is not None:
             raise InternalError("runtime.emulator", fault)
@@ -125,8 +130,10 @@ def identity() -> str:
     return repr((command, facts.st_size, facts.st_mtime_ns, _FLAGS))
 
 
-def build(source: str, functions: Iterable[str]) -> bytes:
+def build(source: str, functions: Iterable[str], watched: bool = False) -> bytes:
     """A shared object of helpers and kernels, complete text, that can run these functions.
+
+    ``watched``: all accesses to memory go by the emulator, too.
 
     Raises NoCompilerError and CompileError.
     """
@@ -139,11 +146,19 @@ def build(source: str, functions: Iterable[str]) -> bytes:
         text, output = os.path.join(folder, "kernels.cpp"), os.path.join(folder, "kernels.so")
         with open(text, "w", encoding="utf-8") as file:
             file.write(source)
-        command = [*compiler, *_FLAGS, text, "-o", output]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            kept = cache.keep_failed(cache.hash_text(source), source)
-            raise CompileError(command, done.stderr, kept)
+        commands = [[*compiler, *_FLAGS, text, "-o", output]]
+        if watched:  # not linked with the sanitizer's own library
+            flags = [flag for flag in _FLAGS if flag != "-shared"]
+            made = os.path.join(folder, "kernels.o")
+            commands = [
+                [*compiler, *flags, *_WATCHING, "-c", text, "-o", made],
+                [*compiler, "-shared", made, "-o", output],
+            ]
+        for command in commands:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                kept = cache.keep_failed(cache.hash_text(source), source)
+                raise CompileError(command, done.stderr, kept)
         with open(output, "rb") as file_:
             return file_.read()
 

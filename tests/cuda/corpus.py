@@ -4,8 +4,9 @@
 
 ``compile``: NVRTC takes every kernel; none spills, none asks for more shared memory than there is,
 and aligned elementwise kernels access 16 bytes at a time. ``run``: the same texts, by hash, give
-the interpreter's values on the emulator, and the same bits under four schedules. ``cut``: a kernel
-without one of its barriers is found out. ``--share 10`` takes every tenth cell.
+the interpreter's values on the emulator, and the same bits under four schedules; no two threads use
+an element of global memory, one of them writing, with nothing to put them in order. ``cut``: a
+kernel without one of its barriers is found out. ``--share 10`` takes every tenth cell.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ class Corpus:
     kernels: dict[str, KernelSource]
     parts: list[list[KernelSource]]
     workers: int = 2
+    watched: bool = False
     machines: dict[str, Emulator] = field(default_factory=dict)
 
     def emulators(self) -> dict[str, Emulator]:
         """An emulator that holds each kernel, by the kernel's name."""
         if not self.machines:
             with ThreadPoolExecutor(self.workers) as pool:
-                made = pool.map(plans.emulate, self.parts)
+                made = pool.map(lambda part: plans.emulate(part, self.watched), self.parts)
                 self.machines = {
                     kernel.name: machine
                     for part, machine in zip(self.parts, made, strict=True)
@@ -245,6 +247,7 @@ def main() -> int:
         print(f"{time.monotonic() - begun:7.1f} s  {text}", flush=True)
 
     corpus = gather(chosen.share, workers=chosen.workers)
+    corpus.watched = True
     tell(f"{len(corpus.plans)} graphs, {len(corpus.kernels)} kernels")
     faults: list[str] = []
     if chosen.share == 1:

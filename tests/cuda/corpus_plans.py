@@ -90,9 +90,9 @@ def functions(kernels: Iterable[KernelSource]) -> list[str]:
     return [grid.function for kernel in kernels for grid in kernel.grids]
 
 
-def emulate(kernels: Sequence[KernelSource]) -> Emulator:
-    """Kernels compiled for the emulator."""
-    return Emulator(program_text(kernels, "emulator"), functions(kernels))
+def emulate(kernels: Sequence[KernelSource], watched: bool = False) -> Emulator:
+    """Kernels compiled for the emulator; with global memory watched, if so."""
+    return Emulator(program_text(kernels, "emulator"), functions(kernels), watched)
 
 
 def run(plan: Plan, machines: Mapping[str, Emulator], seed: int) -> list[np.ndarray]:
@@ -119,7 +119,8 @@ def run(plan: Plan, machines: Mapping[str, Emulator], seed: int) -> list[np.ndar
         for grid in plan.grids[launch.kernel]:
             shape = grid.blocks, grid.threads, grid.shared_bytes
             machine = machines[launch.kernel]
-            machine.launch(grid.function, *shape, arguments, grid.collective, seed)
+            sizes = [plan.program.slots[n].nbytes for n in launch.slots]
+            machine.launch(grid.function, *shape, arguments, grid.collective, seed, sizes)
     for memory in (*inputs, *outputs.values(), arena):
         assert (memory[:_FENCE] == 0xFF).all() and (memory[-_FENCE:] == 0xFF).all()
     for array, memory in zip(given, inputs, strict=True):

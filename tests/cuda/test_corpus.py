@@ -32,7 +32,9 @@ COPY(copy_16, float4)
 
 @pytest.fixture(scope="module")
 def sample() -> Corpus:
-    return corpus.gather(SHARE)
+    made = corpus.gather(SHARE)
+    made.watched = True
+    return made
 
 
 def test_values_on_the_emulator(sample: Corpus) -> None:

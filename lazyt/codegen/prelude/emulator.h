@@ -183,6 +183,84 @@ static void note(int offset, bool writes, int line) {
   }
 }
 
+// ----------------------------------------------------------- global memory
+// Compiled with -DLZ_WATCH_MEMORY and -fsanitize=thread, whose calls at every access come here
+// instead of to its own library: two threads that use an element of a buffer, one of them writing,
+// are found, be they of one block without a barrier in between or of two blocks of a launch.
+#ifdef LZ_WATCH_MEMORY
+#define LZ_UNWATCHED __attribute__((no_sanitize("thread"), noinline))
+struct Watched { unsigned char *start; size_t size, item; Uses *uses; unsigned *first; };
+const int MOST_WATCHED = 256;
+static Watched watched[MOST_WATCHED];
+static size_t watched_sizes[MOST_WATCHED];  // bytes of the next launch's buffers; 0: not watched
+static int watched_count;
+static unsigned first_epoch, block_epoch;  // at the beginning of the launch, and of the block
+
+LZ_UNWATCHED static bool clashes(const Use &other) {
+  if (other.block < first_epoch) return false;  // of an earlier launch, or nobody's
+  return other.block < block_epoch || unordered(other);
+}
+LZ_UNWATCHED static void use_global(const void *at, size_t size, bool writes) {
+  for (int n = 0; n < watched_count; n++) {
+    Watched &w = watched[n];
+    size_t offset = (unsigned char *)at - w.start;
+    if (offset >= w.size) continue;
+    for (size_t i = offset / w.item; i * w.item < offset + size && i * w.item < w.size; i++) {
+      Uses &u = w.uses[i];
+      bool race = clashes(u.written);
+      if (writes)
+        race = race || clashes(u.read[0]) || clashes(u.read[1]) ||
+               (w.first[i] >= first_epoch && w.first[i] < block_epoch);
+      if (race) {
+        char what[160];
+        snprintf(what, sizeof what, "it %s element %zu of buffer %d, which another thread %s, and "
+                 "nothing puts them in order", writes ? "writes" : "reads", i, n,
+                 clashes(u.written) ? "writes" : "reads");
+        fail(what, 0);
+      }
+      Use now = {epoch, meetings[current / WARP].orders, current};
+      if (writes) {
+        u.written = now;
+      } else {
+        if (w.first[i] < first_epoch) w.first[i] = epoch;
+        if (u.read[0].thread != current || u.read[0].block != epoch) u.read[1] = u.read[0];
+        u.read[0] = now;
+      }
+    }
+    return;
+  }
+}
+static void begin_watch(char **buffers, const size_t *items, int count) {
+  watched_count = count < MOST_WATCHED ? count : MOST_WATCHED;
+  for (int n = 0; n < watched_count; n++) {
+    size_t elements = watched_sizes[n] / items[n] + 1;
+    watched[n] = {(unsigned char *)buffers[n], watched_sizes[n], items[n],
+                  (Uses *)calloc(elements, sizeof(Uses)), (unsigned *)calloc(elements, 4)};
+  }
+  first_epoch = block_epoch = ++epoch;
+}
+static void end_watch() {
+  for (int n = 0; n < watched_count; n++) free(watched[n].uses), free(watched[n].first);
+  watched_count = 0;
+}
+extern "C" {
+#define LZ_WATCH(n)                                                                                \
+  LZ_UNWATCHED void __tsan_read##n(void *p) { use_global(p, n, false); }                           \
+  LZ_UNWATCHED void __tsan_write##n(void *p) { use_global(p, n, true); }                           \
+  LZ_UNWATCHED void __tsan_unaligned_read##n(void *p) { use_global(p, n, false); }                 \
+  LZ_UNWATCHED void __tsan_unaligned_write##n(void *p) { use_global(p, n, true); }
+LZ_WATCH(1) LZ_WATCH(2) LZ_WATCH(4) LZ_WATCH(8) LZ_WATCH(16)
+LZ_UNWATCHED void __tsan_read_range(void *p, size_t n) { use_global(p, n, false); }
+LZ_UNWATCHED void __tsan_write_range(void *p, size_t n) { use_global(p, n, true); }
+void __tsan_init() {}
+void __tsan_func_entry(void *) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void **, void *) {}
+}
+#else
+static void use_global(const void *, size_t, bool) {}
+#endif
+
 // An element: what is done with it tells reads and writes apart.
 template <class T> struct Cell {
   int offset, line;
@@ -309,12 +387,26 @@ static const char *launch(const char *kernel, void (*call)(char **), char **buff
   if (collective && shared && !uses) return free(shared_bytes), "no memory for shared memory";
   fibers_in_use = collective;
   if (!epoch) epoch = 1;
-  for (run.block = 0; run.block < blocks && !run.failed; run.block++)
+  for (run.block = 0; run.block < blocks && !run.failed; run.block++) {
+#ifdef LZ_WATCH_MEMORY
+    block_epoch = ++epoch;
+#endif
     collective ? run_block() : run_plainly();
+  }
   free(shared_bytes);
   free(uses);
   return run.failed ? run.message : 0;
 }
+
+#ifdef LZ_WATCH_MEMORY
+template <class... P> static void watch(void (*)(P...), char **buffers) {
+  const size_t items[] = {sizeof(*(P)0)..., 1};
+  begin_watch(buffers, items, (int)sizeof...(P));
+}
+#else
+template <class K> static void watch(K, char **) {}
+static void end_watch() {}
+#endif
 
 // Calls a kernel with pointers of its own types.
 template <class... P, int... I>
@@ -326,6 +418,14 @@ template <class... P> static void spread(void (*kernel)(P...), char **b) {
 }
 }  // namespace lz_emulated
 
+// The bytes of the next launch's buffers, where global memory is watched.
+extern "C" void lz_emulated_watch(const unsigned long long *sizes, int count) {
+#ifdef LZ_WATCH_MEMORY
+  for (int n = 0; n < lz_emulated::MOST_WATCHED; n++)
+    lz_emulated::watched_sizes[n] = n < count ? sizes[n] : 0;
+#endif
+}
+
 // Barriers at this line of the text are passed by from now on; 0 for none.
 extern "C" void lz_emulated_leave_out(int line) { lz_emulated::left_out = line; }
 
@@ -334,8 +434,11 @@ extern "C" void lz_emulated_leave_out(int line) { lz_emulated::left_out = line; 
   extern "C" const char *kernel##_launch(char **buffers, long long blocks, int threads,            \
                                          int shared, int collective, long long stack,              \
                                          unsigned long long seed) {                                \
-    return lz_emulated::launch(#kernel, kernel##_spread, buffers, blocks, threads, shared,         \
-                               collective, stack, seed);                                           \
+    lz_emulated::watch(kernel, buffers);                                                           \
+    const char *fault = lz_emulated::launch(#kernel, kernel##_spread, buffers, blocks, threads,    \
+                                            shared, collective, stack, seed);                      \
+    lz_emulated::end_watch();                                                                      \
+    return fault;                                                                                  \
   }
 
 static inline int lz_thread() { return lz_emulated::current; }
@@ -348,11 +451,13 @@ static inline void lz_sync_warp(int line = __builtin_LINE()) { lz_emulated::sync
 template <class T, int N>
 static void lz_load_adjacent(T (&to)[N], const T *from, int line = __builtin_LINE()) {
   lz_emulated::require_aligned(from, sizeof to, line);
+  lz_emulated::use_global(from, sizeof to, false);
   memcpy(to, from, sizeof to);
 }
 template <class T, int N>
 static void lz_store_adjacent(T *to, const T (&from)[N], int line = __builtin_LINE()) {
   lz_emulated::require_aligned(to, sizeof from, line);
+  lz_emulated::use_global(to, sizeof from, true);
   memcpy(to, from, sizeof from);
 }
 
