@@ -10,12 +10,14 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from collections.abc import Callable, Iterator
 
 from lazyt import ops, tape
 from lazyt.ir.dtypes import DType, float32
 from lazyt.ir.graph import Node, Shape
 from lazyt.ops.leaves import INPUT
 from lazyt.runtime.memory import Buffer
+from lazyt.runtime.words import COUNT, SIZE, Words, known, slot_address
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
@@ -24,6 +26,8 @@ _references = sys.getrefcount
 _weak_references = weakref.getweakrefcount
 #: Larger buffers go back to the pool: allocating takes no time beside computing them.
 MOST_BYTES = 1 << 20
+#: Uses of a kept tensor after which words of it are taken down.
+_WORTH = 3
 
 
 def finished(node: Node, flag: str) -> Storage:
@@ -41,9 +45,16 @@ class Kept:
     Attributes:
         tensor: it.
         buffer: its memory.
+        holds: tells whether all is as it was at a time when the tensor was free; True says that it
+            is free now, False says nothing.
     """
 
-    __slots__ = ("_alone", "_fn", "_leaf", "_node", "_storage", "_version", "buffer", "tensor")
+    __slots__ = (
+        "_alone", "_fn", "_leaf", "_node", "_storage", "_uses", "_version", "_words", "buffer",
+        "holds", "tensor",
+    )  # fmt: skip
+
+    holds: Callable[[], bool]
 
     def __init__(
         self, kind: type[Tensor], shape: Shape, dtype: DType, buffer: Buffer, flag: str | None,
@@ -63,9 +74,24 @@ class Kept:
         self._fn = storage.fn
         self._version = version
         self._alone = _alone(flag is not None)
+        self._uses = 0
+        self._words: Words | None = None
+        self.holds = _never
 
     def is_free(self, held: int) -> bool:
         """Whether ``held`` references to the tensor are all there are, and all is as it was."""
+        if not self._is_free(held):
+            return False
+        self._uses += 1
+        if self._uses == _WORTH and known():
+            try:
+                self._words = Words([*self.places()])
+            except LookupError:
+                return True
+            self.holds = self._words.hold
+        return True
+
+    def _is_free(self, held: int) -> bool:
         tensor, storage, node, fn = self.tensor, self._storage, self._node, self._fn
         alone = self._alone
         return (
@@ -85,8 +111,33 @@ class Kept:
             and (fn is None or (fn._extra is None and self._lone_history()))
         )
 
+    def places(self) -> Iterator[int]:
+        """Addresses of the words that decide whether it is free."""
+        tensor, storage = self.tensor, self._storage
+        for item in (tensor, storage, self._node, self.buffer, self._leaf):
+            yield id(item) + COUNT
+        yield from (slot_address(tensor, name) for name in ("_storage", "_view"))
+        yield from (slot_address(storage, name) for name in ("node", "version", "share", "fn"))
+        yield slot_address(self._node, "data")
+        yield from attributes(tensor)
+        yield id(tensor) + type(tensor).__weakrefoffset__
+        if self._fn is not None:
+            yield id(self._fn) + COUNT
+            yield slot_address(self._fn, "_extra")
+
     def _lone_history(self) -> bool:
         return (_references(self._leaf), _references(self._fn)) == self._alone[3:]
+
+
+def attributes(tensor: Tensor) -> Iterator[int]:
+    """Addresses of a tensor's dict, and of how much it holds."""
+    size = id(tensor.__dict__) + SIZE
+    yield slot_address(tensor, "__dict__")
+    yield size
+
+
+def _never() -> bool:
+    return False
 
 
 @functools.cache

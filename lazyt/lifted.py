@@ -9,6 +9,7 @@ of the replay: another outcome, another capture.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import operator
 import struct
@@ -32,7 +33,7 @@ _HOW: dict[Callable[..., Any], str] = {
     operator.eq: "the comparison ==", operator.ne: "the comparison !=",
     operator.index: "the number as a size or an index",
 }  # fmt: skip
-_CODES = {float32: "f", float64: "d", int64: "q"}
+_FORMS = {float32: struct.Struct("f"), float64: struct.Struct("d"), int64: struct.Struct("q")}
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -215,18 +216,71 @@ class NumberLeaf:
         return _leaf(self.recipe(), self.dtype, self.constant)
 
 
-def _leaf(value: Any, dtype: DType, constant: Callable[[Any, DType], Node]) -> Node:
-    code = _CODES.get(dtype)
+def number_leaf(value: Any, dtype: DType) -> Node | None:
+    """A leaf on the CPU that holds a Python number; None for what takes rounding to infinity, a
+    check, or another dtype than the usual ones."""
+    form = _FORMS.get(dtype)
+    if form is None:
+        return None
+    try:
+        content = form.pack(value)
+    except (OverflowError, struct.error):
+        return None
     buffer = Buffer(dtype.itemsize)
-    if code is not None and (code != "q" or -(1 << 63) <= value < 1 << 63):
-        number = int(value) if code == "q" else value
-        try:
-            buffer.copy_from(struct.pack(code, number))
-            return ops.input_((), dtype, buffer)
-        except OverflowError:
-            pass  # beyond float32: the constant knows the rounding to infinity
+    buffer.copy_from(content)
+    return ops.input_((), dtype, buffer)
+
+
+class PythonNumber:
+    """Makes the leaf of a number that Python computes at every call, float32 or float64.
+
+    Attributes:
+        compute: gives the number.
+        dtype: of the leaf.
+    """
+
+    __slots__ = ("compute", "dtype")
+
+    def __init__(self, compute: Callable[[], float], dtype: DType) -> None:
+        self.compute = compute
+        self.dtype = dtype
+
+    def __call__(self) -> Node:
+        """The leaf."""
+        return self.leaf(self.compute())
+
+    def leaf(self, value: float) -> Node:
+        """The leaf of a number that was computed already."""
+        found = number_leaf(value, self.dtype)
+        if found is None:  # beyond float32
+            found = number_leaf(math.copysign(math.inf, value), self.dtype)
+        assert found is not None
+        return found
+
+
+class Cell:
+    """Memory of one number, written again and again.
+
+    Attributes:
+        buffer: the memory.
+        number: its ``value`` is the number, rounded as C rounds.
+    """
+
+    __slots__ = ("buffer", "number")
+
+    def __init__(self, dtype: DType) -> None:
+        kind = ctypes.c_double if dtype is float64 else ctypes.c_float
+        self.buffer = Buffer(dtype.itemsize)
+        self.number = kind.from_address(self.buffer.ptr)
+
+
+def _leaf(value: Any, dtype: DType, constant: Callable[[Any, DType], Node]) -> Node:
+    found = number_leaf(int(value) if dtype is int64 else value, dtype)
+    if found is not None:
+        return found
     from lazyt.runtime.interpreter import interpret
 
+    buffer = Buffer(dtype.itemsize)
     buffer.copy_from(interpret([constant(value, dtype)])[0].tobytes())
     return ops.input_((), dtype, buffer)
 

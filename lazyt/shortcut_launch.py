@@ -5,17 +5,18 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt.guard_text import leaf_of_grad
 from lazyt.ir.forms import PLACED
+from lazyt.ir.graph import Node
 from lazyt.kept import MOST_BYTES, lone_counts, own_buffer
+from lazyt.lifted import Cell, PythonNumber
 from lazyt.ops.leaves import INPUT
 from lazyt.places import GradOf
 from lazyt.replay import Made
 from lazyt.resuming import Interrupted
-from lazyt.runtime.execute import held
 from lazyt.runtime.memory import Buffer
 from lazyt.shortcut_text import Inlet, refuse
 from lazyt.steady import is_ours
@@ -54,6 +55,7 @@ class Midway(Inlet):
                 self._roots.append(found if found >= 0 else self._input(-1 - found))
             else:
                 self._roots.append((kind, value))
+        self._cells = self._find_cells()
         self._find_makers()
 
     def _find_makers(self) -> None:
@@ -92,7 +94,8 @@ class Midway(Inlet):
         if kind == "constant":
             return self.bind(value if isinstance(value, Buffer) else value.data)
         if kind == "call":
-            return f"c{value}.data"
+            cell = self._cells.get(value)
+            return f"c{value}.data" if cell is None else self.bind(cell.buffer)
         if kind == "source" and self._own.get(value):
             return f"{self._own[value]}"
         holder = value if kind == "part" else self.replay.holders[value]
@@ -136,13 +139,12 @@ class Midway(Inlet):
         changed = [n for n, place in enumerate(executable.places) if moving[place]]
         self.quick += [f"slots[{n}] = {order[n]}" for n in changed]
         slots = (ctypes.c_void_p * max(len(order), 1))()
-        run = held(executable.entry) if executable.serial else executable.launch
         self.names.table.update(
-            slots=slots, run=run, pack=struct.Struct(f"{len(order)}P").pack_into
-        )
+            slots=slots, run=executable.bound(ctypes.addressof(slots)),
+            pack=struct.Struct(f"{len(order)}P").pack_into,
+        )  # fmt: skip
         self.add(f"pack(slots, 0, {', '.join(order)})")
-        address = ctypes.addressof(slots)
-        self.both(f"run({address}, 1)" if executable.serial else f"run({address})")
+        self.both("run()")
 
     def _write_launch(self, launcher: Launcher) -> None:
         """The plan on a device. What never changes is there already."""
@@ -196,6 +198,8 @@ class Midway(Inlet):
             users = [r for r, root in enumerate(self._roots) if root == origin]
             return len(users) == 1 and users[0] in self._attached
         kind, value = origin
+        if kind == "call":
+            return value in self._cells and self._launcher is None
         return kind == "constant" or (
             kind == "source" and self.replay.holders[value] in self.steady
         )
@@ -204,20 +208,36 @@ class Midway(Inlet):
         """What Python does at every call; where that raises, ``resuming`` has to know how far it
         came."""
         names: list[str] = []
-        self.is_quick = self.is_quick and all(is_ours(call) for call, _ in self.replay.calls)
+        made = [f.compute if isinstance(f, PythonNumber) else f for f, _ in self.replay.calls]
+        self.is_quick = self.is_quick and all(map(is_ours, made))
+        leaves: dict[str, Callable[[float], Node]] = {}
         for place, (function, fills) in enumerate(self.replay.calls):
             count = sum(filled for _, filled in self.replay.calls[:place])
             names.append(f"c{count}" if fills else f"q{place}")
+            if fills and count in self._cells and isinstance(function, PythonNumber):
+                leaves[names[-1]], function = function.leaf, function.compute
             line = f"    {names[-1]} = {self.bind(function)}()"
             self.both(*(() if place else ("try:",)), line)
         if names:
-            self.names.table.update(names=names, Interrupted=Interrupted, calls=self.replay.calls)
+            self.names.table.update(
+                names=names, leaves=leaves, Interrupted=Interrupted, calls=self.replay.calls,
+                done=_done,
+            )  # fmt: skip
             self.both(
                 "except Exception as error:",
-                "    found = locals()",
-                "    done = [found[name] for name in names if name in found]",
-                "    raise Interrupted(calls, done, error) from None",
+                "    raise Interrupted(calls, done(locals(), names, leaves), error) from None",
             )
+        for count, cell in self._cells.items():
+            self.both(f"{self.bind(cell.number)}.value = c{count}")
+
+    def _find_cells(self) -> dict[int, Cell]:
+        """Memory of the numbers that Python computes at every call and the plan alone reads."""
+        fills = [function for function, fills in self.replay.calls if fills]
+        return {
+            number: Cell(function.dtype)
+            for number, function in enumerate(fills)
+            if isinstance(function, PythonNumber) and ("call", number) not in self._roots
+        }
 
     def _take_over(self, source: int) -> None:
         """Finds memory of a written tensor that may be written over: its own, where nobody else
@@ -264,3 +284,14 @@ class Midway(Inlet):
         floats = self.replay.types[len(self.replay.flags) + place].dtype.kind == "f"
         kept = ("source", source) not in self._roots
         return floats and kept and isinstance(root, int) and holder in self.steady
+
+
+def _done(
+    found: dict[str, Any], names: Sequence[str], leaves: dict[str, Callable[[float], Node]]
+) -> list[Any]:
+    """What the calls gave that came before an exception; leaves where only numbers were made."""
+    return [
+        leaves[name](found[name]) if name in leaves else found[name]
+        for name in names
+        if name in found
+    ]

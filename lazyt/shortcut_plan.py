@@ -148,9 +148,7 @@ class _Outlet(Midway):
         return [
             *self.head,
             f"if steady.holds{device}:",
-            "    last = steady.words",
-            "    last.call(last.address, 1)",
-            "    if not last.words[0]:",
+            "    if steady.words.hold():",
             "        steady.uses += 1",
             *("        " + line for line in self.quick),
             "taken = steady.take()",

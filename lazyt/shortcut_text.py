@@ -104,8 +104,8 @@ class Inlet:
             self.add("try:", f"    if not ({' and '.join(tests)}): return MISSED")
             self.add("except (LookupError, ValueError, AttributeError): return MISSED")
         if tags is not None and self.tagged:
-            self.names.table.update(tags=tags.compare, words=tags.words)
-            self.add(f"tags({tags.address}, 1)", "if words[0]: return MISSED")
+            self.names.table["unchanged"] = tags.hold
+            self.add("if not unchanged(): return MISSED")
         self.head, self.lines = self.lines, []
         self._twins = self._find_twins()
         self._write_tensors()
@@ -127,10 +127,9 @@ class Inlet:
             f"{bind(mode)}.enabled is {mode.enabled}",
             f"{bind(mode)}.inference is {mode.inference}",
             f"{bind(cast_mode.mode)}.dtype is {bind(cast_mode.mode.dtype)}",
-            f"{bind(promotion.get_default_dtype)}() is {bind(default)}",
-            f"{bind(config)}.memory_budget == {config.memory_budget!r}",
+            f"{bind(vars(promotion))}['_default'] is {bind(default)}",
+            f"{bind(config)}._memory_budget == {config.memory_budget!r}",
             f"not {bind(events.watching)}",
-            f"{bind(config)}.memory_budget == {config.memory_budget!r}",
         )  # fmt: skip
 
     def add(self, *lines: str) -> None:
@@ -367,4 +366,6 @@ class Inlet:
                         self.both("turn[0] = 1 - turn[0]")
                         turns = True
                 self.both(f"e{fresh} = kept[{place}]")
-                self.both(f"f{fresh} = e{fresh} is not None and e{fresh}.is_free(0)")
+                self.both(
+                    f"f{fresh} = e{fresh} is not None and (e{fresh}.holds() or e{fresh}.is_free(0))"
+                )

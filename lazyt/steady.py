@@ -14,17 +14,14 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
-from lazyt.kept import Kept
-from lazyt.runtime.words import Words, known, slot_offset, word_at
+from lazyt.kept import Kept, attributes
+from lazyt.runtime.words import COUNT, SIZE, TYPE, Words, known, slot_address
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
 
-#: Where every object has its count of references and its class; where a dict has its size.
-_COUNT, _TYPE, _SIZE = 0, 8, 16
 #: Uses for which words are worth taking down.
 _WORTH = 16
-_KEPT_TENSOR, _KEPT_STORAGE = ("_storage", "_view"), ("node", "version", "share", "fn")
 
 
 class Steady:
@@ -44,7 +41,7 @@ class Steady:
     """
 
     __slots__ = (
-        "_checked", "_gradients", "_kept", "_misses", "_patience", "_tensors", "holds", "pointers",
+        "_gradients", "_kept", "_misses", "_patience", "_tensors", "holds", "pointers",
         "uses", "words",
     )  # fmt: skip
 
@@ -56,7 +53,6 @@ class Steady:
     ) -> None:
         self._tensors, self._gradients, self._kept = tensors, gradients, kept
         self.uses, self._misses, self._patience = 0, 0, 1
-        self._checked: set[tuple[type, str]] = set()
         self.words = Words(())
         self.holds = False
         self.pointers: list[int] = []
@@ -92,56 +88,26 @@ class Steady:
         for leaf, number in self._gradients:
             kept = self._kept[number]
             assert kept is not None
-            yield self._slot(leaf, "grad")
-            yield from self._of_kept(kept)
-
-    def _slot(self, owner: Any, name: str) -> int:
-        """The address of a slot. Raises LookupError where that is not known."""
-        kind: type = type(owner)
-        offset = slot_offset(kind, name)
-        if (kind, name) not in self._checked:
-            value = getattr(owner, name)  # which makes the dict, where that is what is asked for
-            if not offset or word_at(id(owner) + offset) != id(value):
-                raise LookupError(name)
-            self._checked.add((kind, name))
-        return id(owner) + offset
-
-    def _attributes(self, tensor: Tensor) -> Iterator[int]:
-        """A tensor's dict, and how much it holds."""
-        size = id(tensor.__dict__) + _SIZE
-        yield self._slot(tensor, "__dict__")
-        yield size
+            yield slot_address(leaf, "grad")
+            yield from kept.places()
 
     def _of_tensor(self, tensor: Tensor, storage: Storage, written: bool) -> Iterator[int]:
-        yield id(tensor) + _TYPE
-        yield from (self._slot(tensor, name) for name in ("_storage", "_view"))
-        yield from self._attributes(tensor)
-        yield from (self._slot(storage, name) for name in ("share", "fn", "node"))
+        yield id(tensor) + TYPE
+        yield from (slot_address(tensor, name) for name in ("_storage", "_view"))
+        yield from attributes(tensor)
+        yield from (slot_address(storage, name) for name in ("share", "fn", "node"))
         fn, node = storage.fn, storage.node
         if isinstance(fn, AccumulateGrad):
-            yield from (self._slot(fn, name) for name in ("_extra", "post_hooks"))
-            yield id(fn.post_hooks) + _SIZE
-        yield from (self._slot(node, name) for name in ("form", "data", "op", "inputs"))
+            yield from (slot_address(fn, name) for name in ("_extra", "post_hooks"))
+            yield id(fn.post_hooks) + SIZE
+        yield from (slot_address(node, name) for name in ("form", "data", "op", "inputs"))
         if written:
-            yield id(node) + _COUNT
-            yield id(node.data) + _COUNT
+            yield id(node) + COUNT
+            yield id(node.data) + COUNT
             if isinstance(fn, AccumulateGrad) and node.inputs:
                 leaf = node.inputs[0]
-                yield from (self._slot(leaf, name) for name in ("op", "data"))
-                yield id(leaf) + _COUNT
-
-    def _of_kept(self, kept: Kept) -> Iterator[int]:
-        tensor, storage = kept.tensor, kept._storage
-        for item in (tensor, storage, kept._node, kept.buffer, kept._leaf):
-            yield id(item) + _COUNT
-        yield from (self._slot(tensor, name) for name in _KEPT_TENSOR)
-        yield from (self._slot(storage, name) for name in _KEPT_STORAGE)
-        yield self._slot(kept._node, "data")
-        yield from self._attributes(tensor)
-        yield id(tensor) + type(tensor).__weakrefoffset__
-        if kept._fn is not None:
-            yield id(kept._fn) + _COUNT
-            yield self._slot(kept._fn, "_extra")
+                yield from (slot_address(leaf, name) for name in ("op", "data"))
+                yield id(leaf) + COUNT
 
 
 def is_ours(function: Any) -> bool:

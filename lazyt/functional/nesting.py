@@ -16,6 +16,7 @@ from lazyt.functional.operands import as_number
 from lazyt.functional.promotion import get_default_dtype, promote_types, scalar_dtype
 from lazyt.ir.dtypes import DType, bfloat16, bool_, decode_bfloat16, dtype_by_numpy, encode_bfloat16
 from lazyt.ir.graph import Node, Shape
+from lazyt.lifted import number_leaf
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import raw
 from lazyt.tensor import Tensor
@@ -146,6 +147,10 @@ def node_of_nested(data: Any, dtype: DType | None) -> Node:
     """
     if isinstance(data, (str, bytes)):
         raise DTypeError(f"new(): invalid data type '{type_name(data)}'")
+    if type(data) in _PYTHON_NUMBERS:
+        found = number_leaf(data, dtype or scalar_dtype(data))
+        if found is not None:
+            return found
     shape = _nested_shape(data)
     wanted = dtype or _infer_dtype(data)
     values = _leaves(data, shape) if 0 not in shape else []

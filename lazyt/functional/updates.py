@@ -6,23 +6,17 @@ less time in Python. Half types compute in float32 and round once.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import numpy as np
-
-from lazyt import ops, watching
+from lazyt import watching
 from lazyt.dispatch import wrap
-from lazyt.functional.nesting import stored
 from lazyt.functional.operands import Build, mapped, operand_node
 from lazyt.functional.results import overwrite
-from lazyt.ir.dtypes import DType, float32, float64
+from lazyt.ir.dtypes import DType
 from lazyt.ir.scalar import Expr, call
-from lazyt.runtime.memory import Buffer
+from lazyt.lifted import PythonNumber
 from lazyt.tensor import Tensor
-
-_CODES = {float32: "f", float64: "d"}
 
 
 def _update(build: Build, target: Tensor, *operands: Any) -> Tensor:
@@ -32,27 +26,11 @@ def _update(build: Build, target: Tensor, *operands: Any) -> Tensor:
     return overwrite(target, node, "Update", (target, *operands))
 
 
-def python_number(compute: Callable[[], Tensor], key: Hashable) -> Tensor:
-    """What ``compute()`` gives, a tensor made from numbers in Python. A captured function computes
-    it anew at every replay, once for each ``key``."""
-    if watching.capturing() is None:
-        return compute()
-    return wrap(watching.filled(lambda: compute().node, key))
-
-
-def number_leaf(value: float, dtype: DType) -> Tensor:
-    """A number on the CPU, whatever the default device: numbers go with tensors of any."""
-    code = _CODES.get(dtype)
-    if code is not None:
-        try:
-            data = struct.pack(code, value)
-        except OverflowError:  # beyond float32: NumPy rounds it to infinity
-            pass
-        else:
-            buffer = Buffer(len(data))
-            buffer.copy_from(data)
-            return wrap(ops.input_((), dtype, buffer))
-    return wrap(stored(np.asarray(value), (), dtype))
+def python_number(compute: Callable[[], float], dtype: DType, key: Hashable) -> Tensor:
+    """What ``compute()`` gives, as a tensor on the CPU, whatever the default device: numbers go
+    with tensors of any. A captured function computes it anew at every replay, once for each
+    ``key``."""
+    return wrap(watching.filled(PythonNumber(compute, dtype), key))
 
 
 def _descended(x: Expr, step: Expr, rate: Expr) -> Expr:

@@ -17,7 +17,7 @@ import numpy as np
 
 import lazyt
 from lazyt.errors import warn
-from lazyt.functional.updates import number_leaf, python_number
+from lazyt.functional.updates import python_number
 from lazyt.guards import ELEMENTS, KEYS, SIZE, Itself
 from lazyt.optim.settings import SettingError, required
 from lazyt.optim.step_hooks import (
@@ -220,16 +220,14 @@ class Optimizer(Hooked):
         with an equal ``key`` give the same number.
         """
         dtype = _wide(like)
-        return python_number(lambda: self._leaf(compute(), dtype), (id(self), dtype, key))
-
-    def _leaf(self, value: float, dtype: Any) -> Tensor:
-        found = self._numbers.get((value, dtype))
         if capturing() is not None:  # numbers that are equal now need not be so at a replay
-            return number_leaf(value, dtype)
+            return python_number(compute, dtype, (id(self), dtype, key))
+        value = compute()
+        found = self._numbers.get((value, dtype))
         if found is None:
             if len(self._numbers) > 64:  # values of steps long past
                 self._numbers.clear()
-            found = self._numbers[value, dtype] = number_leaf(value, dtype)
+            found = self._numbers[value, dtype] = python_number(lambda: value, dtype, key)
         return found
 
     def rate(

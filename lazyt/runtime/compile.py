@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 from lazyt.errors import CompileError, NoCompilerError, warn
 from lazyt.ir.program import KernelSource, Program
-from lazyt.runtime import cache, devices
+from lazyt.runtime import cache, devices, regions
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -185,7 +185,7 @@ def _unit_text(program: Program, kernels: list[KernelSource], with_entry: bool) 
 
 def entry_text(program: Program, symbols: Mapping[str, str]) -> str:
     """The entry of ``program`` as a translation unit of its own; ``symbols`` of kernels by name."""
-    return "\n".join([*renamed(symbols), _ENTRY_DECLARATION, program.entry, ""])
+    return "\n".join([*renamed(symbols), _ENTRY_DECLARATION, program.entry, regions.WRAPPED])
 
 
 def renamed(symbols: Mapping[str, str]) -> list[str]:
@@ -320,7 +320,7 @@ def _look_up(words: list[str]) -> Compiler | None:
     status = os.stat(path)
     features = " ".join(devices.cpu_features())
     facts = (path, str(status.st_mtime_ns), str(status.st_size), features)
-    key = cache.hash_text(*words, *facts, *_COMMON)
+    key = cache.hash_text(*words, *facts, *_COMMON, *regions.WRAP)
     text = cache.get_text("compiler", key)
     if text is not None:
         try:
@@ -365,6 +365,7 @@ def _ask(command: tuple[str, ...]) -> Compiler:
 def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
     native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
     attempts: tuple[tuple[str, ...], ...] = (
+        (*_SPEED, native, "-fopenmp", *regions.WRAP),
         (*_SPEED, native, "-fopenmp"),
         ("-O3", native, "-fopenmp"),
         ("-O3", native),
@@ -377,7 +378,7 @@ def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
         flags = (*_COMMON, *extra)
         trial = Compiler(command, version, target, flags, openmp="-fopenmp" in extra)
         try:
-            _build_in(folder, [_PROBE], trial)
+            _build_in(folder, [_PROBE + regions.WRAPPED], trial)
         except UnitError:
             if number == len(attempts):
                 raise

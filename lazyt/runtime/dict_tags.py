@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from lazyt.runtime import words
+from lazyt.runtime import direct, words
 
 _OFFSET = 24  # after the count of references, the type and the number of entries
 _SIZE = 48
@@ -25,32 +25,26 @@ class Tags:
     """The tags of some dicts, which it keeps alive.
 
     Attributes:
-        words: ``words[0]``, after ``compare(address, 1)``, is 0 or the number of a dict that has
-            changed, counted from 1.
-        address: of the words.
+        hold: tells whether none has changed.
+        renew: takes the tags of this moment as those to compare with.
     """
 
-    __slots__ = ("_dicts", "address", "compare", "words")
+    __slots__ = ("_dicts", "_words", "hold", "renew")
 
     def __init__(self, dicts: Sequence[dict[Any, Any]]) -> None:
         self._dicts = list(dicts)
-        found = words.Words([id(table) + _OFFSET for table in self._dicts])
-        self.compare, self.words, self.address = found.call, found.words, found.address
-
-    def renew(self) -> None:
-        """Take the tags of this moment as those to compare with."""
-        self.compare(self.address, 0)
+        self._words = words.Words([id(table) + _OFFSET for table in self._dicts])
+        self.hold, self.renew = self._words.hold, self._words.take
 
     def all_changed(self) -> list[dict[Any, Any]]:
         """The dicts that have changed since."""
         tables = enumerate(self._dicts)
-        return [t for number, t in tables if self.words[3 + 2 * number] != _tag(t)]
+        return [table for number, table in tables if self._words.value(number) != _tag(table)]
 
     def changed(self) -> dict[Any, Any] | None:
         """A dict that has changed since, None where none has."""
-        self.compare(self.address, 1)
-        found = int(self.words[0])
-        return self._dicts[found - 1] if found else None
+        found = self._words.first()
+        return None if found is None else self._dicts[found]
 
 
 def _tag(table: dict[Any, Any]) -> int:
@@ -65,7 +59,7 @@ def available() -> bool:
         return False
     if dict.__basicsize__ != _SIZE or struct.calcsize("P") != 8:
         return False
-    return _tags_follow() and words.comparison() is not None
+    return _tags_follow() and direct.library() is not None
 
 
 class _Probe:

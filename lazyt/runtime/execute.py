@@ -13,6 +13,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
-from lazyt.runtime import cache, compile, devices, events
+from lazyt.runtime import cache, compile, devices, events, regions
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
@@ -96,9 +97,7 @@ class Executable:
         self._arena = program.arena_bytes
         self.scratch: list[int] = []
         self.places = [self._place(slot.kind, slot.index, slot.offset) for slot in program.slots]
-        texts = [program.entry, *(k.text for k in program.kernels)]
-        texts += [text for _, text in program.sections]
-        self.serial = not any("omp parallel" in text for text in texts)
+        self.serial = not regions.starts_threads(program)
         self._order = _picker(self.places)
         self._pack = struct.Struct(f"{len(self.places)}P").pack
 
@@ -155,6 +154,28 @@ class Executable:
         finally:
             _threads.owner = None
 
+    def bound(self, slots: int) -> Callable[[], object]:
+        """``launch`` on the slots at this address, as a function that takes less time to call.
+
+        Other Python threads do not run meanwhile where no kernel starts threads.
+        """
+        from lazyt.runtime import direct
+
+        if not direct.available():
+            return (
+                partial(held(self.entry), slots, 1) if self.serial else partial(self.launch, slots)
+            )
+        alone = direct.running(address_of(self.entry), slots, not self.serial)
+
+        def launch() -> None:
+            owner = _threads.owner
+            if thread_count() == 1 or (owner is not None and owner != get_ident()):
+                alone()
+            else:
+                self.launch(slots)
+
+        return alone if self.serial else launch
+
     def _check(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         given = {"input": inputs, "output": outputs}
         for kind, count in (("input", self.inputs), ("output", self.outputs)):
@@ -175,8 +196,13 @@ def held(entry: Entry) -> Callable[[int, int], object]:
     """The foreign function taking an address, called without letting other Python threads run:
     for work so short that handing over would take longer."""
     found: Any = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
-    made: Callable[[int, int], object] = found(ctypes.cast(entry, ctypes.c_void_p).value)  # type: ignore[arg-type]
+    made: Callable[[int, int], object] = found(address_of(entry))
     return made
+
+
+def address_of(entry: Entry) -> int:
+    """Where a foreign function is."""
+    return ctypes.cast(entry, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
 def _count(program: Program, kind: str) -> int:

@@ -8,63 +8,47 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazyt.errors import CompileError
-from lazyt.ir.program import Program
-from lazyt.runtime import compile, execute
-
-#: ``words``: 0 or the number of the first that differs, how many there are, and of each its address
-#: and what it was. ``compare``: 1 to do so, 0 to take what they are now. In their order: an address
-#: may depend on what is compared before.
-_TEXT = """
-void lz_plan(char **slots, int compare)
-{
-  unsigned long long *words = (unsigned long long *) slots, count = words[1];
-  words[0] = 0;
-  for (unsigned long long i = 0; i < count; i++)
-    if (!compare)
-      words[3 + 2 * i] = *(unsigned long long *) words[2 + 2 * i];
-    else if (*(unsigned long long *) words[2 + 2 * i] != words[3 + 2 * i])
-      {
-        words[0] = i + 1;
-        return;
-      }
-}
-"""
-
-
-@functools.cache
-def comparison() -> Any:
-    """The compiled function, called without letting other threads run; None without compiler."""
-    program = Program("c", (), (), _TEXT, (), (), 0)
-    try:
-        if not compile.available():
-            return None
-        return execute.held(execute.load(program, "words are compared").entry)
-    except CompileError:
-        return None
+from lazyt.runtime import direct
 
 
 class Words:
     """Words at some addresses, and what they were.
 
     Attributes:
-        words: ``words[0]``, after ``call(address, 1)``, is 0 or the number of a word that has
-            changed, counted from 1. ``call(address, 0)`` takes what they are now.
-        address: of ``words``.
+        hold: tells whether all are what they were; an address may depend on the words before.
     """
 
-    __slots__ = ("address", "call", "words")
+    __slots__ = ("_address", "_words", "hold")
+
+    hold: Callable[[], bool]
 
     def __init__(self, addresses: Sequence[int]) -> None:
-        self.call = comparison()
-        self.words = (ctypes.c_uint64 * (2 + 2 * len(addresses)))(0, len(addresses))
+        # The number of the first that differs, how many there are, of each its address and value.
+        self._words = (ctypes.c_uint64 * (2 + 2 * len(addresses)))(0, len(addresses))
         for number, address in enumerate(addresses):
-            self.words[2 + 2 * number] = address
-        self.address = ctypes.addressof(self.words)
-        self.call(self.address, 0)
+            self._words[2 + 2 * number] = address
+        self._address = ctypes.addressof(self._words)
+        self.hold = direct.holding(self._address) if direct.available() else self._compare
+        self.take()
+
+    def take(self) -> None:
+        """Take the words of this moment as those to compare with."""
+        direct.library()(self._address, direct.TAKE)
+
+    def _compare(self) -> bool:
+        direct.library()(self._address, direct.COMPARE)
+        return not self._words[0]
+
+    def first(self) -> int | None:
+        """Which word is another one now, None where none is."""
+        return None if self._compare() else int(self._words[0]) - 1
+
+    def value(self, number: int) -> int:
+        """What a word was."""
+        return int(self._words[3 + 2 * number])
 
 
 def word_at(address: int) -> int:
@@ -89,6 +73,25 @@ def slot_offset(kind: type, name: str) -> int:
     if type(slot) is not _Member:
         return 0
     return word_at(word_at(id(slot) + _DEFINITION) + _PLACE)
+
+
+_checked: set[tuple[type, str]] = set()
+
+
+def slot_address(owner: Any, name: str) -> int:
+    """Where an object has a slot. Raises LookupError where that cannot be told."""
+    kind: type = type(owner)
+    offset = slot_offset(kind, name)
+    if (kind, name) not in _checked:
+        value = getattr(owner, name)  # which makes the dict, where that is what is asked for
+        if not offset or word_at(id(owner) + offset) != id(value):
+            raise LookupError(name)
+        _checked.add((kind, name))
+    return id(owner) + offset
+
+
+#: Where every object has its count of references and its class; where a dict has its size.
+COUNT, TYPE, SIZE = 0, 8, 16
 
 
 class _Probe:

@@ -119,3 +119,16 @@ def test_objects_that_are_numbers_or_sequences() -> None:
     loop.append(loop)
     with pytest.raises(TypeError, match="self-referential"):
         lt.tensor(loop)
+
+
+def test_one_number_is_what_a_list_of_it_is() -> None:
+    numbers = [0.1, -0.0, 1e-46, 1e39, -1e39, float("nan"), 3, 2**53 + 1, -(2**63), True]
+    for number in numbers:
+        for dtype in (None, lt.float32, lt.float64):
+            one, row = lt.tensor(number, dtype=dtype), lt.tensor([number], dtype=dtype)
+            assert one.dtype is row.dtype
+            assert one.numpy().tobytes() == row.numpy().tobytes(), (number, dtype)
+    for number, dtype in ((2**63, None), (float("nan"), lt.int64), (10**400, lt.float32)):
+        with pytest.raises((RuntimeError, OverflowError)):
+            lt.tensor(number, dtype=dtype)
+    assert lt.tensor(2.75, dtype=lt.int64).item() == 2

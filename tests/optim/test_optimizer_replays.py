@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -159,3 +160,16 @@ def test_a_hook_that_is_added_is_called() -> None:
     handle.remove()
     step()
     assert weight.tolist() == [-1, -1]
+
+
+def test_a_rate_beyond_float32_is_infinite_at_every_replay() -> None:
+    weight = lazyt.ones(2).requires_grad_()
+    weight.grad = lazyt.ones(2)
+    optimizer = lazyt.optim.SGD([weight], lr=1.0)
+    step = lazyt.jit(optimizer.step, fullgraph=True)
+    for _ in range(6):
+        step()
+        assert weight.isfinite().all()
+    optimizer.param_groups[0]["lr"] = 1e39
+    step()
+    assert weight.tolist() == [-math.inf] * 2

@@ -102,3 +102,25 @@ def test_a_schedule_that_raises(place: str, failing: int) -> None:
         return function, state, lambda n: (lt.full((2,), n + 1.0),)
 
     agree(make, failing, place != "caught")
+
+
+@pytest.mark.parametrize("failing", FAILING)
+def test_a_number_behind_the_step_of_an_optimizer(failing: int) -> None:
+    def make(failing: int) -> Made:
+        weight = lt.ones(3).requires_grad_()
+        optimizer = lt.optim.Adam([weight], lr=0.1)
+        b = lt.zeros(3)
+
+        def function(x: Any, k: float) -> Any:
+            optimizer.zero_grad()
+            (weight * x).sum().backward()
+            optimizer.step()
+            b.add_(x / (1 / k))
+            return b + weight.detach()
+
+        def given(n: int) -> tuple[Any, ...]:
+            return lt.ones(3), 0.0 if n == failing else n + 0.5
+
+        return function, lambda: [weight.detach(), b], given
+
+    agree(make, failing)

@@ -166,11 +166,11 @@ def test_optimizers_are_quick(kind: Any) -> None:
 def test_words_that_changed_are_found() -> None:
     table: dict[str, int] = {}
     found = words.Words([id(table) + 16, id(None) + 8])
-    found.call(found.address, 1)
-    assert found.words[0] == 0
+    assert found.hold() and found.first() is None
     table["a"] = 1
-    found.call(found.address, 1)
-    assert found.words[0] == 1
+    assert not found.hold() and found.first() == 0
+    found.take()
+    assert found.hold()
     assert words.slot_offset(list, "append") == 0
 
 
