@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,52 +20,9 @@ from lazyt.ir.group import Group
 from lazyt.ir.kernel import ContractPhase
 from lazyt.ir.parse_kernel import parse_kernels
 from lazyt.passes import band_stages, bands
-from lazyt.runtime import devices
 from lazyt.runtime.memory import pool
 from lazyt.tensor import Tensor
-
-Builder = Callable[[], "Tensor | tuple[Tensor, ...]"]
-
-
-@pytest.fixture(autouse=True)
-def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A cache in which little fits, so that small cases have bands, and several of them."""
-    lazyt.manual_seed(5)
-    small = replace(devices.cpu(), l1=1 << 14, l2=1 << 11)
-    monkeypatch.setattr(devices, "cpu", lambda: small)
-    with lazyt.config.override(verify=True, any_size=False):
-        yield
-
-
-def _random(*shape: int, dtype: lazyt.dtype = lazyt.float32) -> Tensor:
-    return lazyt.randn(*shape).to(dtype).realize()
-
-
-def _groups(*results: Tensor) -> list[Group]:
-    return group_graph([t.node for t in results], cache=devices.cpu().l2)[1]
-
-
-def _bits(build: Builder) -> list[bytes]:
-    made = build()
-    tensors = made if isinstance(made, tuple) else (made,)
-    lazyt.realize(*tensors)
-    raw = [t.view(lazyt.int16) if t.dtype is lazyt.bfloat16 else t for t in tensors]
-    return [t.numpy().tobytes() for t in raw]
-
-
-def _check(build: Builder, stages: int) -> Group:
-    """The one band of what ``build`` gives, which must have the bits of separate launches."""
-    made = build()
-    groups = _groups(*(made if isinstance(made, tuple) else (made,)))
-    (band,) = [g for g in groups if g.kind == "band"]
-    assert len(band.stages) == stages
-    with lazyt.config.override(bands=False):
-        apart = _bits(build)
-    for threads in (1, 2):
-        with lazyt.config.override(threads=threads):
-            assert _bits(build) == apart
-    return band
-
+from tests.end_to_end.band_cases import bits_of, check_band, drawn, groups_of, small_cache  # noqa: F401
 
 _KINDS = ["plain", "additive", "boolean", "causal"]
 _CASES = [((2, 3, 37, 53, 11), kind) for kind in _KINDS]
@@ -80,9 +34,9 @@ def test_attention_is_one_launch_with_the_same_bits(
     size: tuple[int, int, int, int, int], kind: str
 ) -> None:
     b, h, rows, keys, d = size
-    q, k, v = _random(b, h, rows, d), _random(b, h, keys, d), _random(b, h, keys, d)
-    masks = {"additive": _random(b, 1, rows, keys), "boolean": (_random(rows, keys) > 0).realize()}
-    band = _check(
+    q, k, v = drawn(b, h, rows, d), drawn(b, h, keys, d), drawn(b, h, keys, d)
+    masks = {"additive": drawn(b, 1, rows, keys), "boolean": (drawn(rows, keys) > 0).realize()}
+    band = check_band(
         lambda: F.scaled_dot_product_attention(
             q, k, v, attn_mask=masks.get(kind), is_causal=kind == "causal"
         ),
@@ -93,30 +47,30 @@ def test_attention_is_one_launch_with_the_same_bits(
 
 @pytest.mark.parametrize("dtype", [lazyt.float64, lazyt.bfloat16, lazyt.float16], ids=str)
 def test_other_types_have_the_same_bits(dtype: lazyt.dtype) -> None:
-    q, k, v = (_random(2, 2, 45, 16, dtype=dtype) for _ in range(3))
-    _check(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), stages=3)
+    q, k, v = (drawn(2, 2, 45, 16, dtype=dtype) for _ in range(3))
+    check_band(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), stages=3)
 
 
 def test_what_others_read_is_stored_as_well() -> None:
-    q, k, v = _random(2, 40, 24), _random(2, 33, 24), _random(2, 33, 8)
+    q, k, v = drawn(2, 40, 24), drawn(2, 33, 24), drawn(2, 33, 8)
 
     def build() -> tuple[Tensor, Tensor]:
         weights = (q @ k.mT / math.sqrt(24)).softmax(-1)
         return weights @ v, weights
 
-    band = _check(build, stages=3)
+    band = check_band(build, stages=3)
     assert [n.shape for n in band.stored] == [(2, 40, 33), (2, 40, 8)]
 
 
 def test_rows_may_be_axes_of_the_right_operand() -> None:
-    q, k, v = _random(2, 40, 24), _random(2, 33, 24), _random(2, 33, 24)
-    band = _check(lambda: v.mT @ (q @ k.mT).softmax(-1).mT, stages=3)
+    q, k, v = drawn(2, 40, 24), drawn(2, 33, 24), drawn(2, 33, 24)
+    band = check_band(lambda: v.mT @ (q @ k.mT).softmax(-1).mT, stages=3)
     assert [stage.exchanged for stage in band.stages] == [False, False, True]
 
 
 @pytest.mark.parametrize("act", ["softmax", "logsumexp", "gelu"])
 def test_layers_without_their_activations_in_memory(act: str) -> None:
-    x, first, bias, second = (_random(*s) for s in ((67, 24), (90, 24), (90,), (20, 90)))
+    x, first, bias, second = (drawn(*s) for s in ((67, 24), (90, 24), (90,), (20, 90)))
 
     def build() -> Tensor:
         hidden = F.linear(x, first, bias)
@@ -126,79 +80,11 @@ def test_layers_without_their_activations_in_memory(act: str) -> None:
             return lazyt.logsumexp(lazyt.sigmoid(hidden), -1)
         return F.linear(F.gelu(hidden), second)
 
-    _check(build, stages=2)
-
-
-_WEIGHTS = (lazyt.arange(90) / 90).realize()
-_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mean": F.cross_entropy,
-    "sum": lambda x, t: F.cross_entropy(x, t, reduction="sum"),
-    "ignored": lambda x, t: F.cross_entropy(x, t, ignore_index=3),
-    "weighted": lambda x, t: F.cross_entropy(x, t, weight=_WEIGHTS),
-    "smoothed": lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1),
-    "nll": lambda x, t: F.nll_loss(x.log_softmax(-1), t),
-}
-
-
-@pytest.mark.parametrize("loss", _LOSSES.values(), ids=_LOSSES)
-def test_cross_entropy_without_its_scores_in_memory(loss: Callable[..., Tensor]) -> None:
-    """The fold over all rows is a launch of its own, and reads a number for each of them."""
-    x, weight, bias = _random(67, 24), _random(90, 24), _random(90)
-    targets = (lazyt.arange(67) * 7 % 90).realize()
-    band = _check(lambda: loss(F.linear(x, weight, bias), targets), stages=2)
-    assert max(n.size for n in band.stored) == 67
-
-
-@pytest.mark.parametrize("dtype", [lazyt.float64, lazyt.bfloat16, lazyt.float16], ids=str)
-def test_cross_entropy_of_other_types_has_the_same_bits(dtype: lazyt.dtype) -> None:
-    x, weight = _random(200, 24, dtype=dtype), _random(80, 24, dtype=dtype)
-    targets = (lazyt.arange(200) * 7 % 80).realize()
-    _check(lambda: F.cross_entropy(F.linear(x, weight), targets), stages=2)
-
-
-def test_cross_entropy_of_a_step_of_training() -> None:
-    """What the weights' gradient reads is stored, the scores are not."""
-    x, weight = (_random(*s).requires_grad_() for s in ((67, 16), (80, 16)))
-    targets = (lazyt.arange(67) * 7 % 80).realize()
-
-    def build() -> tuple[Tensor, ...]:
-        loss = F.cross_entropy(F.linear(x, weight), targets)
-        found = lazyt.autograd.grad(loss, [x, weight])
-        return loss.detach(), *(g for g in found if g is not None)
-
-    band = _check(build, stages=3)
-    assert sorted(n.shape for n in band.stored) == [(67,), (67, 16), (67, 80)]
-
-
-def test_the_last_product_is_left_out_where_operands_are_large() -> None:
-    """Wide weights are not packed twice for what one band of them saves."""
-    x, first, second = _random(67, 24), _random(90, 24), _random(400, 90)
-    (band,) = [
-        g for g in _groups(F.linear(F.gelu(F.linear(x, first)).softmax(-1), second)) if g.stages
-    ]
-    assert [stage.group.kind for stage in band.stages] == ["contract", "row"]
-
-
-def test_bands_are_higher_where_operands_leave_the_cache() -> None:
-    """Each element of the operands is read for as many rows as in a plain product."""
-    x, small, large = _random(800, 48), _random(80, 48), _random(100, 48)
-    heights = []
-
-    def largest(weight: Tensor) -> Tensor:
-        return F.linear(x, weight).log_softmax(-1).amax(-1)
-
-    for weight in (small, large):
-        build = functools.partial(largest, weight)
-        _check(build, stages=2)
-        text = str(lazyt.explain(build()))
-        found = re.search(r"bands of (\d+) rows", text)
-        assert found is not None
-        heights.append(int(found[1]))
-    assert heights[0] < 60 < heights[1]
+    check_band(build, stages=2)
 
 
 def test_reasons_are_told() -> None:
-    q, k, v = (_random(2, 45, 24) for _ in range(3))
+    q, k, v = (drawn(2, 45, 24) for _ in range(3))
     result = F.scaled_dot_product_attention(q, k, v)
     assert "a band: 3 launches run as one" in str(lazyt.explain(result))
     assert group_graph([result.node], cache=1 << 20)[1][0].reasons[-1] == (
@@ -208,26 +94,26 @@ def test_reasons_are_told() -> None:
 
 def test_what_another_row_reads_is_stored_first() -> None:
     """A sum over the rows of a softmax waits for all of them."""
-    x, w = _random(67, 24), _random(90, 24)
+    x, w = drawn(67, 24), drawn(90, 24)
 
     def build() -> Tensor:
         weights = F.linear(x, w).softmax(-1)
         return weights - weights.mean(0)
 
-    band = _check(build, stages=2)
+    band = check_band(build, stages=2)
     assert [n.shape for n in band.stored] == [(67, 90), (67,)]
-    assert len(_groups(build())) > 1
+    assert len(groups_of(build())) > 1
 
 
 def test_a_score_that_is_read_once_more_is_not_written_over() -> None:
-    q, k, v = _random(2, 40, 24), _random(2, 33, 24), _random(2, 33, 8)
+    q, k, v = drawn(2, 40, 24), drawn(2, 33, 24), drawn(2, 33, 8)
 
     def build() -> tuple[Tensor, ...]:
         scores = q @ k.mT
         weights = (scores - scores.amax(-1, keepdim=True)).exp()
         return weights @ v, (scores * weights).amax(-1), weights.sum(-1)
 
-    _check(build, stages=3)
+    check_band(build, stages=3)
 
 
 _OVER = """
@@ -270,12 +156,12 @@ def test_scratch_is_taken_over_once_and_not_before_it_is_read(
 
 def test_a_chain_that_saves_nothing_is_left_alone() -> None:
     """Cotangents of layers are needed for the weights' gradients: they are stored anyway."""
-    layers = [_random(24, 24).requires_grad_() for _ in range(4)]
-    hidden = _random(200, 24)
+    layers = [drawn(24, 24).requires_grad_() for _ in range(4)]
+    hidden = drawn(200, 24)
     for weight in layers:
         hidden = F.linear(hidden, weight).tanh()
     gradients = lazyt.autograd.grad(hidden.square().sum(), layers)
-    found = _groups(*(g for g in gradients if g is not None))
+    found = groups_of(*(g for g in gradients if g is not None))
     assert all(g.kind != "band" for g in found)
 
 
@@ -283,7 +169,7 @@ def test_a_chain_that_saves_nothing_is_left_alone() -> None:
 def test_left_out_blocks_leave_no_trace(value: float) -> None:
     """Weights that a mask makes zero meet infinities, and sums that underflowed to -0."""
     row = lazyt.arange(120)
-    q, k, v = (_random(1, 2, 120, 8) for _ in range(3))
+    q, k, v = (drawn(1, 2, 120, 8) for _ in range(3))
     if math.isfinite(value):
         q, k = q * 30, k * 30
         v = lazyt.where(row[:, None] < 60, lazyt.full((120, 8), value), v) * 1e-10
@@ -296,14 +182,14 @@ def test_left_out_blocks_leave_no_trace(value: float) -> None:
         scores = (q @ k.mT).masked_fill(mask, -math.inf)
         return lazyt.matmul(scores.softmax(-1), v)
 
-    _check(lambda: masked(row < 60), stages=3)
-    _check(lambda: masked(row >= 60), stages=3)
-    _check(lambda: masked(~window), stages=3)
-    _check(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), stages=3)
+    check_band(lambda: masked(row < 60), stages=3)
+    check_band(lambda: masked(row >= 60), stages=3)
+    check_band(lambda: masked(~window), stages=3)
+    check_band(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), stages=3)
 
 
 def test_tiles_that_a_mask_hides_are_left_out() -> None:
-    q, k, v = (_random(1, 2, 120, 8) for _ in range(3))
+    q, k, v = (drawn(1, 2, 120, 8) for _ in range(3))
     rows = lazyt.arange(120)
     hidden = (rows[:, None] < rows) | (rows[:, None] - rows >= 40)
     for result, tests in (
@@ -311,7 +197,7 @@ def test_tiles_that_a_mask_hides_are_left_out() -> None:
         ((q @ k.mT).masked_fill(hidden, -math.inf).softmax(-1) @ v, 2),
         (F.scaled_dot_product_attention(q, k, v), 0),
     ):
-        (group,) = _groups(result)
+        (group,) = groups_of(result)
         phases = lower_group(group, 16).kernel.phases
         first = phases[0]
         assert isinstance(first, ContractPhase)
@@ -332,7 +218,7 @@ def _ends(groups: list[Group]) -> list[tuple[int, int]]:
 def test_ends_of_rows_that_hold_one_value(value: float, shift: int) -> None:
     """What a mask leaves at the end of a row is computed once, if no fold can tell; rows that are
     hidden as a whole, and a value that counts, come out as in separate launches."""
-    q, k, v = (_random(2, 150, 8) for _ in range(3))
+    q, k, v = (drawn(2, 150, 8) for _ in range(3))
     row = lazyt.arange(150)
 
     def build() -> tuple[Tensor, Tensor, Tensor]:
@@ -340,15 +226,15 @@ def test_ends_of_rows_that_hold_one_value(value: float, shift: int) -> None:
         weights = scores.softmax(-1)
         return weights @ v, weights, scores.logsumexp(-1)
 
-    assert _ends(_groups(*build())) == [(1, shift + 1)]
-    _check(build, stages=3)
+    assert _ends(groups_of(*build())) == [(1, shift + 1)]
+    check_band(build, stages=3)
 
 
 def test_rows_that_end_with_different_values_have_no_end() -> None:
-    q, k = _random(64, 8), _random(70, 8)
+    q, k = drawn(64, 8), drawn(70, 8)
     row, column = lazyt.arange(64), lazyt.arange(70)
     scores = lazyt.where(row[:, None] >= column, q @ k.mT, column.float()).softmax(-1)
-    assert _ends(_groups(scores @ _random(70, 8))) == []
+    assert _ends(groups_of(scores @ drawn(70, 8))) == []
 
 
 def test_a_few_sizes_have_bands_of_their_own() -> None:
@@ -356,7 +242,7 @@ def test_a_few_sizes_have_bands_of_their_own() -> None:
     banded = []
     sizes.clear()
     for rows in (40, 44, 48, 52):
-        q, k, v = (_random(2, rows, 11) for _ in range(3))
+        q, k, v = (drawn(2, rows, 11) for _ in range(3))
         result = F.scaled_dot_product_attention(q, k, v)
         # Plans that are found on disk count for no family.
         with lazyt.config.override(any_size=True, disk_cache=False):
@@ -366,7 +252,7 @@ def test_a_few_sizes_have_bands_of_their_own() -> None:
 
 def test_scores_are_never_whole() -> None:
     """The plan's memory holds some rows of scores only, and its prediction knows it."""
-    q, k, v = (_random(2, 200, 8) for _ in range(3))
+    q, k, v = (drawn(2, 200, 8) for _ in range(3))
     result = F.scaled_dot_product_attention(q, k, v)
     scores = 2 * 200 * 200 * 4
     with lazyt.config.override(bands=False):
@@ -387,12 +273,12 @@ def test_random_chains_have_the_same_bits(seed: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(bands._Search, "_too_dear", lambda self, band: "")
     draw = random.Random(seed)
     points, rows = draw.randint(1, 3), draw.randint(12, 19)
-    first = _random(points, rows, width := draw.randint(1, 9))
+    first = drawn(points, rows, width := draw.randint(1, 9))
     steps: list[tuple[str, list[Tensor]]] = []
     for kind in draw.choices(("linear", "batch", "relu", "softmax", "square", "scaled"), k=6):
         new = draw.randint(1, 13) if kind in ("linear", "batch", "relu") else width
         shape = (points, width, new) if kind == "batch" else (width, new)
-        steps.append((kind, [_random(*shape), _random(rows, new)]))
+        steps.append((kind, [drawn(*shape), drawn(rows, new)]))
         width = new
     chosen = draw.randrange(6)
 
@@ -411,7 +297,7 @@ def test_random_chains_have_the_same_bits(seed: int, monkeypatch: pytest.MonkeyP
             found.append(made[kind](last, weight, bias))
         return found[-1], found[1 + chosen] * 1
 
-    assert any(group.kind == "band" for group in _groups(*build()))
+    assert any(group.kind == "band" for group in groups_of(*build()))
     with lazyt.config.override(bands=False):
-        apart = _bits(build)
-    assert _bits(build) == apart
+        apart = bits_of(build)
+    assert bits_of(build) == apart
