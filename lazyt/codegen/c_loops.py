@@ -91,9 +91,8 @@ class PhasePrinter:
 
     def _strip(self, tile: str, strips: int, extent: int, rows: int) -> Trees:
         """Where a tile begins on the last axis, and how many points it has."""
-        strip: ct.Node = ct.name(tile)
-        if rows > 1:
-            strip = ct.binary("%", strip, ct.integer(strips))
+        number = ct.name(tile)
+        strip = ct.binary("%", number, ct.integer(strips)) if rows > 1 else number
         self.first = ct.name("low")
         start = ct.binary("*", strip, ct.integer(self.tile))
         out = [ct.declare("lz_i64", "low", start, const=True)]
@@ -101,8 +100,7 @@ class PhasePrinter:
             self.run = ct.integer(self.tile)
             return out
         self.run = ct.name("run")
-        left = ct.binary("-", ct.integer(extent), self.first)
-        run = ct.minimum(left, ct.integer(self.tile))
+        run = ct.minimum(ct.binary("-", ct.integer(extent), self.first), ct.integer(self.tile))
         return [*out, ct.declare("lz_i64", "run", run, const=True)]
 
     def _at(self, variable: str, outer: Sequence[Axis]) -> Trees:
@@ -260,29 +258,32 @@ class PhasePrinter:
         # Lanes past the extent hold the neutral element: folding them in changes nothing.
         width = LANES if self.any_size else max(1, min(LANES, reduction_levels(axis.extent)[level]))
         out = [tree for r in reduces for tree in self._accumulators(r, level, width)]
-        lane = ct.name(f"l{level}")
         if level == 0:
             out += self._elements(stage, axis, base)
         else:
-            block, count = f"q{level}", reduction_levels(axis.extent)[level]
-            inner = self._fold_levels(stage, axis, level - 1, ct.name(block))
-            pick = ct.binary("%", ct.name(block), ct.integer(LANES))
-            inner.append(ct.declare("lz_i64", f"l{level}", pick, const=True))
-            for r in reduces:
-                fold = self._merge(r, level, lane, level - 1, ct.integer(0))
-                inner += self._over_run(fold, index=False)
+            count = reduction_levels(axis.extent)[level]
             start = ct.binary("*", base, ct.integer(BLOCK))
-            stop: ct.Node = ct.integer(count)
-            if count > BLOCK:
-                stop = ct.minimum(stop, ct.binary("+", start, ct.integer(BLOCK)))
-            out.append(ct.loop(block, start, stop, inner))
+            full = ct.binary("+", start, ct.integer(BLOCK))
+            stop = ct.minimum(ct.integer(count), full) if count > BLOCK else ct.integer(count)
+            out += self._blocks(stage, axis, level, start, stop)
         return out + self._halve(reduces, level, width)
+
+    def _blocks(self, stage: Stage, axis: Axis, level: int, start: ct.Node, stop: ct.Node) -> Trees:
+        """Folds blocks of the level below."""
+        block, lane = ct.name(f"q{level}"), f"l{level}"
+        inner = self._fold_levels(stage, axis, level - 1, block)
+        pick = ct.binary("%", block, ct.integer(LANES))
+        inner.append(ct.declare("lz_i64", lane, pick, const=True))
+        for r in stage.body:
+            if isinstance(r, Reduce):
+                fold = self._merge(r, level, ct.name(lane), level - 1, ct.integer(0))
+                inner += self._over_run(fold, index=False)
+        return [ct.loop(block.name, start, stop, inner)]
 
     def _accumulators(self, r: Reduce, level: int, width: int) -> Trees:
         arg = is_positional(r)
-        kind = compute_type(r.value.dtype if arg else r.dtype)
-        out = [self._lanes(kind, f"{r.name}_a{level}")]
         dtype = r.value.dtype if arg else r.dtype
+        out = [self._lanes(compute_type(dtype), f"{r.name}_a{level}")]
         lane = ct.name("l")
         acc = self._cell(f"{r.name}_a{level}", lane)
         cells: Trees = [ct.assign(acc, self.e.identity(r.kind, dtype))]
@@ -293,8 +294,7 @@ class PhasePrinter:
         return [*out, ct.loop("l", ct.integer(0), ct.integer(width), every)]
 
     def _lanes(self, kind: str, name: str) -> ct.Node:
-        extents = (LANES, self.tile) if self.vector else (LANES,)
-        return self.array(kind, name, extents)
+        return self.array(kind, name, (LANES, self.tile) if self.vector else (LANES,))
 
     def _elements(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
         """Level 0: every element of one block goes to its lane."""
@@ -310,21 +310,21 @@ class PhasePrinter:
         if axis.extent > BLOCK:
             start = ct.binary("*", base, ct.integer(BLOCK))
             limit = ct.minimum(limit, ct.binary("+", start, ct.integer(BLOCK)))
-        out: Trees = [ct.declare("lz_i64", "end", limit, const=True)]
+        return [ct.block(self._span(stage, axis, start, limit, ragged))]
+
+    def _span(self, stage: Stage, axis: Axis, low: ct.Node, high: ct.Node, ragged: bool) -> Trees:
+        """The elements of a part of one block."""
+        out: Trees = [ct.declare("lz_i64", "end", high, const=True)]
+        rest = ct.binary("-", ct.name("end"), ct.name("k"))
         if self.vector:
-            rest = ct.minimum(ct.binary("-", ct.name("end"), ct.name("k")), ct.integer(LANES))
-            lanes = self._each_lane(stage, axis, rest if ragged else ct.integer(LANES))
-            out.append(ct.loop("k", start, ct.name("end"), [lanes], step=LANES))
-            return [ct.block(out)]
+            count = ct.minimum(rest, ct.integer(LANES)) if ragged else ct.integer(LANES)
+            lanes = self._each_lane(stage, axis, count)
+            return [*out, ct.loop("k", low, ct.name("end"), [lanes], step=LANES)]
         whole = ct.binary("-", ct.name("end"), ct.integer(LANES - 1)) if ragged else ct.name("end")
-        out.append(ct.declare("lz_i64", "k", start))
-        step = ct.assign(ct.name("k"), ct.integer(LANES), "+=")
-        body = [*self._all_lanes(stage, axis), step]
+        out.append(ct.declare("lz_i64", "k", low))
+        body = [*self._all_lanes(stage, axis), ct.assign(ct.name("k"), ct.integer(LANES), "+=")]
         out.append(ct.while_loop(ct.binary("<", ct.name("k"), whole), body))
-        if ragged:
-            rest = ct.binary("-", ct.name("end"), ct.name("k"))
-            out.append(self._each_lane(stage, axis, rest))
-        return [ct.block(out)]
+        return [*out, self._each_lane(stage, axis, rest)] if ragged else out
 
     def _element(self, stage: Stage, axis: Axis) -> Trees:
         """A stage's body at one step."""

@@ -63,6 +63,7 @@ class CpuPhase(TurnedPhase):
             phase = split_positions(phase, lambda stage: row_folds(phase, stage, expressions))
         super().__init__(phase, expressions, number, any_size)
         expressions.values.clear()  # a phase's names are its own
+        self.piece = ""
         self.steps = 1
         self.sums = LANES
         if self.vector and not any_size and any(s.axis is not None for s in phase.stages):
@@ -144,6 +145,8 @@ class CpuPhase(TurnedPhase):
         together = self.steps * LANES
         room = min(axis.extent, BLOCK)
         turned = self.turns.get(id(stage))
+        if self.piece:
+            return [ct.block(self._piece(stage, axis, base))]
         if self.steps == 1 or room < together or len(stage.body) >= LONG_BODY or turned:
             return super()._elements(stage, axis, base)
         limit = self.e.limit(stage, axis)
@@ -170,6 +173,28 @@ class CpuPhase(TurnedPhase):
             advance = ct.assign(k, ct.integer(LANES), "+=")
             out.append(ct.while_loop(ct.binary("<", k, end), [rest, advance]))
         return [ct.block(out)]
+
+    def _blocks(self, stage: Stage, axis: Axis, level: int, start: ct.Node, stop: ct.Node) -> Trees:
+        """Blocks before the last have a fixed number of steps, and so has the last one."""
+        last = axis.extent // BLOCK
+        fixed = not (self.any_size or self.vector or stage.guard or axis in self.e.ends)
+        once = level > 1 or last >= BLOCK or axis.extent % BLOCK == 0
+        if once or not fixed or len(stage.body) >= LONG_BODY:
+            return super()._blocks(stage, axis, level, start, stop)
+        self.piece = "whole"
+        out = super()._blocks(stage, axis, level, start, ct.integer(last))
+        self.piece = "last"
+        out += super()._blocks(stage, axis, level, ct.integer(last), ct.integer(last + 1))
+        self.piece = ""
+        return out
+
+    def _piece(self, stage: Stage, axis: Axis, base: ct.Node) -> Trees:
+        """The elements of a whole block, or of the last."""
+        if self.piece == "last":
+            start, stop = ct.integer(axis.extent // BLOCK * BLOCK), ct.integer(axis.extent)
+            return self._span(stage, axis, start, stop, axis.extent % LANES != 0)
+        begin = ct.binary("*", base, ct.integer(BLOCK))
+        return self._span(stage, axis, begin, ct.binary("+", begin, ct.integer(BLOCK)), False)
 
     def _halve(self, reduces: Sequence[Reduce], level: int, width: int) -> Trees:
         """Folds by halves, each written out: a loop over them would go lane by lane."""

@@ -166,3 +166,32 @@ def test_rows_that_share_lines_of_a_cache_are_not_cut(columns: int, wide: bool) 
     gap = ops.apply("sub", x, ops.expand(ops.reshape(mean, (1, columns)), x.shape))
     text = _text(ops.reduce_("sum", ops.apply("mul", gap, gap), (0,)), x)
     assert ("r1_a0[32][256]" in text) is wide, text
+
+
+def _in_order(row: Any) -> Any:
+    """A sum as docs/numbers.md has it: blocks of 1024, in a block 32 lanes, folded by halves."""
+    while True:
+        blocks = []
+        for start in range(0, len(row), 1024):
+            part = row[start : start + 1024]
+            lanes = np.zeros(-(-len(part) // 32) * 32, row.dtype)
+            lanes[: len(part)] = part
+            total = np.zeros(32, row.dtype)
+            for step in lanes.reshape(-1, 32):
+                total = total + step
+            while len(total) > 1:
+                half = len(total) // 2
+                total = total[:half] + total[half:]
+            blocks.append(total[0])
+        row = np.array(blocks, row.dtype)
+        if len(row) == 1:
+            return row[0]
+
+
+@pytest.mark.parametrize("steps", [1025, 1031, 1056, 2047, 3100])
+def test_the_last_of_the_blocks_is_shorter(steps: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "verify", True)
+    values = np.random.default_rng(steps).standard_normal((3, steps)).astype(np.float32)
+    got = lt.from_numpy(values).sum(1).numpy()
+    assert got.tolist() == [float(_in_order(row)) for row in values]
+    assert np.array_equal(lt.from_numpy(values).amax(1).numpy(), values.max(1))
