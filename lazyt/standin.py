@@ -8,8 +8,8 @@
     import torch                      # lazyt
     import torch.nn.functional as F   # lazyt.nn.functional
 
-From then on lazyt calls itself ``torch`` in what it prints (``torch.float32``). A new process
-begins without the stand-in; one that was forked keeps it.
+From then on lazyt calls itself ``torch`` in what it prints (``torch.float32``). Processes
+of ``multiprocessing`` keep the stand-in, however they are started.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from multiprocessing import spawn
 from types import ModuleType
+from typing import Any
 
 from lazyt.absent import reason
 from lazyt.device import device
@@ -71,6 +73,28 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 _finder = StandIn()
 
 
+class _Heir:
+    """What a process of ``multiprocessing`` that starts anew does when it reads this: the main
+    module, which may say ``import torch``, is loaded later."""
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str, dict[str, Any]]]:
+        lines = (
+            "import sys",
+            f"sys.path[:] = {sys.path!r}",  # where lazyt is found; set for the program only later
+            "from lazyt import standin",
+            "standin.install()",
+        )
+        return exec, ("\n".join(lines), {})
+
+
+def _preparation_data(name: str) -> dict[str, Any]:
+    """``multiprocessing``'s own, and the stand-in."""
+    return {**_prepare(name), "lazyt": _Heir()}
+
+
+_prepare = spawn.get_preparation_data
+
+
 def _aliases() -> list[str]:
     return [name for name in sys.modules if name.partition(".")[0] == _THEIRS]
 
@@ -99,6 +123,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _finder)
     sys.modules[_THEIRS] = package
+    spawn.get_preparation_data = _preparation_data
     for kind in _NAMED:
         kind.__module__ = _THEIRS
 
@@ -109,6 +134,7 @@ def uninstall() -> None:
     if not installed():
         return
     sys.meta_path.remove(_finder)
+    spawn.get_preparation_data = _prepare
     for name in _aliases():
         del sys.modules[name]
     for kind in _NAMED:

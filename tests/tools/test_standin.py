@@ -104,3 +104,18 @@ def test_command_line_runs_programs(tmp_path: Path) -> None:
     assert "The size of tensor a (2) must match" in done.stderr
     done = run("missing.py", folder=tmp_path)
     assert (done.returncode, done.stderr) == (2, "lazyt run: error: there is no file missing.py\n")
+
+
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
+def test_processes_that_start_anew_keep_it(how: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing\nimport torch\n"
+        "def work(n):\n    return torch.arange(n).sum().item(), torch.__name__\n"
+        "if __name__ == '__main__':\n"
+        f"    with multiprocessing.get_context({how!r}).Pool(1) as pool:\n"
+        "        print(pool.map(work, [3, 4]))\n"
+    )
+    command = [sys.executable, "-m", "lazyt", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("[(3, 'lazyt'), (6, 'lazyt')]\n", "")
