@@ -11,7 +11,6 @@ import ctypes
 import functools
 import struct
 import sys
-import sysconfig
 from collections.abc import Callable
 from typing import Any
 
@@ -138,7 +137,7 @@ def available() -> bool:
     """Whether functions can be made, tried on examples."""
     if sys.implementation.name != "cpython" or struct.calcsize("P") != 8:
         return False
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or library() is None:
+    if "free-threading" in sys.version or library() is None:
         return False
     probe = b"\x01" * 8
     if ctypes.string_at(id(probe) + _CONTENT, 8) != probe:
