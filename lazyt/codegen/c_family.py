@@ -58,6 +58,7 @@ class Expressions:
         self.constants: list[tuple[str, str]] = []
         self._numbered: dict[int, int] = {}
         self._tests: list[ct.Node] = []
+        self._in_row = False
 
     def prelude(self, function: str, *arguments: ct.Node) -> ct.Node:
         """A call of a prelude function, remembered for the section list."""
@@ -227,10 +228,7 @@ class Expressions:
         if fn.name == "bitcast":
             return self._bitcast(expr)
         if fn.name == "where":
-            test, yes, no = (self.value(a) for a in expr.args)
-            if calls_paths(*expr.args[1:]):
-                return self.prelude(f"lz_select_{expr.dtype.compute.suffix}", test, yes, no)
-            return ct.choose(test, yes, no)
+            return self._where(expr)
         kind = expr.args[0].dtype.compute
         # Bounds that keep indices inside of their axis stay where a proof can see them.
         bound = kind is int64 and fn.name in ("minimum", "maximum")
@@ -255,6 +253,18 @@ class Expressions:
         if fn.result != "bool" and expr.dtype.compute.kind in "uib":
             return self._wrap(node, expr.dtype)
         return node
+
+    def _where(self, expr: Call) -> ct.Node:
+        """A choice; gcc makes paths of choices in a row, which it vectorises badly."""
+        before = self._in_row
+        inner = [a for a in expr.args[1:] if isinstance(a, Call) and a.fn.name == "where"]
+        self._in_row = before or (bool(inner) and expr.dtype.kind == "f")
+        test, yes, no = (self.value(a) for a in expr.args)
+        both = self._in_row or calls_paths(*expr.args[1:])
+        self._in_row = before
+        if both:
+            return self.prelude(f"lz_select_{expr.dtype.compute.suffix}", test, yes, no)
+        return ct.choose(test, yes, no)
 
     def _truth(self, node: ct.Node, kind: DType) -> ct.Node:
         return node if kind is bool_ else ct.binary("!=", node, ct.integer(0))
@@ -374,22 +384,6 @@ def c_type(dtype: DType) -> str:
 def compute_type(dtype: DType) -> str:
     """The C type in which elements are computed."""
     return f"lz_{dtype.compute.suffix}"
-
-
-def coordinates(flat: ct.Node, axes: Sequence[Axis], kind: str) -> list[ct.Node]:
-    """Declarations, of C type ``kind``, of the axes' values at a flat row-major position."""
-    out: list[ct.Node] = []
-    stride = 1
-    real = [a for a in axes if a.extent > 1]
-    for number, axis in reversed(list(enumerate(real))):
-        node = flat
-        if stride > 1:
-            node = ct.binary("/", node, ct.integer(stride))
-        if number > 0:
-            node = ct.binary("%", node, ct.integer(axis.extent))
-        out.append(ct.declare(kind, axis.name, node, const=True))
-        stride *= axis.extent
-    return out[::-1]
 
 
 def is_positional(r: Reduce) -> bool:

@@ -15,10 +15,9 @@ from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import (
     Expressions,
     compute_type,
-    coordinates,
     is_positional,
 )
-from lazyt.codegen.stages import shared_names
+from lazyt.codegen.stages import coordinates, shared_names
 from lazyt.codegen.threads import parallel_clause
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import (

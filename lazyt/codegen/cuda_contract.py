@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_contract import unit_axis
-from lazyt.codegen.c_family import Expressions, compute_type, coordinates
+from lazyt.codegen.c_family import Expressions, compute_type
 from lazyt.codegen.cuda_threads import index_type
+from lazyt.codegen.stages import coordinates
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import ContractPhase, Let, Phase, Stage, Store
 from lazyt.ir.scalar import Expr

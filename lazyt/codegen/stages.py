@@ -1,9 +1,12 @@
-"""What printers ask about the statements of a kernel."""
+"""What printers of C and CUDA C ask about the statements of a kernel, and write alike."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from lazyt.codegen import c_tree as ct
 from lazyt.codegen.prelude import has_paths
-from lazyt.ir.index import data_of
+from lazyt.ir.index import Axis, data_of
 from lazyt.ir.kernel import Let, Phase
 from lazyt.ir.point import Load, Var, sub_expressions
 from lazyt.ir.scalar import Call, Expr
@@ -35,3 +38,19 @@ def calls_paths(*values: Expr) -> bool:
     return any(
         has_paths(f"lz_{e.fn.name}_{e.args[0].dtype.compute.suffix}") for e in calls if e.args
     )
+
+
+def coordinates(flat: ct.Node, axes: Sequence[Axis], kind: str) -> list[ct.Node]:
+    """Declarations, of C type ``kind``, of the axes' values at a flat row-major position."""
+    out: list[ct.Node] = []
+    stride = 1
+    real = [a for a in axes if a.extent > 1]
+    for number, axis in reversed(list(enumerate(real))):
+        node = flat
+        if stride > 1:
+            node = ct.binary("/", node, ct.integer(stride))
+        if number > 0:
+            node = ct.binary("%", node, ct.integer(axis.extent))
+        out.append(ct.declare(kind, axis.name, node, const=True))
+        stride *= axis.extent
+    return out[::-1]

@@ -14,13 +14,14 @@ LZ_FN lz_@D lz_cast_@S_@D(lz_@S x) { return x != 0; }
 //@ lz_cast_@S_i32 [floats]
 // Out of range and NaN: -2^31.
 LZ_FN lz_i32 lz_cast_@S_i32(lz_@S x) {
-  int inside = x >= (lz_@S)-2147483648.0 && x < (lz_@S)2147483648.0;
-  return inside ? (lz_i32)x : (lz_i32)0x80000000u;
+  return lz_abs_@S(x) < (lz_@S)2147483648.0 ? (lz_i32)x : (lz_i32)0x80000000u;
 }
 
 //@ lz_cast_@S_@D [floats] -> [i8 i16 u8 u16]
-// The low bits of the conversion to 32 bits: 300 becomes 44 in 8 bits.
-LZ_FN lz_@D lz_cast_@S_@D(lz_@S x) { return (lz_@D)lz_cast_@S_i32(x); }
+// The low bits of the conversion to 32 bits: 300 becomes 44 in 8 bits, and what is out of range 0.
+LZ_FN lz_@D lz_cast_@S_@D(lz_@S x) {
+  return (lz_@D)(lz_abs_@S(x) < (lz_@S)2147483648.0 ? (lz_i32)x : 0);
+}
 
 //@ lz_cast_@S_i64 [floats]
 // Out of range and NaN: -2^63.

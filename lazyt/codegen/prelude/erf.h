@@ -121,31 +121,97 @@ LZ_FN lz_f32 lz_erfinv_f32(lz_f32 x) {
   return lz_abs_f32(x) == 1 ? x * LZ_INF_F32 : x * (w < 5 ? p : t);
 }
 
-//@ lz_erfinv_start_f64
-// erfinv(x) to six digits.
-LZ_FN lz_f64 lz_erfinv_start_f64(lz_f64 x) {
-  lz_f64 w = -lz_log_f64((1 - x) * (1 + x)), u = w - 2.5, v = LZ_SQRT_F64(w) - 3;
-  lz_f64 p = -8.76466189e-09; p = LZ_FMA_F64(p, u, 2.32715855e-08);
-  p = LZ_FMA_F64(p, u, 4.65846995e-07); p = LZ_FMA_F64(p, u, -3.46313163e-06);
-  p = LZ_FMA_F64(p, u, -4.96205848e-06); p = LZ_FMA_F64(p, u, 0.000218345871);
-  p = LZ_FMA_F64(p, u, -0.00125274365); p = LZ_FMA_F64(p, u, -0.00417738827);
-  p = LZ_FMA_F64(p, u, 0.24664028); p = LZ_FMA_F64(p, u, 1.50140941);
-  lz_f64 t = -1.3469699990912152e-06; t = LZ_FMA_F64(t, v, 3.1646447326238363e-05);
-  t = LZ_FMA_F64(t, v, -0.00027373819775735605); t = LZ_FMA_F64(t, v, 0.0012237924258304556);
-  t = LZ_FMA_F64(t, v, -0.0032491168204363307); t = LZ_FMA_F64(t, v, 0.0056978296640155524);
-  t = LZ_FMA_F64(t, v, -0.0077727257466506878); t = LZ_FMA_F64(t, v, 0.0094599336729513598);
-  t = LZ_FMA_F64(t, v, 1.0016896091537422); t = LZ_FMA_F64(t, v, 2.832976277793549);
-  return x * (w < 5 ? p : t);
+//@ lz_erfinv_middle_f64
+// erfinv(x) / x for w <= 6.25.
+LZ_FN lz_f64 lz_erfinv_middle_f64(lz_f64 w) {
+  lz_f64 u = w - 3.125;
+  lz_f64 z = u * u, p = -1.113483769832702e-21, odd = 3.240704459379902e-21;
+  p = LZ_FMA_F64(p, z, 1.150022252066253e-18); odd = LZ_FMA_F64(odd, z, -3.4996044354754177e-19);
+  p = LZ_FMA_F64(p, z, -1.3016928016796445e-16); odd = LZ_FMA_F64(odd, z, 1.5574320246233251e-17);
+  p = LZ_FMA_F64(p, z, 6.5964077124208341e-15); odd = LZ_FMA_F64(odd, z, -4.0282154327661744e-17);
+  p = LZ_FMA_F64(p, z, -8.1183994430743526e-14); odd = LZ_FMA_F64(odd, z, -4.0012377350918961e-14);
+  p = LZ_FMA_F64(p, z, -1.2976885526532075e-11); odd = LZ_FMA_F64(odd, z, 2.6304834740560442e-12);
+  p = LZ_FMA_F64(p, z, 1.0512181539804126e-09); odd = LZ_FMA_F64(odd, z, -5.414287198084716e-11);
+  p = LZ_FMA_F64(p, z, -2.9070382262927266e-08); odd = LZ_FMA_F64(odd, z, -4.1126608200232397e-09);
+  p = LZ_FMA_F64(p, z, -1.3654691850603575e-06); odd = LZ_FMA_F64(odd, z, 4.2347881737823391e-07);
+  p = LZ_FMA_F64(p, z, 0.00018673420802464837); odd = LZ_FMA_F64(odd, z, -1.3882523394405316e-05);
+  p = LZ_FMA_F64(p, z, -0.0060336708714278497); odd = LZ_FMA_F64(odd, z, -0.00074070253415447704);
+  p = LZ_FMA_F64(p, z, 1.6536545626831027); odd = LZ_FMA_F64(odd, z, 0.24015818242558831);
+  return LZ_FMA_F64(odd, u, p);
 }
 
+//@ lz_erfinv_outer_f64
+// erfinv(x) / x for 2.5 <= sqrt(w) <= 4.
+LZ_FN lz_f64 lz_erfinv_outer_f64(lz_f64 s) {
+  lz_f64 u = s - 3.25;
+  lz_f64 z = u * u, p = 6.9692419776296945e-10, odd = -1.5102695423335065e-08;
+  p = LZ_FMA_F64(p, z, -2.7134511054394561e-07); odd = LZ_FMA_F64(odd, z, 1.3104351499972014e-07);
+  p = LZ_FMA_F64(p, z, 1.4987130784186127e-06); odd = LZ_FMA_F64(odd, z, -2.7004219280868947e-08);
+  p = LZ_FMA_F64(p, z, 2.9257291901789823e-06); odd = LZ_FMA_F64(odd, z, -3.986084395214756e-06);
+  p = LZ_FMA_F64(p, z, -4.7318984120112452e-05); odd = LZ_FMA_F64(odd, z, 1.2465167157087251e-05);
+  p = LZ_FMA_F64(p, z, 2.4031257015092525e-05); odd = LZ_FMA_F64(odd, z, 6.8287086547533766e-05);
+  p = LZ_FMA_F64(p, z, 0.00095328936374356377); odd = LZ_FMA_F64(odd, z, -0.00035503780975963814);
+  p = LZ_FMA_F64(p, z, 0.0024914420969817607); odd = LZ_FMA_F64(odd, z, -0.0016882755357337071);
+  p = LZ_FMA_F64(p, z, 0.0053709145535716799); odd = LZ_FMA_F64(odd, z, -0.003751208508215561);
+  p = LZ_FMA_F64(p, z, 3.0838856104922208); odd = LZ_FMA_F64(odd, z, 1.0052589676941652);
+  return LZ_FMA_F64(odd, u, p);
+}
+
+//@ lz_erfinv_end_f64
+// erfinv(x) / x for 4 <= sqrt(w) <= 6.1.
+LZ_FN lz_f64 lz_erfinv_end_f64(lz_f64 s) {
+  lz_f64 u = s - 5.0499999999999998;
+  lz_f64 z = u * u, p = -1.5439278197208357e-11, odd = 2.8907082659821957e-11;
+  p = LZ_FMA_F64(p, z, 7.7453847617243626e-11); odd = LZ_FMA_F64(odd, z, -3.8682910276006691e-10);
+  p = LZ_FMA_F64(p, z, 1.0483309310240935e-09); odd = LZ_FMA_F64(odd, z, -2.6311132048940701e-09);
+  p = LZ_FMA_F64(p, z, 5.8058881045281164e-09); odd = LZ_FMA_F64(odd, z, -1.1207461299741081e-08);
+  p = LZ_FMA_F64(p, z, 2.182184091047108e-08); odd = LZ_FMA_F64(odd, z, -5.4931977483167228e-08);
+  p = LZ_FMA_F64(p, z, 2.0161905521548861e-07); odd = LZ_FMA_F64(odd, z, -9.0708602402224518e-07);
+  p = LZ_FMA_F64(p, z, 4.1938537538031491e-06); odd = LZ_FMA_F64(odd, z, -1.8374536139125653e-05);
+  p = LZ_FMA_F64(p, z, 7.1240315422453634e-05); odd = LZ_FMA_F64(odd, z, -0.00020031200668027357);
+  p = LZ_FMA_F64(p, z, -0.00016985809149340297); odd = LZ_FMA_F64(odd, z, 1.010285017597772);
+  p = LZ_FMA_F64(p, z, 4.9004210514436402);
+  return LZ_FMA_F64(odd, u, p);
+}
+
+//@ lz_erfinv_beyond_f64
+// erfinv(x) / x / sqrt(w) at v = 1 / sqrt(w), for sqrt(w) >= 6, where x rounds to 1.
+LZ_FN lz_f64 lz_erfinv_beyond_f64(lz_f64 v) {
+  lz_f64 u = v - 0.10119047619047619;
+  lz_f64 z = u * u, p = -7.1317243770685133e+18, odd = 8.0410727052316992e+17;
+  p = LZ_FMA_F64(p, z, 1.0003158796762312e+17); odd = LZ_FMA_F64(odd, z, -11184442373044092.0);
+  p = LZ_FMA_F64(p, z, -998089746106170.88); odd = LZ_FMA_F64(odd, z, 112720914002587.7);
+  p = LZ_FMA_F64(p, z, 2571827157473.3389); odd = LZ_FMA_F64(odd, z, -272263660132.98474);
+  p = LZ_FMA_F64(p, z, -38568231142.264725); odd = LZ_FMA_F64(odd, z, 4636432873.2817154);
+  p = LZ_FMA_F64(p, z, -370030648.12321305); odd = LZ_FMA_F64(odd, z, 48129033.127482556);
+  p = LZ_FMA_F64(p, z, -6777854.7711719871); odd = LZ_FMA_F64(odd, z, 913819.58761891758);
+  p = LZ_FMA_F64(p, z, -126556.81008074127); odd = LZ_FMA_F64(odd, z, 18302.414692967614);
+  p = LZ_FMA_F64(p, z, -2780.2618311237284); odd = LZ_FMA_F64(odd, z, 450.4065613399552);
+  p = LZ_FMA_F64(p, z, -79.329280375667196); odd = LZ_FMA_F64(odd, z, 15.714239028074061);
+  p = LZ_FMA_F64(p, z, -4.1080548476438601); odd = LZ_FMA_F64(odd, z, 1.6182285035717718);
+  p = LZ_FMA_F64(p, z, -0.34399392108936977); odd = LZ_FMA_F64(odd, z, -0.16991296492291483);
+  p = LZ_FMA_F64(p, z, 0.98885912617316862);
+  return LZ_FMA_F64(odd, u, p);
+}
+
+//@ lz_erfinv_is_middle_f64
+LZ_FN int lz_erfinv_is_middle_f64(lz_f64 w) { return w < 6.25; }
+
+//@ lz_erfinv_tail_f64
+LZ_FN lz_f64 lz_erfinv_tail_f64(lz_f64 w, lz_f64 unused) {
+  lz_f64 s = LZ_SQRT_F64(w), outer = lz_erfinv_outer_f64(s), end = lz_erfinv_end_f64(s);
+  lz_f64 beyond = s * lz_erfinv_beyond_f64(1 / s);
+  (void)unused;
+  return s < 4 ? outer : s < 6.05 ? end : beyond;
+}
+
+//@ lz_erfinv_share_f64
+// erfinv(x) / x as a function of w = -log(1 - x^2).
+lz_paths_f64(lz_erfinv_share_f64, lz_erfinv_is_middle_f64, lz_erfinv_middle_f64, lz_erfinv_tail_f64)
+
 //@ lz_erfinv_f64 ulp=4
-// One step of Halley's method on erf, or on erfc where 1 - x is the exact quantity.
 LZ_FN lz_f64 lz_erfinv_f64(lz_f64 x) {
-  lz_f64 a = lz_abs_f64(x), y = lz_erfinv_start_f64(a);
-  lz_f64 off = y < 0.5 ? lz_erf_poly_f64(y) - a : (1 - a) - lz_erfc_tail_f64(y);
-  lz_f64 step = off * 0.88622692545275805 * lz_exp_f64(y * y);
-  y = y - step / (1 + y * step);
-  return lz_copysign_f64(a == 1 ? LZ_INF_F64 : y, x);
+  return x * lz_erfinv_share_f64(-lz_log_f64((1 - x) * (1 + x)));
 }
 
 //@ lz_exp_square_f64
@@ -171,30 +237,10 @@ LZ_FN lz_f64 lz_erfcx_f64(lz_f64 x) {
 //@ lz_erfcx_f32 ulp=1
 LZ_FN lz_f32 lz_erfcx_f32(lz_f32 x) { return (lz_f32)lz_erfcx_f64(x); }
 
-//@ lz_ndtri_tail_f64
-// The y > 0 for which a normal number exceeds y with probability p <= 1/2: a start with three
-// digits (Abramowitz and Stegun 26.2.23), then Halley's method.
-LZ_FN lz_f64 lz_ndtri_tail_f64(lz_f64 p) {
-  lz_f64 t = LZ_SQRT_F64(-2 * lz_log_f64(p));
-  lz_f64 y = t - (2.515517 + t * (0.802853 + t * 0.010328))
-      / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
-  for (int k = 0; k < 3; k++) {
-    lz_f64 u = y * 0.70710678118654752;
-    lz_f64 tail = u < 0.5 ? 1 - lz_erf_poly_f64(u) : lz_erfc_tail_f64(u);
-    lz_f64 step = (0.5 * tail - p) * 2.5066282746310005 * lz_exp_square_f64(u);
-    y += step / (1 - 0.5 * y * step);
-  }
-  return y;
-}
-
-//@ lz_ndtri_f64 ulp=20
-// The inverse of the normal distribution function; NaN outside [0, 1].
+//@ lz_ndtri_f64 ulp=5
+// The inverse of the normal distribution function, erfinv(2 p - 1) sqrt(2); NaN outside [0, 1].
 LZ_FN lz_f64 lz_ndtri_f64(lz_f64 p) {
-  if (!(p >= 0 && p <= 1)) return LZ_NAN_F64;
-  if (p == 0 || p == 1) return p == 0 ? -LZ_INF_F64 : LZ_INF_F64;
-  // About 1/2 the distance from it is the exact quantity.
-  if (p > 0.25 && p < 0.75) return 1.4142135623730951 * lz_erfinv_f64(2 * (p - 0.5));
-  return p < 0.5 ? -lz_ndtri_tail_f64(p) : lz_ndtri_tail_f64(1 - p);
+  return (p - 0.5) * 2.8284271247461903 * lz_erfinv_share_f64(-lz_log_f64(4 * p * (1 - p)));
 }
 
 //@ lz_ndtri_f32 ulp=1

@@ -32,41 +32,60 @@ LZ_FN lz_f64 lz_lgamma_near_f64(lz_f64 t) {
   return t * p;
 }
 
-//@ lz_lgamma_stirling_f64
-// Stirling's series, for x >= 8.
-LZ_FN lz_f64 lz_lgamma_stirling_f64(lz_f64 x) {
+//@ lz_lgamma_far_f64
+// Stirling's series, for x >= 8; log is that of x.
+LZ_FN lz_f64 lz_lgamma_far_f64(lz_f64 x, lz_f64 log) {
   lz_f64 v = 1 / x, z = v * v;
   lz_f64 p = -0.029550653594771242;
   p = LZ_FMA_F64(p, z, 0.00641025641025641); p = LZ_FMA_F64(p, z, -0.0019175269175269176);
   p = LZ_FMA_F64(p, z, 0.00084175084175084171); p = LZ_FMA_F64(p, z, -0.00059523809523809529);
   p = LZ_FMA_F64(p, z, 0.00079365079365079365); p = LZ_FMA_F64(p, z, -0.0027777777777777779);
   p = LZ_FMA_F64(p, z, 0.083333333333333329);
-  lz_f64 l = lz_log_f64(x) - 1;
+  lz_f64 l = log - 1;
   return x * l + (0.91893853320467278 - 0.5 * (l + 1) + p * v);
 }
 
+//@ lz_lgamma_step_f64
+// One step of the recurrence, where x is above 2.5.
+LZ_FN lz_f64 lz_lgamma_step_f64(lz_f64 x, lz_f64 *product) {
+  lz_f64 less = x > 2.5 ? x - 1 : x;
+  *product *= x > 2.5 ? less : 1;
+  return less;
+}
+
 //@ lz_lgamma_positive_f64
-// lgamma(x) for x > 0: Stirling's series, or the recurrence into [1.25, 2.5].
+// lgamma(x) for x > 0: Stirling's series from 8, below the recurrence into [1.25, 2.5]. One
+// logarithm serves all, and nothing branches.
 LZ_FN lz_f64 lz_lgamma_positive_f64(lz_f64 x) {
-  if (x >= 8) return x < LZ_INF_F64 ? lz_lgamma_stirling_f64(x) : x;
-  if (x < 0.5) return lz_lgamma_near_f64(x) - lz_log_f64(x * (1 + x));
-  if (x < 1.25) return lz_lgamma_near_f64(x - 1) - lz_log1p_f64(x - 1);
-  lz_f64 product = 1;
-  for (; x > 2.5; product *= x) x -= 1;
-  return lz_lgamma_near_f64(x - 2) + lz_log_f64(product);
+  lz_f64 product = 1, t = lz_lgamma_step_f64(x, &product);
+  t = lz_lgamma_step_f64(t, &product); t = lz_lgamma_step_f64(t, &product);
+  t = lz_lgamma_step_f64(t, &product); t = lz_lgamma_step_f64(t, &product);
+  t = lz_lgamma_step_f64(t, &product);
+  lz_f64 small = x < 0.5 ? x * (1 + x) : x, from = x < 0.5 ? x : x - 1;
+  lz_f64 log = lz_log_f64(x >= 8 ? x : x < 1.25 ? small : product);
+  lz_f64 near = lz_lgamma_near_f64(x < 1.25 ? from : t - 2) + (x < 1.25 ? -log : log);
+  lz_f64 far = lz_lgamma_far_f64(x, log);
+  return x >= 8 ? (x < LZ_INF_F64 ? far : x) : near;
+}
+
+//@ lz_lgamma_turned_f64
+LZ_FN lz_f64 lz_lgamma_turned_f64(lz_f64 x) { return lz_lgamma_positive_f64(x > 0 ? x : 1 - x); }
+
+//@ lz_lgamma_is_positive_f64
+LZ_FN int lz_lgamma_is_positive_f64(lz_f64 x) { return x > 0; }
+
+//@ lz_lgamma_below_f64
+// By the reflection formula, given lgamma(1 - x).
+LZ_FN lz_f64 lz_lgamma_below_f64(lz_f64 x, lz_f64 other) {
+  lz_f64 r = lz_abs_f64(x - lz_round_f64(x)), s = 1.1447298858494002 - lz_log_f64(lz_sinpi_f64(r));
+  lz_f64 y = (r == 0) | (x == -LZ_INF_F64) ? LZ_INF_F64 : s - other;
+  return x == x ? y : x;
 }
 
 //@ lz_lgamma_f64 ulp=4
 // log |gamma(x)|, infinity at the poles 0, -1, -2 ... The bound is for x > 0; below, beside the
 // zeros, the error is a few units of the largest term of the reflection formula.
-LZ_FN lz_f64 lz_lgamma_f64(lz_f64 x) {
-  if (x > 0) return lz_lgamma_positive_f64(x);
-  lz_f64 a = -x, r = lz_abs_f64(a - lz_round_f64(a));
-  if (r == 0 || a == LZ_INF_F64) return LZ_INF_F64;
-  if (x != x) return x;
-  lz_f64 s = 1.1447298858494002 - lz_log_f64(lz_sinpi_f64(r));
-  return s - lz_lgamma_positive_f64(1 + a);
-}
+lz_paths_f64(lz_lgamma_f64, lz_lgamma_is_positive_f64, lz_lgamma_turned_f64, lz_lgamma_below_f64)
 
 //@ lz_lgamma_f32 ulp=1
 LZ_FN lz_f32 lz_lgamma_f32(lz_f32 x) { return (lz_f32)lz_lgamma_f64(x); }

@@ -39,11 +39,13 @@ LZ_FN lz_bf16 lz_store_bf16(lz_f32 x) {
 }
 
 //@ lz_round_f16 ulp=0.5
-// As storing and loading, without the bits of the half.
+// As storing and loading, without the bits of the half. One and a half times the power of two, so
+// that sums with negative numbers keep its exponent, too; 2^16 overflows on the way up and back.
 LZ_FN lz_f32 lz_round_f16(lz_f32 x) {
-  lz_u32 body = lz_bits_f32(x) & 0x7fffffffu;
-  lz_f32 step = lz_from_bits_f32(lz_half_step_f16(body)), r = (lz_from_bits_f32(body) + step) - step;
-  return lz_copysign_f32(r >= 65536.0f ? LZ_INF_F32 : r, x);
+  lz_u32 bits = lz_bits_f32(x);
+  lz_f32 step = lz_from_bits_f32(lz_half_step_f16(bits & 0x7fffffffu) + 0x400000u);
+  lz_f32 r = ((x + step) - step) * 5.192296858534828e33f * 1.925929944387236e-34f;
+  return lz_from_bits_f32(lz_bits_f32(r) | (bits & 0x80000000u));
 }
 
 //@ lz_round_bf16 ulp=0.5

@@ -3,11 +3,15 @@
 // "@B" by the position of the sign bit.
 
 //@ lz_select_@S [floats]
-// A choice after both have been computed, without a branch: where a condition comes twice, gcc makes
-// one path for each outcome, calls and all.
+// A choice after both have been computed, without a branch: of choices in a row, or by one condition,
+// gcc makes one path for each outcome, calls and all.
 LZ_FN lz_@S lz_select_@S(int chosen, lz_@S yes, lz_@S no) {
+#ifdef __CUDACC__
+  return chosen ? yes : no;
+#else
   lz_@U mask = (lz_@U)0 - (lz_@U)(chosen != 0);
   return lz_from_bits_@S((lz_bits_@S(yes) & mask) | (lz_bits_@S(no) & ~mask));
+#endif
 }
 
 //@ lz_select_@S [ints b8]

@@ -20,14 +20,15 @@ LZ_FN lz_f32 lz_trig_reduce_f32(lz_f32 x, lz_u32 *quadrant) {
   lz_u64 middle = (lz_u64)m * w1 + ((lz_u64)m * w2 >> 32);
   lz_u32 high = m * w0 + (lz_u32)(middle >> 32), low = (lz_u32)middle;
   // high's top two bits count quadrants; below follows the fraction, taken as a signed number.
-  lz_i32 v = (lz_i32)(high << 2 | low >> 30);
-  lz_u32 next = low << 2, part = ((lz_u32)v & 0xffu) << 16 | next >> 16;
-  lz_f32 f = (lz_f32)(v & ~0xff) * 2.32830644e-10f, top = lz_from_bits_f32(
-      lz_bits_f32(f) & 0xfffff000u);
+  // Its leading part is cut towards zero, lest the rest of a small one be a difference.
+  lz_i32 v = (lz_i32)(high << 2 | low >> 30), head = (v + (v >> 31 & 0xff)) & ~0xff;
+  lz_u32 next = low << 2, part = (lz_u32)(v - head) << 16 | next >> 16;
+  lz_f32 f = (lz_f32)head * 2.32830644e-10f, top = lz_from_bits_f32(lz_bits_f32(f) & 0xfffff000u);
   f = (f - top) + ((lz_f32)(lz_i32)part * 3.55271368e-15f
       + (lz_f32)(lz_i32)(next & 0xffffu) * 5.42101086e-20f);
   // pi/2 times the fraction, the product of the leading 12 bits exact.
-  lz_f32 r = top * 1.5703125f + (top * 4.83826792e-4f + f * 1.57079637f);
+  lz_f32 rest = LZ_FMA_F32(f, 1.57079637f, f * -4.37113883e-8f);
+  lz_f32 r = top * 1.5703125f + (top * 4.83826792e-4f + rest);
   lz_u32 small = bits < 0x3f490fdbu;
   *quadrant = small ? 0u : (high >> 30) + (v < 0);
   return small ? lz_from_bits_f32(bits) : r;
@@ -213,7 +214,8 @@ LZ_FN lz_f64 lz_trig_reduce_small_f64(lz_f64 x, lz_u64 *quadrant, lz_f64 *low) {
   *quadrant = lz_bits_f64(t);
 #ifdef LZ_FUSED
   lz_f64 near = LZ_FMA_F64(n, -1.5707963267948966, a), rest, e;
-  lz_f64 part = lz_two_prod_f64(n, 6.123233995736766e-17, &rest), r = lz_two_sum_f64(near, -part, &e);
+  lz_f64 part = lz_two_prod_f64(n, 6.123233995736766e-17, &rest);
+  lz_f64 r = lz_two_sum_f64(near, -part, &e);
   *low = LZ_FMA_F64(n, 1.4973849048591698e-33, e - rest);
   return r;
 #else
