@@ -18,14 +18,15 @@ import tempfile
 from pathlib import Path
 
 #: Cells that say what is so on the CPU alone: memory that NumPy shares, pinned memory, `cpu` as the
-#: device that tensors are on, and `.to("cpu")` that copies nothing.
+#: device that tensors are on, and `.to("cpu")` that copies nothing. Some print tensors of the CPU,
+#: whose device shows where it is not the usual one.
 ABOUT_THE_HOST = {
     "creation-from-flat-list", "devices-device-objects", "devices-moving-to-cpu-is-free",
     "devices-same-device-required", "devices-round-trip", "pinned-tensor-on-gpu-machine",
     "streams-async-copy", "training-module-to-device-and-dtype", "numpy-of-own-tensor-is-shared",
     "numpy-earlier-results-do-not-follow", "numpy-dtypes", "numpy-conversions-that-fail",
     "numpy-asarray", "numpy-same-results", "print-names-of-dtypes-devices-sizes",
-    "print-dtype-suffix", "print-info-matrix",
+    "print-dtype-suffix", "print-info-matrix", "numpy-round-trip",
     "views-every-kind-writes-through", "dataloader-pin-memory", "dataloader-workers-keep-order",
     "practical-optimised-training-pipeline",
 }  # fmt: skip
