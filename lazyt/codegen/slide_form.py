@@ -117,7 +117,9 @@ class SlidePlan:
         copied = lay.sums / spec.item * tracks[0].pieces / tracks[0].slots
         rows = copied / (tracks[-1].axis.extent + tracks[-1].reach())
         shape = (16 // spec.item * COPIED * copied) / 4 + rows * ENTERED
-        sums = tiles * (runs * tile_cycles(spec.k, form.rows, form.vectors) + ENTERED)
+        sums = tiles * (
+            runs * tile_cycles(spec.k, form.rows, form.vectors, spec.vector_bytes) + ENTERED
+        )
         if lay.sums > spec.cache[1] // 2:
             sums *= 1.0 + 0.3 * min(lay.sums / (spec.cache[1] // 2) - 1.0, 1.0)
         points = form.chunk * prod(t.axis.extent for t in tracks[1:])
@@ -130,11 +132,14 @@ def evenness(tasks: int) -> float:
     return ceil_div(tasks, TEAM) * TEAM / tasks if tasks < 4 * TEAM else 1.0
 
 
-def tile_cycles(k: int, rows: int, vectors: int) -> float:
-    """Cycles of a register tile: multiplications, or loads (two at a time, or one that crosses a
-    line in two cycles) where those are more, or the latency of a sum; and what it
-    takes to begin and end."""
-    return k * max(rows * vectors, 0.5 * rows + 2 * vectors + 0.5, 4.0) + 4 * rows * vectors + 80
+def tile_cycles(k: int, rows: int, vectors: int, vector_bytes: int) -> float:
+    """Cycles of a register tile: multiplications (two at a time, but for the widest registers), or
+    loads (two at a time, or one that crosses a line in two cycles) where those are more, or the
+    latency of a sum; and what it takes to begin and end."""
+    once = 1.0 if vector_bytes == 64 else 0.5
+    crossing = vector_bytes / 64  # of loads at any address
+    loads = 0.5 * rows + (0.5 + 1.5 * crossing) * vectors + 0.5
+    return k * max(once * rows * vectors, loads, 4.0) + 4 * rows * vectors + 80
 
 
 def tiles_for(vector_bytes: int) -> Iterator[tuple[int, int]]:
@@ -181,7 +186,7 @@ def _best_tile(plan: SlidePlan, form: SlideForm) -> SlideForm:
     def cost(tile: tuple[int, int]) -> float:
         rows, vectors = tile
         count = ceil_div(spec.m, rows) * ceil_div(run, vectors * spec.lanes)
-        return count * tile_cycles(spec.k, rows, vectors)
+        return count * tile_cycles(spec.k, rows, vectors, spec.vector_bytes)
 
     rows, vectors = min(tiles_for(spec.vector_bytes), key=cost)
     return replace(form, rows=rows, vectors=vectors)
@@ -258,7 +263,7 @@ def _panel_cost(plan: SlidePlan, form: SlideForm) -> float:
     blocks = ceil_div(plan.inner[0].extent, form.block)
     per = form.vectors * spec.lanes
     count = lay.tall // form.rows * (lay.width // per)
-    sums = count * tile_cycles(lay.steps, form.rows, form.vectors)
+    sums = count * tile_cycles(lay.steps, form.rows, form.vectors, spec.vector_bytes)
     if lay.private > spec.cache[1] * 3 // 4:
         sums *= 1.3
     rows = lay.copied.size / (lay.line + lay.copied.tracks[-1].reach())
@@ -311,7 +316,7 @@ def _panel_tile(plan: SlidePlan, form: SlideForm, count: int) -> SlideForm:
     def cost(tile: tuple[int, int]) -> float:
         rows, vectors = tile
         tiles = ceil_div(spec.m, rows) * ceil_div(count, vectors * spec.lanes)
-        return tiles * tile_cycles(steps, rows, vectors)
+        return tiles * tile_cycles(steps, rows, vectors, spec.vector_bytes)
 
     rows, vectors = min(tiles_for(spec.vector_bytes), key=cost)
     return replace(form, rows=rows, vectors=vectors)

@@ -132,7 +132,7 @@ def _cost(plan: SlidePlan, form: SumsForm) -> float:
     chunks = ceil_div(spec.k, lay.steps)
     width = form.vectors * spec.lanes
     tiles = lay.tall // form.rows * (lay.cols // width)
-    sums = tiles * tile_cycles(lay.steps, form.rows, form.vectors)
+    sums = tiles * tile_cycles(lay.steps, form.rows, form.vectors, spec.vector_bytes)
     if lay.private > spec.cache[1] * 3 // 4:
         sums *= 1.3
     copies = COPIED * (lay.copied.size + lay.steps * lay.cols * 2)
@@ -176,7 +176,7 @@ def _with_tile(plan: SlidePlan, form: SumsForm) -> SumsForm:
     def cost(tile: tuple[int, int]) -> float:
         rows, vectors = tile
         count = ceil_div(lay.block, rows) * ceil_div(cols, vectors * spec.lanes)
-        return count * tile_cycles(lay.steps, rows, vectors)
+        return count * tile_cycles(lay.steps, rows, vectors, spec.vector_bytes)
 
     rows, vectors = min(tiles_for(spec.vector_bytes), key=cost)
     return replace(form, rows=rows, vectors=vectors)
