@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,9 +16,9 @@ from lazyt.ir.group import Group
 def test_layers_have_one_kernel_and_their_own_values(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    def counted(group: Group, unroll: int, in_place: bool, whole: bool) -> Lowered:
+    def counted(group: Group, unroll: int, *how: Any) -> Lowered:
         made.append(group.kind)
-        return lower_group(group, unroll, in_place, whole)
+        return lower_group(group, unroll, *how)
 
     monkeypatch.setattr(alike, "lower_group", counted)
     weights = [lazyt.tensor(np.eye(24, k=k, dtype=np.float32)) for k in range(1, 6)]

@@ -113,8 +113,8 @@ MUTATIONS = [
     ("matmul_large", 0, "lz_gemm_f32_5x16v32", "lz_gemm_f32_6x16v32"),
     ("matmul_small", 0, "g_row + 1 < g_row1", "g_row < g_row1"),
     ("matmul_small", 0, "g_k < 28", "g_k < 29"),
-    ("matrix_vector", 0, "g_row + 8 : 203", "g_row + 8 : 204"),
-    ("matrix_vector", 0, "g_sums[8]", "g_sums[7]"),
+    ("matrix_vector", 0, "g_row + 16 : 203", "g_row + 16 : 204"),
+    ("matrix_vector", 0, "g_sums[16]", "g_sums[15]"),
 ]
 
 
