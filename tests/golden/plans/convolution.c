@@ -5,23 +5,23 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *ws, int threads) {
     {
         lz_f32 *restrict g_a = (lz_f32 *)ws;
         lz_i32 *restrict g_steps = (lz_i32 *)(ws + 896);
-        char *g_mine = ws + 1024 + (lz_i64)lz_worker() * 5056;
+        char *g_mine = ws + 1024 + (lz_i64)lz_worker() * 4480;
         lz_f32 *restrict g_x = (lz_f32 *)g_mine;
-        lz_f32 *restrict g_c = (lz_f32 *)(g_mine + 3264);
+        lz_f32 *restrict g_c = (lz_f32 *)(g_mine + 3328);
 #pragma omp for schedule(static) nowait
-        for (lz_i64 g_u = 0; g_u < 1; g_u++) {
-            lz_f32 *restrict g_to = g_a + g_u * 216;
+        for (lz_i64 g_u = 0; g_u < 2; g_u++) {
+            lz_f32 *restrict g_to = g_a + g_u * 108;
             {
                 const lz_i64 g_k0 = 0;
                 const lz_i64 g_k1 = g_k0 + 27 < 27 ? g_k0 + 27 : 27;
-                for (lz_i64 g_r = 0; g_r < 8; g_r++) {
-                    const lz_i64 g_row = g_u % 1 * 8 + g_r;
+                for (lz_i64 g_r = 0; g_r < 4; g_r++) {
+                    const lz_i64 g_row = g_u % 2 * 4 + g_r;
                     {
                         const lz_i64 i1 = g_row;
                         for (lz_i64 k0 = 0; k0 < 3; k0++) {
                             for (lz_i64 k1 = 0; k1 < 3; k1++) {
                                 for (lz_i64 k2 = 0; k2 < 3; k2++) {
-                                    g_to[(((k0) * 3 + k1) * 3 + k2) * 8 + g_r] = x1[(((i1 * 27) + (k0 * 9)) + (k1 * 3)) + k2];
+                                    g_to[(((k0) * 3 + k1) * 3 + k2) * 4 + g_r] = x1[(((i1 * 27) + (k0 * 9)) + (k1 * 3)) + k2];
                                 }
                             }
                         }
@@ -47,8 +47,8 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *ws, int threads) {
             const lz_i64 i0 = (g_bo % 2);
             const lz_i64 g_p0 = g_t / 1 % 2 * 5;
             const lz_i64 g_p1 = g_p0 + 5 < 10 ? g_p0 + 5 : 10;
-            const lz_i64 g_i0 = g_t % 1 * 1;
-            const lz_i64 g_i1 = g_i0 + 1 < 1 ? g_i0 + 1 : 1;
+            const lz_i64 g_i0 = g_t % 1 * 2;
+            const lz_i64 g_i1 = g_i0 + 2 < 2 ? g_i0 + 2 : 2;
             {
                 for (lz_i64 k0 = 0; k0 < 3; k0++) {
                     for (lz_i64 g_q0 = g_p0; g_q0 < g_p1 + 1; g_q0++) {
@@ -126,18 +126,18 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *ws, int threads) {
                 }
             }
             for (lz_i64 g_i = g_i0; g_i < g_i1; g_i++) {
-                for (lz_i64 g_at = 0; g_at < (g_p1 - g_p0) * 11; g_at += 8) {
-                    lz_slide_f32_8x8v32(27, g_a + (g_b * 1 + g_i) * 216,
-                        g_x + g_at, 745, g_steps, g_c + g_at, 56, 1);
+                for (lz_i64 g_at = 0; g_at < (g_p1 - g_p0) * 11; g_at += 24) {
+                    lz_slide_f32_4x24v32(27, g_a + (g_b * 2 + g_i) * 108,
+                        g_x + g_at, 745, g_steps, g_c + g_at, 72, 1);
                 }
-                const lz_i64 g_m0 = g_i * 8;
-                const lz_i64 g_m1 = g_m0 + 8 < 8 ? g_m0 + 8 : 8;
+                const lz_i64 g_m0 = g_i * 4;
+                const lz_i64 g_m1 = g_m0 + 4 < 8 ? g_m0 + 4 : 8;
                 for (lz_i64 g_row = g_m0; g_row < g_m1; g_row++) {
                     const lz_i64 i1 = g_row;
                     for (lz_i64 i2 = g_p0; i2 < g_p1; i2++) {
 #pragma omp simd
                         for (lz_i64 i3 = 0; i3 < 11; i3++) {
-                            const lz_f32 g_value = g_c[(g_row - g_m0) * 56 + (i2 - g_p0) * 11 + i3];
+                            const lz_f32 g_value = g_c[(g_row - g_m0) * 72 + (i2 - g_p0) * 11 + i3];
                             const lz_f32 acc = g_value;
                             y2[(((i0 * 880) + (i1 * 110)) + (i2 * 11)) + i3] = acc;
                         }
