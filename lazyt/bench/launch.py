@@ -13,6 +13,7 @@ import importlib
 import importlib.machinery
 import json
 import os
+import signal
 import socket
 import sys
 import types
@@ -76,18 +77,23 @@ def main() -> None:
     with contextlib.suppress(ImportError):  # the worker says so
         for name in IMPORTS.get(framework, ()):
             importlib.import_module(name)
+    children: set[int] = set()
     while True:
         message, files, _, _ = socket.recv_fds(line, 1 << 16, 2)
         if not message:
+            for child in children:  # those whose end nobody asked for; they may stand still
+                os.kill(child, signal.SIGKILL)
             return
         request = json.loads(message)
         if "await" in request:
+            children.discard(request["await"])
             line.sendall(
                 str(os.waitstatus_to_exitcode(os.waitpid(request["await"], 0)[1])).encode()
             )
             continue
         child = os.fork() if request["fork"] else 0
         if child:
+            children.add(child)
             for number in files:
                 os.close(number)
             line.sendall(str(child).encode())

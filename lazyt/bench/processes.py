@@ -123,13 +123,24 @@ class Worker:
         self.replies = self.line.makefile("r", encoding="utf-8")
 
     def ask(self, request: dict[str, object]) -> dict[str, Any]:
-        """Sends a request and waits for the reply; a dead or stuck process replies so."""
+        """Sends a request and waits for the reply; a dead or stuck process replies so.
+
+        Between requests the process stands still: threads of some libraries wait for work in
+        loops, on a core that another process is timed on.
+        """
         try:
+            self._signal(signal.SIGCONT)
             self.line.sendall(json.dumps(request).encode() + b"\n")
         except OSError:
             return self._ended()
+        try:
+            return self._reply()
+        finally:
+            self._signal(signal.SIGSTOP)
+
+    def _reply(self) -> dict[str, Any]:
         if not self._speaks(CALL_LIMIT):
-            self._kill()
+            self._signal(signal.SIGKILL)
             return {"failed": f"no answer in {CALL_LIMIT:.0f} s"}
         line = self._read()
         if not line:
@@ -139,10 +150,11 @@ class Worker:
 
     def end(self) -> None:
         """Closes the line, and kills the process when that is not enough."""
+        self._signal(signal.SIGCONT)
         with contextlib.suppress(OSError):  # it may have gone already
             self.line.shutdown(socket.SHUT_WR)
         if not self._speaks(END_LIMIT):
-            self._kill()
+            self._signal(signal.SIGKILL)
         if self.pid:
             self._await()
         self.replies.close()
@@ -163,9 +175,10 @@ class Worker:
         except ConnectionError:
             return ""
 
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it ended in this very moment
-            os.kill(self.pid, signal.SIGKILL)
+    def _signal(self, number: signal.Signals) -> None:
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):  # it ended in this very moment
+                os.kill(self.pid, number)
 
     def _await(self) -> str:
         code, self.pid = self.nursery.await_end(self.pid), 0

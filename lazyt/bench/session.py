@@ -18,7 +18,7 @@ from lazyt.bench.results import Result
 
 #: Seconds that a process samples in one turn, about.
 TURN_LIMIT = 1.5
-#: Seconds between turns, in which the threads of the one before stop waiting for work.
+#: Seconds between turns, in which the processor and its caches calm down.
 PAUSE = 0.05
 
 
