@@ -12,25 +12,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from captured import best
+
 HERE = Path(__file__).resolve().parent
-
-
-def best(function: Callable[[], object], seconds: float = 1.5) -> float:
-    """The best mean of 20 calls, in microseconds."""
-    for _ in range(12):
-        function()
-    end, found = time.perf_counter() + seconds, float("inf")
-    while time.perf_counter() < end:
-        begun = time.perf_counter()
-        for _ in range(20):
-            function()
-        found = min(found, (time.perf_counter() - begun) / 20)
-    return found * 1e6
 
 
 def layers(torch: Any, kind: str) -> tuple[Any, Any]:
