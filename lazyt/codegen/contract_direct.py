@@ -126,7 +126,7 @@ def _tile(out: CText, spec: ContractSpec, form: RowForm, width: int) -> None:
         out.clip("g_end", "g_col0", form.cols, spec.n)
         end = "g_end"
     place = f"g_acc[(g_row - g_row0) * {form.cols} + (g_col - g_col0)]"
-    store_tile(out, spec, ("g_row0", "g_row1"), ("g_col0", end), place)
+    store_tile(out, spec, ("g_row0", "g_row1"), ("g_col0", end), place, form.rows)
 
 
 def _row_groups(out: CText, spec: ContractSpec, form: RowForm, width: int, k_step: int) -> None:

@@ -9,6 +9,7 @@ k ends wait in a scratch tile and continue exactly where they stopped.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from lazyt.codegen.contract_micro import lines_name, tile_name
@@ -296,7 +297,8 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idl
                 out.add(f"{micro}(g_p1 - g_p0, {left},", f"    {right},", f"    {tile});")
         with out.block(f"if (g_p1 == {spec.k})"):
             place = f"g_tile[(g_row - g_m0) * {lay.tile_cols} + (g_col - {origin})]"
-            store_tile(out, spec, ("g_m0", "g_m1"), ("g_s0", "g_s1"), place)
+            rows_of, columns = ("g_m0", "g_m1"), ("g_s0", "g_s1")
+            store_tile(out, spec, rows_of, columns, place, form.row_block)
 
 
 def register_tile(spec: ContractSpec) -> tuple[int, int]:
@@ -335,8 +337,9 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
     piece = l1 * 3 // 2 if spec.vector_bytes == 64 else l1 // 2
     k_block = max(64, piece // (width * spec.item) // 8 * 8)
     k_block = round_up(ceil_div(spec.k, ceil_div(spec.k, k_block)), 4)
-    row_block = max(rows, l2 // 8 // (k_block * spec.item) // rows * rows)
-    row_block = min(row_block, round_up(spec.m, rows), 16 * rows)
+    unit = _rows_stored(spec, rows)
+    row_block = max(unit, l2 // 8 // (k_block * spec.item) // unit * unit)
+    row_block = min(row_block, round_up(spec.m, rows), max(1, 16 * rows // unit) * unit)
     col_block = min(round_up(spec.n, width), round_up(_LONGEST_PACKED_TASK, width))
     whole = round_up(spec.n, width)
     limit = max(l3 // 2, 4 << 20) // spec.item
@@ -357,12 +360,12 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
         elif whole <= col_block:
             k_span = min(spec.k, max(1, l2 // 2 // (whole * spec.item * k_block)) * k_block)
     if spec.k <= FEW_STEPS and not spec.any_size:
-        row_block = rows  # sums are stored at once, where the first-level cache has them
+        row_block = unit  # sums are stored at once, where the first-level cache has them
     if parallel and not private:
         # Fewer rows only read B more often; fewer columns copy A more often.
         while ceil_div(spec.m, row_block) * ceil_div(spec.n, col_block) < _TASKS:
-            if row_block > 2 * rows:
-                row_block = max(2 * rows, row_block // 2 // rows * rows)
+            if row_block > max(2 * rows, unit):
+                row_block = max(2 * rows, unit, row_block // 2 // unit * unit)
             elif col_block > 8 * width and col_span == whole:
                 col_block = round_up(col_block // 2, width)
             else:
@@ -372,6 +375,12 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
         rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel,
         whole * spec.item <= _FEW_BYTES and lies_straight(spec, rows),
     )  # fmt: skip
+
+
+def _rows_stored(spec: ContractSpec, rows: int) -> int:
+    """Of how many rows blocks of rows are made: whole register tiles and, where results are stored
+    along rows, whole vectors of them, as what is left of a vector is computed number by number."""
+    return math.lcm(rows, spec.lanes) if spec.c_unit == "m" else rows
 
 
 def lies_straight(spec: ContractSpec, rows: int) -> bool:

@@ -92,17 +92,25 @@ def store_tile(
     rows: tuple[str, str],
     cols: tuple[str, str],
     place: str,
+    most_rows: int,
 ) -> None:
     """Run the epilogue over a tile of finished sums, the adjacent axis of the outputs innermost.
 
-    ``place`` is where the sum of (``g_row``, ``g_col``) lies.
+    ``place`` is where the sum of (``g_row``, ``g_col``) lies; there are ``most_rows`` rows or fewer.
     """
-    axes = [("g_row", rows), ("g_col", cols)]
-    if spec.c_unit == "m":
-        axes.reverse()
-    (outer, outer_range), (inner, inner_range) = axes
-    with out.loop(outer, *outer_range):
+    if spec.c_unit == "n":
+        with out.loop("g_row", *rows):
+            out.pragma("omp simd")
+            with out.loop("g_col", *cols):
+                out.add(f"const {spec.ctype} g_value = {place};")
+                out.add(*spec.epilogue("g_b", "g_row", "g_col", "g_value"))
+        return
+    with out.loop("g_col", *cols):
+        # One below another in the tile: gcc would leave the whole epilogue without vectors.
+        out.add(f"_Alignas(64) {spec.ctype} g_line[{most_rows}];")
+        with out.loop("g_row", *rows):
+            out.add(f"g_line[g_row - {rows[0]}] = {place};")
         out.pragma("omp simd")
-        with out.loop(inner, *inner_range):
-            out.add(f"const {spec.ctype} g_value = {place};")
+        with out.loop("g_row", *rows):
+            out.add(f"const {spec.ctype} g_value = g_line[g_row - {rows[0]}];")
             out.add(*spec.epilogue("g_b", "g_row", "g_col", "g_value"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -322,6 +323,30 @@ def test_forms_follow_the_extents() -> None:
     assert isinstance(narrow, PackedForm) and narrow.straight
     wide = chosen(1, 64, 2048, 2048)
     assert isinstance(wide, PackedForm) and wide.col_span < 2048
+
+
+def test_results_across_a_tile_are_stored_by_vectors(tmp_path: Path) -> None:
+    """Blocks of rows have whole vectors of rows, and the epilogue is vectorised along them."""
+    spec = make_spec(Case(1, 32, 64, 128, b="nk"), store="{0} * ({0} < 0 ? 0.5f : 1 / (1 + {0}))")
+    form, transposed, _ = choose_form(spec)
+    assert isinstance(form, PackedForm) and transposed
+    assert form.row_block % spec.lanes == 0
+    made = emit_contract(spec)
+    text = TYPES + "".join(text for _, text in made.sections) + made.text
+    source = tmp_path / "kernel.c"
+    source.write_text(text)
+    assert CC is not None
+    version = subprocess.run([CC, "--version"], capture_output=True, text=True).stdout
+    clang = "clang" in version
+    flags = [*FLAGS, "-fno-trapping-math", "-Rpass=loop-vectorize" if clang else "-fopt-info-vec"]
+    done = subprocess.run(
+        [CC, *flags, str(source), "-o", str(tmp_path / "kernel.so")],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    stores = [i for i, line in enumerate(text.splitlines(), 1) if "g_value = g_line" in line]
+    assert stores
+    place = rf"kernel.c:({stores[0] - 1}|{stores[0]}):.*(loop vectorized|vectorized loop)"
+    assert re.search(place, done.stderr), done.stderr
 
 
 def test_empty_outputs_make_an_empty_kernel() -> None:

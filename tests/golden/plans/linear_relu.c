@@ -99,9 +99,13 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *b3_, char *ws, int threads
                 }
             }
             for (lz_i64 g_col = g_col0; g_col < g_col1; g_col++) {
+                _Alignas(64) lz_f32 g_line[16];
+                for (lz_i64 g_row = g_row0; g_row < g_row1; g_row++) {
+                    g_line[g_row - g_row0] = g_acc[(g_row - g_row0) * 32 + (g_col - g_col0)];
+                }
 #pragma omp simd
                 for (lz_i64 g_row = g_row0; g_row < g_row1; g_row++) {
-                    const lz_f32 g_value = g_acc[(g_row - g_row0) * 32 + (g_col - g_col0)];
+                    const lz_f32 g_value = g_line[g_row - g_row0];
                     const lz_i64 i0 = (g_col);
                     const lz_i64 i1 = (g_row);
                     const lz_f32 acc = g_value;
