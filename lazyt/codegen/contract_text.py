@@ -96,7 +96,7 @@ def store_tile(
 ) -> None:
     """Run the epilogue over a tile of finished sums, the adjacent axis of the outputs innermost.
 
-    ``place`` is where the sum of (``g_row``, ``g_col``) lies; there are ``most_rows`` rows or fewer.
+    ``place`` is where the sum of (``g_row``, ``g_col``) lies; there are up to ``most_rows`` rows.
     """
     if spec.c_unit == "n":
         with out.loop("g_row", *rows):
