@@ -27,7 +27,7 @@ from lazyt.codegen.contract import (
 
 TYPES = "typedef float lz_f32; typedef long long lz_i64; typedef unsigned int lz_u32;\n"
 FLAGS = ["-O3", "-march=native", "-fopenmp", "-ffp-contract=off", "-fPIC", "-shared"]
-CACHE = (32 << 10, 512 << 10, 32 << 20)
+CACHE = (32 << 10, 1 << 20, 32 << 20)
 
 
 def dense_spec(m: int, n: int, k: int) -> ContractSpec:

@@ -91,6 +91,8 @@ def _lay_out(spec: ContractSpec, form: PackedForm) -> _Layout:
     """Sizes of B's panels, A's panels and the scratch tiles."""
     item = spec.item
     tile_cols = form.strip if _in_one_block(spec, form) else form.col_block
+    if tile_cols * item % ALIKE == 0:
+        tile_cols += form.vectors * spec.lanes  # rows of a register tile share no set
     tile = round_up(form.row_block * tile_cols * item, 64)
     panels_b = round_up(form.k_span * form.col_span * item, 64)
     panels_a = round_up(form.row_block * form.k_block * item, 64)
@@ -329,16 +331,17 @@ def padding(spec: ContractSpec) -> float:
 
 def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
     """Block sizes from the caches: A's block in level 2, what is packed of B at a time in half of
-    level 3, and a piece of B's panel in half of level 1. Tiles of the widest registers read B
-    slowly enough for level 2, and gain from sums that stay in registers for longer."""
+    level 3, and a piece of B's panel beyond level 1. Tiles read B slowly enough for level 2, and
+    gain from sums that stay in registers for longer."""
     l1, l2, l3 = spec.cache
     rows, vectors = register_tile(spec)
     width = vectors * spec.lanes
-    piece = l1 * 3 // 2 if spec.vector_bytes == 64 else l1 // 2
+    wide = spec.vector_bytes == 64
+    piece = l1 * 3 // 2 if wide else l1 * 2
     k_block = max(64, piece // (width * spec.item) // 8 * 8)
     k_block = round_up(ceil_div(spec.k, ceil_div(spec.k, k_block)), 4)
     unit = _rows_stored(spec, rows)
-    row_block = max(unit, l2 // 8 // (k_block * spec.item) // unit * unit)
+    row_block = max(unit, l2 * (1 if wide else 3) // 8 // (k_block * spec.item) // unit * unit)
     row_block = min(row_block, round_up(spec.m, rows), max(1, 16 * rows // unit) * unit)
     col_block = min(round_up(spec.n, width), round_up(_LONGEST_PACKED_TASK, width))
     whole = round_up(spec.n, width)
