@@ -13,7 +13,7 @@ from lazyt.functional.splitting import unbind
 from lazyt.numpy_bridge import item, readable_values
 from lazyt.runtime import events
 from lazyt.tensor import Tensor
-from lazyt.watching import capturing
+from lazyt.watching import capturing, hook
 
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
@@ -172,6 +172,11 @@ def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]
 
 def realize(*tensors: Tensor) -> None:
     """Compute all of ``tensors`` now, in one plan."""
+    for tensor in tensors:
+        if not _is_there(tensor):
+            break
+    else:  # most often: a captured call has computed them
+        return
     if capturing() is None:  # a captured function computes everything at its end
         pending.realize_nodes([tensor.node for tensor in tensors])
 
@@ -179,8 +184,18 @@ def realize(*tensors: Tensor) -> None:
 @method("realize")
 def _realize(self: Tensor) -> Tensor:
     """Compute this tensor's value now; returns the tensor."""
-    realize(self)
+    if not _is_there(self):
+        realize(self)
     return self
+
+
+def _is_there(tensor: Tensor) -> bool:
+    """Whether a tensor is plain, has memory of its own and is computed, and nobody watches reads."""
+    if type(tensor) is not Tensor or tensor._view is not None or hook.watcher is not None:
+        return False
+    storage = tensor._storage
+    node = storage.node
+    return node.data is not None and not node.inputs and storage.share is None
 
 
 def explain(*tensors: Any) -> Explanation:
