@@ -135,7 +135,7 @@ class _Outlet(Midway):
         """The lines of the function."""
         if not (self.is_quick and self.looked_at):
             rest = [line for line in self.lines if line != self._certificate]
-            return [*self.head, *rest]
+            return [*self.first_lines(), *rest]
         own = [self.replay.holders[source] for source in self._own]
         written = {id(self.steady[holder]) for holder in own}
         watched = Steady(
@@ -146,7 +146,7 @@ class _Outlet(Midway):
         self.names.table.update(steady=watched)
         device = " and not device.branched" if self._launcher is not None else ""
         return [
-            *self.head,
+            *self.first_lines(),
             f"if steady.holds{device}:",
             "    if steady.words.hold():",
             "        steady.uses += 1",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from lazyt import cast_mode, grad_mode, shortcut, steady
+from lazyt.admission import Admission
 from lazyt.arguments import is_part, value_of_part
 from lazyt.config import config
 from lazyt.functional import promotion
@@ -87,6 +88,7 @@ class Inlet:
         self.looked_at: list[tuple[Tensor, Storage]] = []
         self._known: set[Storage] = set()
         self._seen: dict[int, tuple[int, str, Tensor]] = {}  # arguments by their storages
+        self._admitted: tuple[int, int, Sequence[Any]] | None = None
         self._late: list[str] = []  # lines about arguments, once all else is known to be right
         self.names.table.update(
             MISSED=MISSED, KNOWN=self._known, kept=[None] * (2 * len(replay.flags)), turn=[0],
@@ -149,14 +151,38 @@ class Inlet:
 
     def _write_arguments(self) -> None:
         self._count = 0
+        before = len(self.lines)
         for part, text in zip(self.shape[1], ("args", "kwargs"), strict=True):
             self._take(part, text)
         plain = dict.fromkeys(self.stores[n] for n in self.stores if n not in self.replay.parts)
         if len(plain) > 1:
             self.require(f"is_other(({', '.join(plain)}))")
+        self._admit(before)
         if self._moving:
             numbers = "".join(f"a{number}, " for number in self._moving)
             self.require(f"{self.bind(self.replay.numbers.hold)}(({numbers}))")
+
+    def _admit(self, before: int) -> None:
+        """Notes where the tests of arguments are, if all are tensors that C can look at."""
+        (_, given), (_, named) = self.shape[1]
+        names = [f"a{n}" for n in range(len(given))]
+        if not (named or any(given) or self.replay.parts) and [*self.given.values()] == names:
+            self._admitted = (before, len(self.lines), self.leaves)
+
+    def first_lines(self) -> list[str]:
+        """The head, where compiled C looks at arguments first; all tensors in places are known."""
+        if self._admitted is None:
+            return self.head
+        before, after, examples = self._admitted
+        try:
+            admission = Admission(examples, self._known)
+        except LookupError:
+            return self.head
+        self.names.table.update(admission=admission, admit=admission.admit)
+        taken = [f"    a{n} = args[{n}]; s{n} = a{n}._storage" for n in range(len(examples))]
+        taken += ["else:", *("    " + line for line in self.head[before:after])]
+        start = [*self.head[:before], "if not kwargs and admit(args):"]
+        return [*start, *taken, *self.head[after:]]
 
     def _part_ways(self) -> None:
         """What is written must not be what another argument is, or is a part of: the function may

@@ -190,7 +190,7 @@ def _realize(self: Tensor) -> Tensor:
 
 
 def _is_there(tensor: Tensor) -> bool:
-    """Whether a tensor is plain, has memory of its own and is computed, and nobody watches reads."""
+    """Whether a tensor is plain, computed, in memory of its own, and nobody watches reads."""
     if type(tensor) is not Tensor or tensor._view is not None or hook.watcher is not None:
         return False
     storage = tensor._storage

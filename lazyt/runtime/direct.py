@@ -19,7 +19,7 @@ from lazyt.ir.program import Program
 from lazyt.runtime import compile, execute
 
 #: ``self`` of a function is a bytes object, whose content are words: what it works on.
-#: ``lz_plan`` does what ``words.Words`` says, or gives the addresses of both functions.
+#: ``lz_plan`` does what ``words.Words`` says, or gives the addresses of the functions.
 _TEXT = """
 typedef unsigned long long word;
 typedef void *(*lz_take)(void);
@@ -40,6 +40,43 @@ static void *lz_hold(char *self, void *nothing)
     if (*(const word *) words[2 + 2 * i] != words[3 + 2 * i])
       return lz_given(own, 2);
   return lz_given(own, 1);
+}
+
+static word lz_at(word object, word offset)
+{
+  return *(const word *) (object + offset);
+}
+
+static int lz_suits(const word *facts, word tensor, word kind, word form)
+{
+  const word none = facts[1];
+  if (lz_at(tensor, 8) != kind || lz_at(tensor, facts[3]) != none)
+    return 0;
+  const word table = lz_at(tensor, facts[2]), storage = lz_at(tensor, facts[4]);
+  if (!table || table %% 8 || lz_at(table, 16) || !storage)
+    return 0;
+  if (lz_at(storage, facts[5]) != none || lz_at(storage, facts[6]) != none)
+    return 0;
+  const word node = lz_at(storage, facts[7]);
+  return node && lz_at(node, facts[8]) == form;
+}
+
+static void *lz_admit(char *self, const word *given)
+{
+  const word *own = (const word *) (self + %(content)d);
+  const word *facts = (const word *) own[3], *each = facts + 9, count = facts[0];
+  const word *items = given + 3, *others = each + 2 * count;
+  int suit = given[2] == count;
+  for (word i = 0; suit && i < count; i++)
+    {
+      suit = lz_suits(facts, items[i], each[2 * i], each[2 * i + 1]);
+      const word storage = suit ? lz_at(items[i], facts[4]) : 0;
+      for (word j = 0; suit && j < i; j++)
+        suit = storage != lz_at(items[j], facts[4]);
+      for (word j = 1; suit && j <= others[0]; j++)
+        suit = storage != others[j];
+    }
+  return lz_given(own, suit ? 1 : 2);
 }
 
 static void *lz_run(char *self, void *nothing)
@@ -73,12 +110,13 @@ void lz_plan(char **slots, int task)
     {
       words[0] = (word) lz_hold;
       words[1] = (word) lz_run;
+      words[2] = (word) lz_admit;
     }
 }
 """
 #: What ``library()`` does: take words down, compare them, tell addresses.
 TAKE, COMPARE, _TELL = 0, 1, 2
-_NO_ARGUMENTS = 4  # METH_NOARGS
+_NO_ARGUMENTS, _ONE_ARGUMENT = 4, 8  # METH_NOARGS, METH_O
 _CONTENT = bytes.__basicsize__ - 1
 
 
@@ -112,23 +150,24 @@ def library() -> Any:
 
 
 @functools.cache
-def _methods() -> tuple[_Method, _Method]:
-    """The functions that compare words and that run a plan."""
-    slots = (ctypes.c_uint64 * 2)()
+def _methods() -> tuple[_Method, _Method, _Method]:
+    """The functions that compare words, that run a plan, and that look at arguments."""
+    slots = (ctypes.c_uint64 * 3)()
     library()(ctypes.addressof(slots), _TELL)
     return (
         _Method(b"hold", slots[0], _NO_ARGUMENTS, None),
         _Method(b"run", slots[1], _NO_ARGUMENTS, None),
+        _Method(b"admit", slots[2], _ONE_ARGUMENT, None),
     )
 
 
-def _function(method: _Method, *words: int) -> Callable[[], Any]:
+def _function(method: _Method, *words: int) -> Callable[..., Any]:
     """A function of the interpreter's own kind that works on these words."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     own = struct.pack(f"{len(words)}Q", *words)
-    made: Callable[[], Any] = make(ctypes.addressof(method), own, None)
+    made: Callable[..., Any] = make(ctypes.addressof(method), own, None)
     return made
 
 
@@ -155,6 +194,12 @@ def holding(address: int) -> Callable[[], bool]:
     """A function that tells whether all words are what they were, see ``words.Words``; the caller
     keeps them alive."""
     return _function(_methods()[0], _address("Py_IncRef"), id(True), id(False), address)
+
+
+def admitting(address: int) -> Callable[[tuple[Any, ...]], bool]:
+    """A function that tells whether arguments are as ``admission.Admission`` wrote down at this
+    address; the caller keeps that alive."""
+    return _function(_methods()[2], _address("Py_IncRef"), id(True), id(False), address)
 
 
 def running(entry: int, slots: int, others_run: bool) -> Callable[[], None]:
