@@ -54,37 +54,48 @@ def number_graph(roots: Sequence[Node]) -> tuple[dict[Node, int], list[Any]]:
     numbers: dict[Node, int] = {}
     key: list[Any] = []
     add = key.append
-    stack = [*roots]
+    # A node with None above it has been looked at and waits for those of its inputs that are there.
+    stack: list[Node | None] = [*roots]
     stack.reverse()
     push, pop = stack.append, stack.pop
     while stack:
-        node = stack[-1]
-        if node in numbers:
-            pop()
+        node = pop()
+        if node is None:
+            node = pop()
+            assert node is not None
+            inputs = node.inputs
+        elif node in numbers:
             continue
-        if node.data is None:
+        elif node.data is None:
             inputs, depth = node.inputs, len(stack)
-            for item in inputs:
-                if item not in numbers:
-                    if item.data is None:
-                        push(item)
-                    else:
-                        numbers[item] = len(numbers)
-                        add(item.form)
-            if len(stack) > depth:
-                if len(stack) > depth + 1:
-                    stack[depth:] = stack[: depth - 1 : -1]
-                continue
-            if node.op is INPUT:
-                add(node.form)
-            else:
-                head = node.head
-                add(head.key or _key_of(head))
+            if inputs:
+                push(node)
+                push(None)
                 for item in inputs:
-                    add(numbers[item])
+                    if item not in numbers:
+                        if item.data is None:
+                            push(item)
+                        else:
+                            numbers[item] = len(numbers)
+                            add(item.form)
+                count = len(stack) - depth
+                if count > 2:
+                    if count > 3:
+                        stack[depth + 2 :] = stack[: depth + 1 : -1]
+                    continue
+                pop()
+                pop()
         else:
             add(node.form)
-        pop()
+            numbers[node] = len(numbers)
+            continue
+        if node.op is INPUT:
+            add(node.form)
+        else:
+            head = node.head
+            add(head.key or _key_of(head))
+            for item in inputs:
+                add(numbers[item])
         numbers[node] = len(numbers)
     return numbers, key
 

@@ -77,9 +77,8 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
                 x, y = y, x
         else:
             return slow(self, other)
-        source = position_of(_frame(1)) if recording.enabled else None
         storage = _new_storage(Storage)
-        storage.node = node = make_pair(head, x, y, source)
+        storage.node = node = make_pair(head, x, y, _frame(1))
         storage.share = storage.fn = None
         storage.version = 0
         tensor = _new_tensor(Tensor)

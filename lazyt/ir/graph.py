@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
 from typing import Any
 
 from lazyt.ir.dtypes import DType
@@ -18,9 +19,9 @@ from lazyt.ir.op import NoGradient as NoGradient
 from lazyt.ir.op import Op as Op
 from lazyt.ir.op import Type as Type
 from lazyt.ir.positions import Source as Source
+from lazyt.ir.positions import position_of, recording, user_files
 from lazyt.ir.positions import position_to_note as position_to_note
 from lazyt.ir.positions import record_source as record_source
-from lazyt.ir.positions import recording
 from lazyt.ir.positions import source_text as source_text
 from lazyt.ir.positions import user_position as user_position
 from lazyt.ir.shapes import Shape as Shape
@@ -210,26 +211,33 @@ def make_like(head: Head, inputs: tuple[Node, ...], source: Source | None) -> No
     return _make_new(key, source)
 
 
-def make_pair(head: Head, a: Node, b: Node, source: Source | None) -> Node:
-    """``make_like`` of two inputs that no gradient flows through, written out for long chains."""
+def make_pair(head: Head, a: Node, b: Node, frame: FrameType) -> Node:
+    """``make_of`` two inputs that no gradient flows through, for code that runs in ``frame``;
+    written out for long chains."""
     key = (head, (a, b))
-    found = _table.get(key)
     known = head.types.get((a.form, b.form))
-    if found is not None or known is None:
-        return make_like(head, (a, b), source)
+    if key in _table or known is None:
+        return make_like(head, key[1], position_of(frame) if recording.enabled else None)
     node: Node = _new(Node)
+    if recording.enabled:
+        code = frame.f_code
+        if code.co_filename in user_files:
+            node.source = (code, frame.f_lasti)
+        else:
+            node.source = position_of(frame)
+    else:
+        node.source = None
     node.head, node.inputs = key
     node.op, node.params = head.op, head.params
     node.shape, node.dtype, node.form = known
     node.data = None
-    node.source = source
     node.needs_grad = False
-    node.made = now = clock.now
-    oldest = a.oldest if a.data is None else now
-    since = b.oldest if b.data is None else now
-    if since < oldest:
-        oldest = since
-    node.oldest = now if oldest == NEVER else oldest
+    node.made = oldest = clock.now
+    if a.data is None and a.oldest < oldest:
+        oldest = a.oldest
+    if b.data is None and b.oldest < oldest:
+        oldest = b.oldest
+    node.oldest = oldest
     reference = _Reference(node, _forget)
     reference.key = key
     _table[key] = reference

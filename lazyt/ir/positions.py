@@ -12,7 +12,8 @@ Source = tuple[CodeType, int]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _own_files: set[str] = set()
-_user_files: set[str] = set()
+#: Files that are known to be the user's.
+user_files: set[str] = set()
 _MOST_FILES = 4096
 
 
@@ -50,11 +51,11 @@ def user_position() -> Source | None:
 def position_of(frame: FrameType) -> Source | None:
     """``user_position`` where the user's frame is most likely this one."""
     code = frame.f_code
-    if code.co_filename in _user_files:
+    if code.co_filename in user_files:
         return (code, frame.f_lasti)
     found = user_position()
-    if found is not None and len(_user_files) < _MOST_FILES:
-        _user_files.add(found[0].co_filename)
+    if found is not None and len(user_files) < _MOST_FILES:
+        user_files.add(found[0].co_filename)
     return found
 
 
