@@ -8,6 +8,7 @@ extremes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from lazyt.capture import Bounds, Run
 from lazyt.functional.picking import value_range
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node, topological
+from lazyt.lifted import NumberLeaf
 from lazyt.pending import realize_nodes
 from lazyt.templates import CannotReplay, Origin, Template, node_of, template
 
@@ -27,6 +29,10 @@ def is_within(low: int, high: int, bounds: Bounds) -> bool:
     """Whether a smallest and a largest value are within their bounds."""
     lowest, highest = bounds
     return lowest[0] <= low <= lowest[1] and highest[0] <= high <= highest[1]
+
+
+def _is_one_within(bounds: Bounds, value: int) -> bool:
+    return is_within(value, value, bounds)
 
 
 class IndexChecks:
@@ -47,13 +53,17 @@ class IndexChecks:
     def __init__(self, run: Run, origins: dict[Node, Origin]) -> None:
         inputs: dict[tuple[Origin, Bounds], None] = {}
         extremes: list[Node] = []
+        fills = [make for make, filled in run.recorder.calls if filled is not None]
         self._bounds: list[Bounds] = []
         self._template: Template | None = None
         for node, bounds in dict.fromkeys(run.recorder.checks):
             leaf = _picked_from(node, bounds, origins)
             if leaf is not None:
-                if origins[leaf][0] != "call":  # Python's own numbers are as they were
+                kind, place = origins[leaf]
+                if kind != "call":
                     inputs[origins[leaf], bounds] = None
+                elif isinstance(make := fills[place], NumberLeaf):
+                    make.require(functools.partial(_is_one_within, bounds))
             elif node.inputs:
                 extremes += _extremes(node, origins)
                 self._bounds.append(bounds)
@@ -100,7 +110,8 @@ def _extremes(node: Node, origins: dict[Node, Origin]) -> Sequence[Node]:
     for leaf in topological([node], lambda n: n in origins):
         if origins.get(leaf, ("",))[0] == "call":
             raise CannotReplay(
-                "it computes an index from random numbers, whose range has to be looked at"
+                "it computes an index from numbers that are random or change, whose range has to be "
+                "looked at"
             )
     axes = range(len(node.shape))
     return [ops.cast(ops.reduce_(kind, node, axes), int64) for kind in ("min", "max")]

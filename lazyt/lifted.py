@@ -69,8 +69,12 @@ class Numbers:
             how: what it did, in words.
         """
         if self.active:
-            self._seen.append((recipe, outcome))
-            self._where.append((how, user_position()))
+            self.require(recipe, outcome, how)
+
+    def require(self, recipe: Recipe, outcome: Any, how: str) -> None:
+        """Replay only where the outcome is this one; what ``saw`` does, after the capture, too."""
+        self._seen.append((recipe, outcome))
+        self._where.append((how, user_position()))
 
     def hold(self, values: Sequence[Any]) -> bool:
         """Whether the function would see the same if the numbers were these; they are, then."""
@@ -195,25 +199,33 @@ def leaf_of_number(value: Any, dtype: DType, constant: Callable[[Any, DType], No
     captures, what ``constant`` makes of the number."""
     if watching.capturing() is None or not value._numbers.active:
         return constant(value._value, dtype)
-    recipe = value._recipe
-    return watching.filled(NumberLeaf(recipe, dtype, constant))
+    return watching.filled(NumberLeaf(value, dtype, constant))
 
 
 class NumberLeaf:
     """Makes the leaf of a number, which the function itself has without one."""
 
-    __slots__ = ("constant", "dtype", "recipe")
+    __slots__ = ("_constant", "_dtype", "_value")
 
     def __init__(
-        self, recipe: Recipe, dtype: DType, constant: Callable[[Any, DType], Node]
+        self, value: Lifted, dtype: DType, constant: Callable[[Any, DType], Node]
     ) -> None:  # fmt: skip
-        self.recipe = recipe
-        self.dtype = dtype
-        self.constant = constant
+        self._value = value
+        self._dtype = dtype
+        self._constant = constant
 
     def __call__(self) -> Node:
         """The leaf."""
-        return _leaf(self.recipe(), self.dtype, self.constant)
+        return _leaf(self._value._recipe(), self._dtype, self._constant)
+
+    def require(self, fits: Callable[[int], bool]) -> None:
+        """Replay only where the whole number that the leaf holds fits."""
+        recipe, dtype, constant = self._value._recipe, self._dtype, self._constant
+
+        def holds() -> bool:
+            return fits(constant(recipe(), dtype).params.value)  # small dtypes wrap around
+
+        self._value._numbers.require(holds, True, "the range of an index or divisor")
 
 
 def number_leaf(value: Any, dtype: DType) -> Node | None:
@@ -320,10 +332,18 @@ def _calculate(function: Callable[..., Any], *operands: Any, look: bool) -> Any:
     def recipe() -> Any:
         return function(*[part() for part in recipes])
 
+    if function is operator.pow and not _is_float_power(*values):
+        numbers.saw(lambda: type(recipe()), type(value), "the type of a power")
     if look or type(value) not in _PLAIN:
         numbers.saw(recipe, value, _HOW.get(function) or f"{function.__name__}()")
         return value
     return _lift(value, recipe, numbers)
+
+
+def _is_float_power(base: Any, exponent: Any) -> bool:
+    """Whether a power is a float for all numbers of these types: others are whole, broken or
+    complex, by the values."""
+    return isinstance(base, float) and isinstance(exponent, int)
 
 
 def _binary(function: Callable[..., Any], turned: bool, look: bool = False) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ that visits a graph does so without recursion; chains of hundreds of thousands o
 
 from __future__ import annotations
 
+import operator
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -161,11 +162,24 @@ def head_of(op: Op, params: Any, arity: int) -> Head:
         found = reference()
         if found is not None:
             return found
+    params = _plain(params)
     head = Head(op, params, arity)
     reference = _HeadReference(head, _forget_head)
-    reference.key = key
+    reference.key = key = (op, params, arity)
     _heads[key] = reference
     return head
+
+
+def _plain(params: Any) -> Any:
+    """Parameters with numbers of Python's own types: others pass for them, and stay in caches."""
+    kind = type(params)
+    if isinstance(params, tuple):
+        parts = tuple(map(_plain, params))
+        same = all(map(operator.is_, parts, params))
+        return params if same else getattr(kind, "_make", tuple)(parts)
+    if kind in (int, bool, float) or not isinstance(params, (int, float)):
+        return params
+    return operator.index(params) if isinstance(params, int) else float(params)
 
 
 def make(op: Op, inputs: tuple[Node, ...], params: Any = None) -> Node:

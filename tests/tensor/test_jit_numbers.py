@@ -12,6 +12,7 @@ import pytest
 
 import lazyt as lt
 from lazyt import nn
+from lazyt.errors import LazytError
 from lazyt.lifted import Numbers, is_lifted
 from tests.tensor.test_jit import numbers
 
@@ -162,3 +163,44 @@ def test_a_variable_named_like_state_of_optimizers_is_not_that_state() -> None:
     for rate in (1.0, 1.0, 1.0, 2.0, 3.0):
         optimizer.param_groups[0]["lr"] = rate
         assert reads(lt.ones(1)).item() == rate
+
+
+def test_powers_whose_type_depends_on_the_numbers() -> None:
+    values = [1, 2, 3, 4, -1, -2, 3]
+    agree(lambda x, n: (x * 10).long() * (2**n), values)
+    agree(lambda x, n: x * (n**2 + n**-2), values)
+
+
+def outcome(function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return function(*args).tolist()
+    except LazytError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, n: x[lt.full((2,), n)],
+    lambda x, n: lt.bincount(lt.full((2,), n)),
+    lambda x, n: nn.functional.one_hot(lt.full((2,), n), 3),
+    lambda x, n: (x * 10).long() // n,
+    lambda x, n: (x * 10).long() % (n - 1),
+    lambda x, n: (x * 10).to(lt.int8) // n,
+])  # fmt: skip
+def test_numbers_as_indices_and_divisors_stay_in_range(function: Callable[..., Any]) -> None:
+    captured = lt.jit(function)
+    for value in [1, 2, 1, 2, 0, 7, -9, 258, 256, 2, 1]:
+        x = numbers(4)
+        assert outcome(captured, x, value) == outcome(function, x, value), value
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, n: x.topk(n).values,
+    lambda x, n: nn.functional.pad(x, (n, 1), value=n),
+])  # fmt: skip
+def test_sizes_are_python_numbers(function: Callable[..., Any]) -> None:
+    captured = lt.jit(function)
+    for value in [0, 1, 3, 1, 2, 3]:
+        x = numbers(4)
+        got, want = captured(x, value), function(x, value)
+        assert got.tolist() == want.tolist()
+        assert all(type(extent) is int for extent in (*got.shape, *want.shape))
