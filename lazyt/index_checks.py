@@ -110,8 +110,8 @@ def _extremes(node: Node, origins: dict[Node, Origin]) -> Sequence[Node]:
     for leaf in topological([node], lambda n: n in origins):
         if origins.get(leaf, ("",))[0] == "call":
             raise CannotReplay(
-                "it computes an index from numbers that are random or change, whose range has to be "
-                "looked at"
+                "it computes an index from numbers that are random or change, whose range has to "
+                "be looked at"
             )
     axes = range(len(node.shape))
     return [ops.cast(ops.reduce_(kind, node, axes), int64) for kind in ("min", "max")]

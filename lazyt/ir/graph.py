@@ -7,7 +7,6 @@ that visits a graph does so without recursion; chains of hundreds of thousands o
 
 from __future__ import annotations
 
-import operator
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from lazyt.ir.forms import common_place, form_of
 from lazyt.ir.op import NoGradient as NoGradient
 from lazyt.ir.op import Op as Op
 from lazyt.ir.op import Type as Type
+from lazyt.ir.op import plain
 from lazyt.ir.positions import Source as Source
 from lazyt.ir.positions import position_of, recording, user_files
 from lazyt.ir.positions import position_to_note as position_to_note
@@ -162,24 +162,12 @@ def head_of(op: Op, params: Any, arity: int) -> Head:
         found = reference()
         if found is not None:
             return found
-    params = _plain(params)
+    params = plain(params)
     head = Head(op, params, arity)
     reference = _HeadReference(head, _forget_head)
     reference.key = key = (op, params, arity)
     _heads[key] = reference
     return head
-
-
-def _plain(params: Any) -> Any:
-    """Parameters with numbers of Python's own types: others pass for them, and stay in caches."""
-    kind = type(params)
-    if isinstance(params, tuple):
-        parts = tuple(map(_plain, params))
-        same = all(map(operator.is_, parts, params))
-        return params if same else getattr(kind, "_make", tuple)(parts)
-    if kind in (int, bool, float) or not isinstance(params, (int, float)):
-        return params
-    return operator.index(params) if isinstance(params, int) else float(params)
 
 
 def make(op: Op, inputs: tuple[Node, ...], params: Any = None) -> Node:

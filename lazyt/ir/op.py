@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,3 +68,15 @@ class NoGradient:
     """An explicit statement that an op has no gradient, with the text that the user reads."""
 
     reason: str
+
+
+def plain(params: Any) -> Any:
+    """Parameters with numbers of Python's own types: others pass for them, and stay in caches."""
+    kind = type(params)
+    if isinstance(params, tuple):
+        parts = tuple(map(plain, params))
+        same = all(map(operator.is_, parts, params))
+        return params if same else getattr(kind, "_make", tuple)(parts)
+    if kind in (int, bool, float) or not isinstance(params, (int, float)):
+        return params
+    return operator.index(params) if isinstance(params, int) else float(params)
