@@ -9,7 +9,6 @@ of the replay: another outcome, another capture.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import operator
 import struct
@@ -268,22 +267,6 @@ class PythonNumber:
             found = number_leaf(math.copysign(math.inf, value), self.dtype)
         assert found is not None
         return found
-
-
-class Cell:
-    """Memory of one number, written again and again.
-
-    Attributes:
-        buffer: the memory.
-        number: its ``value`` is the number, rounded as C rounds.
-    """
-
-    __slots__ = ("buffer", "number")
-
-    def __init__(self, dtype: DType) -> None:
-        kind = ctypes.c_double if dtype is float64 else ctypes.c_float
-        self.buffer = Buffer(dtype.itemsize)
-        self.number = kind.from_address(self.buffer.ptr)
 
 
 def _leaf(value: Any, dtype: DType, constant: Callable[[Any, DType], Node]) -> Node:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt.guard_text import leaf_of_grad
+from lazyt.ir.dtypes import DType, float64
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node
 from lazyt.kept import MOST_BYTES, lone_counts, own_buffer
-from lazyt.lifted import Cell, PythonNumber
+from lazyt.lifted import PythonNumber
 from lazyt.ops.leaves import INPUT
 from lazyt.places import GradOf
 from lazyt.replay import Made
@@ -28,6 +29,22 @@ if TYPE_CHECKING:
 
 #: Bytes of the largest number from Python that goes to a device with others.
 MOST_IN_TRAY = 4096
+
+
+class Cell:
+    """Memory of one number, written again and again.
+
+    Attributes:
+        buffer: the memory.
+        number: its ``value`` is the number, rounded as C rounds.
+    """
+
+    __slots__ = ("buffer", "number")
+
+    def __init__(self, dtype: DType) -> None:
+        kind = ctypes.c_double if dtype is float64 else ctypes.c_float
+        self.buffer = Buffer(dtype.itemsize)
+        self.number = kind.from_address(self.buffer.ptr)
 
 
 class Midway(Inlet):

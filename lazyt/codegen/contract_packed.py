@@ -16,12 +16,7 @@ from lazyt.codegen.contract_micro import lines_name, tile_name
 from lazyt.codegen.contract_panels import Side, fill_panel
 from lazyt.codegen.contract_rows import Rows
 from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
-from lazyt.codegen.contract_text import (
-    CText,
-    clamp_threads,
-    open_kernel,
-    store_tile,
-)
+from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel, store_tile
 
 _LONGEST_PACKED_TASK = 1024
 # As many tasks as share the work well among a few threads.
