@@ -10,7 +10,7 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.ir.graph import Node, Type, make
-from lazyt.ir.index import Linear
+from lazyt.ir.index import Linear, constant
 from lazyt.ir.point import Guard, Guarded
 from lazyt.ir.scalar import Const, Expr, Number, const
 from lazyt.ops.leaves import representable
@@ -184,7 +184,9 @@ def _concat_lower(node: Node, index: Index, read: Any) -> Expr:
     for item in node.inputs:
         stop = start + item.shape[axis]
         if start <= largest and smallest < stop:
-            value = read(item, (*index[:axis], position - start, *index[axis + 1 :]))
+            # Said outright for one element, as no guard tells the arithmetic of indices.
+            inside = constant(0) if item.shape[axis] == 1 else position - start
+            value = read(item, (*index[:axis], inside, *index[axis + 1 :]))
             pieces.append((Guard(position, start, stop), value))
         start = stop
     if len(pieces) == 1:
