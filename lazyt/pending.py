@@ -85,8 +85,13 @@ def _realize_one_by_one(nodes: Sequence[Node]) -> None:
 
 
 def _chain(node: Node) -> list[Node]:
+    """``node`` and what it is the same memory as: of identities, and of what has been computed and
+    is only given another shape."""
     chain = [node]
-    while node.data is None and node.op.name in _IDENTITIES:
+    while node.data is None and (
+        node.op.name in _IDENTITIES
+        or (node.op.name == "reshape" and node.inputs[0].data is not None)
+    ):
         node = node.inputs[0]
         chain.append(node)
     return chain

@@ -20,6 +20,7 @@ from lazyt.codegen.origins import find_origins
 from lazyt.codegen.peeling import peel
 from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
+from lazyt.codegen.weaving import weave
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel
 from lazyt.ir.program import KernelSource, Launch
 
@@ -65,7 +66,8 @@ def print_kernel_c(
             body += routine_c(phase, expressions)
             continue
         form = tuned.loops[number] if tuned is not None and number < len(tuned.loops) else None
-        for piece in [phase] if any_size else peel(phase):
+        pieces = [phase] if any_size else [p for part in weave(phase) for p in peel(part)]
+        for piece in pieces:
             body += CpuPhase(piece, expressions, number, any_size, caches[1], form).statements()
     kinds = {name: expressions.constants[place][0] for place, name in (names or {}).items()}
     parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))]

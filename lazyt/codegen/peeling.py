@@ -25,11 +25,7 @@ def peel(phase: Phase) -> list[Phase]:
     Only straight-line phases whose lanes run along the grid are taken apart, on their last two
     axes, and only where elements are read under conditions that are not adjacent.
     """
-    simple = all(
-        stage.axis is None and all(isinstance(s, Let) or _is_plain(s) for s in stage.body)
-        for stage in phase.stages
-    )
-    if phase.lanes != "grid" or not phase.grid or not simple or not _has_gaps(phase):
+    if phase.lanes != "grid" or not phase.grid or not straight(phase) or not _has_gaps(phase):
         return [phase]
     inside, borders = phase, list[Phase]()
     for place in range(len(phase.grid) - 1, max(len(phase.grid) - 3, -1), -1):
@@ -41,9 +37,17 @@ def peel(phase: Phase) -> list[Phase]:
             return [phase]
         for begin, end in ((0, low), (high, axis.extent)):
             if begin < end:
-                borders.append(_over(inside, place, begin, end))
-        inside = _over(inside, place, low, high)
+                borders.append(over(inside, place, begin, end))
+        inside = over(inside, place, low, high)
     return [inside, *borders]
+
+
+def straight(phase: Phase) -> bool:
+    """Whether every point computes and stores its values, and nothing else."""
+    return all(
+        stage.axis is None and all(isinstance(s, Let) or _is_plain(s) for s in stage.body)
+        for stage in phase.stages
+    )
 
 
 def _is_plain(statement: Statement) -> bool:
@@ -78,8 +82,8 @@ def _has_gaps(phase: Phase) -> bool:
     return any(step is not None and step > 1 for step in steps)
 
 
-def _over(phase: Phase, place: int, begin: int, end: int) -> Phase:
-    """The phase for a part of one axis of its grid."""
+def over(phase: Phase, place: int, begin: int, end: int) -> Phase:
+    """The phase from ``begin`` to before ``end`` of one axis of its grid."""
     axis = phase.grid[place]
     part = Axis(axis.name, end - begin)
     table = {axis: variable(part) + begin}
