@@ -185,16 +185,15 @@ class Inlet:
         return [*start, *taken, *self.head[after:]]
 
     def _part_ways(self) -> None:
-        """What is written must not be what another argument is, or is a part of: the function may
-        read that after it wrote."""
+        """What is written must not be what another argument or a gradient is, or is a part of: the
+        function may read that after it wrote."""
         gradients = {number for number, _ in self._numbered(True)}
+        written = {self.replay.holders[source] for source in self.replay.written}
         tests: dict[str, None] = {}
-        for holder in sorted({self.replay.holders[source] for source in self.replay.written}):
-            for number in sorted(self.arguments):
-                if holder in gradients or (
-                    holder in self.arguments and number in self.replay.parts
-                ):
-                    tests[f"{self.stores[number]} is not {self.stores[holder]}"] = None
+        for holder in sorted(written & (gradients | self.arguments)):
+            read = gradients & self.stores.keys() | set(self.replay.parts)
+            for number in sorted(self.arguments if holder in gradients else read):
+                tests[f"{self.stores[number]} is not {self.stores[holder]}"] = None
         if tests:
             self.both(f"if not ({' and '.join(tests)}): return MISSED")
 
@@ -304,6 +303,8 @@ class Inlet:
         fn = storage.fn
         if storage.share is not None or tensor._view is not None or storage in self._known:
             refuse("a tensor that shares memory")
+        if id(storage) in self._seen:
+            refuse("an argument that a place holds, too")
         if tensor.__dict__ or not (fn is None or type(fn) is AccumulateGrad):
             refuse("a tensor with attributes or with history")
         self._known.add(storage)
@@ -361,6 +362,8 @@ class Inlet:
             self.first[number] = number
             self.given[number] = f"{f}.grad"
             fresh = self.gradients.get(id(leaf))
+            if isinstance(leaf.grad, Tensor) and id(leaf.grad._storage) in self._seen:
+                refuse("an argument that is a gradient, too")
             line = f"s{number} = gradient_of({f}, {looks}, KNOWN)"
             test = f"if s{number} is None: return MISSED"
             if number in self.used or fresh is None:

@@ -52,3 +52,48 @@ def test_a_gradient_that_is_written_given_as_argument() -> None:
         assert captured(lt.full((4,), float(n))).tolist() == [2.0 * n] * 4
     for n in range(6, 10):
         assert captured(p.grad).tolist() == [2.0 * n] * 4
+
+
+def _adds_to_both(held: lt.Tensor, given: lt.Tensor) -> lt.Tensor:
+    held.add_(1)
+    given.mul_(2)
+    return given + held
+
+
+def _reads_what_is_held(held: lt.Tensor, given: lt.Tensor) -> lt.Tensor:
+    given.mul_(2)
+    return held * 1
+
+
+def _reads_what_is_given(held: lt.Tensor, given: lt.Tensor) -> lt.Tensor:
+    held.mul_(3)
+    return given * 1
+
+
+@pytest.mark.parametrize("is_gradient", [False, True])
+@pytest.mark.parametrize("order", ["ooooooaaooaao", "aaaaaaaoooaao", "ooaoaooaaaooa"])
+@pytest.mark.parametrize("function", [_adds_to_both, _reads_what_is_held, _reads_what_is_given])
+def test_an_argument_that_is_held_elsewhere(
+    function: Callable[..., Any], order: str, is_gradient: bool
+) -> None:
+    def results(wrap: Callable[..., Any]) -> list[Any]:
+        leaf = lt.ones(4, requires_grad=True)
+        leaf.grad = lt.arange(4.0)
+        state = {"held": lt.arange(4.0)}
+
+        def held() -> Any:
+            return leaf.grad if is_gradient else state["held"]
+
+        def on_gradient(given: lt.Tensor) -> Any:
+            return function(leaf.grad, given)
+
+        def on_table(given: lt.Tensor) -> Any:
+            return function(state["held"], given)
+
+        step, found = wrap(on_gradient if is_gradient else on_table), []
+        for number, letter in enumerate(order):
+            given = held() if letter == "a" else lt.ones(4) * number
+            found.append((step(given).tolist(), given.tolist(), held().tolist()))
+        return found
+
+    assert results(lt.jit) == results(lambda function: function)
