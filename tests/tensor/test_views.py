@@ -178,3 +178,18 @@ def test_views_pend_no_kernel() -> None:
     view = x.t() if x.ndim == 2 else x.permute(2, 1, 0)
     assert view.node.data is None
     assert view.shape == (4, 3, 2)
+
+
+def test_another_shape_of_computed_memory_is_no_copy() -> None:
+    """The view shares the memory until somebody writes, and copies keep what they had."""
+    base = (lt.arange(12.0).reshape(3, 4) * 2).realize()
+    view, copy = base.flatten(), base.reshape(-1).clone().realize()
+    before = len(lt.why_compiled())
+    view.realize()
+    assert len(lt.why_compiled()) == before
+    assert view.node.data is base.node.data
+    for _ in range(2):
+        base.add_(1)
+        lt.realize(base)
+    assert view.tolist() == [2.0 * n + 2 for n in range(12)]
+    assert copy.tolist() == [2.0 * n for n in range(12)]
