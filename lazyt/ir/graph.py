@@ -221,14 +221,11 @@ def make_pair(head: Head, a: Node, b: Node, frame: FrameType) -> Node:
     if key in _table or known is None:
         return make_like(head, key[1], position_of(frame) if recording.enabled else None)
     node: Node = _new(Node)
+    node.source = None
     if recording.enabled:
         code = frame.f_code
-        if code.co_filename in user_files:
-            node.source = (code, frame.f_lasti)
-        else:
-            node.source = position_of(frame)
-    else:
-        node.source = None
+        own = code.co_filename in user_files
+        node.source = (code, frame.f_lasti) if own else position_of(frame)
     node.head, node.inputs = key
     node.op, node.params = head.op, head.params
     node.shape, node.dtype, node.form = known
