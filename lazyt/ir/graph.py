@@ -105,11 +105,7 @@ class Node:
 
 
 class Clock:
-    """Counts how often graphs were computed: the age of pending work.
-
-    Attributes:
-        now: the count.
-    """
+    """Counts in ``now`` how often graphs were computed: the age of pending work."""
 
     __slots__ = ("now",)
 
