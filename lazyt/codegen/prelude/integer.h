@@ -67,9 +67,14 @@ LZ_FN lz_@S lz_shift_right_@S(lz_@S x, lz_@S n) {
 }
 
 //@ lz_shift_right_@S [signed]
-// Counts outside 0 ... width-1 leave the sign: 0 or -1.
+// Counts outside 0 ... width-1 leave the sign: 0 or -1. From a count of less than 32 bits gcc makes
+// a shift of less than 32 bits, which AVX2 has not.
 LZ_FN lz_@S lz_shift_right_@S(lz_@S x, lz_@S n) {
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+  lz_@W count = (lz_@U)n;
+#else
   lz_@U count = (lz_@U)n;
+#endif
   return (lz_@S)(x >> (count <= @B ? count : @B));
 }
 
