@@ -287,6 +287,8 @@ def watch(
                 if fn is not None and not isinstance(fn, AccumulateGrad):
                     recorder.outer.setdefault(fn, path)
             fn, view = tensor._storage.fn, tensor._view
+            if view is not None:
+                view.forget()
             if isinstance(fn, AccumulateGrad) and (view is None or view.root):
                 recorder.grads.add(fn)
             if tensor._storage.exposure() is not None:

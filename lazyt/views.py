@@ -254,6 +254,10 @@ class View:
         """Know ``node`` as the view's value where the storage's is ``base``."""
         self._base, self._node = base, node
 
+    def forget(self) -> None:
+        """Read the storage anew: a node that was computed no longer knows what it is a view of."""
+        self._base = self._node = None
+
     def replace(self, node: Node, storage: Storage) -> None:
         """Show ``node``, of the same value, until the storage changes."""
         self._base = storage.current()

@@ -97,3 +97,23 @@ def test_an_argument_that_is_held_elsewhere(
         return found
 
     assert results(lt.jit) == results(lambda function: function)
+
+
+def test_a_view_that_was_read_before_the_capture() -> None:
+    whole = lt.zeros(12)
+    part = whole[:6]
+
+    @lt.jit
+    def step(x: lt.Tensor) -> lt.Tensor:
+        return part * 1 + x
+
+    @lt.jit
+    def add(x: lt.Tensor) -> None:
+        part.add_(x)
+
+    for number in range(6):
+        whole.add_(1)
+        assert part.tolist() == [2 * number + 1] * 6
+        assert step(lt.zeros(6)).tolist() == [2 * number + 1] * 6
+        add(lt.ones(6))
+        assert whole[0].item() == 2 * number + 2
