@@ -51,7 +51,9 @@ def print_kernel_c(
         made = bands_text(kernel, expressions, vector_bytes, caches, threads)
         return _contraction(kernel, expressions, made, offsets)
     if isinstance(first, ContractPhase):
-        made = contract_text(kernel, first, expressions, vector_bytes, caches, any_size, tuned)
+        made = contract_text(
+            kernel, first, expressions, vector_bytes, caches, any_size, tuned, threads
+        )
         return _contraction(kernel, expressions, made, offsets)
     expressions.names = names
     body: list[ct.Node] = []

@@ -52,10 +52,12 @@ def contract_text(
     caches: tuple[int, int, int],
     any_size: bool = False,
     tuned: Tuned | None = None,
+    threads: int = 8,
 ) -> ContractText:
     """The kernel's C text with the sections and the workspace that it needs; in the form
-    ``tuned``, where it fits."""
+    ``tuned``, where it fits. ``threads``: how many find work in small contractions."""
     made = describe(kernel, phase, expressions, vector_bytes, caches, any_size)
+    made = made._replace(spec=replace(made.spec, threads=min(threads, 8)))
     form = tuned.form if tuned is not None else None
     if made.slide is not None:
         chosen = form if isinstance(form, SlideForm) and slide_fits(made.slide, form) else None

@@ -296,9 +296,10 @@ def choose_row_form(spec: ContractSpec, pack: bool, parallel: bool, tiny: bool) 
     budget = max(spec.cache[0] // 2 // spec.item, 64)
     rows = max(1, min(spec.m, 16))
     cols = max(spec.lanes, budget // rows // spec.lanes * spec.lanes)
-    if parallel and ceil_div(spec.m, rows) * spec.batch < 8:
-        # Few blocks along m: cut n, so that every thread finds work.
-        cols = min(cols, max(4 * spec.lanes, round_up(ceil_div(width, 8), spec.lanes)))
+    if parallel and ceil_div(spec.m, rows) * spec.batch < spec.threads:
+        # Few blocks along m: cut n, so that every thread finds work, and no more often: memory is
+        # read faster the longer the pieces of B's rows are.
+        cols = min(cols, max(4 * spec.lanes, round_up(ceil_div(width, spec.threads), spec.lanes)))
     cols = max(1, min(cols, width))
     step = 2 if spec.m > 1 and not tiny else 1
     k_step = 1 if tiny or spec.k < 4 else 4

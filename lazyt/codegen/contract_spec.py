@@ -69,6 +69,7 @@ class ContractSpec:
         cache: bytes of the level 1, 2 and 3 data caches.
         c_unit: ``"m"`` or ``"n"``, the axis along which the epilogue's stores are adjacent.
         max_threads: most threads that the kernel uses; sizes the workspace.
+        threads: how many the work is cut for.
         group: kind of the narrow numbers that both operands are, which the packed form may multiply
             several at a time, see ``contract_groups.py``.
         any_size: other extents of rows, columns or k may change numbers of the text only.
@@ -91,6 +92,7 @@ class ContractSpec:
     cache: tuple[int, int, int]
     c_unit: str = "n"
     max_threads: int = 64
+    threads: int = 8
     any_size: bool = False
     group: str | None = None
     a_plain: Plain | None = None
