@@ -23,7 +23,7 @@ from lazyt.codegen.band_scratch import (
 from lazyt.codegen.band_tails import BandPhase, Start, ends_of_sums
 from lazyt.codegen.c_contract import describe
 from lazyt.codegen.c_family import Expressions, c_type
-from lazyt.codegen.contract_groups import LEAST_BYTES, group_sections, grouped
+from lazyt.codegen.contract_groups import group_of, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, tile_sections
 from lazyt.codegen.contract_packed import (
     PackedForm,
@@ -159,8 +159,9 @@ class _Writer:
         self, number: int, phase: ContractPhase, spec: ContractSpec, vector_bytes: int
     ) -> _Product:
         rows: Rows | None = None
-        if spec.group and vector_bytes >= LEAST_BYTES:
-            kind, spec = spec.group, grouped(spec)
+        kind = group_of(spec)
+        if kind:
+            spec = grouped(spec)
             form = self._form(spec, False)
             self.sections += group_sections(kind, form.rows, form.vectors, vector_bytes)
         else:

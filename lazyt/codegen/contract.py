@@ -17,7 +17,7 @@ from lazyt.codegen.contract_direct import (
     emit_row_form,
     turns,
 )
-from lazyt.codegen.contract_groups import LEAST_BYTES, group_sections, grouped
+from lazyt.codegen.contract_groups import group_of, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, lines_sections, mac_section, tile_sections
 from lazyt.codegen.contract_packed import (
     FEW_STEPS,
@@ -74,8 +74,9 @@ def emit_contract(
     if transposed:
         spec = transpose_spec(spec)
     sections: tuple[tuple[str, str], ...]
-    if isinstance(form, PackedForm) and spec.group and spec.vector_bytes >= LEAST_BYTES:
-        kind, spec = spec.group, grouped(spec)
+    kind = group_of(spec)
+    if isinstance(form, PackedForm) and kind:
+        spec = grouped(spec)
         form = choose_packed_form(spec, form.parallel)
         text, workspace = emit_packed_form(spec, form)
         sections = group_sections(kind, form.rows, form.vectors, spec.vector_bytes)

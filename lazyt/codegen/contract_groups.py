@@ -4,6 +4,8 @@
   takes the upper half first and rounds after each product. The earlier k is therefore the upper
   half, and the sum is the one that single steps give: a product of two bfloat16 is exact in
   float32, so fusing it changes nothing. The instruction takes subnormal numbers as zero.
+* ``i8x2``: two int8 as int16, multiplied and added into an int32 by an instruction of AVX2: what
+  fours become with 32-byte registers.
 * ``i8x4``: four int8, multiplied into an int32. The instruction of AVX-512-VNNI multiplies unsigned
   by signed bytes, so A is stored 128 larger, and 128 times the sum of B is taken away.
 
@@ -18,29 +20,34 @@ from lazyt.codegen.contract_micro import splat, tile_name, vector_section
 from lazyt.codegen.contract_spec import ContractSpec, Load, ceil_div
 
 #: Numbers that share a lane, by the kind of group.
-SIZES = {"bf16x2": 2, "i8x4": 4}
-#: The registers' width from which on groups are worth it.
-LEAST_BYTES = 64
+SIZES = {"bf16x2": 2, "i8x2": 2, "i8x4": 4}
+
+
+def group_of(spec: ContractSpec) -> str | None:
+    """The kind of group that is worth it with these registers."""
+    if spec.vector_bytes == 64:
+        return spec.group
+    return "i8x2" if spec.group == "i8x4" and spec.vector_bytes == 32 else None
 
 
 def grouped(spec: ContractSpec) -> ContractSpec:
     """The contraction over groups of k; its panels hold 32 bits a group."""
-    assert spec.group is not None
-    size = SIZES[spec.group]
+    kind = group_of(spec)
+    assert kind is not None
     return replace(
         spec,
-        k=ceil_div(spec.k, size),
-        acc=spec.group,
-        load_a=_load_group(spec, spec.load_a, 2),
-        load_b=_load_group(spec, spec.load_b, 1),
+        k=ceil_div(spec.k, SIZES[kind]),
+        acc=kind,
+        load_a=_load_group(spec, kind, spec.load_a, 2),
+        load_b=_load_group(spec, kind, spec.load_b, 1),
         a_plain=None,
         b_plain=None,
     )
 
 
-def _load_group(spec: ContractSpec, load: Load, place: int) -> Load:
+def _load_group(spec: ContractSpec, kind: str, load: Load, place: int) -> Load:
     """Loads a group, zeros past the end; ``place`` is where k stands among the indices."""
-    kind, size = spec.group, SIZES[spec.group or ""]
+    size = SIZES[kind]
     ragged = spec.any_size or spec.k % size != 0
 
     def joined(*indices: str) -> tuple[list[str], str]:
@@ -54,6 +61,8 @@ def _load_group(spec: ContractSpec, load: Load, place: int) -> Load:
             if kind == "bf16x2":
                 bits = f"lz_bits_f32({value})"
                 part = f"{bits} & 0xffff0000u" if step == 0 else f"{bits} >> 16"
+            elif kind == "i8x2":
+                part = f"((lz_u32)({value}) & 65535u) << {16 * step}"
             else:
                 part = f"((lz_u32)({value}) & 255u) << {8 * step}"
             lines.append(f"{guard}{{")
@@ -78,26 +87,30 @@ def _dot_section(kind: str, item: str, vector_bytes: int) -> tuple[str, str]:
     """``lz_dot_<kind>(a, b, c)``: the products of each lane's group added to c."""
     tag, name = f"{item}_v{vector_bytes}", f"lz_dot_{kind}_v{vector_bytes}"
     vec, pack = f"lz_vec_{tag}", f"lz_pack_{kind}_v{vector_bytes}"
-    feature, code = {
-        "bf16x2": ("__AVX512BF16__", "vdpbf16ps"),
-        "i8x4": ("__AVX512VNNI__", "vpdpbusd"),
-    }[kind]
-    if vector_bytes != 64:
-        feature = "0"
-    else:
-        feature = f"defined({feature})"
+    signed = f"lz_signed_{kind}_v{vector_bytes}"
+    plain = f"    typedef lz_i32 {signed} __attribute__((vector_size({vector_bytes})));\n"
     if kind == "bf16x2":
+        feature, width = "__AVX512BF16__", 64
+        call = '__asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));'
         plain = (
             f"    c = lz_vfma_{tag}(({vec})(a & 0xffff0000u), ({vec})(b & 0xffff0000u), c);\n"
             f"    return lz_vfma_{tag}(({vec})(a << 16), ({vec})(b << 16), c);\n"
         )
+    elif kind == "i8x2":
+        feature, width = "__AVX2__", 32
+        call = f'{vec} t; __asm__("vpmaddwd %2, %1, %0" : "=x"(t) : "x"(a), "x"(b)); c += t;'
+        plain += (
+            f"    c += ({vec})((({signed})(a << 16) >> 16) * (({signed})(b << 16) >> 16));\n"
+            f"    return c + ({vec})((({signed})a >> 16) * (({signed})b >> 16));\n"
+        )
     else:
-        signed = f"lz_signed_v{vector_bytes}"
-        plain = f"    typedef lz_i32 {signed} __attribute__((vector_size({vector_bytes})));\n"
+        feature, width = "__AVX512VNNI__", 64
+        call = '__asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));'
         for start in range(0, 32, 8):
             byte = f"(({signed})(b << {24 - start}) >> 24)"
             plain += f"    c += ({vec})(({signed})((a >> {start}) & 255u) * {byte});\n"
         plain += "    return c;\n"
+    feature = f"defined({feature})" if vector_bytes == width else "0"
     text = (
         f"typedef lz_u32 {pack} __attribute__((vector_size({vector_bytes}), may_alias));\n"
         f"typedef lz_u32 {pack}_ref __attribute__((vector_size({vector_bytes}), aligned(4), "
@@ -105,7 +118,7 @@ def _dot_section(kind: str, item: str, vector_bytes: int) -> tuple[str, str]:
         f"static inline __attribute__((always_inline)) {vec} {name}"
         f"({pack} a, {pack} b, {vec} c) {{\n"
         f"#if {feature}\n"
-        f'    __asm__("{code} %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));\n    return c;\n'
+        f"    {call}\n    return c;\n"
         f"#else\n{plain}#endif\n}}\n"
     )
     return name, text

@@ -13,12 +13,12 @@ ITEM_BYTES = {
     "f32": 4, "f64": 8,
     "i8": 1, "i16": 2, "i32": 4, "i64": 8,
     "u8": 1, "u16": 2, "u32": 4, "u64": 8,
-    "bf16x2": 4, "i8x4": 4,
+    "bf16x2": 4, "i8x2": 4, "i8x4": 4,
 }  # fmt: skip
 #: Bytes between addresses that share a set of a first-level cache, over its ways.
 ALIKE = 1024
 #: Types of the sums of groups that share a lane.
-_SUMS = {"bf16x2": "f32", "i8x4": "i32"}
+_SUMS = {"bf16x2": "f32", "i8x2": "i32", "i8x4": "i32"}
 
 
 class Plain(NamedTuple):

@@ -27,7 +27,7 @@ M, N, K = 37, 50, 131
 
 
 def _spec(kind: str) -> ContractSpec:
-    """A [M, K] by B [K, N] of bfloat16 or int8."""
+    """A [M, K] by B [K, N] of bfloat16 or int8, pairs of which are for 32-byte registers."""
     stored, total, wide = ("u16", "f32", "lz_wide") if kind == "bf16x2" else ("i8", "i32", "")
 
     def load_a(b: str, m: str, k: str) -> tuple[list[str], str]:
@@ -42,12 +42,13 @@ def _spec(kind: str) -> ContractSpec:
     source = f"const lz_{stored} *restrict"
     arguments = ((source, "a"), (source, "b"), (f"lz_{total} *restrict", "out"))
     return ContractSpec(
-        f"kernel_{kind}", arguments, 1, M, N, K, total, load_a, load_b, "k", "n", epilogue, 64,
-        (1 << 12, 1 << 14, 1 << 20), max_threads=1, group=kind,
+        f"kernel_{kind}", arguments, 1, M, N, K, total, load_a, load_b, "k", "n", epilogue,
+        32 if kind == "i8x2" else 64, (1 << 12, 1 << 14, 1 << 20), max_threads=1,
+        group="i8x4" if kind == "i8x2" else kind,
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[[], ["-mno-avx512bf16", "-mno-avx512vnni"]])
+@pytest.fixture(scope="module", params=[[], ["-mno-avx512bf16", "-mno-avx512vnni", "-mno-avx2"]])
 def library(request: Any, tmp_path_factory: Any) -> ctypes.CDLL:
     """Both kernels, with and without the processor's instructions for them."""
     if CC is None:
@@ -55,7 +56,7 @@ def library(request: Any, tmp_path_factory: Any) -> ctypes.CDLL:
     folder: Path = tmp_path_factory.mktemp("groups")
     sections: dict[str, str] = {}
     bodies = []
-    for kind in ("bf16x2", "i8x4"):
+    for kind in ("bf16x2", "i8x2", "i8x4"):
         spec = _spec(kind)
         made = emit_contract(spec, choose_packed_form(grouped(spec), False))
         assert kind in made.note
@@ -100,13 +101,14 @@ def test_pairs_of_bfloat16(library: ctypes.CDLL) -> None:
     np.testing.assert_array_equal(out, _single_steps(*wide))
 
 
-def test_fours_of_int8(library: ctypes.CDLL) -> None:
+@pytest.mark.parametrize("kind", ["i8x2", "i8x4"])
+def test_pairs_and_fours_of_int8(library: ctypes.CDLL, kind: str) -> None:
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((M, K), (K, N)))
     a[:3], b[:, :3] = -128, -128
     a[3], b[:, 3] = 127, -128
     out = np.zeros((M, N), np.int32)
-    _run(library, "i8x4", a, b, out)
+    _run(library, kind, a, b, out)
     np.testing.assert_array_equal(out, a.astype(np.int32) @ b.astype(np.int32))
 
 
