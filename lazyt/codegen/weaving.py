@@ -20,6 +20,7 @@ from lazyt.ir.index import (
     Remainder,
     axes_of,
     constant,
+    data_of,
     replace_axes,
     variable,
 )
@@ -37,7 +38,7 @@ def weave(phase: Phase) -> list[Phase]:
     The last axis becomes groups, with what is left over in a phase of its own. Conditions on a
     remainder of the axis before become phases, one for each remainder.
     """
-    if phase.lanes != "grid" or not phase.grid or not straight(phase):
+    if phase.lanes != "grid" or not phase.grid or not straight(phase) or _reads_by_value(phase):
         return [phase]
     out = [phase]
     if len(phase.grid) > 1:
@@ -129,6 +130,13 @@ def _indices(phase: Phase) -> Iterator[Linear]:
             yield from item.index
         elif isinstance(item, Position):
             yield item.index
+
+
+def _reads_by_value(phase: Phase) -> bool:
+    """Whether an index is a value that the phase computes, known by its name only."""
+    stores = (s for stage in phase.stages for s in stage.body if isinstance(s, Store))
+    places = (index for store in stores for index in store.index)
+    return any(data_of(index) for index in (*_indices(phase), *places))
 
 
 def _at(statement: Statement, table: Mapping[Axis, Linear], suffix: str = "") -> Statement:

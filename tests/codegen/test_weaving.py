@@ -92,6 +92,15 @@ def test_no_remainder_is_left_and_no_point_is_lost(name: str) -> None:
     assert sum(stores) == np.prod([a.extent for a in phase.grid])
 
 
+def test_what_is_read_by_value_stays_whole() -> None:
+    table, picks = leaf(40), (lt.arange(30) * 7 % 40).realize()
+    result = (table[picks * 1] * 2).repeat_interleave(2, -1)
+    phase = phase_of(result)
+    assert "@" in sources(phase) and weave(phase) == [phase]
+    wanted = [(n * 7 % 40 * 0.5 - 3) * 2 for n in range(30) for _ in range(2)]
+    assert result.tolist() == wanted
+
+
 def test_long_bodies_large_divisors_and_short_axes_stay_whole() -> None:
     x = leaf(4, 40)
     many = lt.stack([x + i for i in range(7)], -1).flatten(-2)
