@@ -109,7 +109,7 @@ MUTATIONS = [
     ("matmul_large", 0, "threads < 20 ? threads : 20", "threads < 21 ? threads : 21"),
     ("matmul_large", 0, ", 300, 5, g_to)", ", 300, 6, g_to)"),
     ("matmul_large", 0, "if (g_col0 + 16 <= 250)", "if (g_col0 + 16 <= 256)"),
-    ("matmul_huge", 0, "g_p0 + 1000 < g_k1", "g_p0 + 1001 < g_k1"),
+    ("matmul_large", 0, "g_m0 + 10 < 200", "g_m0 + 15 < 200"),
     ("matmul_large", 0, "lz_gemm_f32_5x16v32", "lz_gemm_f32_6x16v32"),
     ("matmul_small", 0, "g_row + 1 < g_row1", "g_row < g_row1"),
     ("matmul_small", 0, "g_k < 28", "g_k < 29"),
