@@ -14,6 +14,7 @@ from dataclasses import replace
 from lazyt.codegen.peeling import over, straight
 from lazyt.codegen.slide import at_axes
 from lazyt.ir.index import (
+    Atom,
     Axis,
     Linear,
     Quotient,
@@ -101,7 +102,7 @@ def _divisor(axis: Axis, indices: Iterator[Linear]) -> int:
     return divisor if small and axis.extent >= LEAST_GROUPS * divisor else 0
 
 
-def _atoms(index: Linear) -> Iterator[Quotient | Remainder | object]:
+def _atoms(index: Linear) -> Iterator[Atom]:
     """All atoms of an index, those inside of others too."""
     for atom, _ in index.terms:
         yield atom
