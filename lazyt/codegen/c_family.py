@@ -36,6 +36,7 @@ class Expressions:
         bands, row: how scratch of a band is reached, by its buffer; the number of the current row.
         ends: one past the last step that a loop over an axis takes, if that is known at run time.
         elements: what stands for elements of buffers, by their row-major positions, instead.
+        widened: the same for halves that are floats already.
         used: prelude functions that were called.
         names: the C names of constants that are arguments, by their number: constants are numbered
             in the order in which they are first printed. None to write all of them out; empty to
@@ -53,6 +54,7 @@ class Expressions:
         self.ends: dict[Axis, ct.Node] = {}
         self.lane: Axis | None = None
         self.elements: dict[tuple[str, Linear], ct.Node] = {}
+        self.widened: dict[tuple[str, Linear], ct.Node] = {}
         self.used: set[str] = set()
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
@@ -151,6 +153,10 @@ class Expressions:
             return self._constant(expr, self.number(expr.value, expr.dtype.compute))
         if isinstance(expr, Load):
             buffer = self.buffers[expr.buffer]
+            if self.widened:
+                wide = self.widened.get((buffer.name, linearize(expr.index, buffer.shape)))
+                if wide is not None:
+                    return wide
             node = self.position(buffer, expr.index)
             for test in reversed(self._tests):
                 node = ct.choose(test, node, ct.integer(0))

@@ -17,8 +17,8 @@ from dataclasses import replace
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
 from lazyt.codegen.c_family import Expressions, is_positional
+from lazyt.codegen.c_halves import HalvesPhase
 from lazyt.codegen.c_loops import STRIP, TILE, Trees
-from lazyt.codegen.c_turned import TurnedPhase
 from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.loop_form import LoopForm, suits, sums_only
 from lazyt.codegen.positions import split_positions
@@ -47,7 +47,7 @@ STEPS, PART_STEPS = 4, 8
 LONG_BODY = 16
 
 
-class CpuPhase(TurnedPhase):
+class CpuPhase(HalvesPhase):
     """A phase over tiles that suit the caches; ``second`` is the size of the second level. A
     ``form`` says otherwise, where it suits the phase."""
 

@@ -239,6 +239,9 @@ class Values:
         if name.startswith("lz_across_"):
             self._across(node, arguments)
             return None
+        if name == "lz_widen_f16":
+            self._as_many(node, arguments)
+            return None
         if name.startswith("lz_short_"):
             self._rows(node, arguments)
             return None
@@ -308,6 +311,12 @@ class Values:
         rows, columns, source, pitch, target, width = arguments
         self._matrix(node, source, (rows, columns, pitch))
         self._matrix(node, target, (columns, rows, width))
+
+    def _as_many(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
+        """``(count, from, to)``: as many elements of both."""
+        count, source, target = arguments
+        for place in (source, target):
+            self._matrix(node, place, (number(1), count, number(0)))
 
     def _rows(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
         """``(rows, steps, from, pitch, to)``: all of a matrix, and one element for each row."""

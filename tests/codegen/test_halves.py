@@ -1,42 +1,87 @@
-"""Values of 16 bits in kernels: rounded once where they are stored, and wherever they are used."""
+"""Halves become floats ahead of the loop over lanes: the same values, and nothing read beyond."""
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import ops
-from lazyt.compiler import compile_graph
-from lazyt.config import config
-from lazyt.ir.dtypes import DType, bfloat16, float16
+from lazyt.nn import functional as F
+from tests.codegen.kernel_corpus import Printed, print_kernels
+from tests.codegen.test_check_c import violations
 
 
-@pytest.mark.parametrize("dtype", [float16, bfloat16])
-def test_a_result_is_rounded_by_its_store_alone(dtype: DType) -> None:
-    x = ops.input_((64,), dtype)
-    program, _ = compile_graph([ops.apply("exp", ops.apply("mul", x, x))], [x])
-    text = program.kernels[0].text
-    stored = re.search(rf"= lz_store_{dtype.suffix}\((\w+)\);", text)
-    assert stored, text
-    made = re.search(rf" {stored[1]} = (.*);", text)
-    assert made and "round" not in made[1], text
+def halves(*shape: int) -> lt.Tensor:
+    count = int(np.prod(shape))
+    values = ((lt.arange(count) * 7919) % 2048).to(lt.float32) / 512 - 2
+    return values.to(lt.float16).reshape(*shape).realize()
 
 
-def test_a_stored_result_that_is_used_again_is_rounded(monkeypatch: Any) -> None:
-    monkeypatch.setattr(config, "verify", True)
-    every = np.arange(65536, dtype=np.uint16).view(np.float16)
-    finite = every[np.isfinite(every)]
-    x = lt.from_numpy(finite)
-    scaled = x * 0.3
-    total = scaled + x
-    lt.realize(scaled, total)
-    wide = finite.astype(np.float32)
-    want = (wide * np.float32(0.3)).astype(np.float16)
-    np.testing.assert_array_equal(scaled.numpy().view(np.uint16), want.view(np.uint16))
-    with np.errstate(over="ignore"):
-        both = (want.astype(np.float32) + wide).astype(np.float16)
-    np.testing.assert_array_equal(total.numpy().view(np.uint16), both.view(np.uint16))
+def half_and_single(x: lt.Tensor) -> lt.Tensor:
+    return (x * x.float().flip(-1)).sum(-1)
+
+
+CASES: dict[str, tuple[Callable[[lt.Tensor], lt.Tensor], tuple[int, ...]]] = {
+    "sum": (lambda x: x.sum(), (5000,)),
+    "rows": (lambda x: x.sum(-1), (7, 77)),
+    "short rows": (lambda x: x.amax(-1), (50, 33)),
+    "positions": (lambda x: x.argmax(-1), (5, 1500)),
+    "softmax": (lambda x: F.softmax(x, -1), (3, 200)),
+    "norm": (lambda x: F.layer_norm(x, (100,), x[0], x[1]), (6, 100)),
+    "part": (lambda x: x[1:, 3:].sum(-1), (9, 83)),
+    "windows": (lambda x: x.unfold(0, 40, 1).sum(-1), (120,)),
+    "padded": (lambda x: F.pad(x, (5, 3)).sum(-1), (4, 90)),
+    "gathered": (lambda x: x[lt.tensor([2, 0, 1, 2])].sum(-1), (3, 70)),
+    "by value": (lambda x: x[(lt.arange(80) * 11 % 70)].sum(), (70,)),
+    "two of one": (half_and_single, (4, 96)),
+}
+
+
+def kernels(function: Callable[[lt.Tensor], lt.Tensor], *shape: int) -> list[Printed]:
+    return print_kernels([function(halves(*shape)).node])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_bits_as_without_a_compiler(name: str) -> None:
+    function, shape = CASES[name]
+    found = function(halves(*shape)).numpy()
+    with lt.config.override(interpret=True):
+        wanted = function(halves(*shape)).numpy()
+    np.testing.assert_array_equal(found, wanted)
+    for printed in kernels(function, *shape):
+        assert not violations(printed), printed.c.source.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2.0**-24, -(2.0**-24), 2.0**-14, 1023 * 2.0**-24],
+        [65504.0, -65504.0, float("inf"), 1.0],
+        [float("nan"), 1.0, 0.0, -0.0],
+    ],
+    ids=["subnormal", "large", "nan"],
+)
+def test_every_kind_of_number_is_read(values: list[float]) -> None:
+    x = lt.tensor(values * 32, dtype=lt.float16).reshape(2, 64).realize()
+    wide = lt.tensor(values * 32, dtype=lt.float32).reshape(2, 64).realize()
+    for fold in (lt.amax, lt.amin, lambda t, dim: (t * 1.0).sum(dim, dtype=lt.float32)):
+        np.testing.assert_array_equal(fold(x, dim=-1).float().numpy(), fold(wide, dim=-1).numpy())
+
+
+def test_only_neighbours_that_are_always_read_are_converted_together() -> None:
+    def conversions(function: Callable[[lt.Tensor], lt.Tensor], *shape: int) -> int:
+        return sum(p.c.source.text.count("lz_widen_f16(32") for p in kernels(function, *shape))
+
+    assert conversions(lambda x: x.sum(-1), 7, 96) == 1
+    assert conversions(lambda x: x[:, ::2].sum(-1), 7, 192) == 0
+    assert conversions(lambda x: F.pad(x, (5, 3)).sum(-1), 4, 88) == 0
+    assert conversions(lambda x: x[(lt.arange(96) * 11 % 70)].sum(), 70) == 0
+
+
+def test_a_conversion_that_reaches_too_far_is_seen() -> None:
+    (printed,) = kernels(lambda x: x.sum(-1), 7, 96)
+    text = printed.c.source.text
+    assert violations(printed, text.replace("lz_widen_f16(32,", "lz_widen_f16(33,"))
+    assert violations(printed, text.replace("h0[32]", "h0[31]"))
