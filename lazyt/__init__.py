@@ -135,17 +135,21 @@ if _TYPE_CHECKING:
     from lazyt import array_api as array_api
     from lazyt import backends as backends
     from lazyt import cuda as cuda
+    from lazyt import distributed as distributed
     from lazyt import distributions as distributions
     from lazyt import func as func
     from lazyt import linalg as linalg
     from lazyt import mps as mps
+    from lazyt import multiprocessing as multiprocessing
     from lazyt import nn as nn
     from lazyt import optim as optim
+    from lazyt import overrides as overrides
     from lazyt import profiler as profiler
     from lazyt import random as random
     from lazyt import signal as signal
     from lazyt import special as special
     from lazyt import testing as testing
+    from lazyt import types as types
     from lazyt import utils as utils
     from lazyt import xpu as xpu
     from lazyt.amp import GradScaler as GradScaler
@@ -170,27 +174,33 @@ if _TYPE_CHECKING:
     from lazyt.functional.windows import *  # noqa: F403
     from lazyt.inplace_functions import *  # noqa: F403
     from lazyt.legacy import *  # noqa: F403
+    from lazyt.named_dtypes import *  # noqa: F403
     from lazyt.staging import jit as jit
     from lazyt.tuner import tune as tune
 
 _PACKAGES = frozenset(
     {
+        "_C",
         "accelerator",
         "amp",
         "array_api",
         "backends",
         "cuda",
+        "distributed",
         "distributions",
         "func",
         "linalg",
         "mps",
+        "multiprocessing",
         "nn",
         "optim",
+        "overrides",
         "profiler",
         "random",
         "signal",
         "special",
         "testing",
+        "types",
         "utils",
         "xpu",
     }

@@ -31,7 +31,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"|bits?(\d\w*)?|choose_qparams\w*",
     ),
     (
-        "lazyt trains on one machine and has no distributed package",
+        "lazyt trains on one machine, in one process",
         r"distributed\w*",
     ),
     (
@@ -42,7 +42,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (
         "lazyt compiles the graph that a program builds while it runs (lazyt.jit, lazyt.compile); "
         "PyTorch's own compilers and their representations are not there",
-        r"export|onnx|fx|_dynamo|_inductor|dynamo|library|classes|package|Script\w+"
+        r"export|onnx|fx|_dynamo|_inductor|_functorch|_export|_subclasses|_ops|_C|dynamo|library|classes|package|Script\w+"
         r"|Graph\w*|[A-Z][a-z]\w*Type|import_ir\w*|parse_(ir|schema|type_comment)|sym_\w+|Sym\w+|cond"
         r"|while_loop|fork|wait|futures|FileCheck|CompilationUnit",
     ),
@@ -56,6 +56,24 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
 )
 
+#: Reasons by the module's path in PyTorch, for those that are imported from inside of packages.
+_MODULES = {
+    "utils.tensorboard": "lazyt writes no logs; another package's SummaryWriter, such as that "
+    "of tensorboardX, takes loss.item() and tensor.numpy()",
+    "utils.cpp_extension": "lazyt loads no extensions; write the function with operations of "
+    "tensors, which compile into one kernel",
+    "utils.collect_env": "`python -m lazyt doctor` says what this machine gives lazyt",
+    "utils.model_zoo": "lazyt downloads nothing; load files with lazyt.load",
+    "utils.bottleneck": "use lazyt.profiler",
+    "utils.mobile_optimizer": "lazyt compiles for the machine that it runs on",
+    "utils.flop_counter": "lazyt.explain(tensor) says what each kernel reads, writes and computes",
+    "nn.attention.flex_attention": "call nn.functional.scaled_dot_product_attention with "
+    "attn_mask, a mask or what is added to the scores",
+    "nn.attention.bias": "call nn.functional.scaled_dot_product_attention with is_causal or "
+    "attn_mask",
+    "_six": "PyTorch has removed it",
+}
+
 _ELSEWHERE = (
     "lazyt.nn", "lazyt.nn.functional", "lazyt.optim", "lazyt.linalg", "lazyt.special",
     "lazyt.utils.data",
@@ -68,6 +86,14 @@ def reason(name: str) -> str | None:
         if re.fullmatch(pattern, name):
             return text
     return None
+
+
+def module_reason(path: str) -> str | None:
+    """Why lazyt does not have the module of PyTorch at ``path``, such as ``utils.tensorboard``."""
+    parts = path.split(".")
+    inside = [".".join(parts[: end + 1]) for end in range(len(parts))]
+    named = next((_MODULES[name] for name in inside if name in _MODULES), None)
+    return named or reason(parts[0])
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -89,16 +115,19 @@ def elsewhere(name: str) -> str:
 class AbsentName(AttributeError):
     """An AttributeError that looks for its reason when it is shown: most are caught unseen."""
 
-    def __init__(self, owner: str, name: str, known: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self, owner: str, name: str, known: Callable[[], Iterable[str]], why: str | None = None
+    ) -> None:
         # Python itself adds a suggestion where it knows the object: one is enough.
         text = f"{owner} has no attribute '{name}'"
         super().__init__(text, name=name, obj=None)
         self.text = text
         self.known = known
+        self.why = why
 
     def __str__(self) -> str:
         name = str(self.name)
-        why = reason(name)
+        why = self.why or reason(name)
         if why is not None:
             return f"{self.text}: {why}"
         found = elsewhere(name) or suggestion(

@@ -23,9 +23,11 @@ from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.arithmetic import cast_to
 from lazyt.functional.creation import tensor
 from lazyt.functional.promotion import as_dtype, get_default_dtype
-from lazyt.ir.dtypes import DType, dtype_by_numpy
+from lazyt.ir.dtypes import DType, dtype_by_numpy, int64
 from lazyt.numpy_bridge import Array, from_numpy, numpy, owned_tensor, warn_if_read_only
+from lazyt.storage_objects import UntypedStorage
 from lazyt.tensor import Tensor
+from lazyt.view_forms import view_bits
 
 __all__ = ["asarray", "frombuffer"]
 
@@ -160,6 +162,8 @@ def _shared(obj: Any, dtype: DType | None) -> Tensor | None:
         return obj
     if isinstance(obj, np.ndarray):
         return from_numpy(obj)
+    if isinstance(obj, UntypedStorage):
+        return view_bits(obj.as_vector(), dtype or int64)
     if isinstance(obj, (np.generic, bool, int, float, str, list, tuple, range)):
         return None
     if hasattr(obj, "__dlpack__"):

@@ -8,8 +8,9 @@
     import torch                      # lazyt
     import torch.nn.functional as F   # lazyt.nn.functional
 
-From then on lazyt calls itself ``torch`` in what it prints (``torch.float32``). Processes
-of ``multiprocessing`` keep the stand-in, however they are started.
+From then on lazyt calls itself ``torch`` in what it prints (``torch.float32``), and
+``torch.__version__`` is that of the PyTorch it is compared with, then lazyt's own. Processes of
+``multiprocessing`` keep the stand-in, however they are started.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ from multiprocessing import spawn
 from types import ModuleType
 from typing import Any
 
-from lazyt.absent import reason
+from lazyt.absent import module_reason
 from lazyt.device import device
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType
 from lazyt.layouts import layout
 from lazyt.tensor import Size, Tensor
+from lazyt.version import __version__
 
 __all__ = ["install", "installed", "uninstall"]
 
 _OURS, _THEIRS = "lazyt", "torch"
+#: The PyTorch whose names lazyt is compared with: what a program that asks for a version may use.
+_VERSION = "2.13.0+lazyt" + __version__
 _NAMED = (Tensor, Size, DType, device, layout)
 
 
@@ -49,9 +53,11 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """
         if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
             return None
+        if fullname == "torch.jit":  # no module of lazyt's, but a function with attributes
+            return importlib.machinery.ModuleSpec(fullname, _Jit())
         ours = _OURS + fullname[len(_THEIRS) :]
         if ours not in sys.modules and importlib.util.find_spec(ours) is None:
-            why = reason(fullname.partition(".")[2].partition(".")[0])
+            why = module_reason(fullname.partition(".")[2])
             if why is not None:
                 raise ModuleNotFoundError(f"No module named '{fullname}': {why}", name=fullname)
             return None
@@ -68,6 +74,17 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         spec = module.__spec__
         if spec is not None and spec.loader is self:
             module.__spec__ = spec.loader_state
+
+
+class _Jit(importlib.abc.Loader):
+    """Puts ``lazyt.jit`` in the place of the module ``torch.jit``."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """A module, for as long as the import takes."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Replace the module."""
+        sys.modules[module.__name__] = sys.modules[_OURS].jit
 
 
 _finder = StandIn()
@@ -123,6 +140,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _finder)
     sys.modules[_THEIRS] = package
+    package.__dict__["__version__"] = _VERSION
     spawn.get_preparation_data = _preparation_data
     for kind in _NAMED:
         kind.__module__ = _THEIRS
@@ -134,6 +152,7 @@ def uninstall() -> None:
     if not installed():
         return
     sys.meta_path.remove(_finder)
+    sys.modules[_OURS].__dict__["__version__"] = __version__
     spawn.get_preparation_data = _prepare
     for name in _aliases():
         del sys.modules[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ from lazyt.errors import BoundsError, DTypeError, LazytError
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.ir.dtypes import ALL, DType, package_name, uint8
 from lazyt.ir.forms import place_of
+from lazyt.numpy_bridge import from_numpy
 from lazyt.overlap import one_memory
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
@@ -59,7 +62,7 @@ class _Store:
         """The storage, for ``tensor`` to look at. Raises DTypeError for one of another type."""
         return self._storage
 
-    def _flat(self) -> Tensor:
+    def as_vector(self) -> Tensor:
         """All elements as a vector that writes to the memory, unseen by autograd."""
         storage = self._storage.whole(self.dtype).fork(silent=True)
         made = Tensor.__new__(Tensor)
@@ -91,17 +94,17 @@ class _Store:
 
     def tolist(self) -> list[Any]:
         """All elements."""
-        found: list[Any] = self._flat().tolist()
+        found: list[Any] = self.as_vector().tolist()
         return found
 
     def fill_(self, value: Any) -> Any:
         """Write one value everywhere."""
-        self._flat().fill_(value)
+        self.as_vector().fill_(value)
         return self
 
     def copy_(self, source: _Store, non_blocking: bool = False) -> Any:
         """Write the elements of another storage, of the same number."""
-        self._flat().copy_(source._flat())
+        self.as_vector().copy_(source.as_vector())
         return self
 
     def is_shared(self) -> bool:
@@ -149,6 +152,25 @@ class UntypedStorage(_Store):
         else:
             self._storage = _from_values(size, uint8)
 
+    @staticmethod
+    def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The bytes of a file, read when they are used; writes change the file if ``shared``, which
+        then grows to ``nbytes``. Raises LazytError where there are fewer bytes."""
+        with open(filename, "r+b" if shared else "rb") as file:
+            length = os.fstat(file.fileno()).st_size
+            if shared and length < nbytes:
+                file.truncate(nbytes)
+            elif length < nbytes:
+                raise LazytError(
+                    f"file <{filename}> size <{length}> is smaller than the required mapping size "
+                    f"<{nbytes}>"
+                )
+            if not nbytes:
+                return UntypedStorage(0)
+            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+            mapped = mmap.mmap(file.fileno(), nbytes, access=access)
+        return UntypedStorage(_storage=from_numpy(np.frombuffer(mapped, np.uint8))._storage)
+
     def resizable(self) -> bool:
         """Whether the memory may grow: NumPy's may not."""
         exposed = self._storage.exposure()
@@ -178,11 +200,11 @@ class UntypedStorage(_Store):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return UntypedStorage(_storage=Storage(self._flat()[index].contiguous().node))
-        return self._flat()[self._place(index)].item()
+            return UntypedStorage(_storage=Storage(self.as_vector()[index].contiguous().node))
+        return self.as_vector()[self._place(index)].item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._flat()[index if isinstance(index, slice) else self._place(index)] = value
+        self.as_vector()[index if isinstance(index, slice) else self._place(index)] = value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and self._cdata == other._cdata
@@ -254,15 +276,15 @@ class TypedStorage(_Store):
         """A copy of the values in another dtype; this storage when it is that already."""
         if dtype is self.dtype:
             return self
-        return TypedStorage(dtype=dtype, _storage=Storage(self._flat().to(dtype).node))
+        return TypedStorage(dtype=dtype, _storage=Storage(self.as_vector().to(dtype).node))
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             raise LazytError("slices are only supported in UntypedStorage.__getitem__")
-        return self._flat()[self._place(index)].item()
+        return self.as_vector()[self._place(index)].item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._flat()[index if isinstance(index, slice) else self._place(index)] = value
+        self.as_vector()[index if isinstance(index, slice) else self._place(index)] = value
 
     def __eq__(self, other: object) -> bool:
         alike = isinstance(other, TypedStorage) and self.dtype is other.dtype
@@ -277,7 +299,7 @@ class TypedStorage(_Store):
 
 
 def _copied(store: _Store) -> Storage:
-    flat = store._flat()
+    flat = store.as_vector()
     return Storage(flat.node)
 
 

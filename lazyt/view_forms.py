@@ -9,6 +9,7 @@ from lazyt.autograd.handles import root_view
 from lazyt.dispatch import check_writable, method, type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, sizes_by_name, wrong_arguments
+from lazyt.functional.promotion import as_dtype
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 from lazyt.memory_formats import (
@@ -276,6 +277,7 @@ def view_bits(input: Tensor, dtype: DType) -> Tensor:
     The last dimension takes up the difference. Raises ShapeError, in PyTorch's words, where sizes,
     strides or the offset do not allow that. Carries no gradient.
     """
+    dtype = as_dtype(dtype)
     shape, strides, offset = tuple(input.shape), input.strides, input._offset
     if dtype is not input.dtype and dtype.itemsize != input.itemsize:
         shape, strides, offset = _regrouped(input, dtype)

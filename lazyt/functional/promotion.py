@@ -152,9 +152,12 @@ def set_default_dtype(dtype: DType) -> None:
 
 
 def as_dtype(dtype: Any) -> DType:
-    """A dtype from a dtype or a Python type (``float`` is float64); raises DTypeError otherwise."""
-    if isinstance(dtype, DType):
+    """A dtype from a dtype or a Python type (``float`` is float64); raises DTypeError otherwise,
+    and for dtypes that are only names."""
+    if type(dtype) is DType:
         return dtype
+    if isinstance(dtype, DType):
+        return dtype.compute  # which raises
     found = _PYTHON_TYPES.get(dtype) if isinstance(dtype, type) else None
     if found is None:
         raise DTypeError(f"argument 'dtype' must be lazyt.dtype, not {type(dtype).__name__}")
@@ -204,6 +207,8 @@ def promote_types(type1: DType, type2: DType) -> DType:
                 f"promote_types(): argument 'type{place}' (position {place}) must be "
                 f"{package_name()}.dtype, not {type(given).__name__}"
             )
+        if type(given) is not DType:
+            return given.compute  # which raises
     found = _TABLE[type1, type2]
     if found is None:
         raise DTypeError(

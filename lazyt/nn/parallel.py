@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lazyt.errors import LazytError
 from lazyt.nn.module import Module
 
 
@@ -33,4 +34,15 @@ def data_parallel(
     return module(*inputs, **(module_kwargs or {}))
 
 
-__all__ = ["DataParallel", "data_parallel"]
+class DistributedDataParallel(Module):
+    """For ``isinstance`` and annotations: making one raises LazytError, as PyTorch does where no
+    group of processes is there. Programs for one process use ``module`` itself."""
+
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
+        raise LazytError(
+            "DistributedDataParallel needs a group of processes, and lazyt trains in one process "
+            "(torch.distributed.is_available() is False): use the module itself"
+        )
+
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 import lazyt
-from lazyt import standin
+from lazyt import standin, version
 from lazyt.errors import LazytError
 
 
@@ -48,6 +48,36 @@ def test_printed_names_follow(installed: None) -> None:
     assert repr(x.max(0)).startswith("torch.return_types.max(\nvalues=tensor(1., dtype=torch.fl")
 
 
+def test_the_version_is_that_of_the_pytorch_it_is_compared_with(installed: None) -> None:
+    assert lazyt.__version__.startswith("2.")
+    assert lazyt.__version__.endswith("+lazyt" + version.__version__)
+
+
+def test_jit_can_be_imported(installed: None) -> None:
+    scope: dict[str, object] = {}
+    exec("import torch, torch.jit\nfrom torch.jit import script", scope)
+    assert scope["script"] is lazyt.jit.script  # type: ignore[attr-defined]
+    assert sys.modules["torch.jit"] is lazyt.jit  # type: ignore[comparison-overlap]
+
+
+def test_safetensors_reads_and_writes_tensors(installed: None, tmp_path: Path) -> None:
+    theirs = importlib.import_module("safetensors.torch")
+    tensors = {
+        "weight": lazyt.arange(6.0).view(2, 3),
+        "steps": lazyt.tensor([1, 2]),
+        "half": lazyt.tensor([1.5, -2.0], dtype=lazyt.bfloat16),
+    }
+    theirs.save_file(tensors, tmp_path / "x.safetensors")
+    for found in (theirs.load_file(tmp_path / "x.safetensors"), theirs.load(theirs.save(tensors))):
+        assert found.keys() == tensors.keys()
+        for name, tensor in tensors.items():
+            assert found[name].dtype is tensor.dtype
+            assert found[name].tolist() == tensor.tolist()
+    model = lazyt.nn.Linear(2, 2)
+    theirs.save_model(model, tmp_path / "model.safetensors")
+    assert theirs.load_model(lazyt.nn.Linear(2, 2), tmp_path / "model.safetensors") == (set(), [])
+
+
 def test_uninstall_ends_it() -> None:
     standin.install()
     standin.install()  # a second time changes nothing
@@ -55,6 +85,7 @@ def test_uninstall_ends_it() -> None:
     standin.uninstall()
     assert not standin.installed()
     assert not [name for name in sys.modules if name.split(".")[0] == "torch"]
+    assert lazyt.__version__ == version.__version__
     assert str(lazyt.float32) == "lazyt.float32"
     assert repr(lazyt.Size([1])) == "lazyt.Size([1])"
     assert repr(lazyt.Tensor) == "<class 'lazyt.Tensor'>"
