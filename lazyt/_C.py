@@ -13,4 +13,4 @@ def _log_api_usage_once(event: str) -> None:
 
 def __getattr__(name: str) -> object:
     why = "lazyt is written in Python and has nothing of PyTorch's C module"
-    raise AbsentName("module 'lazyt._C'", name, lambda: __all__, why)
+    raise AbsentName.of(__name__, name, why)

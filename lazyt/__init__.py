@@ -216,7 +216,7 @@ def __getattr__(name: str) -> object:
     if name == "jit":
         _import_module("lazyt.scripting").install()
         return _import_module("lazyt.staging").jit
-    raise _import_module("lazyt.absent").AbsentName("module 'lazyt'", name, __dir__)
+    raise _import_module("lazyt.absent").AbsentName.of("lazyt", name)
 
 
 def __dir__() -> list[str]:

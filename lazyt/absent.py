@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 
+from lazyt.ir.dtypes import package_name
+
 #: Reasons, and the names that they are for, tried in order on PyTorch's name without its package.
 _REASONS: tuple[tuple[str, str], ...] = (
     (
@@ -98,18 +100,27 @@ def module_reason(path: str) -> str | None:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """``" Did you mean: 'relu'?"`` for a name like one of ``known``, else nothing."""
-    spelled = {n.lower(): n for n in known}
+    spelled: dict[str, list[str]] = {}
+    for candidate in known:
+        spelled.setdefault(candidate.lower(), []).append(candidate)
     close = difflib.get_close_matches(name.lower(), spelled, 1, 0.7)
-    return f" Did you mean: '{spelled[close[0]]}'?" if close else ""
+    if not close:
+        return ""
+    return f" Did you mean: '{difflib.get_close_matches(name, spelled[close[0]], 1, 0)[0]}'?"
 
 
 def elsewhere(name: str) -> str:
     """``" Did you mean: 'lazyt.nn.Linear'?"`` where an imported package has the name."""
     for package in _ELSEWHERE:
         module = sys.modules.get(package)
-        if module is not None and hasattr(module, name):
-            return f" Did you mean: '{package}.{name}'?"
+        if module is not None and name in vars(module):
+            return f" Did you mean: '{known_as(package)}.{name}'?"
     return ""
+
+
+def known_as(module: str) -> str:
+    """A module's name as the program wrote it: with ``torch`` where lazyt stands in for that."""
+    return package_name() + module.removeprefix("lazyt")
 
 
 class AbsentName(AttributeError):
@@ -135,5 +146,21 @@ class AbsentName(AttributeError):
         )
         return self.text + ("." if found else "") + found
 
+    @staticmethod
+    def of(module: str, name: str, why: str | None = None) -> AbsentName:
+        """The error for a name that a module of lazyt does not have."""
+        owner = f"module '{known_as(module)}'"
+        return AbsentName(owner, name, lambda: dir(sys.modules[module]), why)
+
     def __reduce__(self) -> tuple[object, ...]:
         return AttributeError, (str(self),)
+
+
+def explain_absence(module: str) -> None:
+    """Make a module of lazyt raise AbsentName for the names that it does not have."""
+
+    def missing(name: str) -> object:
+        raise AbsentName.of(module, name)
+
+    # Not by a function of the module: type checkers would take every name to be there.
+    vars(sys.modules[module])["__getattr__"] = missing

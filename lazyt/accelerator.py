@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt import devices
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.device import device
 from lazyt.devices import device_count
 from lazyt.errors import LazytError
@@ -68,3 +69,6 @@ def memory_allocated(device: Any = None) -> int:
 def memory_reserved(device: Any = None) -> int:
     """``cuda.memory_reserved``. Raises LazytError without a device besides the CPU."""
     return _wanted(device).pool.reserved.now
+
+
+_explain_absence(__name__)

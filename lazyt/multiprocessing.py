@@ -13,6 +13,8 @@ from multiprocessing import *  # noqa: F403
 from multiprocessing import connection
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
+
 __all__ = [
     *multiprocessing.__all__, "ProcessContext", "ProcessExitedException", "ProcessRaisedException",
     "SpawnContext", "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy",
@@ -137,3 +139,6 @@ def spawn(
 ) -> ProcessContext | None:  # fmt: skip
     """``start_processes`` with processes that start anew."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+_explain_absence(__name__)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -57,3 +58,6 @@ def handle_torch_function(
         f"no implementation found for '{public_api.__module__}.{public_api.__name__}' on types "
         f"that implement __torch_function__: {list(kinds)}"
     )
+
+
+_explain_absence(__name__)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.functional.generators import (
     Generator,
     default_generator,
@@ -42,3 +43,6 @@ def fork_rng(
         yield
     finally:
         default_generator.graphsafe_set_state(before)
+
+
+_explain_absence(__name__)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import IO, TypeAlias
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.device import device as _device
 from lazyt.ir.dtypes import DType as _dtype
 from lazyt.layouts import layout as _layout
@@ -31,3 +32,5 @@ __all__ = [
     "_bool", "_bytes", "_complex", "_device", "_dtype", "_float", "_int", "_layout", "_size",
     "_str",
 ]  # fmt: skip
+
+_explain_absence(__name__)

@@ -266,4 +266,4 @@ def __getattr__(name: str) -> Any:
         return import_module(f"lazyt.autograd.{name}")
     if name in _ELSEWHERE:
         return getattr(import_module(f"lazyt.autograd.{_ELSEWHERE[name]}"), name)
-    raise AttributeError(f"module 'lazyt.autograd' has no attribute {name!r}")
+    raise import_module("lazyt.absent").AbsentName.of("lazyt.autograd", name)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.autograd import grad as _grad
 from lazyt.autograd.handles import zero_like
 from lazyt.autograd.strictness import filled, require, several
@@ -354,3 +355,6 @@ def hessian(
         return found
 
     return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+
+
+_explain_absence(__name__)

@@ -6,6 +6,7 @@ import enum
 from typing import Any, NoReturn
 
 from lazyt import random
+from lazyt.absent import AbsentName
 from lazyt.devices import CudaError, device_count, wanted_device
 from lazyt.errors import DeviceError
 
@@ -130,6 +131,4 @@ def absent(owner: str, name: str) -> Any:
     """Raises AttributeError, which says why, for a name that is not there."""
     if name == "default_generators":
         return default_generators()
-    reason = REASONS.get(name)
-    text = f"module '{owner}' has no attribute '{name}'"
-    raise AttributeError(text if reason is None else f"{text}: {reason}", name=name)
+    raise AbsentName.of(owner, name, REASONS.get(name))

@@ -21,4 +21,4 @@ def is_initialized() -> bool:
 
 
 def __getattr__(name: str) -> object:
-    raise AbsentName("module 'lazyt.distributed'", name, lambda: __all__, reason("distributed"))
+    raise AbsentName.of(__name__, name, reason("distributed"))

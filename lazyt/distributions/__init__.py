@@ -4,6 +4,7 @@ Parameters and values are checked where they are known; those that are still to 
 pending, and wrong ones give NaN. Draws follow the same laws as PyTorch's, not the same numbers.
 """
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.distributions import constraint_registry as constraint_registry
 from lazyt.distributions import constraints as constraints
 from lazyt.distributions import kl_pairs as _kl_pairs  # noqa: F401
@@ -60,3 +61,5 @@ __all__ = [
     "transform_to",
 ]  # fmt: skip
 __all__ += _transform_names
+
+_explain_absence(__name__)

@@ -5,6 +5,7 @@ A transform runs the function on symbols and changes the graph of what it return
 
 from __future__ import annotations
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.autograd.derivatives import grad as grad
 from lazyt.autograd.derivatives import grad_and_value as grad_and_value
 from lazyt.autograd.derivatives import jvp as jvp
@@ -27,3 +28,5 @@ __all__ = [
     "jvp", "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "value_and_grad",
     "vjp", "vmap",
 ]  # fmt: skip
+
+_explain_absence(__name__)

@@ -6,6 +6,7 @@ iterations that do not converge, raise ``LinAlgError`` at the call: they compute
 on. The ``_ex`` forms stay lazy. Complex results do not exist: ``eig`` and ``eigvals`` raise.
 """
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.errors import LinAlgError as LinAlgError
 from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.functional.decompositions import cholesky_ex, eigh, eigvalsh, svdvals
@@ -57,3 +58,5 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 
 _explain_calls(globals(), __all__, __name__, "linalg_")
+
+_explain_absence(__name__)

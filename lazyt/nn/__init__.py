@@ -1,5 +1,6 @@
 """Neural networks, by PyTorch's names."""
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.nn import functional as functional
 from lazyt.nn import grad as grad
 from lazyt.nn import init as init
@@ -259,3 +260,5 @@ __all__ = [
     "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "functional", "grad",
     "init", "modules", "parallel", "utils",
 ]  # fmt: skip
+
+_explain_absence(__name__)

@@ -1,5 +1,6 @@
 """``lazyt.nn.functional``: the functions behind the layers, by PyTorch's names."""
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.functional.activations import (
     celu,
     celu_,
@@ -211,3 +212,5 @@ __all__ = [
 ]  # fmt: skip
 
 _explain_calls(globals(), __all__, __name__)
+
+_explain_absence(__name__)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import lazyt
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError, warn
 from lazyt.tensor import Tensor
 
@@ -287,3 +288,6 @@ def default_weight_(weight: Tensor) -> None:
     +-1/sqrt(fan_in), which is ``kaiming_uniform_`` with a slope of sqrt(5)."""
     if 0 not in weight.shape:
         kaiming_uniform_(weight, a=math.sqrt(5))
+
+
+_explain_absence(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
 from lazyt.nn.module import Module
 
@@ -46,3 +47,5 @@ class DistributedDataParallel(Module):
 
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+
+_explain_absence(__name__)

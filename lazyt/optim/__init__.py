@@ -1,5 +1,6 @@
 """Optimizers, by PyTorch's names, and Lion."""
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.optim import lr_scheduler as lr_scheduler
 from lazyt.optim import swa_utils as swa_utils
 from lazyt.optim.adam import Adam, AdamW
@@ -17,3 +18,5 @@ __all__ = [
     "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler",
     "swa_utils",
 ]  # fmt: skip
+
+_explain_absence(__name__)

@@ -1,6 +1,7 @@
 """Learning rates that change over time, by PyTorch's names. ``step()`` is called after every epoch
 (or batch)."""
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.optim.cycle_schedules import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from lazyt.optim.factor_schedules import (
     ConstantLR,
@@ -27,3 +28,5 @@ __all__ = [
     "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "ScheduleError",
     "SequentialLR", "StepLR",
 ]  # fmt: skip
+
+_explain_absence(__name__)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import lazyt
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.nn.module import Module
 from lazyt.nn.normalization import _BatchNorm
 from lazyt.optim.optimizer import Optimizer
@@ -220,3 +221,6 @@ class SWALR(Formula):
             first = goal if before == 1 else (rate - before * goal) / (1 - before)
             rates.append(goal * now + first * (1 - now))
         return rates
+
+
+_explain_absence(__name__)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.autograd.profiler import EventList, Events, record_function
 from lazyt.autograd.profiler import profile as _Profile
 from lazyt.errors import LazytError
@@ -249,3 +250,6 @@ def tensorboard_trace_handler(
         prof.export_chrome_trace(os.path.join(dir_name, name))
 
     return handle
+
+
+_explain_absence(__name__)

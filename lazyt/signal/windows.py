@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import lazyt
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.errors import ArgumentError, DTypeError
 from lazyt.layouts import strided
 from lazyt.tensor import Tensor
@@ -190,3 +191,6 @@ def nuttall(
     weights = [0.3635819, 0.4891775, 0.1365995, 0.0106411]
     options = {"layout": layout, "device": device, "requires_grad": requires_grad}
     return general_cosine(M, a=weights, sym=sym, dtype=dtype, **options)
+
+
+_explain_absence(__name__)

@@ -3,6 +3,7 @@
 Functions of one operand take whole numbers as the default dtype; all take ``out``.
 """
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.functional.arithmetic import xlogy
 from lazyt.functional.calls import explain_calls as _explain_calls
 from lazyt.functional.normalizers import log_softmax, logsumexp, softmax
@@ -85,3 +86,5 @@ multigammaln = mvlgamma
 psi = digamma
 
 _explain_calls(globals(), __all__, __name__, "special_")
+
+_explain_absence(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.autograd.trees import Maker, Taker, Tree, register, taken_apart
 from lazyt.autograd.trees import flatten as _flatten
 
@@ -147,3 +148,6 @@ def tree_any_only(
     """Whether ``pred`` holds for a leaf of some classes."""
     chosen = _chosen(type_or_types)
     return any(pred(leaf) for leaf in tree_iter(tree, is_leaf) if chosen(leaf))
+
+
+_explain_absence(__name__)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.config import config
 from lazyt.tensor import Tensor
 from lazyt.tensor_protocol import realize
@@ -170,3 +171,6 @@ class Timer:
 
     def _measured(self, number: int, times: list[float]) -> Measurement:
         return Measurement(number, times, self._title, self._threads)
+
+
+_explain_absence(__name__)

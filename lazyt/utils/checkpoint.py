@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.autograd.checkpointing import run_checkpointed
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
@@ -54,3 +55,6 @@ def _run(steps: Sequence[Callable[[Any], Any]], input: Any) -> Any:
     for step in steps:
         input = step(input)
     return input
+
+
+_explain_absence(__name__)

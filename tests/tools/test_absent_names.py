@@ -30,6 +30,14 @@ X = lazyt.ones(2)
         (lazyt, "sotfmax", "Did you mean: 'softmax'?"),
         (lazyt, "Relu", "Did you mean: 'relu'?"),
         (lazyt, "Linear", "Did you mean: 'lazyt.nn.Linear'?"),
+        (nn, "Lineer", "module 'lazyt.nn' has no attribute 'Lineer'. Did you mean: 'Linear'?"),
+        (nn.functional, "sofmax", "Did you mean: 'softmax'?"),
+        (lazyt.optim, "Adm", "Did you mean: 'Adam'?"),
+        (lazyt.optim.lr_scheduler, "StepLr", "Did you mean: 'StepLR'?"),
+        (lazyt.utils.data, "DataLoder", "Did you mean: 'DataLoader'?"),
+        (lazyt.linalg, "nrom", "Did you mean: 'norm'?"),
+        (lazyt.cuda, "is_availble", "Did you mean: 'is_available'?"),
+        (lazyt.autograd, "gard", "Did you mean: 'grad'?"),
         (X, "stft", "no complex numbers"),
         (X, "to_sparse", "no sparse tensors"),
         (X, "sigmiod", "'Tensor' object has no attribute 'sigmiod'. Did you mean: 'sigmoid'?"),
@@ -42,6 +50,18 @@ def test_the_error_says_why_or_what_was_meant(owner: Any, name: str, said: str) 
         getattr(owner, name)
     assert said in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_the_error_names_modules_as_the_program_wrote_them() -> None:
+    standin.install()
+    try:
+        for owner, name in ((nn, "torch.nn"), (lazyt, "torch"), (lazyt.cuda, "torch.cuda")):
+            with pytest.raises(AttributeError, match=f"module '{name}' has no attribute"):
+                owner.Lineear  # noqa: B018
+        with pytest.raises(AttributeError, match=r"Did you mean: 'torch\.nn\.Linear'"):
+            lazyt.Linear  # noqa: B018
+    finally:
+        standin.uninstall()
 
 
 def test_nothing_that_is_there_has_a_reason_for_its_absence() -> None:

@@ -7,6 +7,7 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.functional.multihead import AttentionError
 from lazyt.nn import functional as F
 from lazyt.nn import init
@@ -157,3 +158,6 @@ def _sequence_first(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, 
     k = q if key is query else key.transpose(0, 1)
     v = q if value is query else k if value is key else value.transpose(0, 1)
     return q, k, v
+
+
+_explain_absence(__name__)

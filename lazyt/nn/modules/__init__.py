@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from lazyt.absent import AbsentName
 from lazyt.nn import (
     activation,
     containers,
@@ -41,5 +42,5 @@ def __getattr__(name: str) -> Any:
     from lazyt import nn
 
     if name not in nn.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AbsentName.of(__name__, name)
     return getattr(nn, name)

@@ -1,5 +1,6 @@
 """Functions over all parameters of a network, and what makes parameters of others."""
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.nn.utils import parametrizations as parametrizations
 from lazyt.nn.utils import parametrize as parametrize
 from lazyt.nn.utils import prune as prune
@@ -35,3 +36,5 @@ __all__ = [
     "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "stateless",
     "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
+
+_explain_absence(__name__)

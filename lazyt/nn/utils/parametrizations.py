@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import lazyt
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.nn import functional as F
 from lazyt.nn.module import Module
 from lazyt.nn.utils.parametrize import register_parametrization
@@ -261,3 +262,6 @@ def spectral_norm(
     place = output_dim(module) if dim is None else dim
     step = _SpectralNorm(weight, n_power_iterations, place, eps)
     return register_parametrization(module, name, step)
+
+
+_explain_absence(__name__)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import lazyt
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
 from lazyt.nn.containers import ModuleDict, ModuleList
 from lazyt.nn.module import Module
@@ -357,3 +358,6 @@ def transfer_parametrizations_and_params(
             for kept, value in source._parameters.items():
                 setattr(to_module.parametrizations[name], kept, value)
     return to_module
+
+
+_explain_absence(__name__)

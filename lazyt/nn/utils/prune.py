@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import lazyt
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.nn.module import Module
 from lazyt.nn.utils.convert_parameters import parameters_to_vector
 from lazyt.nn.utils.pruning_methods import (
@@ -125,3 +126,6 @@ def is_pruned(module: Module) -> bool:
     """Whether a parameter of the module, or of one below it, is pruned."""
     hooks = (h for m in module.modules() for h in m._forward_pre_hooks.values())
     return any(isinstance(hook, BasePruningMethod) for hook in hooks)
+
+
+_explain_absence(__name__)

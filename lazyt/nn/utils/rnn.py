@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import lazyt
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError, ShapeError
 from lazyt.tensor import Tensor
 
@@ -304,3 +305,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The sequences [length, *] of a PackedSequence."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+_explain_absence(__name__)

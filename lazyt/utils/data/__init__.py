@@ -1,5 +1,6 @@
 """Datasets, samplers and loaders, by PyTorch's names."""
 
+from lazyt.absent import explain_absence as _explain_absence
 from lazyt.utils.data.collate import default_collate, default_convert
 from lazyt.utils.data.dataset import (
     ChainDataset,
@@ -30,3 +31,5 @@ __all__ = [
     "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "WorkerInfo",
     "default_collate", "default_convert",    "get_worker_info", "random_split",
 ]  # fmt: skip
+
+_explain_absence(__name__)
