@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -59,6 +61,7 @@ def take(plan: _Plan, inputs: Sequence[Buffer]) -> None:
         return
     subject, plan.subject = plan.subject, None
     assert subject is not None
+    _announce()
     with Progress.shown() as progress:
         try:
             _tune(plan, subject, inputs, float(config.tune_seconds), progress)
@@ -66,6 +69,18 @@ def take(plan: _Plan, inputs: Sequence[Buffer]) -> None:
             progress.say(f"{subject.name} is not tuned: {error}")
         for message in progress.messages:
             events.record("tune", message)
+
+
+@functools.cache
+def _announce() -> None:
+    """Says once, on standard error, why the program waits; on a terminal the bar shows it."""
+    if not sys.stderr.isatty():
+        sys.stderr.write(
+            "lazyt: tuning. Each new plan tries other forms of its kernels against the clock, for "
+            f"at most {config.tune_seconds} s, and what is found is kept on disk. "
+            "LAZYT_TUNE_SECONDS sets the time. This was asked for by LAZYT_TUNE, config.tune or "
+            "torch.compile's max-autotune: without them nothing is tuned.\n"
+        )
 
 
 def _tune(

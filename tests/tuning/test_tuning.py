@@ -145,7 +145,10 @@ def test_budget_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     assert next(ticks) < 20 / 0.25 + 200, "a search goes on after its time"
 
 
-def test_setting_tunes_every_plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_tunes_every_plan_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session._announce.cache_clear()
     took: list[float] = []
     tune = session._tune
 
@@ -161,7 +164,13 @@ def test_setting_tunes_every_plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
             planning.clear()
             for _ in range(2):
                 assert bits(columns(x)) == before
-    assert took == [7.0]
+                lazyt.realize(x + 1)
+    assert took == [7.0, 7.0]
+    said = capsys.readouterr().err
+    assert said.count("lazyt: tuning.") == 1, "the first plan says so, no other"
+    assert "at most 7 s" in said
+    assert "LAZYT_TUNE_SECONDS" in said
+    assert "max-autotune" in said
 
     def fail(*rest: Any) -> Any:
         raise OutOfMemoryError("no room for copies")
