@@ -15,7 +15,7 @@ from lazyt.codegen.check_memory import Memory, Pointer
 
 _TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+$")
-_DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
+_DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
 _MOVE = re.compile(r"lz_(turn|panel)_[a-z]+\d+_v(\d+)$")
 

@@ -15,7 +15,7 @@ from lazyt.codegen.contract_micro import mac_section
 from lazyt.codegen.contract_panels import Side, fill_panel
 from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel, store_tile
-from lazyt.codegen.contract_turn import dots_name, dots_sections
+from lazyt.codegen.contract_turn import Dots, dots_sections
 
 DOT_WAYS = 8
 # Steps of k whose operands are computed before they are multiplied.
@@ -168,7 +168,7 @@ def emit_dot_form(spec: ContractSpec, form: DotForm) -> tuple[str, int]:
     """The kernel's text, and the bytes of its workspace."""
     out = CText()
     turned = turns(spec)
-    ways = _groups(spec) * spec.lanes if turned else DOT_WAYS
+    ways = _dots_of(spec).groups * spec.lanes if turned else DOT_WAYS
     full = spec.m if turned else spec.m // ways * ways
     panel = turned and not _lies_along(spec)
     with open_kernel(out, spec):
@@ -197,15 +197,21 @@ def turns(spec: ContractSpec) -> bool:
     return spec.any_size or (spec.k >= spec.lanes and spec.m >= max(spec.lanes // 2, 4))
 
 
-def _groups(spec: ContractSpec) -> int:
-    """Vectors of rows that are summed side by side, as one alone waits for each of its steps: 16
-    rows, or 8 where more would push each other out of the first-level cache, and so few sums that
-    registers hold them."""
-    pitch = spec.a_plain.side * spec.item if spec.a_plain and not spec.any_size else 0
-    rows = 8 if pitch and pitch % (2 * ALIKE) == 0 else 16
-    sums = _SUMS * spec.vector_bytes // 64
-    rows = rows if spec.any_size else min(rows, round_up(spec.m, spec.lanes))
-    return max(1, min(rows // spec.lanes, sums // spec.n))
+def _dots_of(spec: ContractSpec) -> Dots:
+    """How the sums are taken: 16 rows side by side, as each sum waits for its last step, and so few
+    sums that registers hold them."""
+    most = _SUMS * spec.vector_bytes // 64
+    rows = 16 if spec.any_size else min(16, round_up(spec.m, spec.lanes))
+    groups = max(1, min(rows // spec.lanes, most // spec.n))
+    direct = _is_direct(spec) and not spec.any_size
+    pitch = spec.a_plain.side * spec.item if spec.a_plain and direct else 0
+    apart = pitch > 0 and pitch % (2 * ALIKE) == 0 and groups > 1
+    return Dots(spec.acc, spec.n, groups, spec.vector_bytes, apart, not _is_direct(spec))
+
+
+def _is_direct(spec: ContractSpec) -> bool:
+    """Whether rows are read as they lie in memory."""
+    return spec.a_plain is not None and spec.a_plain.k == 1
 
 
 def _lies_along(spec: ContractSpec) -> bool:
@@ -219,7 +225,7 @@ def _lies_along(spec: ContractSpec) -> bool:
 def dot_sections(spec: ContractSpec) -> tuple[tuple[str, str], ...]:
     """The helpers of the dot form."""
     if turns(spec):
-        return dots_sections(spec.acc, spec.n, _groups(spec), spec.vector_bytes)
+        return dots_sections(_dots_of(spec))
     return (mac_section(spec.acc),)
 
 
@@ -242,9 +248,8 @@ def _turned_dots(out: CText, spec: ContractSpec) -> None:
 
     Rows that are no plain memory are computed a few steps at a time first.
     """
-    kind, groups, a, x = spec.ctype, _groups(spec), spec.a_plain, spec.b_plain
-    rows = groups * spec.lanes
-    direct = a is not None and a.k == 1
+    kind, a, x, dots = spec.ctype, spec.a_plain, spec.b_plain, _dots_of(spec)
+    rows, direct = dots.groups * dots.lanes, _is_direct(spec)
     out.add(f"_Alignas(64) {kind} g_sums[{rows * spec.n}];")
     out.clip("g_end", "g_row", rows, spec.m)
     if not direct:
@@ -262,9 +267,8 @@ def _turned_dots(out: CText, spec: ContractSpec) -> None:
         column = f"g_x + (g_b * {spec.k} + g_p0) * {spec.n}"
         if x is not None and _lies_along(spec):
             column = x.at("g_b", "0", "g_p0")
-        name = dots_name(spec.acc, spec.n, groups, spec.vector_bytes)
         out.add(
-            f"{name}(g_p1 - g_p0, {lines[0]}, {lines[1]}, g_end - g_row,",
+            f"{dots.name}(g_p1 - g_p0, {lines[0]}, {lines[1]}, g_end - g_row,",
             f"    {column}, g_sums, g_p0 == 0);",
         )
     with out.loop("g_i", "g_row", "g_end"), out.loop("g_col", 0, spec.n):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from typing import NamedTuple
 
 from lazyt.codegen.contract_micro import splat, vector_section
 from lazyt.codegen.contract_spec import ITEM_BYTES
@@ -15,17 +16,25 @@ from lazyt.codegen.contract_spec import ITEM_BYTES
 # Bytes of a long row between what is turned and what is asked for; of shorter ones, it is the next
 # block of rows, or one further on, as the memory would not have the next one in time.
 _AHEAD = 512
+# Bytes of a row by which half of the rows are behind the others where all share sets of a cache.
+_BEHIND = 512
 
 
 def turning(
-    vec: str, lanes: int, item: int, place: Callable[[int, int], str], tag: str = "t"
+    vec: str,
+    lanes: int,
+    item: int,
+    place: Callable[[int, int], str],
+    tag: str = "t",
+    whole: bool = False,
 ) -> list[tuple[list[str], list[str]]]:
     """Statements that turn a square, and the names of the columns that they leave, in one part or
     two, each of which needs registers for its own columns only.
 
     ``place(row, part)`` is what a row has of a part. Of two rows at a time, as far apart as 16
     bytes are long, parts are loaded into one vector, which saves a step of shuffles; then these are
-    turned inside of the 16 bytes that machines interleave fastest, and moved as wholes.
+    turned inside of the 16 bytes that machines interleave fastest, and moved as wholes. With
+    ``whole``, ``place`` is all that a row has of the square: half the loads, for that step more.
     """
     inside = min(16 // item, lanes)
     pieces = lanes // inside
@@ -47,7 +56,9 @@ def turning(
         for row in (r for r in range(lanes) if pieces == 1 or r // inside % 2 == 0):
             if pieces > 1:
                 both = place(row, part), place(row + inside, part)
-                now.append(mixed(*both, list(range(lanes))))
+                half = [part * (lanes // 2) + n for n in range(lanes // 2)]
+                order = [*half, *(n + lanes for n in half)] if whole else list(range(lanes))
+                now.append(mixed(*both, order))
                 continue
             now.append(f"{tag}{next(number)}")
             out.append(f"{vec} {now[-1]} = {place(row, part)};")
@@ -160,27 +171,49 @@ def _lay_square(
     return out
 
 
-def dots_name(acc: str, columns: int, groups: int, vector_bytes: int) -> str:
-    """Name of the sums of a few columns over rows that are adjacent along k."""
-    rows = groups * vector_bytes // ITEM_BYTES[acc]
-    return f"lz_dots_{acc}_{rows}x{columns}v{vector_bytes}"
+class Dots(NamedTuple):
+    """Sums of a few columns over rows that are adjacent along k.
+
+    Attributes:
+        acc, columns: type of the sums; how many columns there are.
+        groups: vectors of rows that are summed side by side, each lane a row.
+        vector_bytes: how long a vector is.
+        apart: each group is some steps behind the one before it: rows that share sets of the
+            first-level cache then do so at other times.
+        cached: the rows are in a cache already, so that nothing is asked for ahead of its use.
+    """
+
+    acc: str
+    columns: int
+    groups: int
+    vector_bytes: int
+    apart: bool
+    cached: bool
+
+    @property
+    def lanes(self) -> int:
+        """Rows of a group."""
+        return self.vector_bytes // ITEM_BYTES[self.acc]
+
+    @property
+    def name(self) -> str:
+        """Name of the C function."""
+        how = "apart" if self.apart else "cached" if self.cached else ""
+        shape = f"{self.groups * self.lanes}x{self.columns}"
+        return f"lz_dots_{self.acc}_{shape}v{self.vector_bytes}{how}"
 
 
-def dots_sections(
-    acc: str, columns: int, groups: int, vector_bytes: int
-) -> tuple[tuple[str, str], ...]:
+def dots_sections(dots: Dots) -> tuple[tuple[str, str], ...]:
     """Sections of ``name(kc, a, pitch, count, x, c, first)``.
 
     ``a`` is ``count`` rows of ``kc`` elements, ``pitch`` apart, ``x`` a panel [kc][columns]. Sum
     r of column j is ``c[j][r]``, overwritten when ``first`` and continued otherwise; those from
-    ``count`` on are nobody's. The lanes of each of ``groups`` vectors are rows, each a sum in the
-    order of k.
+    ``count`` on are nobody's. Each sum is in the order of k.
     """
-    name, tag = dots_name(acc, columns, groups, vector_bytes), f"{acc}_v{vector_bytes}"
-    size = ITEM_BYTES[acc]
-    lanes, kind = vector_bytes // size, f"lz_{acc}"
+    name, acc, lanes, groups = dots.name, dots.acc, dots.lanes, dots.groups
+    size, kind, tag = ITEM_BYTES[acc], f"lz_{acc}", f"{acc}_v{dots.vector_bytes}"
     rows, vec, ref = groups * lanes, f"lz_vec_{tag}", f"lz_ref_{tag}"
-    sums = [(g, j) for g in range(groups) for j in range(columns)]
+    sums = [(g, j) for g in range(groups) for j in range(dots.columns)]
     place = {(g, j): f"*({ref} *)(c + {j * rows + g * lanes})" for g, j in sums}
     out = [
         part_type(f"lz_{acc.replace('i', 'u')}", f"{name}_part", lanes, size),
@@ -196,45 +229,74 @@ def dots_sections(
         # The rest of the rows is a square that overlaps the last one, unless it is too short.
         f"    const lz_i64 rest = kc % {lanes};",
         f"    const lz_i64 whole = kc < {lanes} ? 0 : rest < 3 ? kc - rest : kc;",
+        *_ahead(dots),
     ]
-    near = _AHEAD // size
-    out += [
-        # Into the second level: rows that lie a power of two apart share sets of the first.
-        f"    const lz_i64 ahead = kc < {near // 2} ? {8 * rows} * pitch",
-        f"        : kc < {4 * near} ? {rows} * pitch : {near};",
-        f"    for (lz_i64 n = 0; n < whole; n += {lanes}) {{",
-        f"        const lz_i64 k = n < kc - {lanes} ? n : kc - {lanes};",
-    ]
-    out += [f"        __builtin_prefetch(row[{r}] + k + ahead, 0, 2);" for r in range(rows)]
-    for start in range(0, groups, 2):
-        pair = range(start, min(start + 2, groups))
-        out += [f"        {line}" for line in _dots_square(acc, columns, vector_bytes, name, pair)]
+    behind = _BEHIND // size if dots.apart else 0
+    team = 1 if dots.apart else groups
+    last = behind * (groups // team - 1)
+    end = f"whole + {last}" if last else "whole"
+    out.append(f"    for (lz_i64 at = 0; at < {end}; at += {lanes}) {{")
+    for first in range(0, groups, team):
+        late = behind * (first // team)
+        tests = [f"at >= {late}"] * (late > 0) + [f"at < whole + {late}"] * (late < last)
+        block = [
+            f"const lz_i64 n = at - {late};",
+            f"const lz_i64 k = n < kc - {lanes} ? n : kc - {lanes};",
+            *_prefetches(dots, range(first * lanes, (first + team) * lanes)),
+        ]
+        for start in range(first, first + team, 2):
+            block += _dots_square(dots, range(start, min(start + 2, first + team)))
+        out.append(f"        if ({' && '.join(tests)}) {{" if tests else "        {")
+        out += [*(f"            {line}" for line in block), "        }"]
     out += ["    }", "    for (lz_i64 k = whole; k < kc; k++) {"]
     for g in range(groups):
-        rest = ", ".join(f"row[{g * lanes + r}][k]" for r in range(lanes))
-        out.append(f"        const {vec} s{g} = {{{rest}}};")
-    out += [
-        f"        {line}"
-        for line in _dots_step(acc, columns, vector_bytes, "k", {g: f"s{g}" for g in range(groups)})
-    ]
+        ends = ", ".join(f"row[{g * lanes + r}][k]" for r in range(lanes))
+        out.append(f"        const {vec} s{g} = {{{ends}}};")
+    ends_of = {g: f"s{g}" for g in range(groups)}
+    out += [f"        {line}" for line in _dots_step(dots, "k", ends_of)]
     out += ["    }", *(f"    {here} = c{g}_{j};" for (g, j), here in place.items()), "}"]
-    return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+    return (vector_section(acc, dots.vector_bytes), (name, "\n".join(out) + "\n"))
 
 
-def _dots_square(
-    acc: str, columns: int, vector_bytes: int, name: str, pair: Sequence[int]
-) -> list[str]:
+def _ahead(dots: Dots) -> list[str]:
+    """How many elements further on the next ones are asked for."""
+    if dots.cached:
+        return []
+    rows, near = dots.groups * dots.lanes, _AHEAD // ITEM_BYTES[dots.acc]
+    if dots.apart:
+        return [f"    const lz_i64 ahead = kc < {4 * near} ? {rows} * pitch : {4 * near};"]
+    return [
+        f"    const lz_i64 ahead = kc < {near // 2} ? {8 * rows} * pitch",
+        f"        : kc < {4 * near} ? {rows} * pitch : {near};",
+    ]
+
+
+def _prefetches(dots: Dots, rows: Sequence[int]) -> list[str]:
+    """Asks for what comes later: into the second level, as rows that lie a power of two apart share
+    sets of the first; once a line where rows are apart."""
+    if dots.cached:
+        return []
+    asked = [f"__builtin_prefetch(row[{r}] + k + ahead, 0, 2);" for r in rows]
+    line = 64 // ITEM_BYTES[dots.acc]
+    if not dots.apart or dots.lanes >= line:
+        return asked
+    return [f"if (!(n & {line - dots.lanes})) {{", *(f"    {text}" for text in asked), "}"]
+
+
+def _dots_square(dots: Dots, pair: Sequence[int]) -> list[str]:
     """One square of each of some groups: those of its steps that are still to be added."""
-    size, vec = ITEM_BYTES[acc], f"lz_vec_{acc}_v{vector_bytes}"
-    lanes = vector_bytes // size
-    wide = part_width(lanes, size)
+    size, vec = ITEM_BYTES[dots.acc], f"lz_vec_{dots.acc}_v{dots.vector_bytes}"
+    lanes, wide = dots.lanes, part_width(dots.lanes, size)
+    # Rows that share sets are less often in the first level: half the loads wait half as long.
+    at_once = dots.apart and wide < lanes
+    kind = f"lz_ref_{dots.acc}_v{dots.vector_bytes}" if at_once else f"{dots.name}_part"
 
     def loads(group: int) -> Callable[[int, int], str]:
         return lambda row, part: (
-            f"*(const {name}_part *)(row[{group * lanes + row}] + k + {part * wide})"
+            f"*(const {kind} *)(row[{group * lanes + row}] + k + {0 if at_once else part * wide})"
         )
 
-    turned = [turning(vec, lanes, size, loads(g), f"t{g}_") for g in pair]
+    turned = [turning(vec, lanes, size, loads(g), f"t{g}_", at_once) for g in pair]
     out = []
     for part, both in enumerate(zip(*turned, strict=True)):
         for lines, _ in both:
@@ -242,7 +304,7 @@ def _dots_square(
         steps = []
         for r in range(wide):
             values = {g: names[r] for g, (_, names) in zip(pair, both, strict=True)}
-            steps.append(_dots_step(acc, columns, vector_bytes, f"(k + {part * wide + r})", values))
+            steps.append(_dots_step(dots, f"(k + {part * wide + r})", values))
         out.append("if (k == n) {")
         out += [f"    {line}" for step in steps for line in step]
         out.append("} else {")
@@ -253,15 +315,12 @@ def _dots_square(
     return out
 
 
-def _dots_step(
-    acc: str, columns: int, vector_bytes: int, k: str, values: Mapping[int, str]
-) -> list[str]:
+def _dots_step(dots: Dots, k: str, values: Mapping[int, str]) -> list[str]:
     """One multiply-add of every column, for each group's vector of rows."""
-    tag = f"{acc}_v{vector_bytes}"
-    vec, lanes = f"lz_vec_{tag}", vector_bytes // ITEM_BYTES[acc]
+    tag = f"{dots.acc}_v{dots.vector_bytes}"
     out = []
-    for j in range(columns):
-        factor = splat(vec, f"x[{k} * {columns} + {j}]", lanes)
+    for j in range(dots.columns):
+        factor = splat(f"lz_vec_{tag}", f"x[{k} * {dots.columns} + {j}]", dots.lanes)
         for g, value in values.items():
             out.append(f"c{g}_{j} = lz_vfma_{tag}({value}, {factor}, c{g}_{j});")
     return out

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from pycparser import CParser
 
+import lazyt as lt
 from lazyt.codegen.contract import (
     ContractSpec,
     DotForm,
@@ -266,6 +267,23 @@ def test_other_vector_widths(tmp_path: Path, vector_bytes: int) -> None:
         check(library, case, spec, made.workspace_bytes)
 
 
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_rows_that_share_sets_of_a_cache(tmp_path: Path, vector_bytes: int) -> None:
+    cases = [
+        Case(*shape, acc=acc, vector_bytes=vector_bytes)
+        for shape in ((1, 37, 1, 512), (2, 16, 2, 1024), (1, 9, 1, 1536))
+        for acc in ("f32", "f64", "i32")
+    ]
+    specs = [make_spec(case, f"k{i}") for i, case in enumerate(cases)]
+    library = compile_all(tmp_path, [(spec, DotForm(True), False) for spec in specs])
+    names = ""
+    for case, spec in zip(cases, specs):
+        made = emit_contract(spec, DotForm(True), False)
+        names += made.sections[-1][0]
+        check(library, case, spec, made.workspace_bytes)
+    assert "apart" in names
+
+
 def test_prologue_and_epilogue_run_once_per_element(tmp_path: Path) -> None:
     cases = [Case(1, 9, 13, 7), Case(2, 70, 150, 300), Case(1, 40, 1, 90), Case(1, 8, 200, 60)]
     specs = [
@@ -357,3 +375,21 @@ def test_empty_outputs_make_an_empty_kernel() -> None:
 def test_an_unknown_accumulator_is_refused() -> None:
     with pytest.raises(InternalError, match="f16"):
         emit_contract(replace(make_spec(Case(1, 2, 2, 2)), acc="f16"))
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize(
+    ("rows", "steps", "pitch"), [(37, 512, 512), (16, 509, 512), (40, 130, 1024), (9, 1029, 1536)]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_parts_of_rows_that_share_sets_give_the_same_sums(
+    rows: int, steps: int, pitch: int, columns: int, dtype: str
+) -> None:
+    kind = getattr(lt, dtype)
+    whole = ((lt.arange(rows * pitch) * 7919) % 1013 - 500).to(kind).reshape(rows, pitch)
+    left = (whole / 64).to(kind).realize()[:, :steps]
+    right = ((lt.arange(steps * columns) * 31) % 17 - 8).to(kind).reshape(steps, columns).realize()
+    found = (left @ right).numpy()
+    with lt.config.override(interpret=True):
+        wanted = (left @ right).numpy()
+    np.testing.assert_array_equal(found, wanted)
