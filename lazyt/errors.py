@@ -35,6 +35,10 @@ class DTypeError(LazytError, TypeError, RuntimeError):
     """A data type that an operation does not take."""
 
 
+class NumberError(LazytError, OverflowError):
+    """A Python integer beyond 64 bits."""
+
+
 class NoKernelError(DTypeError, NotImplementedError):
     """A data type for which PyTorch's function has no kernel ("not implemented for")."""
 

@@ -116,6 +116,9 @@ def _loss_node(
         zero = ops.constant(0, loss.dtype)
         loss = choose(kept, loss, zero, loss.dtype)
         scale = choose(kept, scale or ops.constant(1, loss.dtype), zero, loss.dtype)
+    if loss.size == 1 and (reduction != "none" or not loss.shape):
+        # PyTorch adds to 0.0, which leaves no -0.0; sums of one element add nothing.
+        loss = ops.apply("add", loss, ops.constant(0, loss.dtype))
     if reduction != "mean" or scale is None:
         return reduced(loss, reduction, loss.dtype)
     axes = tuple(range(len(loss.shape)))

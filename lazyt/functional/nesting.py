@@ -12,7 +12,7 @@ from lazyt import ops, pending
 from lazyt.absent import reason
 from lazyt.device import device
 from lazyt.errors import DTypeError, LazytError, ShapeError
-from lazyt.functional.operands import as_number
+from lazyt.functional.operands import as_number, require_long
 from lazyt.functional.promotion import get_default_dtype, promote_types, scalar_dtype
 from lazyt.ir.dtypes import DType, bfloat16, bool_, decode_bfloat16, dtype_by_numpy, encode_bfloat16
 from lazyt.ir.graph import Node, Shape
@@ -207,6 +207,7 @@ def refuse_number(value: Any, dtype: DType) -> None:
     """
     if type(value) is int and -128 < value < 128:
         return
+    require_long(value)
     name = _C_NAMES.get(dtype.name, f"{dtype.name}_t")
     if isinstance(value, float) and dtype.kind in "uif":
         finite = math.isfinite(value)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from lazyt import ops
-from lazyt.errors import BoundsError, DTypeError, ShapeError
+from lazyt.errors import BoundsError, DTypeError, NumberError, ShapeError
 from lazyt.functional.promotion import (
     promote_operands,
     promote_pair,
@@ -71,6 +71,7 @@ def wrong_arguments(
 def floating_number(value: Any) -> Any:
     """A number as a float, so that it does not wrap around in a small integer type."""
     number = None if isinstance(value, Tensor) else as_number(value)
+    require_long(number)
     return value if number is None else number * 1.0
 
 
@@ -94,7 +95,14 @@ def constant_of(value: Number, dtype: DType) -> Node:
     return found
 
 
+def require_long(value: Any) -> None:
+    """Raise NumberError, in PyTorch's words, for an integer beyond 64 bits."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise NumberError("int too big to convert")
+
+
 def _new_constant(value: Number, dtype: DType) -> Node:
+    require_long(value)
     if dtype.kind in "ui":
         value = int(value)
         bits = 8 * dtype.itemsize
