@@ -20,7 +20,7 @@ from lazyt.codegen.cuda_contract import ContractPrinter
 from lazyt.codegen.cuda_folds import GroupPhase
 from lazyt.codegen.cuda_keeping import keep_loads
 from lazyt.codegen.cuda_routines import PointLaunch, routine_cuda
-from lazyt.codegen.cuda_threads import ThreadPhase, is_ordered, over_tiles
+from lazyt.codegen.cuda_threads import MOST_SHARED_BYTES, ThreadPhase, is_ordered, over_tiles
 from lazyt.codegen.prelude import sections_for
 from lazyt.codegen.printed import PrintedKernel
 from lazyt.errors import InternalError
@@ -29,8 +29,6 @@ from lazyt.ir.program import Grid, KernelSource
 
 #: Blocks of the largest launch; larger grids are walked with a stride.
 MOST_BLOCKS = (1 << 31) - 1
-#: Shared memory of a block that every GPU gives without being asked.
-MOST_SHARED_BYTES = 48 << 10
 #: Steps of a loop below which a thread does it alone.
 SHORT_LOOP = 16
 #: Threads of a block from which one block may have a multiprocessor to itself. Otherwise ptxas

@@ -1,7 +1,8 @@
 """ContractPhase for a GPU: tiles of both operands in shared memory, sums in registers.
 
-Every sum is one fused multiply-add per step in increasing k, as on the CPU: tiles share out the
-elements of the result, never the steps of a sum.
+Several tiles are in shared memory at a time: the next ones come while one is multiplied. Every sum
+is one fused multiply-add per step in increasing k, as on the CPU: tiles share out the elements of
+the result, never the steps of a sum.
 """
 
 from __future__ import annotations
@@ -10,27 +11,24 @@ import math
 from dataclasses import dataclass
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_contract import unit_axis
 from lazyt.codegen.c_family import Expressions, compute_type
-from lazyt.codegen.cuda_threads import index_type
+from lazyt.codegen.cuda_threads import MOST_SHARED_BYTES, index_type
+from lazyt.codegen.cuda_tiles import Operand, TileLoader
 from lazyt.codegen.stages import coordinates
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import ContractPhase, Let, Phase, Stage, Store
-from lazyt.ir.scalar import Expr
 
 Trees = list[ct.Node]
 
-#: Steps of a sum that are in shared memory at a time.
-DEPTH = 16
-#: Elements between rows of a tile, beyond its width: spreads a column over the banks and keeps
-#: rows aligned for loads of 16 bytes.
-_PAD = 4
+#: Steps of a sum that are in a tile: the first for which all tiles have room.
+DEPTHS = (16, 8)
+#: Tiles of an operand in shared memory: where copies are asynchronous, and where registers hold
+#: what comes next.
+STAGES, STAGES_HELD = 3, 2
 #: Output elements from which the tiles of 128 x 128 fill the device.
 _LARGE = 128 * 128 * 128
 #: Threads of a block below which a thread takes fewer rows, so that there are more of them.
 _FEW_THREADS = 128
-#: Loads of a thread that are in flight at a time; more of them cost registers.
-_LOADS = 8
 
 
 @dataclass(frozen=True)
@@ -101,12 +99,13 @@ class ContractPrinter:
         size = phase.accumulator.compute.itemsize
         self.tile = choose_tile(self.batch, self.m, self.n, size)
         self.threads = self.tile.threads
-        self.pitches = (self.tile.height + _PAD, self.tile.width + _PAD)
-        self.shared_bytes = sum(self.pitches) * DEPTH * size
         whole = (*phase.batch, *phase.rows, *phase.columns)
         operands = (Let("left_", phase.left), Let("right_", phase.right))
         steps = Stage(Axis("k_", self.k), (*operands, *phase.epilogue))
         self.integer = index_type(Phase(whole, (steps,), "grid"), expressions)
+        self.depth, self.stages, self.loaders = self._stage()
+        self.copies = any(x.width for x in self.loaders)
+        self.shared_bytes = sum(x.slot for x in self.loaders) * self.stages * size
         self.down = -(-self.m // self.tile.height)
         self.across = -(-self.n // self.tile.width)
 
@@ -120,16 +119,36 @@ class ContractPrinter:
         """Blocks of the launch."""
         return min(self.tiles, self.most_blocks)
 
+    def _stage(self) -> tuple[int, int, tuple[TileLoader, TileLoader]]:
+        """Steps of a tile, tiles in shared memory, and what fills them."""
+        phase, tile, kind = self.phase, self.tile, self.phase.accumulator.compute
+        rest = phase.inner, "m0_", tile.height, kind
+        left = Operand("left_", phase.left, phase.rows, *rest)
+        right = Operand("right_", phase.right, phase.columns, phase.inner, "n0_", tile.width, kind)
+        most = STAGES if left.width(self.e) or right.width(self.e) else STAGES_HELD
+        row = (left.pitch + right.pitch) * kind.itemsize
+        fits = (d for d in DEPTHS if row * d * min(most, -(-self.k // d)) <= MOST_SHARED_BYTES)
+        depth = next(fits, DEPTHS[-1])
+        stages = max(1, min(most, -(-self.k // depth), MOST_SHARED_BYTES // (row * depth)))
+        shared = self.threads, depth, stages, self.integer
+        loaders = (
+            TileLoader(left, self.e, *shared, self.m, self.k),
+            TileLoader(right, self.e, *shared, self.n, self.k),
+        )
+        return depth, stages, loaders
+
     def statements(self) -> Trees:
         """What a block does for its ``tile_``."""
         t, kind = self.tile, f"lz_{self.suffix}"
         out: Trees = []
         offset = 0
-        for name, pitch in zip(("left_", "right_"), self.pitches, strict=True):
-            count = ct.integer(pitch * DEPTH)
-            place = ct.call(f"lz_take_shared_{self.suffix}", [ct.integer(offset), count])
-            out.append(ct.declare(f"lz_shared_{self.suffix}", name, place))
-            offset += pitch * DEPTH * self.phase.accumulator.compute.itemsize
+        for loader in self.loaders:
+            count = loader.slot * self.stages
+            place = ct.call(
+                f"lz_take_shared_{self.suffix}", [ct.integer(offset), ct.integer(count)]
+            )
+            out.append(ct.declare(f"lz_shared_{self.suffix}", loader.operand.array, place))
+            offset += count * self.phase.accumulator.compute.itemsize
         thread = ct.call("lz_thread", ())
         where = [("down_", "/"), ("across_", "%")]
         out += [_const("int", n, ct.binary(op, thread, ct.integer(t.across))) for n, op in where]
@@ -137,13 +156,74 @@ class ContractPrinter:
         out.append(ct.declare_array(kind, "sum_", [t.rows, t.columns]))
         zero = self.e.number(0, self.phase.accumulator.compute)
         out += self._each([ct.assign(_sum(), zero)])
-        body = self._load("left_") + self._load("right_")
-        sync = ct.call("lz_sync_block", ())
-        body += [sync, *self._multiply()]
-        if self.k > DEPTH or self.tiles > self.most_blocks:  # the tiles are filled again
-            body.append(sync)
-        out.append(ct.loop("k0_", ct.integer(0), ct.integer(self.k), body, DEPTH, self.integer))
+        out += self._staged() if self.stages > 1 else self._at_once()
+        if self.tiles > self.most_blocks:  # the tiles are filled again
+            out.append(ct.call("lz_sync_block", ()))
         return [*out, *self._finish()]
+
+    # ----------------------------------------------------------------- steps
+
+    def _at_once(self) -> Trees:
+        """The steps of a sum that one place in shared memory holds, tile after tile."""
+        body = [_const(self.integer, "from_", ct.name("k0_")), *self._fill()]
+        body += [*self._wait(0), ct.call("lz_sync_block", ()), *self._multiply()]
+        if self.k > self.depth:
+            body.append(ct.call("lz_sync_block", ()))
+        stop = ct.integer(self.k)
+        return [ct.loop("k0_", ct.integer(0), stop, body, self.depth, self.integer)]
+
+    def _staged(self) -> Trees:
+        """The steps of a sum, with tiles that come while earlier ones are multiplied.
+
+        The barrier of a step says that its tile is complete, and that nobody reads that of the step
+        before any more, whose place the next tile gets.
+        """
+        ahead, steps = self.stages - 1, -(-self.k // self.depth)
+        begin = [self._from(ct.name("put_")), *self._fill()]
+        held = [loader for loader in self.loaders if loader.held]
+        later = ct.binary("+", ct.name("step_"), ct.integer(ahead))
+        put = ct.binary("%", ct.name("later_"), ct.integer(self.stages))
+        get = ct.binary("%", ct.name("step_"), ct.integer(self.stages))
+        more = ct.binary("<", ct.name("later_"), ct.integer(steps))
+        fetch = [x for loader in self.loaders if loader not in held for x in loader.fill()]
+        fetch += [x for loader in held for x in loader.hold()]
+        step = ct.binary("*", ct.name("step_"), ct.integer(self.depth))
+        body = [
+            *self._wait(ahead - 1),
+            ct.call("lz_sync_block", ()),
+            _const(self.integer, "later_", later),
+            _const("int", "put_", put),
+            *(x for loader in held for x in loader.registers()),
+            ct.branch(more, [self._from(ct.name("later_")), *fetch]),
+            *self._commit(),
+            _const(self.integer, "k0_", step),
+            _const("int", "get_", get),
+            *self._multiply(),
+        ]
+        if held:
+            body.append(ct.branch(more, [x for loader in held for x in loader.put()]))
+        return [
+            ct.pragma("unroll 1"),
+            ct.loop("put_", ct.integer(0), ct.integer(ahead), begin, kind="int"),
+            ct.pragma("unroll 1"),
+            ct.loop("step_", ct.integer(0), ct.integer(steps), body, kind=self.integer),
+        ]
+
+    def _from(self, number: ct.Node) -> ct.Node:
+        """Where the tile of a number begins."""
+        return _const(self.integer, "from_", ct.binary("*", number, ct.integer(self.depth)))
+
+    def _fill(self) -> Trees:
+        """Fills a place in shared memory."""
+        return [x for loader in self.loaders for x in loader.fill()] + self._commit()
+
+    def _commit(self) -> Trees:
+        """Ends a group of asynchronous copies."""
+        return [ct.call("lz_commit_copies", ())] if self.copies else []
+
+    def _wait(self, pending: int) -> Trees:
+        """Waits for all groups of copies but so many."""
+        return [ct.call("lz_wait_copies", [ct.integer(pending)])] if self.copies else []
 
     def _corner(self) -> Trees:
         """Where the tile starts."""
@@ -160,74 +240,30 @@ class ContractPrinter:
         out = [_const(self.integer, name, value) for name, value in corner.items()]
         return out + coordinates(ct.name("batch_"), self.phase.batch, self.integer)
 
-    # ----------------------------------------------------------------- tiles
-
-    def _load(self, array: str) -> Trees:
-        """Fills a tile of an operand, adjacent threads along its contiguous axis."""
-        left = array == "left_"
-        axes = self.phase.rows if left else self.phase.columns
-        value = self.phase.left if left else self.phase.right
-        extent, corner = (self.m, "m0_") if left else (self.n, "n0_")
-        wide = self.tile.height if left else self.tile.width
-        count, threads = wide * DEPTH, self.threads
-        fast_inner = self._inner_is_unit(value, axes)
-        flat = ct.binary("*", ct.name("i_"), ct.integer(threads))
-        item = ct.name("item_")
-        split = ct.integer(DEPTH if fast_inner else wide)
-        fast, slow = ct.binary("%", item, split), ct.binary("/", item, split)
-        depth, across = (fast, slow) if fast_inner else (slow, fast)
-        cell = ct.binary("*", ct.name("depth_"), ct.integer(wide + _PAD))
-        cell = ct.element(array, ct.binary("+", cell, ct.name("at_")))
-        inside = ct.binary("<", ct.name("outer_"), ct.integer(extent))
-        if self.k % DEPTH:
-            short = ct.binary("<", ct.name("inner_"), ct.integer(self.k))
-            inside = ct.binary("&&", inside, short)
-        body: Trees = [
-            _const("int", "item_", ct.binary("+", flat, ct.call("lz_thread", ()))),
-            _const("int", "depth_", depth),
-            _const("int", "at_", across),
-            _const(self.integer, "outer_", ct.binary("+", ct.name(corner), ct.name("at_"))),
-            _const(self.integer, "inner_", ct.binary("+", ct.name("k0_"), ct.name("depth_"))),
-        ]
-        place = coordinates(ct.name("outer_"), axes, self.integer)
-        place += coordinates(ct.name("inner_"), self.phase.inner, self.integer)
-        filled = [*place, ct.assign(cell, self.e.value(value))]
-        body.append(ct.branch(inside, filled))
-        if count % threads:
-            exists = ct.binary("<", item, ct.integer(count))
-            body = [*body[:3], ct.branch(exists, body[3:])]
-        turns = -(-count // threads)
-        loop = ct.loop("i_", ct.integer(0), ct.integer(turns), body, kind="int")
-        return [ct.pragma(f"unroll {min(turns, _LOADS)}"), loop]
-
-    def _inner_is_unit(self, value: Expr, axes: tuple[Axis, ...]) -> bool:
-        """Whether the operand is contiguous along the summed axes."""
-        return unit_axis(value, self.e, {"outer": axes, "inner": self.phase.inner}) == "inner"
-
     def _multiply(self) -> Trees:
         """Adds the products of a loaded tile to the sums, step by step."""
         t, kind = self.tile, f"lz_{self.suffix}"
         body: Trees = []
-        for own, count, array, pitch, start, stride in (
-            ("a_", t.rows, "left_", self.pitches[0], "down_", t.rows),
-            ("b_", t.columns, "right_", self.pitches[1], "across_", t.columns),
-        ):
-            at = ct.binary("*", ct.name("d_"), ct.integer(pitch))
-            at = ct.binary("+", at, ct.binary("*", ct.name(start), ct.integer(stride)))
+        sides = ("a_", t.rows, "down_"), ("b_", t.columns, "across_")
+        for loader, (own, count, start) in zip(self.loaders, sides, strict=True):
+            at = ct.binary("*", ct.name("d_"), ct.integer(loader.operand.pitch))
+            at = ct.binary("+", at, ct.binary("*", ct.name(start), ct.integer(count)))
             at = ct.binary("+", at, ct.name("i_"))
-            get = ct.assign(ct.element(own, ct.name("i_")), ct.element(array, at))
+            if self.stages > 1:
+                at = ct.binary("+", ct.binary("*", ct.name("get_"), ct.integer(loader.slot)), at)
+            get = ct.assign(ct.element(own, ct.name("i_")), ct.element(loader.operand.array, at))
             body.append(ct.declare_array(kind, own, [count]))
             body.append(ct.pragma("unroll"))
             body.append(ct.loop("i_", ct.integer(0), ct.integer(count), [get], kind="int"))
         factors = [ct.element("a_", ct.name("i_")), ct.element("b_", ct.name("j_")), _sum()]
         body += self._each([ct.assign(_sum(), ct.call(f"lz_madd_{self.suffix}", factors))])
-        if self.k % DEPTH:
+        if self.k % self.depth:
             # A product of two padding zeros is not nothing: it turns a sum of -0 into +0.
             step = ct.binary("+", ct.name("k0_"), ct.name("d_"))
             body = [ct.branch(ct.binary("<", step, ct.integer(self.k)), body)]
         return [
             ct.pragma("unroll"),
-            ct.loop("d_", ct.integer(0), ct.integer(DEPTH), body, kind="int"),
+            ct.loop("d_", ct.integer(0), ct.integer(self.depth), body, kind="int"),
         ]
 
     def _each(self, body: Trees) -> Trees:

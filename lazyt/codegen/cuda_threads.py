@@ -28,6 +28,8 @@ MANY_POINTS = 1 << 20
 POINTS_PER_THREAD = 4
 #: Bytes of the widest load and store.
 VECTOR_BYTES = 16
+#: Shared memory of a block that every GPU gives without being asked.
+MOST_SHARED_BYTES = 48 << 10
 #: Bytes of arrays that a thread may hold; the hardware's limit is 512 KiB.
 MOST_LOCAL_BYTES = 256 << 10
 

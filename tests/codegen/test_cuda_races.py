@@ -78,6 +78,22 @@ def test_races_are_found(machine: Emulator, name: str, collective: bool) -> None
             assert in_order
 
 
+@pytest.mark.parametrize("name", ["neighbour_waits", "neighbour_of_warp"])
+def test_a_deleted_barrier_is_found(machine: Emulator, name: str) -> None:
+    """Blocks' barriers and warps', each left out by its line."""
+    text = (device_helpers("emulator") + program_text([]) + texts()).splitlines()
+    (head,) = (n for n, line in enumerate(text) if line.startswith(f"{HEAD}{name}("))
+    y: np.ndarray = np.zeros(128 + 4, np.int32)
+    start = y.ctypes.data + -y.ctypes.data % 16
+    machine.leave_out(head + 2)
+    try:
+        with pytest.raises(InternalError, match="another thread"):
+            machine.launch(name, 2, 64, 0, [start], True, 0, [512])
+    finally:
+        machine.leave_out(0)
+    machine.launch(name, 2, 64, 0, [start], True, 0, [512])
+
+
 def test_without_sizes_nothing_is_watched(machine: Emulator) -> None:
     y: np.ndarray = np.zeros(128, np.int32)
     machine.launch("blocks_write", 2, 64, 0, [y.ctypes.data])

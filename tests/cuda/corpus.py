@@ -6,7 +6,8 @@
 and aligned elementwise kernels access 16 bytes at a time. ``run``: the same texts, by hash, give
 the interpreter's values on the emulator, and the same bits under four schedules; no two threads use
 an element of global memory, one of them writing, with nothing to put them in order. ``cut``: a
-kernel without one of its barriers is found out. ``--share 10`` takes every tenth cell.
+kernel without one of its barriers is found out, and so is one that does not wait for a copy.
+``--share 10`` takes every tenth cell.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from lazyt.codegen.cuda import MOST_SHARED_BYTES
+from lazyt.codegen.cuda_threads import MOST_SHARED_BYTES
 from lazyt.errors import LazytError
 from lazyt.ir.program import Grid, KernelSource
 from lazyt.ops.registry import OPS
@@ -33,7 +34,13 @@ from tests.cuda.cubins import accesses
 
 ARCHITECTURES = ("sm_80", "sm_90a")
 SEEDS = (0, 1, 2, 3)
+#: What may be deleted, by the helper.
+KINDS = {
+    "lz_sync_block": "barriers", "lz_sync_warp": "warps' barriers",
+    "lz_wait_copies": "waits for copies", "lz_commit_copies": "commits of copies",
+}  # fmt: skip
 _HEAD = re.compile(r'extern "C" __global__ .*\) (\w+)\(')
+_WAITING = re.compile(rf" *({'|'.join(KINDS)})\(")
 
 
 @dataclass
@@ -170,9 +177,13 @@ def run_all(corpus: Corpus) -> list[str]:
 
 @dataclass
 class Cuts:
-    """Deleted barriers: how many there were, and which of them nobody noticed."""
+    """Deleted barriers, waits and commits: how many there were, and which nobody noticed.
+
+    ``kinds``: how many of each of ``KINDS`` there were, and were noticed.
+    """
 
     count: int = 0
+    kinds: dict[str, tuple[int, int]] = field(default_factory=dict)
     unnoticed: list[str] = field(default_factory=list)
     by_value: int = 0
 
@@ -182,21 +193,22 @@ class Cuts:
         return 1 - len(self.unnoticed) / max(self.count, 1)
 
 
-def barriers(kernels: Sequence[KernelSource]) -> dict[str, list[int]]:
-    """Lines of the barriers in the text that the emulator compiles, by kernel."""
-    found: dict[str, list[int]] = {}
+def barriers(kernels: Sequence[KernelSource]) -> dict[str, list[tuple[int, str]]]:
+    """Lines, and what of ``KINDS`` is there, in the text that the emulator compiles, by kernel."""
+    found: dict[str, list[tuple[int, str]]] = {}
     functions = {g.function: kernel.name for kernel in kernels for g in kernel.grids}
     owner = ""
     for number, line in enumerate(plans.program_text(kernels, "emulator").splitlines(), 1):
         if head := _HEAD.match(line):
             owner = functions[head.group(1)]
-        elif owner and ("lz_sync_" in line or "lz_wait_" in line):
-            found.setdefault(owner, []).append(number)
+        elif owner and (call := _WAITING.match(line)):
+            found.setdefault(owner, []).append((number, call.group(1)))
     return found
 
 
 def cut_all(corpus: Corpus) -> Cuts:
-    """Runs every kernel without each of its barriers, under four schedules at most."""
+    """Runs every kernel without each of its barriers, waits and commits, under four schedules at
+    most."""
     machines = corpus.emulators()
     result = Cuts()
     users = {kernel.name: plan for plan in corpus.plans for kernel in plan.program.kernels}
@@ -204,7 +216,7 @@ def cut_all(corpus: Corpus) -> Cuts:
         for name, lines in barriers(part).items():
             plan, machine = users[name], machines[name]
             want = [array.tobytes() for array in plans.run(plan, machines, SEEDS[0])]
-            for number, line in enumerate(lines):
+            for number, (line, kind) in enumerate(lines):
                 result.count += 1
                 machine.leave_out(line)
                 try:
@@ -212,8 +224,12 @@ def cut_all(corpus: Corpus) -> Cuts:
                 finally:
                     machine.leave_out(0)
                 result.by_value += how == "value"
+                there, noticed = result.kinds.get(kind, (0, 0))
+                result.kinds[kind] = there + 1, noticed + bool(how)
                 if not how:
-                    result.unnoticed.append(f"barrier {number} of {name} of {plan.cell.name}")
+                    result.unnoticed.append(
+                        f"{kind}, number {number} of {name} of {plan.cell.name}"
+                    )
     return result
 
 
@@ -263,8 +279,9 @@ def main() -> int:
         faults += found
     if "cut" in wanted:
         cuts = cut_all(corpus)
-        tell(f"{cuts.count} barriers deleted, {cuts.share:.1%} noticed "
-             f"({cuts.by_value} by their values)")  # fmt: skip
+        each = ", ".join(f"{b} of {a} {KINDS[k]}" for k, (a, b) in sorted(cuts.kinds.items()))
+        tell(f"{cuts.count} deletions, {cuts.share:.1%} noticed "
+             f"({cuts.by_value} by their values): {each}")  # fmt: skip
         faults += [f"not noticed: {name}" for name in cuts.unnoticed] if cuts.share < 0.95 else []
         for name in cuts.unnoticed:
             print(f"           not noticed: {name}")

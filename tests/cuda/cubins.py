@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 #: Bytes by the size field of a load or store.
 _BYTES = (1, 1, 2, 2, 4, 8, 16)
-_OPCODES = {0x981: "load", 0x986: "store"}
+_OPCODES = {0x981: "load", 0x986: "store", 0xFAE: "copy"}
 _INSTRUCTION = 16
 
 
@@ -28,7 +28,8 @@ def sections(image: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def accesses(image: bytes) -> dict[str, Counter[tuple[str, int]]]:
-    """How often each function loads from and stores to global memory, by bytes at a time."""
+    """How often each function loads from and stores to global memory, and copies from there into
+    shared memory, by bytes at a time."""
     found: dict[str, Counter[tuple[str, int]]] = {}
     for name, code in sections(image):
         if not name.startswith(".text."):

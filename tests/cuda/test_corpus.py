@@ -44,7 +44,7 @@ def test_values_on_the_emulator(sample: Corpus) -> None:
 
 def test_a_deleted_barrier_is_noticed(sample: Corpus) -> None:
     cuts = corpus.cut_all(sample)
-    assert cuts.count >= 5 and cuts.share >= 0.95, cuts.unnoticed
+    assert cuts.count >= 4 and cuts.share >= 0.95, cuts.unnoticed
 
 
 @needs_nvrtc
@@ -115,7 +115,7 @@ def test_faults_are_reported() -> None:
     lines = corpus.barriers(whole.parts[0])
     assert [len(found) for found in lines.values()] == [3]
     (machine,) = whole.emulators().values()
-    machine.leave_out(next(iter(lines.values()))[0])
+    machine.leave_out(next(iter(lines.values()))[0][0])
     assert "no barrier is in between" in corpus.run_all(whole)[0]
     with pytest.raises(InternalError, match="kernel lz_row"):
         corpus_plans.run(right, whole.machines, 0)

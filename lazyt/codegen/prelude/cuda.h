@@ -53,10 +53,45 @@ template <class T, int N> LZ_FN void lz_store_adjacent(T *to, const T (&from)[N]
   }
 }
 
+// Copies from global into shared memory that need no register and go on while the thread does other
+// things. Those since the last commit are a group; a thread waits until only the newest ``pending``
+// groups of its own are under way. Other threads see them behind a barrier after that. They have 4, 8
+// or 16 bytes, to which both addresses are aligned. Before sm_80 a copy ends at once.
+LZ_FN void lz_copy_bytes(void *to, const void *from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  if (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+  else if (bytes == 8)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(at), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from) : "memory");
+#else
+  if (bytes == 16) *(uint4 *)to = *(const uint4 *)from;
+  else if (bytes == 8) *(uint2 *)to = *(const uint2 *)from;
+  else *(unsigned *)to = *(const unsigned *)from;
+#endif
+}
+LZ_FN void lz_commit_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+LZ_FN void lz_wait_copies(int pending) {
+#if __CUDA_ARCH__ >= 800
+  if (pending >= 2) asm volatile("cp.async.wait_group 2;" ::: "memory");
+  else if (pending == 1) asm volatile("cp.async.wait_group 1;" ::: "memory");
+  else asm volatile("cp.async.wait_group 0;" ::: "memory");
+#endif
+}
+
 // S: suffix, T: its type, W: a type that the hardware shuffles, U: unsigned type to multiply in.
 #define LZ_GPU_TYPE(S, T, W)                                                                       \
   typedef T *lz_shared_##S;                                                                        \
   LZ_FN T *lz_take_shared_##S(int offset, int) { return (T *)(lz_shared_bytes + offset); }         \
+  LZ_FN void lz_copy_async_##S(T *to, int at, const T *from, int count) {                          \
+    lz_copy_bytes(to + at, from, count * (int)sizeof(T));                                          \
+  }                                                                                                \
   LZ_FN T lz_shuffle_down_##S(T x, int distance) {                                                 \
     return (T)__shfl_down_sync(0xffffffffu, (W)x, distance);                                       \
   }                                                                                                \

@@ -2,12 +2,15 @@
 // Blocks run one after another. Every CUDA thread is a fiber; a barrier or shuffle is a counter of
 // arrivals at which fibers wait. Warps, and the threads of each, take turns in a seeded random
 // order. Shared memory starts as NaN bytes, its bounds are checked, and two threads that use the
-// same bytes of it without a barrier in between are found. Faults end the launch with a message.
+// same bytes of it without a barrier in between are found. Asynchronous copies land when they are
+// issued or when they are waited for, as the seed decides, and nobody may use what is under way.
+// Faults end the launch with a message.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
 #include <utility>
+#include <vector>
 #if !defined(__x86_64__) || defined(LZ_PORTABLE_FIBERS)
 #include <ucontext.h>
 #endif
@@ -72,14 +75,17 @@ struct Meeting { int arrived, line; unsigned round, orders; Word words[2][WARP];
 // When and by whom a byte of shared memory was used: rounds of the block's barriers, of the warp's,
 // and the thread. The second reader is another thread than the first.
 struct Use { unsigned block, warp; int thread; };
-struct Uses { Use written, read[2]; };
+struct Uses { Use written, read[2]; int copier; };  // who copies to it, from 1 on; 0 for nobody
+
+// An asynchronous copy that its thread has not waited for.
+struct Copy { unsigned group; int offset, bytes, line; const unsigned char *from; };
 
 struct Launch {
   const char *kernel;
   void (*call)(char **);
   char **buffers;
   long long blocks, block;
-  int threads, shared, failed;
+  int threads, shared, failed, late;  // late: copies land when they are waited for
   Word random, progress;
   char message[400];
 };
@@ -95,6 +101,8 @@ static int current, fibers_in_use;
 static Uses *uses;        // of each byte of shared memory; null where all is in order anyway
 static unsigned epoch;    // counts barriers of blocks, and blocks
 static int left_out = 0;  // the line of a barrier that is to be passed by
+static std::vector<Copy> copies[MOST_THREADS];  // under way, of each thread
+static unsigned groups[MOST_THREADS];           // of copies, committed by each thread
 
 static void fail(const char *what, int line) {
   if (!run.failed)
@@ -164,6 +172,13 @@ static bool unordered(const Use &other) {
 
 static void note(int offset, bool writes, int line) {
   Uses &u = uses[offset];
+  if (u.copier) {
+    char what[160];
+    snprintf(what, sizeof what, "thread %d %s byte %d of shared memory, to which thread %d copies "
+             "and has not waited for it", current, writes ? "writes" : "reads", offset,
+             u.copier - 1);
+    fail(what, line);
+  }
   const Use *other = &u.written;
   bool race = unordered(u.written);
   for (int i = 0; i < 2 && writes && !race; i++) race = unordered(*(other = &u.read[i]));
@@ -293,9 +308,45 @@ template <class T> struct Shared {
   }
 };
 
+// ----------------------------------------------------- asynchronous copies
+static void land(const Copy &c) {
+  use_global(c.from, c.bytes, false);
+  memcpy(shared_bytes + c.offset, c.from, c.bytes);
+}
+
+// Both its beginning and its end, at the wait, are writes that barriers have to put in order.
+static void copy_async(int offset, const void *from, int bytes, int line) {
+  if (!fibers_in_use) fail("a copy in a kernel that was said not to wait", line);
+  if (bytes != 4 && bytes != 8 && bytes != 16) fail("a copy of not 4, 8 or 16 bytes", line);
+  require_aligned(from, bytes, line);
+  require_aligned(shared_bytes + offset, bytes, line);
+  for (int i = 0; i < bytes; i++) note(offset + i, true, line), uses[offset + i].copier = current + 1;
+  Copy c = {groups[current], offset, bytes, line, (const unsigned char *)from};
+  copies[current].push_back(c);
+  use_global(from, bytes, false);
+  if (!run.late) land(c);
+}
+static void commit_copies(int line) {
+  if (line != left_out) groups[current]++;
+}
+static void wait_copies(unsigned pending, int line) {
+  if (line == left_out) return;
+  std::vector<Copy> &mine = copies[current], rest;
+  for (const Copy &c : mine) {
+    if (c.group + pending >= groups[current]) {
+      rest.push_back(c);
+      continue;
+    }
+    if (run.late) land(c);
+    for (int i = 0; i < c.bytes; i++) uses[c.offset + i].copier = 0, note(c.offset + i, true, line);
+  }
+  mine.swap(rest);
+}
+
 // --------------------------------------------------------------- execution
 static void enter() {
   run.call(run.buffers);
+  if (!copies[current].empty()) fail("a copy that nobody waited for", copies[current][0].line);
   fibers[current].state = DONE;
   run.progress++;
   change(fibers[current].context, scheduler);
@@ -331,6 +382,8 @@ static void run_block() {
   for (int i = 0; i < run.threads; i++) {
     prepare(fibers[i].context, stacks + i * stack_size, stack_size, enter);
     fibers[i].state = READY;
+    copies[i].clear();
+    groups[i] = 0;
   }
   // Warps that run at most every 4th or 16th turn let the others get far ahead.
   for (int i = 0; i < warps; i++) order[i] = i, left[i] = 1, pace[i] = 1 << draw() % 3 * 2;
@@ -378,7 +431,7 @@ static int reserve(int threads, size_t bytes) {
 static const char *launch(const char *kernel, void (*call)(char **), char **buffers,
                           long long blocks, int threads, int shared, int collective,
                           long long stack, Word seed) {
-  run = {kernel, call, buffers, blocks, 0, threads, shared, 0, seed * 2 + 1, 0, ""};
+  run = {kernel, call, buffers, blocks, 0, threads, shared, 0, seed % 2 == 0, seed * 2 + 1, 0, ""};
   if (threads < 1 || threads > MOST_THREADS) return "a block has 1 to 1024 threads";
   if (collective && reserve(threads, (size_t)stack)) return "no memory for the threads' stacks";
   shared_bytes = (unsigned char *)aligned_alloc(64, (shared + 127) / 64 * 64);
@@ -447,6 +500,12 @@ static inline long long lz_blocks() { return lz_emulated::run.blocks; }
 // The default argument is the line of the call, which tells barriers apart.
 static inline void lz_sync_block(int line = __builtin_LINE()) { lz_emulated::sync_block(line); }
 static inline void lz_sync_warp(int line = __builtin_LINE()) { lz_emulated::sync_warp(line); }
+static inline void lz_commit_copies(int line = __builtin_LINE()) {
+  lz_emulated::commit_copies(line);
+}
+static inline void lz_wait_copies(int pending, int line = __builtin_LINE()) {
+  lz_emulated::wait_copies(pending, line);
+}
 
 template <class T, int N>
 static void lz_load_adjacent(T (&to)[N], const T *from, int line = __builtin_LINE()) {
@@ -466,6 +525,12 @@ static void lz_store_adjacent(T *to, const T (&from)[N], int line = __builtin_LI
   static inline lz_shared_##S lz_take_shared_##S(int offset, int count,                            \
                                                  int line = __builtin_LINE()) {                    \
     return lz_shared_##S(offset, count, line);                                                     \
+  }                                                                                                \
+  static inline void lz_copy_async_##S(lz_shared_##S to, int at, const T *from, int count,         \
+                                       int line = __builtin_LINE()) {                              \
+    lz_emulated::Cell<T> first = to[at], last = to[at + count - 1];                                \
+    (void)last;                                                                                    \
+    lz_emulated::copy_async(first.offset, from, count * (int)sizeof(T), line);                     \
   }                                                                                                \
   static inline T lz_shuffle_down_##S(T x, int distance, int line = __builtin_LINE()) {            \
     return lz_emulated::shuffle(x, lz_emulated::current % lz_emulated::WARP + distance, line);     \
