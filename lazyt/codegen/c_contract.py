@@ -30,6 +30,9 @@ from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
 from lazyt.ir.point import Load, sub_expressions
 from lazyt.ir.scalar import Call, Expr
 
+#: Elements from one step to the next up to which a row is put together before it is turned.
+_NEAR = 8
+
 
 class Contraction(NamedTuple):
     """A contraction as its printers see it.
@@ -245,8 +248,9 @@ def _statements(expressions: Expressions, phase: ContractPhase, value: str) -> l
 
 
 def unit_axis(value: Expr, e: Expressions, groups: dict[str, Sequence[Axis]]) -> str | None:
-    """Along which group the largest operand is contiguous in memory."""
-    best: tuple[int, str] | None = None
+    """Along which group elements of the largest operand are neighbours in memory; along ``k``, a
+    few others may lie between them."""
+    best: tuple[int, int, str] | None = None
     for item in sub_expressions(value):
         if not isinstance(item, Load):
             continue
@@ -254,11 +258,11 @@ def unit_axis(value: Expr, e: Expressions, groups: dict[str, Sequence[Axis]]) ->
         flat = linearize(item.index, buffer.shape)
         for label, axes in groups.items():
             last = next((a for a in reversed(axes) if a.extent > 1), None)
-            if last is not None and flat.coefficient(last) == 1:
-                size = math.prod(buffer.shape)
-                if best is None or size > best[0]:
-                    best = (size, label)
-    return best[1] if best else None
+            step = abs(flat.coefficient(last)) if last is not None else 0
+            near = _NEAR if label == "k" else 1
+            if 0 < step <= near and (best is None or (math.prod(buffer.shape), -step) > best[:2]):
+                best = (math.prod(buffer.shape), -step, label)
+    return best[2] if best else None
 
 
 def _store_axis(phase: ContractPhase, e: Expressions) -> str:

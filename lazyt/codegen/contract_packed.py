@@ -29,6 +29,8 @@ _LEAST_SHARE = 1 << 17
 _FEW_BYTES = 128
 # Lines that share a set of a first-level cache.
 _WAYS = 8
+# Rows of A, neighbours in memory, of which a block is made where sums are short.
+_LINES = 96
 # Up to here, copying B is a good part of the work.
 _FEW_ROWS = 256
 
@@ -358,7 +360,8 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
         elif whole <= col_block:
             k_span = min(spec.k, max(1, l2 // 2 // (whole * spec.item * k_block)) * k_block)
     if spec.k <= FEW_STEPS and not spec.any_size:
-        row_block = unit  # sums are stored at once, where the first-level cache has them
+        # Sums are stored at once, where the first-level cache has them, if that takes whole lines.
+        row_block = unit if spec.a_unit != "m" else min(row_block, round_up(_LINES, unit))
     if parallel and not private:
         # Fewer rows only read B more often; fewer columns copy A more often.
         while ceil_div(spec.m, row_block) * ceil_div(spec.n, col_block) < _TASKS:

@@ -22,7 +22,7 @@ class Side:
         stop: extent of the axis.
         ragged: whether its last panel is incomplete.
         load: element at the axis' and k's variables.
-        unit_is_k: whether elements are adjacent along k.
+        unit_is_k: whether elements are neighbours along k, or nearly so.
         plain: where it lies, if nothing is computed.
     """
 
@@ -75,12 +75,12 @@ def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
     if side.ragged:
         out.clip(f"{name}1", f"{name}0", width, side.stop)
         count = f"{name}1 - {name}0"
-    elif side.plain is None:
-        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
-    if side.plain is not None:
+    if side.plain is not None and side.plain.k == 1:
         place = side.plain.at("g_b", f"{name}0", "g_p0")
         out.add(f"{lay}(g_p1 - g_p0, {place}, {side.plain.side}, {count}, {dest});")
         return
+    if not side.ragged:
+        out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
     out.add(f"_Alignas(64) {spec.panel} g_line[{width * _LINE}];")
     with out.loop("g_q0", "g_p0", "g_p1", _LINE):
         out.clip("g_q1", "g_q0", _LINE, "g_p1")

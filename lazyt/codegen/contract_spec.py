@@ -61,7 +61,8 @@ class ContractSpec:
         acc: the type suffix in which products are summed. Integers wrap.
         load_a: (b, m, k) index expressions -> (statements, expression of type ``acc``).
         load_b: (b, k, n) index expressions -> the same for B.
-        a_unit: ``"m"`` or ``"k"``, the axis along which A's elements are adjacent, None if neither.
+        a_unit: ``"m"`` or ``"k"``, the axis along which A's elements are neighbours, None if
+            neither; along ``"k"``, a few others may lie between them.
         b_unit: ``"k"`` or ``"n"``, the same for B.
         epilogue: (b, m, n, value) -> statements, run once per output element. Elements must be
             independent of each other.

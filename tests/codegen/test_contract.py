@@ -29,6 +29,7 @@ from lazyt.codegen.contract import (
 from lazyt.codegen.contract_micro import mac_section
 from lazyt.codegen.contract_spec import Plain
 from lazyt.errors import InternalError
+from tests.codegen.kernel_corpus import print_kernels
 
 CC = shutil.which("gcc") or shutil.which("cc")
 pytestmark = pytest.mark.skipif(CC is None, reason="needs a C compiler")
@@ -389,6 +390,23 @@ def test_parts_of_rows_that_share_sets_give_the_same_sums(
     whole = ((lt.arange(rows * pitch) * 7919) % 1013 - 500).to(kind).reshape(rows, pitch)
     left = (whole / 64).to(kind).realize()[:, :steps]
     right = ((lt.arange(steps * columns) * 31) % 17 - 8).to(kind).reshape(steps, columns).realize()
+    found = (left @ right).numpy()
+    with lt.config.override(interpret=True):
+        wanted = (left @ right).numpy()
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("gap", [2, 3, 8, 9])
+@pytest.mark.parametrize(("rows", "steps", "columns"), [(70, 90, 40), (1000, 64, 32), (33, 300, 1)])
+def test_rows_with_gaps_are_put_together_before_they_are_turned(
+    gap: int, rows: int, steps: int, columns: int
+) -> None:
+    whole = ((lt.arange(rows * steps * gap) * 7919) % 1013 - 500).to(lt.float32) / 64
+    left = whole.reshape(rows, steps * gap).realize()[:, ::gap]
+    right = ((lt.arange(2 * steps * columns) * 31) % 17 - 8).to(lt.float32)
+    right = right.reshape(steps, 2 * columns).realize()[:, ::2]
+    texts = "".join(p.c.source.text for p in print_kernels([(left @ right).node]))
+    assert rows < 1000 or ("g_line" in texts) == (gap <= 8)
     found = (left @ right).numpy()
     with lt.config.override(interpret=True):
         wanted = (left @ right).numpy()
