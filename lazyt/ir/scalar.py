@@ -7,6 +7,7 @@ loop variables) by subclassing Expr in ``ir/kernel.py``.
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 import weakref
@@ -184,6 +185,12 @@ def post_order(root: Expr) -> list[Expr]:
         if isinstance(expr, Call):
             stack.extend((a, False) for a in reversed(expr.args))
     return order
+
+
+@functools.lru_cache(maxsize=4096)
+def applied(root: Expr) -> tuple[ScalarFunction, ...]:
+    """The functions in an expression, once for each distinct sub-expression."""
+    return tuple([e.fn for e in post_order(root) if isinstance(e, Call)])
 
 
 def substitute(root: Expr, replacements: dict[Expr, Expr]) -> Expr:

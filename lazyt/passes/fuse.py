@@ -49,6 +49,8 @@ class _Fusion:
         self.read_by: dict[Node, set[Node]] = {}
         self.alive: set[int] = set()
         self.reach = Reach()
+        self.place = {node: place for place, node in enumerate(self.targets.order)}
+        self.probes: dict[tuple[Node, Index], Probe] = {}  # of the node that is placed
         self.walked, self.cost = 0, 0.0  # operations and their cost, of the value last found legal
 
     def run(self) -> list[Group]:
@@ -61,6 +63,7 @@ class _Fusion:
     # --------------------------------------------------------- placing one
 
     def _place(self, node: Node) -> None:
+        self.probes.clear()
         candidates = self._candidates(node)
         for group in candidates:
             if self._join(node, group):
@@ -214,7 +217,7 @@ class _Fusion:
     def _merge(self, group: Group, other: Group) -> None:
         """Moves everything of ``other`` into ``group``."""
         first, second = group.parts[0], other.parts[0]
-        order = {n: i for i, n in enumerate(self.targets.order)}
+        order = self.place
         first.reduces = sorted([*first.reduces, *second.reduces], key=order.__getitem__)
         first.outputs = sorted([*first.outputs, *second.outputs], key=lambda o: order[o[0]])
         members = {**group.members, **other.members}
@@ -227,17 +230,15 @@ class _Fusion:
         for node in list(group.reads):
             if node in group.members:
                 group.reads.discard(node)
-        for node, read in [*self.read_by.items()]:
-            if node in group.members:
-                group.inside[node] = {r for r in read if r in group.members}
+        for node in group.members:
+            group.inside[node] = {r for r in self.read_by[node] if r in group.members}
         group.weight += other.weight
         group.cost += other.cost
         group.reasons += other.reasons
         for node in other.members:
             self.home[node] = group
-        for groups in self.touched.values():
-            if other in groups:
-                groups[:] = [group if g is other else g for g in groups]
+        for read in {read for node in other.members for read in self.read_by[node]}:
+            self.touched[read] = [group if g is other else g for g in self.touched[read]]
         self.alive.discard(other.number)
         self.reach.merge(group, other)
         group.reasons.append("two kernels over the same rows were joined")
@@ -248,11 +249,7 @@ class _Fusion:
         self, node: Node, start: Node, index: Index, group: Group, part: int
     ) -> Reads | None:
         """What ``node`` reads when ``start`` is computed at ``index`` of a part, if legal."""
-        probe = Probe(self.chosen.__contains__)
-        if start is not node and (start in self.chosen or start.op.name == "input"):
-            probe.reads.append((start, index, False))
-        else:
-            probe.run(start, index)
+        probe = self._probe(node, start, index)
         large = group.weight + probe.count > GROUP_WEIGHT or group.cost + probe.cost > GROUP_COST
         if large and group.members:
             return None
@@ -271,6 +268,17 @@ class _Fusion:
                 return None
         self.walked, self.cost = probe.count, probe.cost
         return reads
+
+    def _probe(self, node: Node, start: Node, index: Index) -> Probe:
+        """The walk from ``start`` at an index: one for all groups that ``node`` could join."""
+        found = self.probes.get((start, index))
+        if found is None:
+            self.probes[start, index] = found = Probe(self.chosen.__contains__)
+            if start is not node and (start in self.chosen or start.op.name == "input"):
+                found.reads.append((start, index, False))
+            else:
+                found.run(start, index)
+        return found
 
     def _admit(
         self, node: Node, start: Node, index: Index, group: Group, part: int, extent: str

@@ -42,9 +42,11 @@ def read_first(
         return order
     homes = {node: group for group in order for node in group.stored}
     asked = set(roots)
+    readers = {node for group in order for node in group.reads}
+    peak: int | None = None  # of the order so far
     for leaf, number in owners.items():
         writer = homes.get(roots[number]) if number >= 0 else None
-        if writer is None:
+        if writer is None or leaf not in readers:
             continue
         first = order.index(writer)
         last = max((n for n, g in enumerate(order) if leaf in g.reads), default=first)
@@ -61,9 +63,11 @@ def read_first(
         if any(leaf in group.reads for group in moved[1:]):
             continue
         changed = [*order[:first], *stay, *moved, *order[last + 1 :]]
-        more = max(memory_profile(changed, asked)) - max(memory_profile(order, asked))
-        if more <= leaf.nbytes:
-            order = changed
+        if peak is None:
+            peak = max(memory_profile(order, asked))
+        other = max(memory_profile(changed, asked))
+        if other - peak <= leaf.nbytes:
+            order, peak = changed, other
     return order
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lazyt.ir.graph import Node
 from lazyt.ir.point import Var
-from lazyt.ir.scalar import Call, Expr, post_order
+from lazyt.ir.scalar import Expr, applied
 from lazyt.ops.walking import Index, Pair, Walker
 
 #: Multiply-adds from which a function counts as a long one.
@@ -17,8 +17,7 @@ def long_cost(node: Node) -> float:
     """Multiply-adds per element in a node's own long functions (exponential, sine ...)."""
     if node.op.name != "map":
         return 0.0
-    calls = (e for e in post_order(node.params) if isinstance(e, Call))
-    return sum([e.fn.cost for e in calls if e.fn.cost >= LONG])
+    return sum([fn.cost for fn in applied(node.params) if fn.cost >= LONG])
 
 
 class Probe(Walker):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lazyt.ir.graph import Node, topological
-from lazyt.ir.scalar import Call, post_order
+from lazyt.ir.scalar import applied
 
 #: Recomputation cost (multiply-adds per element) from which a shared value is kept.
 SHARED_COST = 8.0
@@ -47,7 +47,7 @@ def operation_cost(node: Node) -> float:
     if name in MOVEMENT or name in _FREE:
         return 0.0
     if name == "map":
-        return sum(e.fn.cost for e in post_order(node.params) if isinstance(e, Call))
+        return sum([fn.cost for fn in applied(node.params)])
     return {"random": 30.0, "gather": 3.0}.get(name, 1.0)
 
 

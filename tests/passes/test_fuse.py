@@ -10,7 +10,9 @@ from lazyt import ops
 from lazyt.compiler import group_graph
 from lazyt.ir.dtypes import float32, int64
 from lazyt.ir.graph import Node
-from lazyt.ir.group import Group
+from lazyt.ir.group import Group, Index
+from lazyt.passes import ordering
+from lazyt.passes.probe import Probe
 from lazyt.passes.reach import Reach
 from tests.strategies import random_graph
 
@@ -190,3 +192,51 @@ def test_reach_is_what_a_search_finds() -> None:
                         read.add(a)
             pairs = [(x, y) for x in alive for y in alive]
             assert all(reach.depends(x, y) == found(x, y) for x, y in pairs)
+
+
+def test_the_work_for_a_chain_grows_with_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+    run = Probe.run
+
+    def counted(self: Probe, node: Node, index: Index) -> None:
+        run(self, node, index)
+        walked.append(self.count)
+
+    monkeypatch.setattr(Probe, "run", counted)
+    works = []
+    for length in (1000, 4000):
+        walked.clear()
+        # Every link reads the same input, so that all kernels so far are there to be joined.
+        x = link = leaf(8)
+        for _ in range(length):
+            link = ops.apply("add", ops.apply("mul", link, x), x)
+        fused(link)
+        works.append(sum(walked))
+    assert works[0] > 1000
+    assert works[1] < 5 * works[0]
+    assert works[1] < 3 * 2 * 4000, "a value is walked once, not once for each kernel it could join"
+
+
+def test_the_order_of_reads_asks_for_memory_once_for_each_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    profile = ordering.memory_profile
+
+    def counted(groups: list[Group], outputs: set[Node]) -> list[int]:
+        asked.append(len(groups))
+        return profile(groups, outputs)
+
+    monkeypatch.setattr(ordering, "memory_profile", counted)
+    count = 12
+    old, ones = [leaf(8, n + 1) for n in range(count)], [leaf(8, n + 1) for n in range(count)]
+    new = [ops.apply("add", before, one) for before, one in zip(old, ones)]
+    sums = [ops.scan("sum", before, 0) for before in old]
+    groups = fused(*new, *sums)
+    asked.clear()
+    order = ordering.read_first(groups, [*new, *sums], {node: n for n, node in enumerate(old)})
+    assert sorted(g.number for g in order) == sorted(g.number for g in groups)
+    for before, after in zip(old, new):
+        writer = next(n for n, group in enumerate(order) if after in group.stored)
+        assert all(n <= writer for n, group in enumerate(order) if before in group.reads)
+    assert 1 < len(asked) <= count + 1, asked
