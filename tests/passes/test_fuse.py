@@ -11,7 +11,7 @@ from lazyt.compiler import group_graph
 from lazyt.ir.dtypes import float32, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group, Index
-from lazyt.passes import ordering
+from lazyt.passes import lifetimes, ordering
 from lazyt.passes.probe import Probe
 from lazyt.passes.reach import Reach
 from tests.strategies import random_graph
@@ -221,7 +221,7 @@ def test_the_order_of_reads_asks_for_memory_once_for_each_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[int] = []
-    profile = ordering.memory_profile
+    profile = lifetimes.memory_profile
 
     def counted(groups: list[Group], outputs: set[Node]) -> list[int]:
         asked.append(len(groups))
