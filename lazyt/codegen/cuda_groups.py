@@ -34,6 +34,8 @@ MOST_WRITTEN_OUT = 512
 #: or three times what covers the time that memory takes. Steps that are written out for that.
 IN_FLIGHT = 64
 FEW_STEPS, MOST_STEPS = 4, 16
+#: The most for single bytes: with 16 of them ptxas spills what it knows of their conditions.
+MOST_BYTE_STEPS = 8
 
 
 class GroupSteps(ThreadPhase):
@@ -239,12 +241,15 @@ class GroupSteps(ThreadPhase):
         single = axis.extent <= BLOCK
         self.repeated = single and self.warps > 1
         count = self._slots(axis) if single else LANES
-        step: ct.Node = ct.binary("*", ct.name("turn_"), ct.integer(LANES))
-        step = ct.binary("+", step, ct.name("lane_"))
+        turned = ct.binary("*", ct.name("turn_"), ct.integer(LANES))
+        first: ct.Node = ct.name("lane_")
         slot: ct.Node = ct.name("turn_")
+        begin: Trees = []
         if not single:
             start = ct.binary("*", ct.name("block_"), ct.integer(BLOCK))
-            step = ct.binary("+", start, step)
+            start = ct.binary("+", start, first)
+            begin = [ct.declare(self.integer, "first_", start, const=True)]
+            first = ct.name("first_")
             done = ct.binary("*", ct.name("round_"), ct.integer(LANES))
             slot = ct.binary("+", done, slot)
         # The axis has no name of its own in indices when it has one step only.
@@ -254,14 +259,18 @@ class GroupSteps(ThreadPhase):
         if not single and -(-axis.extent // BLOCK) % self.warps:
             whole = False
         if not whole or stage.guard is not None:
-            test = ct.binary("<", ct.name(step_name), self.e.limit(stage, axis))
-            body = [ct.branch(test, body)]
+            # Of several blocks, turns are held against what is left: ptxas would keep all steps.
+            limit, at = self.e.limit(stage, axis), ct.name(step_name)
+            if not single:
+                limit, at = ct.binary("-", limit, first), turned
+            body = [ct.branch(ct.binary("<", at, limit), body)]
+        step = ct.binary("+", turned, first)
         head = [
             ct.declare(self.integer, step_name, step, const=True),
             ct.declare("int", "slot_", slot, const=True),
         ]
         loop = ct.loop("turn_", ct.integer(0), ct.integer(count), [*head, *body], kind="int")
-        return [*self._unroll(stage, axis, count), loop]
+        return [*begin, *self._unroll(stage, axis, count), loop]
 
     def _at_step(self, statement: Statement, axis: Axis) -> Trees:
         if isinstance(statement, Reduce):
@@ -279,7 +288,8 @@ class GroupSteps(ThreadPhase):
         size = sum(self.e.buffers[i.buffer].dtype.itemsize for i in items if isinstance(i, Load))
         calls = sum(isinstance(i, Call) and i.fn.symbol is None and i.fn.cost > 1 for i in items)
         wanted = IN_FLIGHT // max(size, 1) if calls == 0 else FEW_STEPS
-        return [ct.pragma(f"unroll {min(count, max(FEW_STEPS, min(wanted, MOST_STEPS)))}")]
+        most = MOST_STEPS if size > 1 else MOST_BYTE_STEPS
+        return [ct.pragma(f"unroll {min(count, max(FEW_STEPS, min(wanted, most)))}")]
 
     def _written_out(self) -> int:
         """Steps times function calls of the loops over kept values, when they are unrolled.

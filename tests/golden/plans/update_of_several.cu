@@ -54,12 +54,13 @@ extern "C" __global__ void __launch_bounds__(256) lz_kernel_6400(const lz_f32 *r
     {
       const int block_ = (round_ * 8) + warp_;
       lz_f32 r0_a0 = 0.0f;
+      const int first_ = (block_ * 1024) + lane_;
       #pragma unroll 4
       for (int turn_ = 0; turn_ < 32; turn_++)
       {
-        const int i = (block_ * 1024) + ((turn_ * 32) + lane_);
+        const int i = (turn_ * 32) + first_;
         const int slot_ = (round_ * 32) + turn_;
-        if (i < 6400)
+        if ((turn_ * 32) < (6400 - first_))
         {
           const lz_f32 v1 = x1[i] * x2[0];
           const lz_f32 v2 = x0[i] - v1;
