@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from lazyt.ir.dtypes import DType
 
 
+#: Of values on devices: the Storage that gave away their address.
+_pointed: weakref.WeakKeyDictionary[Buffer, weakref.ref[Storage]] = weakref.WeakKeyDictionary()
 _INFERENCE = (
     "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone "
     "to get a normal tensor before doing inplace update.See "
@@ -315,6 +317,32 @@ class Storage:
             token = Buffer.foreign(exposed.buffer.ptr, exposed.buffer.nbytes, exposed.buffer)
         exposed.token = None if forever else weakref.ref(token)
         return token
+
+    def placed_pointer(self) -> int:
+        """The address of the values on a device. Memories that have one value in common, such as
+        a clone's, get one each when they are asked."""
+        node = self.current()
+        pending.realize_now([node], "data_ptr()")
+        known = _pointed.get(node.data)
+        other = known() if known is not None else None
+        if other is None or other.node.data is not node.data:
+            _pointed[node.data] = weakref.ref(self)
+        elif not self._has_memory_of(other) and hook.watcher is None:
+            value = ops.input_(node.shape, node.dtype, node.data.copy())
+            self._accept(value)
+            share = self.share
+            if share is not None and share.region is None:
+                share.memory.value = value
+                share.memory.content += 1
+                share.seen = share.memory.content
+            _pointed[value.data] = weakref.ref(self)
+            return int(value.data.ptr)
+        return int(node.data.ptr)
+
+    def _has_memory_of(self, other: Storage) -> bool:
+        if self.share is None or other.share is None:
+            return self is other
+        return self.share.memory is other.share.memory
 
     def memory_value(self) -> Node:
         """The value of the whole memory, of which the Storage may cover a region."""

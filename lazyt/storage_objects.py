@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyt import ops, pending
+from lazyt import ops
 from lazyt.device import device, device_of
 from lazyt.dispatch import method, type_title
 from lazyt.errors import BoundsError, DTypeError, LazytError
@@ -86,10 +86,8 @@ class _Store:
         """The address of the memory; 0 when it is empty. On a device: where the values are now."""
         if not self.nbytes():
             return 0
-        node = self._storage.current()
-        if place_of(node.form):
-            pending.realize_now([node], "data_ptr()")
-            return int(node.data.ptr)
+        if place_of(self._storage.current().form):
+            return self._storage.placed_pointer()
         return self._storage.expose(forever=True).ptr
 
     def tolist(self) -> list[Any]:

@@ -121,10 +121,7 @@ def data_ptr(self: Tensor) -> int:
     if 0 in self.shape:
         return 0
     if self.is_cuda:  # values that are computed: a look, not shared
-        node = self._storage.current()
-        pending.realize_now([node], "data_ptr()")
-        start: int = node.data.ptr
-        return start + self._offset * self.itemsize
+        return self._storage.placed_pointer() + self._offset * self.itemsize
     token = self._storage.expose(forever=True)
     return token.ptr + self._offset * self.itemsize
 

@@ -51,6 +51,20 @@ def test_where_things_are_made() -> None:
         lt.device("cpu:emu")
 
 
+def test_memories_with_one_value_have_addresses_of_their_own() -> None:
+    x = (lt.arange(12.0, device=EMU) + 1).view(3, 4).requires_grad_()
+    y, z = x.clone(), x.detach()
+    assert x.data_ptr() == z.data_ptr() == x.t().data_ptr() == x.view(12).data_ptr()
+    assert x.data_ptr() != y.data_ptr() == y.data_ptr() and y.data_ptr() == y.view(-1).data_ptr()
+    assert x.storage().data_ptr() != x.clone().storage().data_ptr()
+    assert (x == y).all() and y.requires_grad and y.detach().data_ptr() == y.data_ptr()
+    (y * y).sum().backward()
+    assert x.grad is not None and (x.grad == 2 * x).all()
+    with lt.no_grad():
+        x.zero_()
+    assert y.sum() == 78 and z.sum() == 0
+
+
 def test_random_numbers_are_the_cpus() -> None:
     drawn: list[list[Any]] = []
     for place in ("cpu", EMU):
