@@ -164,11 +164,9 @@ class ContractPrinter:
     # ----------------------------------------------------------------- steps
 
     def _at_once(self) -> Trees:
-        """The steps of a sum that one place in shared memory holds, tile after tile."""
+        """The steps of a sum that is one tile long, or empty."""
         body = [_const(self.integer, "from_", ct.name("k0_")), *self._fill()]
         body += [*self._wait(0), ct.call("lz_sync_block", ()), *self._multiply()]
-        if self.k > self.depth:
-            body.append(ct.call("lz_sync_block", ()))
         stop = ct.integer(self.k)
         return [ct.loop("k0_", ct.integer(0), stop, body, self.depth, self.integer)]
 

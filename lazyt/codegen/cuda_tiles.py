@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_contract import unit_axis
@@ -102,7 +103,7 @@ class TileLoader:
     rows: int
     steps: int
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Elements of an asynchronous copy; 0 for none."""
         return self.operand.width(self.e)
