@@ -258,7 +258,7 @@ def unit_axis(value: Expr, e: Expressions, groups: dict[str, Sequence[Axis]]) ->
         flat = linearize(item.index, buffer.shape)
         for label, axes in groups.items():
             last = next((a for a in reversed(axes) if a.extent > 1), None)
-            step = abs(flat.coefficient(last)) if last is not None else 0
+            step = abs(flat.coefficient(last) or 0) if last is not None else 0
             near = _NEAR if label == "k" else 1
             if 0 < step <= near and (best is None or (math.prod(buffer.shape), -step) > best[:2]):
                 best = (math.prod(buffer.shape), -step, label)
