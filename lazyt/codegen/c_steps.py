@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
+from lazyt.codegen.c_dense import DensePhase, best_lanes
 from lazyt.codegen.c_family import Expressions, is_positional
-from lazyt.codegen.c_halves import HalvesPhase
 from lazyt.codegen.c_loops import STRIP, TILE, Trees
 from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.loop_form import LoopForm, suits, sums_only
@@ -47,7 +47,7 @@ STEPS, PART_STEPS = 4, 8
 LONG_BODY = 16
 
 
-class CpuPhase(HalvesPhase):
+class CpuPhase(DensePhase):
     """A phase over tiles that suit the caches; ``second`` is the size of the second level. A
     ``form`` says otherwise, where it suits the phase."""
 
@@ -56,7 +56,8 @@ class CpuPhase(HalvesPhase):
         form: LoopForm | None = None,
     ) -> None:  # fmt: skip
         given = form if form is not None and not any_size and suits(phase, form) else LoopForm()
-        phase = replace(phase, lanes=given.lanes or phase.lanes)
+        own = phase.lanes if any_size else best_lanes(phase, expressions)
+        phase = replace(phase, lanes=given.lanes or own)
         if not (any_size or given.lanes or expressions.bands):
             phase = lay_across(phase, expressions)
         if not expressions.bands:
@@ -135,6 +136,8 @@ class CpuPhase(HalvesPhase):
         return super()._accumulators(r, level, width)
 
     def _lanes(self, kind: str, name: str) -> ct.Node:
+        if name in self.flat:
+            return self.array(kind, name, (self.sums * self.tile,))
         if self.steps == 1:
             return super()._lanes(kind, name)
         return self.array(kind, name, (self.sums, self.tile))
@@ -155,24 +158,31 @@ class CpuPhase(HalvesPhase):
             start = ct.binary("*", base, ct.integer(BLOCK))
             limit = ct.minimum(limit, ct.binary("+", start, ct.integer(BLOCK)))
         ragged = axis.extent % together != 0 or stage.guard is not None
-        k, lane, end = ct.name("k"), ct.name("l"), ct.name("end")
-        many: Trees = []
-        for step in range(self.steps):
-            here = ct.binary("+", ct.binary("+", k, ct.integer(step * LANES)), lane)
-            turn = ct.declare(self.integer, axis.name, here, const=True)
-            many.append(ct.block([turn, *self._element(stage, axis)]))
+        k, end = ct.name("k"), ct.name("end")
         whole = ct.binary("-", end, ct.integer(together - 1)) if ragged else end
         out: Trees = [ct.declare("lz_i64", "end", limit, const=True)]
         out.append(ct.declare("lz_i64", "k", start))
-        body = ct.loop("l", ct.integer(0), ct.integer(LANES), self._over_run(many))
+        body = self._several(stage, axis)
         advance = ct.assign(k, ct.integer(together), "+=")
-        out.append(ct.while_loop(ct.binary("<", k, whole), [body, advance]))
+        out.append(ct.while_loop(ct.binary("<", k, whole), [*body, advance]))
         if ragged:
             stop = ct.minimum(ct.binary("-", end, k), ct.integer(LANES))
             rest = self._each_lane(stage, axis, stop)
             advance = ct.assign(k, ct.integer(LANES), "+=")
             out.append(ct.while_loop(ct.binary("<", k, end), [rest, advance]))
         return [ct.block(out)]
+
+    def _several(self, stage: Stage, axis: Axis) -> Trees:
+        """Several steps of every lane at ``k``."""
+        if self.flat:
+            return self._all_cells(stage, axis, self.steps)
+        many: Trees = []
+        for step in range(self.steps):
+            here = ct.binary("+", ct.name("k"), ct.integer(step * LANES))
+            here = ct.binary("+", here, ct.name("l"))
+            turn = ct.declare(self.integer, axis.name, here, const=True)
+            many.append(ct.block([turn, *self._element(stage, axis)]))
+        return [ct.loop("l", ct.integer(0), ct.integer(LANES), self._over_run(many))]
 
     def _blocks(self, stage: Stage, axis: Axis, level: int, start: ct.Node, stop: ct.Node) -> Trees:
         """Blocks before the last have a fixed number of steps, and so has the last one."""

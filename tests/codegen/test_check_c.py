@@ -147,7 +147,8 @@ def test_numbers_may_not_grow() -> None:
             text = printed.c.source.text
             for found in re.finditer(r"; (\w+) < (\d+); \1\+\+", text):
                 longer = f"; {found[1]} < {int(found[2]) + 1}; {found[1]}++"
-                if found[2] in ("1", "2", "4", "8") and "a0[l + " in text[found.end() :][:150]:
+                after = text[found.end() :][:150]
+                if (found[2] in ("1", "2", "4", "8") and "a0[l + " in after) or "a0[v + " in after:
                     continue  # lanes are folded by halves, inside of 32
                 changed = text[: found.start()] + longer + text[found.end() :]
                 assert violations(printed, changed), (name, found[0], text)

@@ -9,15 +9,11 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
     const lz_i64 q = t0;
     _Alignas(64) lz_f32 r0[100];
     {
-      _Alignas(64) lz_f32 r0_a0[32][100];
-      for (lz_i64 l = 0; l < 32; l++)
+      _Alignas(64) lz_f32 r0_a0[3200];
+      #pragma omp simd
+      for (lz_i64 v = 0; v < 3200; v++)
       {
-        #pragma omp simd
-        for (lz_i64 u = 0; u < 100; u++)
-        {
-          r0_a0[l][u] = 0.0f;
-        }
-
+        r0_a0[v] = 0.0f;
       }
 
       {
@@ -25,30 +21,26 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
         lz_i64 k = 0;
         while (k < (end - 127))
         {
-          for (lz_i64 l = 0; l < 32; l++)
+          #pragma omp simd
+          for (lz_i64 v = 0; v < 3200; v++)
           {
-            #pragma omp simd
-            for (lz_i64 u = 0; u < 100; u++)
+            const lz_i64 i1 = v;
             {
-              const lz_i64 i1 = u;
-              {
-                const lz_i64 i0 = (k + 0) + l;
-                r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
-              }
-              {
-                const lz_i64 i0 = (k + 32) + l;
-                r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
-              }
-              {
-                const lz_i64 i0 = (k + 64) + l;
-                r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
-              }
-              {
-                const lz_i64 i0 = (k + 96) + l;
-                r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
-              }
+              const lz_i64 i0 = k + 0;
+              r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
             }
-
+            {
+              const lz_i64 i0 = k + 32;
+              r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
+            }
+            {
+              const lz_i64 i0 = k + 64;
+              r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
+            }
+            {
+              const lz_i64 i0 = k + 96;
+              r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
+            }
           }
 
           k += 128;
@@ -63,7 +55,7 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
             for (lz_i64 u = 0; u < 100; u++)
             {
               const lz_i64 i1 = u;
-              r0_a0[l][u] = r0_a0[l][u] + x0[((i0 * 100) + i1) + (q * 102400)];
+              r0_a0[(l * 100) + u] = r0_a0[(l * 100) + u] + x0[((i0 * 100) + i1) + (q * 102400)];
             }
 
           }
@@ -72,24 +64,40 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
         }
 
       }
-      for (int h = 16; h > 0; h /= 2)
+      #pragma omp simd
+      for (lz_i64 v = 0; v < 1600; v++)
       {
-        for (lz_i64 l = 0; l < h; l++)
-        {
-          #pragma omp simd
-          for (lz_i64 u = 0; u < 100; u++)
-          {
-            r0_a0[l][u] = r0_a0[l][u] + r0_a0[l + h][u];
-          }
+        r0_a0[v] = r0_a0[v] + r0_a0[v + 1600];
+      }
 
-        }
+      #pragma omp simd
+      for (lz_i64 v = 0; v < 800; v++)
+      {
+        r0_a0[v] = r0_a0[v] + r0_a0[v + 800];
+      }
 
+      #pragma omp simd
+      for (lz_i64 v = 0; v < 400; v++)
+      {
+        r0_a0[v] = r0_a0[v] + r0_a0[v + 400];
+      }
+
+      #pragma omp simd
+      for (lz_i64 v = 0; v < 200; v++)
+      {
+        r0_a0[v] = r0_a0[v] + r0_a0[v + 200];
+      }
+
+      #pragma omp simd
+      for (lz_i64 v = 0; v < 100; v++)
+      {
+        r0_a0[v] = r0_a0[v] + r0_a0[v + 100];
       }
 
       #pragma omp simd
       for (lz_i64 u = 0; u < 100; u++)
       {
-        r0[u] = r0_a0[0][u];
+        r0[u] = r0_a0[(0 * 100) + u];
       }
 
     }
@@ -105,15 +113,11 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
   {
     _Alignas(64) lz_f32 r0[100];
     {
-      _Alignas(64) lz_f32 r0_a0[3][100];
-      for (lz_i64 l = 0; l < 3; l++)
+      _Alignas(64) lz_f32 r0_a0[300];
+      #pragma omp simd
+      for (lz_i64 v = 0; v < 300; v++)
       {
-        #pragma omp simd
-        for (lz_i64 u = 0; u < 100; u++)
-        {
-          r0_a0[l][u] = 0.0f;
-        }
-
+        r0_a0[v] = 0.0f;
       }
 
       {
@@ -127,7 +131,7 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
             for (lz_i64 u = 0; u < 100; u++)
             {
               const lz_i64 i1 = u;
-              r0_a0[l][u] = r0_a0[l][u] + w1[i1 + (q * 100)];
+              r0_a0[(l * 100) + u] = r0_a0[(l * 100) + u] + w1[i1 + (q * 100)];
             }
 
           }
@@ -135,34 +139,22 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
         }
 
       }
-      for (lz_i64 l = 0; l < 1; l++)
+      #pragma omp simd
+      for (lz_i64 v = 0; v < 100; v++)
       {
-        #pragma omp simd
-        for (lz_i64 u = 0; u < 100; u++)
-        {
-          r0_a0[l][u] = r0_a0[l][u] + r0_a0[l + 2][u];
-        }
-
+        r0_a0[v] = r0_a0[v] + r0_a0[v + 200];
       }
 
-      for (int h = 1; h > 0; h /= 2)
+      #pragma omp simd
+      for (lz_i64 v = 0; v < 100; v++)
       {
-        for (lz_i64 l = 0; l < h; l++)
-        {
-          #pragma omp simd
-          for (lz_i64 u = 0; u < 100; u++)
-          {
-            r0_a0[l][u] = r0_a0[l][u] + r0_a0[l + h][u];
-          }
-
-        }
-
+        r0_a0[v] = r0_a0[v] + r0_a0[v + 100];
       }
 
       #pragma omp simd
       for (lz_i64 u = 0; u < 100; u++)
       {
-        r0[u] = r0_a0[0][u];
+        r0[u] = r0_a0[(0 * 100) + u];
       }
 
     }
