@@ -160,7 +160,9 @@ def as_dtype(dtype: Any) -> DType:
         return dtype.compute  # which raises
     found = _PYTHON_TYPES.get(dtype) if isinstance(dtype, type) else None
     if found is None:
-        raise DTypeError(f"argument 'dtype' must be lazyt.dtype, not {type(dtype).__name__}")
+        raise DTypeError(
+            f"argument 'dtype' must be {package_name()}.dtype, not {type(dtype).__name__}"
+        )
     return found
 
 

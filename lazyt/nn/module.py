@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import compiling
+from lazyt.absent import known_as
 from lazyt.nn import hooks, registration
 from lazyt.nn.conversion import ConvertibleModule
 from lazyt.nn.hooks import EVERYWHERE, Hook
 from lazyt.nn.module_text import module_text
 from lazyt.nn.parameter import Buffer, Parameter
-from lazyt.nn.registration import TABLES, WANTED, title
+from lazyt.nn.registration import TABLES, title
 from lazyt.nn.state import StatefulModule
 from lazyt.tensor import Tensor
 
@@ -102,11 +103,7 @@ class Module(ConvertibleModule, StatefulModule):
         for table in TABLES:
             if name in tables.get(table, ()):
                 if value is not None and not (table == "_buffers" and isinstance(value, Tensor)):
-                    kind, wanted = WANTED[table]
-                    raise TypeError(
-                        f"cannot assign '{title(value)}' as {kind} '{name}' "
-                        f"({wanted} or None expected)"
-                    )
+                    raise registration.refusal(table, name, value)
                 tables[table][name] = registration.announced(table, self, name, value)
                 return
         object.__setattr__(self, name, value)
@@ -167,7 +164,7 @@ class Module(ConvertibleModule, StatefulModule):
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
                 f"cannot assign '{title(param)}' object to parameter '{name}' "
-                "(lazyt.nn.Parameter or None required)"
+                f"({known_as('lazyt.nn.Parameter')} or None required)"
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from lazyt.absent import known_as
 from lazyt.autograd.handles import RemovableHandle
 from lazyt.nn.hooks import Hook, register
 from lazyt.tensor import Tensor
 
 #: The tables in the order in which names are looked up: how messages call what they hold.
 WANTED = {
-    "_parameters": ("parameter", "lazyt.nn.Parameter"),
-    "_buffers": ("buffer", "lazyt.nn.Buffer, lazyt.Tensor"),
-    "_modules": ("child module", "lazyt.nn.Module"),
+    "_parameters": ("parameter", ("lazyt.nn.Parameter",)),
+    "_buffers": ("buffer", ("lazyt.nn.Buffer", "lazyt.Tensor")),
+    "_modules": ("child module", ("lazyt.nn.Module",)),
 }
 TABLES = tuple(WANTED)
 
 _HOOKS: dict[str, dict[int, Hook]] = {table: {} for table in TABLES}
+
+
+def refusal(table: str, name: str, value: object) -> TypeError:
+    """The error for a value that the table does not hold."""
+    kind, classes = WANTED[table]
+    wanted = ", ".join(map(known_as, classes))
+    return TypeError(
+        f"cannot assign '{title(value)}' as {kind} '{name}' ({wanted} or None expected)"
+    )
 
 
 def title(value: object) -> str:

@@ -60,6 +60,12 @@ def test_the_error_names_modules_as_the_program_wrote_them() -> None:
                 owner.Lineear  # noqa: B018
         with pytest.raises(AttributeError, match=r"Did you mean: 'torch\.nn\.Linear'"):
             lazyt.Linear  # noqa: B018
+        with pytest.raises(TypeError, match=r"torch\.nn\.Parameter or None expected"):
+            nn.Linear(2, 2).weight = X  # type: ignore[assignment]
+        with pytest.raises(TypeError, match=r"torch\.nn\.Parameter or None required"):
+            nn.Module().register_parameter("weight", X)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"must be torch\.dtype, not str"):
+            lazyt.ones(2, dtype="float32")
     finally:
         standin.uninstall()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import lazyt
+from lazyt.absent import known_as
 from lazyt.tensor import Tensor
 
 
@@ -19,7 +20,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     Raises TypeError for what is no tensor.
     """
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected lazyt.Tensor, but got: {type(vec).__name__}")
+        raise TypeError(f"expected {known_as('lazyt.Tensor')}, but got: {type(vec).__name__}")
     start = 0
     for parameter in parameters:
         stop = start + parameter.numel()
