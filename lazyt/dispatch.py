@@ -21,7 +21,7 @@ from lazyt.pending import PATIENCE
 from lazyt.placing import settled, waiting
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
-from lazyt.tape import AccumulateGrad, GradFn
+from lazyt.tape import AccumulateGrad, GradFn, followed
 from lazyt.tensor import Tensor
 from lazyt.views import Step, View
 from lazyt.watching import hook
@@ -161,8 +161,6 @@ _FROZEN_VIEW = (
     "code by moving both the view and the inplace either both inside the no_grad block (if you "
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
 )
-
-
 _SEVERAL = (
     "is being modified inplace{mode}. This view is the output of a function that returns multiple "
     "views. Such functions do not allow the output views to be modified inplace. You should "
@@ -225,6 +223,8 @@ def assign(target: Tensor, result: Tensor) -> Tensor:
             fn = tape.record("CopySlices", (target, result), None)
             fn.parents = (storage.fn, result._fn)
         storage.write(whole, fn)
+    if fn is not None and tape.retaining:
+        followed(storage)
     return _written(target, storage)
 
 

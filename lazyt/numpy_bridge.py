@@ -10,6 +10,7 @@ from lazyt import ops, pending
 from lazyt.device import CPU
 from lazyt.dispatch import method, view_of, wrap
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError, warn
+from lazyt.grad_mode import mode
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, dtype_by_numpy
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Exposure, Storage
@@ -59,7 +60,8 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
     Args:
         force: detach first, and give a float32 copy of bfloat16.
 
-    Raises GradientError for a tensor that requires its gradient and DTypeError for bfloat16.
+    Raises GradientError for a tensor that requires its gradient, unless under ``no_grad``, and
+    DTypeError for bfloat16.
     """
     if self.device is not CPU:
         if not force:
@@ -69,7 +71,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
             )
         self = self.cpu()
     if self._fn is not None:
-        if not force:
+        if mode.enabled and not force:
             raise GradientError(
                 "Can't call numpy() on Tensor that requires grad. "
                 "Use tensor.detach().numpy() instead."

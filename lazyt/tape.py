@@ -218,6 +218,21 @@ leaves: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDict
 boundaries: weakref.WeakKeyDictionary[Node, tuple[GradFn, int]] = weakref.WeakKeyDictionary()
 
 
+# Tensors that keep their gradient though they are no leaves, by the storage they show.
+retaining: weakref.WeakKeyDictionary[Storage, list[tuple[weakref.ref[Tensor], GradFn]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def followed(storage: Storage) -> None:
+    """Have tensors that keep their gradient keep that of what was written to ``storage``."""
+    for reference, fn in retaining.pop(storage, ()):
+        fn.extra.retained.remove(reference)
+        tensor = reference()
+        if tensor is not None and tensor._storage is storage and tensor.requires_grad:
+            tensor.retain_grad()
+
+
 # Nodes whose grad_fn has hooks.
 hooked: weakref.WeakKeyDictionary[Node, GradFn] = weakref.WeakKeyDictionary()
 

@@ -119,7 +119,7 @@ def backward(
     found = run.leaf_gradients()
     for leaf, grad in found.items():
         if targets is None or leaf in targets:
-            accumulate(leaf, grad)
+            accumulate(leaf, grad, create_graph)
     for tensor in inner:
         grad_node = run.received.get(tensor.node)
         if grad_node is not None:

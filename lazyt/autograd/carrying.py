@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from lazyt import ops
 from lazyt.autograd.levels import Level, entered
+from lazyt.grad_mode import mode
 from lazyt.ir.graph import Node, remake
 from lazyt.ops.leaves import VARIABLE
 from lazyt.tape import GradFn, boundaries, boundary
@@ -153,7 +154,7 @@ class _CarriedFn(GradFn):
         from lazyt.autograd.engine import run_hooks
 
         if cotangents[0] is not None:
-            cotangents[0] = run_hooks(self.inner, cotangents[0])
+            cotangents[0] = run_hooks(self.inner, cotangents[0], mode.enabled)
         return self.inner.advance(cotangents)
 
 

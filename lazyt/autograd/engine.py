@@ -217,7 +217,7 @@ class Backward:
         if not slots:
             return []
         if fn._extra is not None and 0 in slots:
-            slots[0] = run_hooks(fn, slots[0])
+            slots[0] = run_hooks(fn, slots[0], self.create_graph)
             if len(nodes) == 1:  # who asked for this gradient gets what the hooks made of it
                 self.received[nodes[0]] = slots[0]
             for reference in fn._extra.retained:
@@ -238,15 +238,17 @@ class Backward:
                 continue
             known = found.get(leaf)
             found[leaf] = grad if known is None else ops.apply("add", known, grad)
-        return {leaf: run_hooks(leaf, grad) for leaf, grad in found.items()}
+        linked = self.create_graph
+        return {leaf: run_hooks(leaf, grad, linked) for leaf, grad in found.items()}
 
 
-def run_hooks(fn: GradFn, grad: Node) -> Node:
-    """``grad`` after the hooks of ``fn``."""
+def run_hooks(fn: GradFn, grad: Node, create_graph: bool) -> Node:
+    """``grad`` after the hooks of ``fn``, whose own work has a history with ``create_graph``."""
     if fn._extra is None or not fn._extra.hooks:
         return grad
     for hook in list(fn._extra.hooks.values()):
-        replaced = hook(gradient_tensor(grad))
+        with set_grad_enabled(create_graph):
+            replaced = hook(gradient_tensor(grad))
         if replaced is not None:
             if not isinstance(replaced, Tensor):
                 raise TypeError(f"expected Variable, but hook returned '{type(replaced).__name__}'")
@@ -272,8 +274,12 @@ def gradient_tensor(grad: Node) -> Tensor:
         return wrap(grad, name="Clone")
 
 
-def accumulate(leaf: AccumulateGrad, grad: Node) -> None:
-    """Add ``grad`` to the leaf's ``grad``, in place where its history does not matter."""
+def accumulate(leaf: AccumulateGrad, grad: Node, create_graph: bool) -> None:
+    """Add ``grad`` to the leaf's ``grad``, in place where its history does not matter.
+
+    Hooks run as the rest of backward does: what they do has a history with ``create_graph`` only,
+    so that they may write to the leaf.
+    """
     watcher = capturing()
     if watcher is not None:
         watcher.accumulated(leaf)
@@ -299,7 +305,10 @@ def accumulate(leaf: AccumulateGrad, grad: Node) -> None:
     tensor = leaf.variable
     if tensor is not None:
         for hook in list(leaf.post_hooks.values()):
-            hook(tensor)
+            with set_grad_enabled(create_graph):
+                returned = hook(tensor)
+            if returned is not None and returned is not tensor:
+                raise GradientError("Tensor post accumulate grad hooks should return None.")
     if extra is not None and extra.posthooks:
         after(leaf, [], [grad])
 

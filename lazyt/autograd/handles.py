@@ -13,7 +13,7 @@ from lazyt.dispatch import add_property, method, type_title
 from lazyt.errors import DTypeError, GradientError, LazytError, warn
 from lazyt.grad_mode import mode
 from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad, GradFn, boundaries, boundary
+from lazyt.tape import AccumulateGrad, GradFn, boundaries, boundary, retaining
 from lazyt.tensor import Tensor
 from lazyt.views import View
 from lazyt.watching import hook
@@ -315,7 +315,9 @@ def retain_grad(self: Tensor) -> None:
         return
     fn = _own_fn(self)
     if not _retains(self, fn):
-        fn.extra.retained.append(weakref.ref(self))
+        reference = weakref.ref(self)
+        fn.extra.retained.append(reference)
+        retaining.setdefault(self._storage, []).append((reference, fn))
 
 
 def _retains_grad(self: Tensor) -> bool:

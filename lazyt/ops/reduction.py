@@ -68,9 +68,14 @@ def _spread(value: Node, node: Node) -> Node:
 
 
 def _shares(node: Node) -> tuple[Node, Node]:
-    """For max and min: which elements are the extreme, and how many (ties share evenly)."""
+    """For max and min: which elements are the extreme, and how many (ties share evenly).
+
+    Where one is not a number the extreme is none either, and such elements share it.
+    """
     (source,) = node.inputs
-    mask = ops.apply("eq", source, _spread(node, node))
+    equal = ops.apply("eq", source, _spread(node, node))
+    unknown = ops.apply("isnan", ops.cast(source, source.dtype.compute))
+    mask = ops.apply("logical_or", equal, unknown)
     count = reduce_("sum", ops.cast(mask, source.dtype), node.params.axes)
     return mask, count
 

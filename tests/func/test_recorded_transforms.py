@@ -25,7 +25,6 @@ _LINE = "the message names the line"
 DIFFERENT = {
     "compositions": {"e8": _OWN_LEAF},
     "graph_nodes": {
-        "retain inplace": "the gradient is that of the tensor which asked for it",
         "fn hook unbind": _ONE_EACH,
         **dict.fromkeys(("saved attr", "saved result", "saved dim", "saved freed", "raw saved",
                          "node api"), "grad_fns hold no values: the graph does"),
