@@ -393,7 +393,7 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
             if better is None:
                 raise
             raise better from None
-        return write_result(self, result)
+        return result if result is NotImplemented else write_result(self, result)
 
     write.__name__ = write.__qualname__ = name
     write.__doc__ = f"In-place form of ``{function.__name__}``."

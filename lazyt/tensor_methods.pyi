@@ -437,7 +437,7 @@ class TensorMethods:
         """In-place form of ``frac``."""
     def frexp(self) -> lazyt.functional.return_types.frexp:
         """``input = mantissa * 2**exponent`` with 1/2 <= \\|mantissa\\| < 1, the exponent in int32."""
-    def gather(self, dim: builtins.int, index: Tensor) -> Tensor:
+    def gather(self, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
         """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on."""
     def gcd(self, other: Tensor) -> Tensor:
         """The greatest common divisor, not negative; 0 of two zeros."""
@@ -832,7 +832,7 @@ class TensorMethods:
         """In-place form of ``neg``."""
     def nelement(self) -> builtins.int:
         """Number of elements."""
-    def new(self, *args: Any, device: Any = None) -> Tensor:
+    def new(self, *args: Any, size: Any = None, device: Any = None) -> Tensor:
         """``new(2, 3)`` has that size, ``new([..])`` those values, in this tensor's dtype."""
     def new_empty(self, *size: Any, **kwargs: Any) -> Tensor:
         """A tensor of empty, in this tensor's dtype."""

@@ -9,6 +9,7 @@ from lazyt import pending
 from lazyt.dispatch import add_property, method
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, existing_dim
+from lazyt.functional.rearranging import flip
 from lazyt.functional.splitting import unbind
 from lazyt.numpy_bridge import item, readable_values
 from lazyt.runtime import events
@@ -87,6 +88,11 @@ def __iter__(self: Tensor) -> Iterator[Tensor]:
     if self.ndim == 0:
         raise DTypeError("iteration over a 0-d tensor")
     return iter(unbind(self))
+
+
+@method()
+def __reversed__(self: Tensor) -> Tensor:
+    return flip(self, 0) if self.ndim else self
 
 
 @method()

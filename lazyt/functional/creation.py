@@ -227,6 +227,8 @@ def new_tensor(
     return tensor(data, dtype=dtype or self.dtype, device=place, requires_grad=requires_grad)
 
 
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
     """``new(2, 3)`` has that size, ``new([..])`` those values, in this tensor's dtype."""
+    if size is not None:
+        args = tuple(size)
     return legacy_tensor(*args, dtype=self.dtype, device=self.device if device is None else device)

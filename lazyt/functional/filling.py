@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt.device import check_device
+from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.creation import fresh
 from lazyt.functional.nesting import refuse_number
@@ -43,6 +44,9 @@ def _filled(
         bad = next(n for n in shape if n < 0)
         raise ShapeError(f"Trying to create tensor with negative dimension {bad}: {list(shape)}")
     if out is not None:
+        if dtype is not None and checked_dtype(dtype, name) is not out.dtype:
+            given, there = type_title(checked_dtype(dtype, name)), type_title(out.dtype)
+            raise LazytError(f"dtype {given} does not match dtype of out parameter ({there})")
         node = expand_to(constant_of(value, out.dtype), shape)
         return give(node, name, (), out)
     wanted = get_default_dtype() if dtype is None else checked_dtype(dtype, name)
@@ -128,7 +132,7 @@ def _full(shape: Shape, fill_value: Any, name: str, **kwargs: Any) -> Tensor:
             f"{name}(): argument 'fill_value' (position 2) must be Number, "
             f"not {type(fill_value).__name__}"
         )
-    if kwargs["dtype"] is None:
+    if kwargs["dtype"] is None and kwargs.get("out") is None:
         kwargs["dtype"] = scalar_dtype(number)
     return _filled(shape, number, name, **kwargs)
 

@@ -166,6 +166,10 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     require_tensor(input, "combinations")
     if len(input.shape) != 1:
         raise LazytError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+    if r < 0:
+        raise LazytError(f"Expect a non-negative number, but got {r}")
+    if not r:
+        return give(ops.slice_(input.node, (0,), (0,), (1,)), "Index", (input,))
     import itertools
 
     from lazyt.functional.creation import tensor

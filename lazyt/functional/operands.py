@@ -174,7 +174,7 @@ def as_shape(size: Sequence[Any], function: str = "reshape") -> Shape:
     try:
         return tuple(operator.index(s) for s in size)
     except TypeError:
-        wrong = next(s for s in size if not hasattr(s, "__index__"))
+        wrong = next((s for s in size if not hasattr(s, "__index__")), size[0])
         raise DTypeError(
             f"{function}(): argument 'size' (position 1) must be tuple of ints, "
             f"not {type(wrong).__name__}"

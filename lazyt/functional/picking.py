@@ -201,10 +201,14 @@ def _check_sizes(
             )
 
 
-def gather(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+def gather(
+    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on.
 
-    Raises ShapeError for sizes that do not fit, BoundsError for an index out of range.
+    The gradient is dense, also with ``sparse_grad``. Raises ShapeError for sizes that do not fit,
+    BoundsError for an index out of range.
     """
     axis = normalize_dim(dim, len(input.shape))
     _check_sizes(input, index, axis)
@@ -231,6 +235,12 @@ def take_along_dim(
         flat = ops.reshape(input.node, (input.node.size,))
         index = ops.reshape(indices.node, (indices.node.size,))
         return gather(give(flat, "View", (input,)), 0, give(index, "View", (indices,)), out=out)
+    if len(input.shape) != len(indices.shape):
+        raise ShapeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+            f"but got {len(input.shape)} dimensions for input, and {len(indices.shape)} dimensions "
+            "for indices"
+        )
     axis = normalize_dim(dim, len(input.shape))
     left = tuple(1 if i == axis else n for i, n in enumerate(input.shape))
     right = tuple(1 if i == axis else n for i, n in enumerate(indices.shape))

@@ -145,7 +145,11 @@ def _check_bounds(start: Any, end: Any, step: Any) -> None:
 
 
 def _made(node: Node, out: Tensor | None, requires_grad: bool, place: device) -> Tensor:
-    return fresh(node, requires_grad, place) if out is None else give(node, "arange", (), out)
+    if out is None:
+        return fresh(node, requires_grad, place)
+    if len(node.shape) == 1 and out.shape.numel() == node.size:  # it keeps the shape that it has
+        node = ops.reshape(node, tuple(out.shape))
+    return give(node, "arange", (), out)
 
 
 def _ramp(count: int, start: Any, step: Any, dtype: DType) -> Node:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.dispatch import type_title
-from lazyt.errors import LazytError, NoKernelError, ShapeError
+from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.operands import (
     as_shape,
     existing_dim,
@@ -161,6 +161,8 @@ def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     Raises BoundsError for dimensions that do not exist, ShapeError for repeated ones.
     """
     require_tensor(input, "flip")
+    if not axes and dims is None:
+        raise DTypeError('flip() missing 1 required positional arguments: "dims"')
     axes = as_shape(axes if dims is None else (dims,), "flip")
     axes = normalize_dims(axes, len(input.shape)) if axes else ()
     return give(ops.flip(input.node, axes) if axes else input.node, "Flip", (input,))

@@ -81,8 +81,8 @@ def bernoulli(
     """
     require_tensor(input, "bernoulli")
     hit = _chances(tuple(input.shape), input if p is None else p, generator)
-    node = ops.cast(hit, input.dtype)
-    if p is None:
+    node = ops.cast(hit, input.dtype if out is None else out.dtype)
+    if p is None and out is None:
         node = without_slope(node, input.node)
     return give(node, "Bernoulli", (input,), out)
 

@@ -280,6 +280,8 @@ def edges_of(
     if range is None and not row.size:
         range = (0.0, 1.0)
     low, high = (0.0, 0.0) if range is None else (float(range[0]), float(range[1]))
+    if range is not None and low == high:
+        low, high = low - 0.5, high + 0.5
     low, high = _limits(row, low, high, "torch.histogram", 0.5)
     from lazyt.functional.ramps import linspace
 

@@ -174,6 +174,8 @@ def topk(
     """
     node = require_tensor(input, "topk").node
     rank = len(node.shape)
+    if isinstance(dim, bool):
+        raise DTypeError("topk(): argument 'dim' (position 2) must be int, not bool")
     axis = normalize_dim(dim, rank)
     if not hasattr(k, "__index__"):
         raise DTypeError(f"topk(): argument 'k' (position 2) must be int, not {type(k).__name__}")

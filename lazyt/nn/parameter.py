@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import lazyt
 from lazyt.errors import DTypeError, LazytError
@@ -99,6 +99,17 @@ class _Uninitialized:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[object, ...]:
+        tensor: Any = self
+        return type(self), (tensor.requires_grad, str(tensor.device), tensor.dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        made = memo.get(id(self))
+        if made is None:
+            kind, given = self.__reduce_ex__(2)
+            made = memo[id(self)] = cast(Any, kind)(*cast(Any, given))
+        return made
 
 
 class UninitializedParameter(_Uninitialized, Parameter):
