@@ -32,7 +32,7 @@ def functional_call(
     Raises ValueError for dicts with common names or tied names with different tensors, and
     LazytError, where ``strict``, for names that are missing or unknown.
     """
-    tensors = _merged(parameter_and_buffer_dicts)
+    tensors = named = _merged(parameter_and_buffer_dicts)
     if tie_weights:
         tensors = _tied(module, tensors)
     if strict:
@@ -40,7 +40,7 @@ def functional_call(
     given = () if args is None else args
     if not isinstance(given, tuple):
         given = (given,)
-    with _replaced(module, tensors):
+    with _replaced(module, tensors, named):
         return module(*given, **(kwargs or {}))
 
 
@@ -106,9 +106,14 @@ _NONE = object()
 
 
 @contextmanager
-def _replaced(module: Any, tensors: dict[str, Any]) -> Iterator[None]:
-    """The module with ``tensors`` in place of its own; what it writes to buffers is kept in
-    ``tensors``'s own tensors, the module is afterwards as it was."""
+def _replaced(
+    module: Any, tensors: dict[str, Any], named: dict[str, Any]
+) -> Iterator[None]:  # fmt: skip
+    """The module with ``tensors`` in place of its own; the module is afterwards as it was.
+
+    What it writes to buffers is written to those of ``tensors``; what it puts in their place is
+    afterwards found in ``named``, the dict of the caller.
+    """
     places: list[tuple[dict[str, Any], str, Any]] = []
     try:
         for path, tensor in tensors.items():
@@ -119,6 +124,9 @@ def _replaced(module: Any, tensors: dict[str, Any]) -> Iterator[None]:
             table[name] = tensor
         yield
     finally:
+        for path, (table, name, _) in zip(tensors, places):
+            if path in named:
+                named[path] = table.get(name)
         for table, name, old in reversed(places):
             if old is _NONE:
                 table.pop(name, None)

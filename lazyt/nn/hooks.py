@@ -273,6 +273,8 @@ class _Crossing:
         self.input_places: list[int] | None = None
         self.output_places: list[int] = []
         self.input_count = self.output_count = 0
+        #: Zeros in place of gradients of inputs that require none, as hooks are told in PyTorch.
+        self.unneeded: dict[int, Tensor] = {}
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments behind a function whose gradient tells the hooks."""
@@ -281,6 +283,9 @@ class _Crossing:
         if not lazyt.is_grad_enabled() or not any(t.requires_grad for t in found):
             return args
         self.input_places = places
+        self.unneeded = {
+            i: lazyt.zeros_like(t) for i, t in zip(places, found) if not t.requires_grad
+        }
         passed = _Gate.apply(self.arrived_at_inputs, *found)
         return _replaced(args, places, passed)
 
@@ -298,7 +303,9 @@ class _Crossing:
             return out
         passed = _Gate.apply(self.arrived_at_outputs, *found)
         values = _replaced(values, places, passed)
-        return values if isinstance(out, tuple) else values[0]
+        if not isinstance(out, tuple):
+            return values[0]
+        return values if type(out) is tuple else type(out)(*values)
 
     def arrived_at_outputs(self, found: Grads) -> Grads:
         """The gradients of the outputs, after the hooks that come first."""
@@ -334,6 +341,7 @@ class _Crossing:
             return found
         assert self.input_places is not None
         grads: Grads = _replaced((None,) * self.input_count, self.input_places, found)
+        grads = _replaced(grads, list(self.unneeded), self.unneeded.values())
         for hook in self.hooks:
             grads = _answer(hook(self.module, grads, self.at_outputs), grads, "hook", "grad_input")
         self.at_outputs = None
@@ -360,7 +368,10 @@ class _Gate(Function):
     def forward(ctx: Any, tell: Hook, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.tell = tell
         ctx.set_materialize_grads(False)
-        return tuple(tensor.detach() for tensor in tensors)
+        passed = tuple(tensor.detach() for tensor in tensors)
+        plain = [new for new, old in zip(passed, tensors) if not old.requires_grad]
+        ctx.mark_non_differentiable(*plain)
+        return passed
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from types import GenericAlias
 from typing import Any
 
 import lazyt
@@ -52,6 +53,8 @@ class DataLoader:
     Raises LoaderError (a ValueError) for settings that exclude each other. Iterating raises what
     the dataset raises, in a worker too, and LazytError for a worker that dies.
     """
+
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __init__(
         self,
