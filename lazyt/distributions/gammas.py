@@ -152,8 +152,10 @@ class Beta(ExponentialFamily):
     def __init__(
         self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
     ) -> None:
-        pair = lazyt.stack(tuple(broadcast_all(concentration1, concentration0)), -1)
-        self._first, self._second = pair[..., 0], pair[..., 1]
+        first, second = broadcast_all(concentration1, concentration0)
+        self._first: Tensor = first
+        self._second: Tensor = second
+        pair = lazyt.stack((self._first, self._second), -1)
         self._dirichlet = Dirichlet(pair, validate_args=validate_args)
         super().__init__(self._first.shape, validate_args=validate_args)
 
