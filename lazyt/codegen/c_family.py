@@ -36,7 +36,7 @@ class Expressions:
         bands, row: how scratch of a band is reached, by its buffer; the number of the current row.
         ends: one past the last step that a loop over an axis takes, if that is known at run time.
         elements: what stands for elements of buffers, by their row-major positions, instead.
-        widened: the same for halves that are floats already.
+        widened: the same for halves that are floats already, or floats that become halves later.
         used: prelude functions that were called.
         names: the C names of constants that are arguments, by their number: constants are numbered
             in the order in which they are first printed. None to write all of them out; empty to
@@ -119,6 +119,10 @@ class Expressions:
         band = self.bands.get(buffer.name)
         return ct.element(band.name if band else buffer.name, self.place(buffer, whole))
 
+    def _float(self, buffer: Buffer, index: Sequence[Linear]) -> ct.Node | None:
+        """What stands for an element of a type of 16 bits as a float."""
+        return self.widened.get((buffer.name, linearize(index, buffer.shape)))
+
     def place(self, buffer: Buffer, whole: Linear) -> ct.Node:
         """How far behind its pointer the element at a row-major position of a buffer lies."""
         band = self.bands.get(buffer.name)
@@ -153,16 +157,13 @@ class Expressions:
             return self._constant(expr, self.number(expr.value, expr.dtype.compute))
         if isinstance(expr, Load):
             buffer = self.buffers[expr.buffer]
-            if self.widened:
-                wide = self.widened.get((buffer.name, linearize(expr.index, buffer.shape)))
-                if wide is not None:
-                    return wide
+            half = buffer.dtype.is_half
+            if half and (wide := self._float(buffer, expr.index)) is not None:
+                return wide
             node = self.position(buffer, expr.index)
             for test in reversed(self._tests):
                 node = ct.choose(test, node, ct.integer(0))
-            if buffer.dtype.is_half:
-                return self.prelude(f"lz_load_{buffer.dtype.suffix}", node)
-            return node
+            return self.prelude(f"lz_load_{buffer.dtype.suffix}", node) if half else node
         if isinstance(expr, Position):
             if self.names is None:
                 return ct.cast(f"lz_{expr.dtype.suffix}", self.index(expr.index))
@@ -321,9 +322,10 @@ class Expressions:
             if buffer.dtype.is_half:
                 old = self.prelude(f"lz_load_{buffer.dtype.suffix}", target)
             value = self.fold(kind[statement.combine], old, value, buffer.dtype)
-        if buffer.dtype.is_half:
+        wide = self._float(buffer, statement.index) if buffer.dtype.is_half else None
+        if buffer.dtype.is_half and wide is None:
             value = self.prelude(f"lz_store_{buffer.dtype.suffix}", value)
-        node = ct.assign(target, value)
+        node = ct.assign(target if wide is None else wide, value)
         test = self.condition(statement.guards)
         return [node] if test is None else [ct.branch(test, [node])]
 

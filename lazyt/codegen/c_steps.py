@@ -181,7 +181,7 @@ class CpuPhase(DensePhase):
             here = ct.binary("+", ct.name("k"), ct.integer(step * LANES))
             here = ct.binary("+", here, ct.name("l"))
             turn = ct.declare(self.integer, axis.name, here, const=True)
-            many.append(ct.block([turn, *self._element(stage, axis)]))
+            many.append(self._step(stage, axis, turn))
         return [ct.loop("l", ct.integer(0), ct.integer(LANES), self._over_run(many))]
 
     def _blocks(self, stage: Stage, axis: Axis, level: int, start: ct.Node, stop: ct.Node) -> Trees:
