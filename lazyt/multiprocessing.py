@@ -63,7 +63,7 @@ def _work(function: Callable[..., Any], index: int, args: tuple[Any, ...], said:
     try:
         function(index, *args)
     except KeyboardInterrupt:
-        pass
+        pass  # the parent process gets it, too, and says so
     except Exception:
         said.put(traceback.format_exc())
         raise SystemExit(1) from None

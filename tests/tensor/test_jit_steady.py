@@ -52,6 +52,10 @@ def same_class(net: Any, _: Any) -> None:
     net[0].weight.__class__ = nn.Parameter
 
 
+def doubled(parameter: Any) -> None:
+    parameter.grad.mul_(2)
+
+
 HOOKS: list[Any] = []
 MORE: dict[str, Callable[[Any, Any], Any]] = {
     "attribute": lambda net, opt: setattr(net[0].weight, "note", 1),
@@ -59,7 +63,7 @@ MORE: dict[str, Callable[[Any, Any], Any]] = {
     "hook": lambda net, opt: HOOKS.append(net[0].weight.register_hook(lambda g: g * 0.5)),
     "no hook": lambda net, opt: HOOKS.pop(0).remove(),
     "late hook": lambda net, opt: HOOKS.append(
-        net[0].bias.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))
+        net[0].bias.register_post_accumulate_grad_hook(doubled)
     ),
     "no late hook": lambda net, opt: HOOKS.pop(0).remove(),
     "gradient written": lambda net, opt: net[0].weight.grad.mul_(3),
