@@ -1,6 +1,6 @@
-"""Phases with float16: runs of halves become floats ahead of a loop, and floats halves behind it.
+"""Numbers of 16 bits: runs of halves become floats ahead of a loop, and floats halves behind it.
 
-gcc (12 at least) vectorises no instruction that converts halves, and eight operations on integers
+gcc (12 at least) vectorises no instruction that converts float16, and eight operations on integers
 in its place cost more than what most loops do with an element. So loops have floats on the stack.
 """
 
@@ -15,7 +15,7 @@ from lazyt.codegen.c_loops import TILE, Trees
 from lazyt.codegen.c_turned import TurnedPhase
 from lazyt.ir.index import Axis, Linear, axes_of, data_of, linearize, replace_axes, variable
 from lazyt.ir.kernel import LANES, Buffer, Let, Phase, Stage, Store
-from lazyt.ir.point import Guarded, Load, operands
+from lazyt.ir.point import Guarded, Load, operands, sub_expressions
 from lazyt.ir.scalar import Expr
 
 #: Points of a tile where nothing loops; steps of a row that is converted as a whole.
@@ -163,21 +163,24 @@ class HalvesPhase(TurnedPhase):
         return bool(read or written)
 
     def _halves(self, stage: Stage, axis: Axis) -> tuple[Places, Places]:
-        """What is read and written of float16 buffers, one behind the other along the axis."""
+        """What is read and written of buffers of 16 bits, one behind the other along the axis."""
         if axis.extent < 2:
             return [], []
         own = {s.name for s in stage.body if isinstance(s, Let)}
         read: dict[tuple[str, Linear], Buffer] = {}
         written: dict[tuple[str, Linear], Buffer] = {}
+        at_once: set[str] = set()  # what the loop itself reads or writes
         for statement in stage.body:
+            loads = [e for e in sub_expressions(statement.value) if isinstance(e, Load)]
+            at_once.update(load.buffer for load in loads)
             if isinstance(statement, Store):
                 if statement.guards or statement.combine:
+                    at_once.add(statement.buffer)
                     continue
                 self._note(written, statement.buffer, statement.index, axis, own)
             for load in _always_read(statement.value):
                 self._note(read, load.buffer, load.index, axis, own)
-        both = {name for name, _ in read} & {name for name, _ in written}
-        if both or len(read) + len(written) > MOST:
+        if len(read) + len(written) > MOST or at_once & {name for name, _ in written}:
             return [], []
         return [(b, p) for (_, p), b in read.items()], [(b, p) for (_, p), b in written.items()]
 

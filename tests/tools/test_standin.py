@@ -61,6 +61,7 @@ def test_jit_can_be_imported(installed: None) -> None:
 
 
 def test_safetensors_reads_and_writes_tensors(installed: None, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
     theirs = importlib.import_module("safetensors.torch")
     tensors = {
         "weight": lazyt.arange(6.0).view(2, 3),
