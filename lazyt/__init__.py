@@ -17,6 +17,7 @@ from lazyt.cast_mode import autocast as autocast
 from lazyt.cast_mode import get_autocast_dtype as get_autocast_dtype
 from lazyt.cast_mode import is_autocast_enabled as is_autocast_enabled
 from lazyt.cast_settings import *  # noqa: F403
+from lazyt.conditions import *  # noqa: F403
 from lazyt.config import config as config
 from lazyt.copying import *  # noqa: F403
 from lazyt.device import device as device
@@ -134,6 +135,7 @@ if _TYPE_CHECKING:
     from lazyt import amp as amp
     from lazyt import array_api as array_api
     from lazyt import backends as backends
+    from lazyt import cpu as cpu
     from lazyt import cuda as cuda
     from lazyt import distributed as distributed
     from lazyt import distributions as distributions
@@ -185,6 +187,7 @@ _PACKAGES = frozenset(
         "amp",
         "array_api",
         "backends",
+        "cpu",
         "cuda",
         "distributed",
         "distributions",

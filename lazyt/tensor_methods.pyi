@@ -1053,9 +1053,9 @@ class TensorMethods:
         """``input ** 2``."""
     def square_(self) -> Tensor:
         """In-place form of ``square``."""
-    def squeeze(self, dim: Any = None) -> Tensor:
+    def squeeze(self, dim: Any = None, *more: builtins.int) -> Tensor:
         """Without dimensions of extent one:"""
-    def squeeze_(self, dim: Any = None) -> Tensor:
+    def squeeze_(self, dim: Any = None, *more: builtins.int) -> Tensor:
         """Drop dimensions of extent one in place:"""
     def std(self, dim: Any = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> Tensor:
         """The standard deviation, of a sample by default."""

@@ -108,9 +108,9 @@ def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
 
 
 @method()
-def squeeze_(self: Tensor, dim: Any = None) -> Tensor:
-    """Drop dimensions of extent one in place: all, or those of ``dim`` that are."""
-    return _become(self, squeeze(self, dim))
+def squeeze_(self: Tensor, dim: Any = None, *more: int) -> Tensor:
+    """Drop dimensions of extent one in place: all, or those of ``dim`` (and ``more``) that are."""
+    return _become(self, squeeze(self, dim, *more))
 
 
 @method()

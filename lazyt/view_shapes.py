@@ -278,8 +278,10 @@ moveaxis = movedim
 
 
 @method()
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
-    """Without dimensions of extent one: all, or those of ``dim`` that are."""
+def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
+    """Without dimensions of extent one: all, or those of ``dim`` (and ``more``) that are."""
+    if more:
+        dim = (dim, *more)
     shape, strides = input.shape, input.strides
     rank = len(shape)
     if dim is None:

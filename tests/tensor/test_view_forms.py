@@ -23,6 +23,15 @@ def test_shapes_change_in_place() -> None:
         lt.zeros(2, 3, requires_grad=True).t_()
 
 
+def test_squeeze_takes_several_dimensions() -> None:
+    x = lt.arange(6.0).reshape(2, 1, 3, 1)
+    assert x.squeeze(1, -1).shape == x.squeeze((1, 3)).shape == (2, 3)
+    assert x.squeeze(0, 1).shape == (2, 3, 1)
+    with pytest.raises(RuntimeError, match="dim 1 appears multiple times"):
+        x.squeeze(1, -3)
+    assert x.squeeze_(1, 3) is x and x.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_resizing() -> None:
     x = lt.arange(6.0)
     part = x[2:]

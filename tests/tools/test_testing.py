@@ -135,6 +135,21 @@ def test_programs_may_ask_for_other_devices() -> None:
             lazyt.accelerator.synchronize()
 
 
+def test_the_cpu_answers_as_other_devices_do() -> None:
+    cpu = lazyt.cpu
+    assert cpu.is_available() and cpu.is_initialized()
+    assert (cpu.device_count(), cpu.current_device()) == (1, "cpu")
+    cpu.set_device(0)
+    cpu.synchronize()
+    x = lazyt.ones(2, 2)
+    with cpu.amp.autocast():
+        assert (x @ x).dtype is lazyt.bfloat16
+    with cpu.amp.autocast(enabled=False):
+        assert (x @ x).dtype is lazyt.float32
+    with pytest.raises(AttributeError, match=r"lazyt\.cpu"):
+        _ = getattr(cpu, "no_such_name")  # noqa: B009
+
+
 def test_products_name_the_operand_of_another_dtype() -> None:
     x, w, b = lazyt.ones(2, 3), lazyt.ones(4, 3), lazyt.ones(4)
     linear = lazyt.nn.functional.linear
