@@ -66,7 +66,9 @@ class TurnedPhase(PhasePrinter):
             memory = self._memory(fold.buffer, fold.place, axis, constant(0))
             name, steps = fold.reduce.name, ct.integer(axis.extent)
             out.append(self._array(compute_type(fold.reduce.dtype), name))
-            given = (self.run, steps, memory, ct.integer(fold.pitch), ct.name(name))
+            given = [self.run, steps, memory, ct.integer(fold.pitch), ct.name(name)]
+            if fold.factors is not None:
+                given.append(self._memory(*fold.factors, axis, constant(0)))
             out.append(self.e.prelude(fold.function, *given))
             self.e.values[name] = self._cell(name)
         return out

@@ -319,10 +319,13 @@ class Values:
             self._matrix(node, place, (number(1), count, number(0)))
 
     def _rows(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
-        """``(rows, steps, from, pitch, to)``: all of a matrix, and one element for each row."""
-        rows, steps, source, pitch, target = arguments
+        """``(rows, steps, from, pitch, to[, with])``: all of a matrix, and one element for each row;
+        a vector of factors."""
+        rows, steps, source, pitch, target, *factors = arguments
         self._matrix(node, source, (rows, steps, pitch))
         self._matrix(node, target, (number(1), rows, number(0)))
+        for vector in factors:
+            self._matrix(node, vector, (number(1), steps, number(0)))
 
     def _matrix(self, node: c_ast.FuncCall, place: Value, sizes: Sequence[Value]) -> None:
         """Checks a matrix of so many rows and columns, with rows so far apart."""

@@ -96,7 +96,7 @@ def addmv(
     have = input.shape.numel()
     if columns != size or have not in (1, rows):
         raise ShapeError(f"size mismatch, got input ({have}), mat ({rows}x{columns}), vec ({size})")
-    product = ops.contract(mat.node, vec.node, (0, 1), (1,), (0,))
+    product = ops.product(mat.node, vec.node, (0, 1), (1,), (0,))
     return give(_plus(input, product, beta, alpha), "Addmv", (input, mat, vec), out)
 
 
@@ -173,5 +173,5 @@ def addbmm(
     _check_types(input, batch1, batch2)
     if batch1.dtype is bool_:
         refuse("addmm_impl_cpu_", bool_)
-    product = ops.contract(batch1.node, batch2.node, (0, 1, 2), (0, 2, 3), (1, 3))
+    product = ops.product(batch1.node, batch2.node, (0, 1, 2), (0, 2, 3), (1, 3))
     return give(_plus(input, product, beta, alpha), "Addbmm", (input, batch1, batch2), out)

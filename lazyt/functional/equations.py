@@ -311,7 +311,7 @@ def _contract(a: Labelled, b: Labelled, needed: set[int]) -> Labelled:
             raise DTypeError(f"expected scalar type {torch_name(x)} but found {torch_name(y)}")
         if x is bool_:
             refuse("bmm", bool_)
-        return out, ops.contract(a[1], b[1], a[0], b[0], out)
+        return out, ops.product(a[1], b[1], a[0], b[0], out)
     left, right = (_spread(o, out) for o in (a, b))
     dtype = promote_types(left.dtype, right.dtype)
     return out, mapped(_MUL, (left, right), dtype, dtype)

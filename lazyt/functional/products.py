@@ -81,7 +81,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"inconsistent tensor size, expected tensor [{m}] and src [{n}] to have the same "
             f"number of elements, but got {m} and {n} elements respectively"
         )
-    node = ops.contract(input.node, tensor.node, (0,), (0,), ())
+    node = ops.product(input.node, tensor.node, (0,), (0,), ())
     return give(node, "Dot", (input, tensor), out)
 
 
@@ -103,7 +103,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     if empty is not None and vec.dtype is bool_:
         return give(empty, "Mv", (input, vec), out)
     check_vector_types(vec, input, vec)
-    return give(ops.contract(input.node, vec.node, (0, 1), (1,), (0,)), "Mv", (input, vec), out)
+    return give(ops.product(input.node, vec.node, (0, 1), (1,), (0,)), "Mv", (input, vec), out)
 
 
 def _check_vector_size(rows: int, columns: int, size: int) -> None:
@@ -137,7 +137,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     if empty is not None:
         return give(empty, "Mm", (input, mat2), out)
     _check_not_bool(input, "addmm_impl_cpu_")
-    node = ops.contract(input.node, mat2.node, (0, 1), (1, 2), (0, 2))
+    node = ops.product(input.node, mat2.node, (0, 1), (1, 2), (0, 2))
     return give(node, "Mm", (input, mat2), out)
 
 
@@ -162,7 +162,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"expected scalar type {torch_name(input.dtype)} but found {torch_name(mat2.dtype)}"
         )
     _check_not_bool(input, "bmm")
-    node = ops.contract(input.node, mat2.node, (0, 1, 2), (0, 2, 3), (0, 1, 3))
+    node = ops.product(input.node, mat2.node, (0, 1, 2), (0, 2, 3), (0, 1, 3))
     return give(node, "Bmm", (input, mat2), out)
 
 
@@ -247,7 +247,7 @@ def batched_product(x: Node, y: Node) -> Node:
     left = (*left_labels, *([m] if rows else []), k)
     right = (*right_labels, k, *([n] if columns else []))
     out = (*range(rank), *([m] if rows else []), *([n] if columns else []))
-    node = ops.contract(x, y, left, right, out)
+    node = ops.product(x, y, left, right, out)
     return node if node.shape == (*lead, *rows, *columns) else expand_lead(node, lead)
 
 
@@ -353,7 +353,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     right_labels = tuple(names.get(j, rank + j) for j in range(len(b.shape)))
     kept = [i for i in range(rank) if i not in left]
     result = (*kept, *(label for j, label in enumerate(right_labels) if j not in names))
-    node = ops.contract(first.node, second.node, tuple(range(rank)), right_labels, result)
+    node = ops.product(first.node, second.node, tuple(range(rank)), right_labels, result)
     return give(node, "Tensordot", (a, b), out)
 
 
@@ -372,7 +372,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rank = len(a)
     right = (rank, rank - 1) if len(w) == 2 else (rank - 1,)
     out = (*range(rank - 1), *([rank] if len(w) == 2 else []))
-    node = ops.contract(input.node, weight.node, tuple(range(rank)), right, out)
+    node = ops.product(input.node, weight.node, tuple(range(rank)), right, out)
     if bias is None:
         return give(node, "Mm" if rank == 2 else "UnsafeView", (input, weight))
     if bias.ndim == 1 and rank == 2 and len(w) == 2 and bias.shape[0] not in (1, w[0]):

@@ -7,7 +7,7 @@ any rule runs.
 from lazyt.ops import scalars_binary as scalars_binary
 from lazyt.ops import scalars_higher as scalars_higher
 from lazyt.ops import scalars_unary as scalars_unary
-from lazyt.ops.contraction import contract
+from lazyt.ops.contraction import contract, product
 from lazyt.ops.indexing import gather, scatter, update
 from lazyt.ops.leaves import DETACH, constant, detach, input_, iota, random, variable
 from lazyt.ops.libraries import LIBRARY, library, library_parts
@@ -27,7 +27,7 @@ __all__ = [
     "DETACH", "LIBRARY", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",
     "broadcast_to", "cast", "concat", "constant", "contract", "contract_spread", "detach",
     "elementwise", "exclusive_product", "expand", "flip", "gather", "input_", "iota", "library",
-    "library_parts", "linear_recurrence", "pad", "permute", "pick_rows", "positions", "put",
-    "random", "reduce_", "reshape", "row_major", "scan", "scatter", "slice_", "slice_contract",
+    "library_parts", "linear_recurrence", "pad", "permute", "pick_rows", "positions", "product",
+    "put", "random", "reduce_", "reshape", "row_major", "scan", "scatter", "slice_", "slice_contract",
     "sort", "sum_to", "transfer", "update", "variable", "window", "zeros_like",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
-from lazyt.ir.dtypes import bool_
+from lazyt.ir.dtypes import bool_, float32, float64
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops.registry import define_op
 
@@ -110,3 +110,61 @@ def contract(
     """
     params = ContractParams(tuple(left_labels), tuple(right_labels), tuple(out_labels))
     return make(CONTRACT, (left, right), params)
+
+
+def product(
+    left: Node,
+    right: Node,
+    left_labels: Sequence[int],
+    right_labels: Sequence[int],
+    out_labels: Sequence[int],
+) -> Node:
+    """``contract``, or a plain sum of products where one operand is a vector, or a batch of them.
+
+    Where the vector meets another one, or the axis along which a matrix lies in memory, the memory's
+    speed is the limit: the order of sums can be followed while rows are read, that of contractions
+    cannot. Errors grow with the logarithm of the extent. Which of the two it is depends on the graph
+    alone. Arguments and errors are those of ``contract``.
+    """
+    a, b, out = tuple(left_labels), tuple(right_labels), tuple(out_labels)
+    if left.dtype is right.dtype and left.dtype.kind == "f":
+        first, second = _own_labels(left, a, b), _own_labels(right, b, a)
+        if not (first and second):
+            along = _innermost(left, a) if first else _innermost(right, b)
+            if along in b and along in a and along not in out:
+                return _sum_of_products(left, right, a, b, out)
+    return contract(left, right, a, b, out)
+
+
+def _own_labels(node: Node, labels: Labels, others: Labels) -> set[int]:
+    """Axes of more than one element that the other operand lacks."""
+    return {x for x, extent in zip(labels, node.shape) if extent != 1 and x not in others}
+
+
+def _innermost(node: Node, labels: Labels) -> int | None:
+    """The label of the last axis of more than one element, in the order before any transposition."""
+    while node.op.name == "permute":
+        order = node.params.axes
+        labels = tuple(labels[order.index(axis)] for axis in range(len(order)))
+        node = node.inputs[0]
+    wide = [x for x, extent in zip(labels, node.shape) if extent != 1]
+    return wide[-1] if wide else None
+
+
+def _sum_of_products(left: Node, right: Node, a: Labels, b: Labels, out: Labels) -> Node:
+    """Multiplied and summed in at least float32, rounded once."""
+    type_ = make(CONTRACT, (left, right), ContractParams(a, b, out))  # checks, and gives the shape
+    wide = float64 if left.dtype is float64 else float32
+    spent = [x for x in a if x in b and x not in out]
+    order = (*out, *spent)
+    factors = (_spread(ops.cast(x, wide), labels, order) for x, labels in ((left, a), (right, b)))
+    axes = range(len(out), len(order))
+    total = ops.reduce_("sum", ops.apply("mul", *factors), axes)
+    return ops.cast(ops.reshape(total, type_.shape), left.dtype)
+
+
+def _spread(node: Node, labels: Labels, order: Labels) -> Node:
+    """The axes of ``node`` in the given order, with ones for those it lacks."""
+    node = ops.permute(node, [labels.index(x) for x in order if x in labels])
+    extents = iter(node.shape)
+    return ops.reshape(node, [next(extents) if x in labels else 1 for x in order])
