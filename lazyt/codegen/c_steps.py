@@ -16,7 +16,8 @@ from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
-from lazyt.codegen.c_dense import DensePhase, best_lanes
+from lazyt.codegen.c_columns import COLUMNS, ColumnsPhase
+from lazyt.codegen.c_dense import best_lanes
 from lazyt.codegen.c_family import Expressions, is_positional
 from lazyt.codegen.c_loops import STRIP, TILE, Trees
 from lazyt.codegen.emitter import indices_of
@@ -47,7 +48,7 @@ STEPS, PART_STEPS = 4, 8
 LONG_BODY = 16
 
 
-class CpuPhase(DensePhase):
+class CpuPhase(ColumnsPhase):
     """A phase over tiles that suit the caches; ``second`` is the size of the second level. A
     ``form`` says otherwise, where it suits the phase."""
 
@@ -114,6 +115,8 @@ class CpuPhase(DensePhase):
             steps = max(s.axis.extent for s in stages if s.axis is not None)
             if self._alias(stages) * steps * item <= second:
                 most = min(most, second // (2 * item * max(steps, 1)))
+        if all(s.axis is None or self._has_few_rows(s, s.axis) for s in stages):
+            most = COLUMNS
         most = max(most // TILE * TILE, TILE)
         strips = max(-(-extent // most), min(-(-LEAST_TILES // rows), extent // NARROW))
         self.tile = extent if strips <= 1 else -(-extent // (strips * TILE)) * TILE

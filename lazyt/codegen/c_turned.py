@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type, compute_type, is_positional
@@ -84,10 +84,21 @@ class TurnedPhase(PhasePrinter):
             pitch, own = ct.integer(turn.pitch), ct.name(array)
             function = self._across(turn)
             before.append(self.e.prelude(function, self.run, steps, memory, pitch, own, width))
+        steps_of = {step: ct.integer(step) for step in range(axis.extent)}
+        body, values = self._written_out(stage, axis, steps_of, turns)
+        for statement in stage.body:
+            if isinstance(statement, Reduce):
+                body += self._tree(statement, values[statement.name])
+        return ct.block([*before, *self._over_run(body)])
+
+    def _written_out(
+        self, stage: Stage, axis: Axis, steps: Mapping[int, ct.Node], turns: Sequence[Turn] = ()
+    ) -> tuple[Trees, dict[str, list[ct.Node]]]:
+        """The text of each step, which has a number for its names, and the values of each fold."""
         body: Trees = []
         values: dict[str, list[ct.Node]] = {}
-        for step in range(axis.extent):
-            self.e.values[axis.name] = ct.integer(step)
+        for step, place in steps.items():
+            self.e.values[axis.name] = place
             for number, turn in enumerate(turns):
                 here = ct.binary("+", ct.integer(step * self.tile), ct.name("u"))
                 self.e.elements[turn.buffer, turn.place] = ct.element(f"turn{number}", here)
@@ -103,10 +114,7 @@ class TurnedPhase(PhasePrinter):
         for name in (axis.name, *(s.name for s in stage.body if isinstance(s, Let))):
             del self.e.values[name]
         self.e.elements.clear()
-        for statement in stage.body:
-            if isinstance(statement, Reduce):
-                body += self._tree(statement, values[statement.name])
-        return ct.block([*before, *self._over_run(body)])
+        return body, values
 
     def _stored(self, stage: Stage, axis: Axis, reduces: Sequence[Reduce]) -> Trees:
         """The values of all steps in arrays, and then their folds."""
@@ -141,26 +149,30 @@ class TurnedPhase(PhasePrinter):
         """The fold of all steps' values, written out so that few parts wait for others. That lanes
         start from 0 tells only where the sum is -0 without it."""
         out: Trees = []
-        kind = compute_type(r.dtype)
-
-        def part(lane: int, distance: int) -> ct.Node:
-            if distance == LANES:
-                if lane + LANES >= len(values):
-                    return values[lane]
-                value = self._folded(r, values[lane], values[lane + LANES])
-            else:
-                value = part(lane, 2 * distance)
-                if lane + distance >= len(values):
-                    return value
-                value = self._folded(r, value, part(lane + distance, 2 * distance))
-            name = f"{r.name}_{lane}_{distance}"
-            out.append(ct.declare(kind, name, value, const=True))
-            return ct.name(name)
-
-        whole = part(0, 1)
+        whole = self._part(r, dict(enumerate(values)), 0, 1, out)
+        assert whole is not None
         if r.kind == "sum" and r.dtype.kind == "f":
             whole = self._folded(r, self.e.identity(r.kind, r.dtype), whole)
         return [*out, ct.assign(self._cell(r.name), whole)]
+
+    def _part(
+        self, r: Reduce, values: Mapping[int, ct.Node], lane: int, distance: int, out: Trees
+    ) -> ct.Node | None:
+        """The fold of the lanes ``distance`` apart from ``lane`` on, whose folds are named in
+        ``out``; None where no step has a value for them."""
+        if distance == LANES:
+            value = values.get(lane)
+            for step in range(lane + LANES, max(values) + 1, LANES):
+                value = value and self._folded(r, value, values[step])
+            return value
+        left = self._part(r, values, lane, 2 * distance, out)
+        right = self._part(r, values, lane + distance, 2 * distance, out)
+        if left is None or right is None:
+            return left
+        name = f"{r.name}_{lane}_{distance}"
+        value = self._folded(r, left, right)
+        out.append(ct.declare(compute_type(r.dtype), name, value, const=True))
+        return ct.name(name)
 
     def _folded(self, r: Reduce, left: ct.Node, right: ct.Node) -> ct.Node:
         if r.kind in ("max", "min") and r.dtype.compute.kind == "f":

@@ -319,8 +319,8 @@ class Values:
             self._matrix(node, place, (number(1), count, number(0)))
 
     def _rows(self, node: c_ast.FuncCall, arguments: Sequence[Value]) -> None:
-        """``(rows, steps, from, pitch, to[, with])``: all of a matrix, and one element for each row;
-        a vector of factors."""
+        """``(rows, steps, from, pitch, to[, with])``: all of a matrix, one element for each row,
+        and a vector of factors."""
         rows, steps, source, pitch, target, *factors = arguments
         self._matrix(node, source, (rows, steps, pitch))
         self._matrix(node, target, (number(1), rows, number(0)))

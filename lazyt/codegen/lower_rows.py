@@ -185,7 +185,7 @@ class _PartLowering:
                 if buffer is None:
                     continue
                 flat = linearize(index, shapes[buffer])
-                if inner in axes_of(flat):
+                if axes_of(flat) >= {inner, last}:  # a vector stays in a cache for all rows
                     along_rows += flat.coefficient(last) == 1
                     along_inner += flat.coefficient(inner) == 1
         return along_rows > along_inner

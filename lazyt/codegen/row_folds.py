@@ -68,8 +68,9 @@ def _fold(
     vectors: list[tuple[str, Linear]] = []
     for load in factors:
         place = linearize(load.index, expressions.buffers[load.buffer].shape)
-        pitch = place.coefficient(phase.grid[-1])
-        if place.coefficient(axis) != 1 or data_of(place) or pitch < axis.extent and pitch:
+        pitch = place.coefficient(phase.grid[-1]) or 0
+        apart = pitch == 0 or pitch >= axis.extent
+        if place.coefficient(axis) != 1 or data_of(place) or not apart:
             return None
         if pitch:
             rows.append((load.buffer, place, pitch))

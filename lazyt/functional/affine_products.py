@@ -13,7 +13,7 @@ from lazyt.cast_mode import in_low_precision
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.operands import constant_of, mapped, require_tensor
-from lazyt.functional.products import bmm, check_vector_types, mm
+from lazyt.functional.products import bmm, check_vector_types, mm, walked_label
 from lazyt.functional.promotion import c_name, promote_types, torch_name
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import check_product_types, refuse
@@ -96,7 +96,8 @@ def addmv(
     have = input.shape.numel()
     if columns != size or have not in (1, rows):
         raise ShapeError(f"size mismatch, got input ({have}), mat ({rows}x{columns}), vec ({size})")
-    product = ops.product(mat.node, vec.node, (0, 1), (1,), (0,))
+    walked = walked_label(mat, (0, 1))
+    product = ops.product(mat.node, vec.node, (0, 1), (1,), (0,), walked)
     return give(_plus(input, product, beta, alpha), "Addmv", (input, mat, vec), out)
 
 

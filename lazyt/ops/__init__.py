@@ -28,6 +28,6 @@ __all__ = [
     "broadcast_to", "cast", "concat", "constant", "contract", "contract_spread", "detach",
     "elementwise", "exclusive_product", "expand", "flip", "gather", "input_", "iota", "library",
     "library_parts", "linear_recurrence", "pad", "permute", "pick_rows", "positions", "product",
-    "put", "random", "reduce_", "reshape", "row_major", "scan", "scatter", "slice_", "slice_contract",
-    "sort", "sum_to", "transfer", "update", "variable", "window", "zeros_like",
+    "put", "random", "reduce_", "reshape", "row_major", "scan", "scatter", "slice_",
+    "slice_contract", "sort", "sum_to", "transfer", "update", "variable", "window", "zeros_like",
 ]  # fmt: skip

@@ -118,20 +118,24 @@ def product(
     left_labels: Sequence[int],
     right_labels: Sequence[int],
     out_labels: Sequence[int],
+    walked: int | None = None,
 ) -> Node:
     """``contract``, or a plain sum of products where one operand is a vector, or a batch of them.
 
-    Where the vector meets another one, or the axis along which a matrix lies in memory, the memory's
-    speed is the limit: the order of sums can be followed while rows are read, that of contractions
-    cannot. Errors grow with the logarithm of the extent. Which of the two it is depends on the graph
-    alone. Arguments and errors are those of ``contract``.
+    Where the vector meets another one, or the axis along which a matrix lies in memory, reading is
+    the limit: the order of sums can be followed while rows are read, that of contractions cannot.
+    The error grows with the logarithm of the extent. ``walked`` is the label of that axis; without
+    it, memory is taken to be row-major. Which of the two it is must depend on the program alone:
+    on shapes and strides, not on what is computed already. Arguments and errors are those of
+    ``contract``.
     """
     a, b, out = tuple(left_labels), tuple(right_labels), tuple(out_labels)
     if left.dtype is right.dtype and left.dtype.kind == "f":
         first, second = _own_labels(left, a, b), _own_labels(right, b, a)
         if not (first and second):
-            along = _innermost(left, a) if first else _innermost(right, b)
-            if along in b and along in a and along not in out:
+            if walked is None:
+                walked = _innermost(left, a) if first else _innermost(right, b)
+            if walked in a and walked in b and walked not in out:
                 return _sum_of_products(left, right, a, b, out)
     return contract(left, right, a, b, out)
 
@@ -142,11 +146,7 @@ def _own_labels(node: Node, labels: Labels, others: Labels) -> set[int]:
 
 
 def _innermost(node: Node, labels: Labels) -> int | None:
-    """The label of the last axis of more than one element, in the order before any transposition."""
-    while node.op.name == "permute":
-        order = node.params.axes
-        labels = tuple(labels[order.index(axis)] for axis in range(len(order)))
-        node = node.inputs[0]
+    """The label of the last axis of more than one element."""
     wide = [x for x, extent in zip(labels, node.shape) if extent != 1]
     return wide[-1] if wide else None
 

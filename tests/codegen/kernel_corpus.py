@@ -155,7 +155,8 @@ def reduce_rows() -> list[Node]:
 
 @graph
 def reduce_columns() -> list[Node]:
-    return [ops.reduce_("max", leaf(*shape), (0,)) for shape in ((300, 600), (33, 8), (1025, 70))]
+    shapes = ((300, 600), (33, 8), (1025, 70), (1030, 96))
+    return [ops.reduce_("max", leaf(*shape), (0,)) for shape in shapes]
 
 
 @graph

@@ -25,9 +25,9 @@ def _text(root: Node, *inputs: Node) -> str:
 
 def test_steps_of_a_sum_share_what_they_load() -> None:
     """Four rows at once where the tile is whole rows, eight where it is a part of each."""
-    x = ops.input_((64, 512, 128), float32)
+    x = ops.input_((64, 2048, 128), float32)
     assert _text(ops.reduce_("sum", x, (1,)), x).count("+ x0[") == 4
-    x = ops.input_((2, 512, 16384), float32)
+    x = ops.input_((2, 2048, 16384), float32)
     assert _text(ops.reduce_("sum", x, (1,)), x).count("+ x0[") == 8
 
 

@@ -1,0 +1,52 @@
+"""Folds along columns of few rows, part by part: their order, NaN, tiles and what waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+from lazyt import ops
+from lazyt.compiler import compile_graph
+from lazyt.config import config
+from lazyt.ir.dtypes import float32
+from tests.codegen.sum_order import ordered_sum
+
+ROWS = (2, 9, 16, 17, 31, 32, 33, 64, 100, 129, 255, 256, 257, 300, 511, 999, 1024)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_sums_have_the_order_of_sums(rows: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "verify", True)
+    values = np.random.default_rng(rows).standard_normal((rows, 600), dtype=np.float32)
+    x = lt.from_numpy(values)
+    assert np.array_equal(x.sum(0).numpy(), ordered_sum(values))
+    assert np.array_equal((x * x).sum(0).numpy(), ordered_sum(values * values))
+    assert np.array_equal(x.amax(0).numpy(), values.max(0))
+
+
+def test_what_is_not_a_number_is_the_largest() -> None:
+    values = np.random.default_rng(0).standard_normal((100, 200), dtype=np.float32)
+    values[77, 5], values[3, 9] = np.nan, np.inf
+    found = lt.from_numpy(values).amax(0).numpy()
+    assert np.array_equal(found, values.max(0), equal_nan=True)
+    assert np.isnan(found[5])
+
+
+def test_batches_and_tiles(monkeypatch: Any) -> None:
+    """Several tiles, each of a part of the columns, in several images."""
+    monkeypatch.setattr(config, "verify", True)
+    values = np.random.default_rng(1).standard_normal((3, 70, 1300), dtype=np.float32)
+    found = lt.from_numpy(values).sum(1).numpy()
+    assert np.array_equal(found, np.stack([ordered_sum(image) for image in values]))
+
+
+def test_sums_wait_in_few_places() -> None:
+    """Of 256 rows in 32 parts, one for each bit of their number and one more; not 32."""
+    x = ops.input_((256, 4096), float32)
+    program, _ = compile_graph([ops.reduce_("sum", x, (0,))], [x])
+    (kernel,) = program.kernels
+    assert "r0_p[6][512]" in kernel.text or "r0_p[7][512]" in kernel.text, kernel.text
+    assert "[32]" not in kernel.text
