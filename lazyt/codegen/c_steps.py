@@ -16,9 +16,10 @@ from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
-from lazyt.codegen.c_columns import COLUMNS, ColumnsPhase
+from lazyt.codegen.c_abreast import ABREAST, AbreastPhase, stands_abreast
+from lazyt.codegen.c_columns import COLUMNS
 from lazyt.codegen.c_dense import best_lanes
-from lazyt.codegen.c_family import Expressions, is_positional
+from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.c_loops import STRIP, TILE, Trees
 from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.loop_form import LoopForm, suits, sums_only
@@ -48,7 +49,7 @@ STEPS, PART_STEPS = 4, 8
 LONG_BODY = 16
 
 
-class CpuPhase(ColumnsPhase):
+class CpuPhase(AbreastPhase):
     """A phase over tiles that suit the caches; ``second`` is the size of the second level. A
     ``form`` says otherwise, where it suits the phase."""
 
@@ -63,22 +64,28 @@ class CpuPhase(ColumnsPhase):
             phase = lay_across(phase, expressions)
         if not expressions.bands:
             phase = split_positions(phase, lambda stage: row_folds(phase, stage, expressions))
+        self.abreast = not any_size and stands_abreast(phase, expressions)
+        phase = replace(phase, lanes="grid") if self.abreast else phase
         super().__init__(phase, expressions, number, any_size)
         expressions.values.clear()  # a phase's names are its own
         self.piece = ""
         self.steps = 1
         self.sums = LANES
-        if self.vector and not any_size and any(s.axis is not None for s in phase.stages):
+        if (
+            self.vector
+            and not (self.abreast or any_size)
+            and any(s.axis is not None for s in phase.stages)
+        ):
             self.turns = {id(s): turns_of(phase, s, expressions) for s in phase.stages}
             if not any(self.turns.values()):
                 self._widen(second)
         self.share = given.share
-        self.tile = given.tile or self.tile
+        self.tile = ABREAST if self.abreast else given.tile or self.tile
         self.steps = given.steps or self.steps
 
     def form(self) -> LoopForm:
         """The form in which the phase is written, in full."""
-        if not self.vector:
+        if not self.vector or self.abreast:
             return LoopForm(lanes="inner", share=self.share)
         tile = min(self.tile, max(self.phase.grid[-1].extent, 1))
         return LoopForm(tile, self.steps, "grid", self.share)
@@ -209,20 +216,6 @@ class CpuPhase(ColumnsPhase):
         begin = ct.binary("*", base, ct.integer(BLOCK))
         return self._span(stage, axis, begin, ct.binary("+", begin, ct.integer(BLOCK)), False)
 
-    def _halve(self, reduces: Sequence[Reduce], level: int, width: int) -> Trees:
-        """Folds by halves, each written out: a loop over them would go lane by lane."""
-        if self.vector or self.any_size or any(map(is_positional, reduces)):
-            return super()._halve(reduces, level, width)
-        out: Trees = []
-        lane = ct.name("l")
-        while width > 1:
-            half = 1 << ((width - 1).bit_length() - 1)
-            other = ct.binary("+", lane, ct.integer(half))
-            body = [t for r in reduces for t in self._merge(r, level, lane, level, other)]
-            out += self._simd(ct.loop("l", ct.integer(0), ct.integer(width - half), body))
-            width = half
-        return out
-
     # ----------------------------------------------------------------- runs
 
     def _divided(self, stage: Stage, axis: Axis) -> list[tuple[Linear, int]]:
@@ -258,7 +251,7 @@ class CpuPhase(ColumnsPhase):
         """The axis along which lanes lie."""
         if self.any_size:
             return None
-        return self.phase.grid[-1] if self.vector else axis
+        return self.phase.grid[-1] if self.vector and not self.abreast else axis
 
     def _straight(self, stage: Stage) -> Trees:
         self.e.lane = self._lane(None)

@@ -109,8 +109,8 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def walked_label(matrix: Tensor, labels: tuple[int, int]) -> int:
     """The label of the axis along which a matrix lies in memory."""
-    rows, columns = matrix.stride()
-    return labels[0] if rows < columns else labels[1]
+    (rows, columns), (down, right) = matrix.shape, matrix.stride()
+    return labels[0] if columns == 1 or (rows > 1 and down < right) else labels[1]
 
 
 def _check_vector_size(rows: int, columns: int, size: int) -> None:
@@ -144,10 +144,8 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     if empty is not None:
         return give(empty, "Mm", (input, mat2), out)
     _check_not_bool(input, "addmm_impl_cpu_")
-    walked = None
-    if input.shape[0] == 1:
-        walked = walked_label(mat2, (1, 2))
-    elif mat2.shape[1] == 1:
+    walked = walked_label(mat2, (1, 2)) if input.shape[0] == 1 else None
+    if mat2.shape[1] == 1:
         walked = walked_label(input, (0, 1))
     node = ops.product(input.node, mat2.node, (0, 1), (1, 2), (0, 2), walked)
     return give(node, "Mm", (input, mat2), out)

@@ -61,6 +61,15 @@ def test_a_million_products_are_summed_closely() -> None:
     assert abs(found - want) < 2e-6 * want
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_row_times_a_column(turned: bool) -> None:
+    a, b = _numbers(1, 500), _numbers(500, 1)
+    x, y = lt.from_numpy(a), lt.from_numpy(b)
+    if turned:
+        x, y = lt.from_numpy(a.T.copy()).t(), lt.from_numpy(b.T.copy()).t()
+    assert (x @ y).item() == ordered_sum(a[0] * b[:, 0])
+
+
 def test_derivatives() -> None:
     a = lt.from_numpy(_numbers(6, 5).astype(np.float64)).requires_grad_()
     v = lt.from_numpy(_numbers(5).astype(np.float64)).requires_grad_()
@@ -111,3 +120,15 @@ def test_no_products_are_zero() -> None:
     assert lt.dot(lt.zeros(0), lt.zeros(0)).item() == 0
     assert (lt.zeros(3, 0) @ lt.zeros(0)).tolist() == [0, 0, 0]
     assert (lt.zeros(0, 3) @ lt.zeros(3)).shape == (0,)
+
+
+@pytest.mark.parametrize(("rows", "k"), [(64, 4096), (67, 5001), (100, 65536), (9, 8192)])
+def test_long_rows_side_by_side_keep_their_order(rows: int, k: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(lt.config, "verify", True)
+    a, v = _numbers(rows, k), _numbers(k)
+    x, y = lt.from_numpy(a), lt.from_numpy(v)
+    assert np.array_equal((x @ y).numpy(), ordered_sum((a * v).T))
+    scaled = lt.relu(x @ y) + 1
+    assert np.array_equal(scaled.numpy(), np.maximum(ordered_sum((a * v).T), 0) + 1)
+    largest = (x * y).amax(1)
+    assert np.array_equal(largest.numpy(), (a * v).max(1))

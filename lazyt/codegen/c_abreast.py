@@ -1,0 +1,131 @@
+"""Folds of long rows that share a vector: eight of them side by side.
+
+A vector that all rows are multiplied by leaves the first-level cache before the next row wants it.
+Where eight rows take 32 steps in turn it is read once for eight. Folds of rows alone stay one
+behind the other, which memory gives sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lazyt.codegen import c_tree as ct
+from lazyt.codegen.c_columns import ColumnsPhase
+from lazyt.codegen.c_family import Expressions, compute_type, is_positional
+from lazyt.codegen.c_loops import Trees
+from lazyt.ir.index import Axis, axes_of, data_of, linearize
+from lazyt.ir.kernel import LANES, Let, Phase, Reduce, Stage
+from lazyt.ir.point import Load, Var, sub_expressions
+from lazyt.ir.scalar import Call, Const
+
+#: Rows side by side, and how many there are at least, so that threads have something to share.
+ABREAST, LEAST_ROWS = 8, 64
+#: Bytes of a row from which it pays.
+LONG_ROW = 16384
+
+
+class AbreastPhase(ColumnsPhase):
+    """A phase whose tile may be some long rows."""
+
+    def _has_few_rows(self, stage: Stage, axis: Axis) -> bool:
+        return not self.abreast and super()._has_few_rows(stage, axis)
+
+    def _lanes(self, kind: str, name: str) -> ct.Node:
+        if not self.abreast:
+            return super()._lanes(kind, name)
+        return self.array(kind, name, (self.tile, LANES))
+
+    def _cell(self, name: str, *indices: ct.Node) -> ct.Node:
+        if not (self.abreast and indices):
+            return super()._cell(name, *indices)
+        return ct.element(name, ct.name("u"), *indices)
+
+    def _accumulators(self, r: Reduce, level: int, width: int) -> Trees:
+        if not self.abreast:
+            return super()._accumulators(r, level, width)
+        name = f"{r.name}_a{level}"
+        first = ct.assign(self._cell(name, ct.name("l")), self.e.identity(r.kind, r.dtype))
+        loop = ct.loop("l", ct.integer(0), ct.integer(width), [first])
+        return [self._lanes(compute_type(r.dtype), name), self._each_row(self._simd(loop))]
+
+    def _each_lane(self, stage: Stage, axis: Axis, count: ct.Node) -> ct.Node:
+        if not self.abreast:
+            return super()._each_lane(stage, axis, count)
+        place = ct.binary("+", ct.name("k"), ct.name("l"))
+        here = ct.declare(self.integer, axis.name, place, const=True)
+        loop = ct.loop("l", ct.integer(0), count, [here, *self._element(stage, axis)])
+        return self._each_row(self._simd(loop))
+
+    def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
+        if not self.abreast:
+            return super()._all_lanes(stage, axis)
+        return [self._each_lane(stage, axis, ct.integer(LANES))]
+
+    def _halve(self, reduces: Sequence[Reduce], level: int, width: int) -> Trees:
+        """Folds by halves, each written out: a loop over them would go lane by lane."""
+        across = self.vector and not self.abreast
+        if across or self.any_size or any(map(is_positional, reduces)):
+            return super()._halve(reduces, level, width)
+        out: Trees = []
+        lane = ct.name("l")
+        while width > 1:
+            half = 1 << ((width - 1).bit_length() - 1)
+            other = ct.binary("+", lane, ct.integer(half))
+            body = [t for r in reduces for t in self._merge(r, level, lane, level, other)]
+            out += self._simd(ct.loop("l", ct.integer(0), ct.integer(width - half), body))
+            width = half
+        return [self._each_row(out)] if self.abreast else out
+
+    def _each_row(self, body: Trees) -> ct.Node:
+        (loop,) = self._over_run(body, simd=False)
+        return loop
+
+
+def stands_abreast(phase: Phase, e: Expressions) -> bool:
+    """Whether the phase does nothing but fold long rows of memory with vectors as long as they."""
+    looped = [(stage, stage.axis) for stage in phase.stages if stage.axis is not None]
+    if (
+        phase.lanes != "inner"
+        or len(looped) != 1
+        or not phase.grid
+        or phase.grid[-1].extent < LEAST_ROWS
+        or e.bands
+    ):
+        return False
+    ((stage, axis),) = looped
+    if stage.guard or axis in e.ends:
+        return False
+    own = {s.name for s in stage.body if isinstance(s, Let)}
+    rows: list[int] = []
+    for statement in stage.body:
+        if not isinstance(statement, Let | Reduce):
+            return False
+        if isinstance(statement, Reduce) and is_positional(statement):
+            return False
+        for item in sub_expressions(statement.value):
+            if isinstance(item, Load):
+                row = _row_bytes(item, phase.grid[-1], axis, e)
+                if row is None:
+                    return False
+                rows.append(row)
+            elif not isinstance(item, Const | Call) and not (
+                isinstance(item, Var) and item.name in own
+            ):
+                return False
+    return 0 in rows and max(rows) >= LONG_ROW
+
+
+def _row_bytes(item: Load, last: Axis, axis: Axis, e: Expressions) -> int | None:
+    """Bytes of a row that is read along a loop; 0 if each point of the grid reads the same, None
+    for anything else."""
+    buffer = e.buffers[item.buffer]
+    place = linearize(item.index, buffer.shape)
+    inside = [atom for atom, _ in place.terms if atom not in (axis, last)]
+    if buffer.dtype.is_half or data_of(place) or place.coefficient(axis) != 1:
+        return None
+    if any({axis, last} & axes_of(atom) for atom in inside):
+        return None
+    apart = place.coefficient(last) or 0
+    if apart == 0:
+        return 0
+    return axis.extent * buffer.dtype.itemsize if apart >= axis.extent else None
