@@ -7,6 +7,7 @@ on tensors and the standard library do not, but where they read clocks, random n
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import sys
 import types
@@ -28,6 +29,8 @@ _FORBIDDEN_CALLS = {print: "prints", input: "asks for input", open: "opens a fil
 #: What reads a variable of the environment, and the modules whose functions call that.
 _BETWEEN = frozenset({"os", "_collections_abc", "collections.abc"})
 _ENVIRONMENT = type(os.environ).__getitem__.__code__
+#: What imports a module. Its code runs once in a process and is no part of what a function does.
+_IMPORT = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
 
 
 @cache
@@ -55,7 +58,7 @@ class Frames:
     def __init__(self) -> None:
         self.codes: dict[types.CodeType, dict[str, Any]] = {}
         self.trouble: str | None = None
-        self.paused = 0
+        self.paused = self._imports = 0
         self._outer: Any = None
 
     def __enter__(self) -> Frames:
@@ -74,9 +77,11 @@ class Frames:
             gc.enable()
 
     def _note(self, frame: types.FrameType, event: str, argument: Any) -> None:
-        if self.paused or event not in ("call", "c_call"):
-            return
         code = frame.f_code
+        if code is _IMPORT and event in ("call", "return"):
+            self._imports += 1 if event == "call" else -1
+        if self.paused or self._imports or event not in ("call", "c_call"):
+            return
         if event == "c_call":
             if self.trouble is None and _is_user(frame):
                 self._note_builtin(frame, argument)

@@ -6,8 +6,10 @@ shortcut too, before and after what the trap is about.
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 import lazyt as lt
 import lazyt.nn.functional as F
 from lazyt import nn
+from lazyt.frames import Frames
 from tests.tensor.test_jit import numbers
 
 pytestmark = [pytest.mark.lazy, pytest.mark.filterwarnings("ignore:lazyt.jit leaves")]
@@ -347,3 +350,23 @@ def test_20_another_gradient_mode() -> None:
     with lt.autocast("cpu", dtype=lt.bfloat16):
         agree(captured, function, vector)
     agree(captured, function, vector)
+
+
+def test_what_an_import_runs_is_no_part_of_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that the first call imports may read the clock, and leaves nothing to compare."""
+    lines = ["import time", "START = time.time()", "def maker(k):", "    return lambda x: x * k"]
+    lines += ["double = maker(2.0)", "others = [maker(float(k)) for k in range(50)]"]
+    (tmp_path / "imported_in_a_call.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def twice(x: Any) -> Any:
+        return importlib.import_module("imported_in_a_call").double(x)
+
+    with Frames() as frames:
+        twice(lt.ones(2))
+    names = {code.co_qualname for code in frames.codes}
+    assert "maker.<locals>.<lambda>" in names
+    assert not {"<module>", "maker"} & names
+    assert frames.trouble is None
