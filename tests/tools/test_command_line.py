@@ -139,7 +139,7 @@ def test_show_draws_a_tensor_of_a_script(tmp_path: Path, capsys: Capture) -> Non
 
 def test_show_takes_scripts_that_import_torch(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "model.py"
-    path.write_text("import torch\nimport torch.nn as nn\ny = nn.Linear(3, 2)(torch.ones(1, 3))\n")
+    path.write_text("import torch\nimport torch.nn as nn\ny = nn.Linear(3, 2)(torch.ones(2, 3))\n")
     assert main(["show", str(path), "--name", "y"]) == 0
     assert "contract" in capsys.readouterr().out
     assert "torch" not in sys.modules
