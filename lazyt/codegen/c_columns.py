@@ -40,7 +40,7 @@ class ColumnsPhase(DensePhase):
         reduces = [s for s in stage.body if isinstance(s, Reduce)]
         out: Trees = [self._array(compute_type(r.dtype), r.name) for r in reduces]
         parts = 1 << (min(LANES, axis.extent) - 1).bit_length()
-        while 2 * axis.extent <= STEPS_OF_LOOP * parts:
+        while parts > 1 and 2 * axis.extent <= STEPS_OF_LOOP * parts:
             parts //= 2
         levels = parts.bit_length()
         body = [self._array(compute_type(r.dtype), f"{r.name}_p", levels) for r in reduces]

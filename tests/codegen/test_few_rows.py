@@ -50,3 +50,13 @@ def test_sums_wait_in_few_places() -> None:
     (kernel,) = program.kernels
     assert "r0_p[6][512]" in kernel.text or "r0_p[7][512]" in kernel.text, kernel.text
     assert "[32]" not in kernel.text
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4096, 4096), (2100, 64), (3100, 64), (4097, 96)])
+def test_sums_of_blocks_are_few_rows_themselves(rows: int, columns: int) -> None:
+    """Long columns are cut into blocks, whose sums are two to five rows in a phase of their own."""
+    values = np.random.default_rng(rows).standard_normal((rows, columns), dtype=np.float32)
+    x = ops.input_((rows, columns), float32)
+    program, _ = compile_graph([ops.reduce_("sum", x, (0,))], [x])
+    assert "r0_p" in program.kernels[0].text
+    assert np.array_equal(lt.from_numpy(values).sum(0).numpy(), ordered_sum(values))
