@@ -15,13 +15,12 @@ from lazyt.codegen.c_dense import DensePhase
 from lazyt.codegen.c_family import compute_type, is_positional
 from lazyt.codegen.c_loops import Trees
 from lazyt.ir.index import Axis
-from lazyt.ir.kernel import BLOCK, LANES, Let, Reduce, Stage
+from lazyt.ir.kernel import LANES, Let, Reduce, Stage
 from lazyt.ir.point import sub_expressions
 from lazyt.ir.scalar import Call
 
-#: Rows up to which it pays, and elements of a matrix of more rows: more of them come from memory
-#: faster in whole rows.
-FEW_ROWS, MOST_ELEMENTS = 256, 1 << 21
+#: Rows up to which it pays: as many as the lanes' steps in one loop.
+FEW_ROWS = 256
 #: What a step may be for its text to stand there many times.
 MOST_TEXT, MOST_COST = 4, 6.0
 #: Steps in one loop: rows whose distance is a power of two share lines of the first-level cache, of
@@ -59,10 +58,7 @@ class ColumnsPhase(DensePhase):
             return False
         if self.turns.get(id(stage)) or self._has_halves(stage) or self._is_dense(stage, axis):
             return False
-        rows, columns = axis.extent, self.phase.grid[-1].extent
-        if not 1 < rows <= BLOCK or columns < 2 * LANES:
-            return False
-        if rows > FEW_ROWS and rows * columns > MOST_ELEMENTS:
+        if not 1 < axis.extent <= FEW_ROWS or self.phase.grid[-1].extent < 2 * LANES:
             return False
         if not all(isinstance(s, Let | Reduce) for s in stage.body):
             return False
@@ -103,26 +99,16 @@ class ColumnsPhase(DensePhase):
         return [*out, ct.branch(inside, longer, fewer)]
 
     def _steps(self, stage: Stage, axis: Axis, offsets: Sequence[int], level: int) -> Trees:
-        """The fold of steps so far behind the part's first. Many are one lane, and go on."""
+        """The fold of steps so far behind the part's first."""
         distance = offsets[1] - offsets[0] if len(offsets) > 1 else LANES
-        out: Trees = []
-        for first in range(0, len(offsets), STEPS_OF_LOOP):
-            some = offsets[first : first + STEPS_OF_LOOP]
-            steps = {k: ct.binary("+", ct.name("part"), ct.integer(k)) for k in some}
-            body, values = self._written_out(stage, axis, steps)
-            for r in stage.body:
-                if not isinstance(r, Reduce):
-                    continue
-                cell = self._waiting(r, level)
-                if first:
-                    for value in values[r.name]:
-                        body.append(ct.assign(cell, self._folded(r, cell, value)))
-                    continue
-                value = self._part(r, dict(zip(some, values[r.name])), 0, distance, body)
+        steps = {k: ct.binary("+", ct.name("part"), ct.integer(k)) for k in offsets}
+        body, values = self._written_out(stage, axis, steps)
+        for r in stage.body:
+            if isinstance(r, Reduce):
+                value = self._part(r, dict(zip(offsets, values[r.name])), 0, distance, body)
                 assert value is not None
-                body.append(ct.assign(cell, value))
-            out += self._over_run(body)
-        return out
+                body.append(ct.assign(self._waiting(r, level), value))
+        return self._over_run(body)
 
 
 def _sum(terms: Sequence[ct.Node]) -> ct.Node:

@@ -14,7 +14,7 @@ from lazyt.config import config
 from lazyt.ir.dtypes import float32
 from tests.codegen.sum_order import ordered_sum
 
-ROWS = (2, 9, 16, 17, 31, 32, 33, 64, 100, 129, 255, 256, 257, 300, 511, 999, 1024)
+ROWS = (2, 9, 12, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 129, 200, 255, 256, 257, 1024)
 
 
 @pytest.mark.parametrize("rows", ROWS)
