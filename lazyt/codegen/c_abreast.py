@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_columns import ColumnsPhase
+from lazyt.codegen.c_dense import folded_reads
 from lazyt.codegen.c_family import Expressions, compute_type, is_positional
 from lazyt.codegen.c_loops import Trees
 from lazyt.ir.index import Axis, axes_of, data_of, linearize
-from lazyt.ir.kernel import LANES, Let, Phase, Reduce, Stage
-from lazyt.ir.point import Load, Var, sub_expressions
-from lazyt.ir.scalar import Call, Const
+from lazyt.ir.kernel import LANES, Phase, Reduce, Stage
+from lazyt.ir.point import Load
 
 #: Rows side by side, and how many there are at least, so that threads have something to share.
 ABREAST, LEAST_ROWS = 8, 64
@@ -95,24 +95,10 @@ def stands_abreast(phase: Phase, e: Expressions) -> bool:
     ((stage, axis),) = looped
     if stage.guard or axis in e.ends:
         return False
-    own = {s.name for s in stage.body if isinstance(s, Let)}
-    rows: list[int] = []
-    for statement in stage.body:
-        if not isinstance(statement, Let | Reduce):
-            return False
-        if isinstance(statement, Reduce) and is_positional(statement):
-            return False
-        for item in sub_expressions(statement.value):
-            if isinstance(item, Load):
-                row = _row_bytes(item, phase.grid[-1], axis, e)
-                if row is None:
-                    return False
-                rows.append(row)
-            elif not isinstance(item, Const | Call) and not (
-                isinstance(item, Var) and item.name in own
-            ):
-                return False
-    return 0 in rows and max(rows) >= LONG_ROW
+    reads = folded_reads(stage) or []
+    rows = [_row_bytes(item, phase.grid[-1], axis, e) for item in reads]
+    known = [row for row in rows if row is not None]
+    return len(known) == len(rows) and 0 in known and max(known) >= LONG_ROW
 
 
 def _row_bytes(item: Load, last: Axis, axis: Axis, e: Expressions) -> int | None:

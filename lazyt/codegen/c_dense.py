@@ -16,7 +16,7 @@ from lazyt.codegen.loop_form import may_turn
 from lazyt.ir.index import Axis, axes_of, data_of, linearize
 from lazyt.ir.kernel import LANES, Let, Phase, Reduce, Stage
 from lazyt.ir.point import Load, Var, sub_expressions
-from lazyt.ir.scalar import Call, Const, Expr
+from lazyt.ir.scalar import Call, Const
 
 #: Columns up to which what is left of a row beside whole vectors counts.
 MOST_COLUMNS = 128
@@ -117,22 +117,33 @@ def best_lanes(phase: Phase, e: Expressions) -> str:
 
 def rows_follow(phase: Phase, stage: Stage, axis: Axis, e: Expressions) -> bool:
     """Whether a stage folds nothing but rows that lie one behind the other along its axis."""
+    reads = folded_reads(stage)
+    return reads is not None and all(_reads_rows(x, phase.grid[-1], axis, e) for x in reads)
+
+
+def folded_reads(stage: Stage) -> list[Load] | None:
+    """The elements of memory of which a stage computes what it folds; None where it does anything
+    else, or needs anything beside."""
     own = {s.name for s in stage.body if isinstance(s, Let)}
+    reads: list[Load] = []
     for statement in stage.body:
         if not isinstance(statement, Let | Reduce):
-            return False
+            return None
         if isinstance(statement, Reduce) and is_positional(statement):
-            return False
+            return None
         for item in sub_expressions(statement.value):
-            known = isinstance(item, Const | Call) or (isinstance(item, Var) and item.name in own)
-            if not known and not _reads_rows(item, phase.grid[-1], axis, e):
-                return False
-    return True
+            if isinstance(item, Load):
+                reads.append(item)
+            elif not isinstance(item, Const | Call | Var) or (
+                isinstance(item, Var) and item.name not in own
+            ):
+                return None
+    return reads
 
 
-def _reads_rows(item: Expr, last: Axis, axis: Axis, e: Expressions) -> bool:
+def _reads_rows(item: Load, last: Axis, axis: Axis, e: Expressions) -> bool:
     """Whether it is an element of a row, and the next one is behind it, also across rows."""
-    if not isinstance(item, Load) or item.buffer in e.bands:
+    if item.buffer in e.bands:
         return False
     place = linearize(item.index, e.buffers[item.buffer].shape)
     if place.coefficient(axis) != last.extent or place.coefficient(last) != 1:
