@@ -21,7 +21,8 @@ from lazyt.codegen.contract import (
 from lazyt.codegen.contract_moves import form_fits, slide_fits
 from lazyt.codegen.contract_spec import Plain, transpose_spec
 from lazyt.codegen.slide import as_slide, find_slide, merge_axes
-from lazyt.codegen.slide_form import SlideForm, SlidePlan, choose_slide, worth_sliding
+from lazyt.codegen.slide_form import SlideForm, SlidePlan, worth_sliding
+from lazyt.codegen.slide_panels import choose_slide
 from lazyt.codegen.slide_sums import SumsForm, choose_sums, emit_sums, worth_summing
 from lazyt.codegen.slide_text import emit_slide
 from lazyt.ir.dtypes import DType, bfloat16, int8

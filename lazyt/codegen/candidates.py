@@ -24,7 +24,8 @@ from lazyt.codegen.contract_moves import contract_moves, form_fits, slide_moves
 from lazyt.codegen.contract_spec import transpose_spec
 from lazyt.codegen.loop_form import LoopForm, moves
 from lazyt.codegen.origins import find_origins
-from lazyt.codegen.slide_form import SlideForm, choose_slide
+from lazyt.codegen.slide_form import SlideForm
+from lazyt.codegen.slide_panels import choose_slide
 from lazyt.codegen.slide_sums import SumsForm, choose_sums
 from lazyt.ir.kernel import ContractPhase, Kernel, Phase
 

@@ -153,11 +153,12 @@ class SlideText:
                 terms += _shifted(track, pitch, slots)
         return " + ".join(terms) or "0"
 
-    def places(self, copy: Copy) -> str:
-        """Where in the copy the first tap's element for a point of the tracks lies."""
+    def places(self, copy: Copy, start: str = "g_p0") -> str:
+        """Where in the copy the first tap's element for a point of the tracks lies, from point
+        ``start`` of the first track on."""
         terms = []
         for number, (track, pitch) in enumerate(zip(copy.tracks, copy.pitches, strict=True)):
-            name = track.axis.name if number else f"({track.axis.name} - g_p0)"
+            name = track.axis.name if number else f"({track.axis.name} - {start})"
             terms.append(name if pitch == 1 else f"{name} * {pitch}")
         return " + ".join(terms)
 

@@ -47,14 +47,20 @@ class Layout(NamedTuple):
 
     Attributes:
         copied: the copy of the sliding operand.
-        width: room for a row of the tile of sums.
+        points: points of the first track that are summed at a time.
+        width: room for a row of their sums.
+        strips: register tiles, one below the other, that are summed together.
+        depth: steps after which the next tile below goes on.
         chunks, tasks: how many there are.
         panels, shared: bytes of the packed operand, and of it and the steps.
         sums, private: bytes of a task's copy, and of it and the sums.
     """
 
     copied: Copy
+    points: int
     width: int
+    strips: int
+    depth: int
     chunks: int
     tasks: int
     panels: int
@@ -98,33 +104,85 @@ class SlidePlan:
         """The sizes that follow from a form."""
         spec, tracks, line = self.spec, self.tracks(form), 64 // self.spec.item
         copied = lay_copy(self.slide.value, tracks, form.chunk, self.free(form), line)
-        width = round_up(copied.run, form.vectors * spec.lanes)
-        sums = round_up(max(copied.size, copied.reach + width) * spec.item, 64)
+        tiles = ceil_div(spec.m, form.rows)
+        strips = ceil_div(tiles, form.splits)
+        points = _points_at_once(spec, form, copied, strips)
+        pitch = copied.pitches[0]
+        width = round_up(copied.run - (form.chunk - points) * pitch, form.vectors * spec.lanes)
+        last = (form.chunk - 1) // points * points * pitch
+        sums = round_up(max(copied.size, copied.reach + last + width) * spec.item, 64)
         width += line if width % 1024 == 0 else 0
-        panels = spec.batch * ceil_div(spec.m, form.rows) * form.rows * spec.k * spec.item
-        panels = round_up(panels, 64)
-        private = sums + round_up(form.rows * width * spec.item, 64)
+        strips = min(strips, max(1, _sums_room(spec) // (form.rows * width)))
+        depth = _depth(spec, form, copied)
+        panels = round_up(spec.batch * tiles * form.rows * spec.k * spec.item, 64)
+        private = sums + round_up(strips * form.rows * width * spec.item, 64)
         chunks = ceil_div(tracks[0].axis.extent, form.chunk)
         tasks = spec.batch * prod(a.extent for a in self.outer(form)) * chunks * form.splits
         shared = panels + round_up(spec.k * 4, 64)
-        return Layout(copied, width, chunks, tasks, panels, shared, sums, private)
+        return Layout(
+            copied, points, width, strips, depth, chunks, tasks, panels, shared, sums, private
+        )
 
     def cost(self, form: SlideForm) -> float:
         """Cycles of one core for the whole contraction, roughly."""
         spec, lay, tracks = self.spec, self.lay_out(form), self.tracks(form)
-        runs = ceil_div(lay.copied.run, form.vectors * spec.lanes)
+        runs = _runs(form, lay.copied, lay.points, form.vectors * spec.lanes)
+        once = all_steps(spec, form, ceil_div(spec.k, lay.depth))
         tiles = ceil_div(ceil_div(spec.m, form.rows), form.splits)
         copied = lay.sums / spec.item * tracks[0].pieces / tracks[0].slots
         rows = copied / (tracks[-1].axis.extent + tracks[-1].reach())
         shape = (16 // spec.item * COPIED * copied) / 4 + rows * ENTERED
-        sums = tiles * (
-            runs * tile_cycles(spec.k, form.rows, form.vectors, spec.vector_bytes) + ENTERED
-        )
+        sums = tiles * (runs * once + ENTERED)
         if lay.sums > spec.cache[1] // 2:
             sums *= 1.0 + 0.3 * min(lay.sums / (spec.cache[1] // 2) - 1.0, 1.0)
         points = form.chunk * prod(t.axis.extent for t in tracks[1:])
         stored = tiles * form.rows * (STORED * points + ENTERED * points / tracks[-1].axis.extent)
         return lay.tasks * (shape + sums + stored + 50) * evenness(lay.tasks)
+
+
+def _sums_room(spec: ContractSpec) -> int:
+    """Sums that may wait in the level 2 cache, beside the copy and the other operand."""
+    return max(spec.cache[1] // 4 // spec.item, 1)
+
+
+def _runs(form: SlideForm, copied: Copy, points: int, cols: int) -> int:
+    """Register tiles along a row of a chunk whose sums are taken ``points`` at a time."""
+    pitch = copied.pitches[0]
+    short = copied.run - (form.chunk - form.chunk % points) * pitch if form.chunk % points else 0
+    whole = copied.run - (form.chunk - points) * pitch
+    return form.chunk // points * ceil_div(whole, cols) + ceil_div(short, cols)
+
+
+def _points_at_once(spec: ContractSpec, form: SlideForm, copied: Copy, strips: int) -> int:
+    """How many points of the first track make the fewest tiles, and sums that fit in cache."""
+    cols, pitch = form.vectors * spec.lanes, copied.pitches[0]
+    best = (0, form.chunk, form.chunk)
+    for points in reversed(chunks_of(form.chunk)):
+        if pitch == 1:
+            points = min(round_up(points, cols), form.chunk)
+        width = round_up(copied.run - (form.chunk - points) * pitch, cols)
+        much = strips * form.rows * width > _sums_room(spec)
+        key = (int(much), _runs(form, copied, points, cols) if not much else width, points)
+        if points == form.chunk or key < best:
+            best = key
+    return best[2]
+
+
+def _depth(spec: ContractSpec, form: SlideForm, copied: Copy) -> int:
+    """Steps whose operands stay in the level 1 cache while all tiles of some columns use them."""
+    last, item = copied.tracks[-1], spec.item
+    taps = ceil_div(last.tap.extent, last.slots) if last.tap is not None else 1
+    # A row of a tile begins anywhere in a line.
+    row = (form.vectors * spec.lanes + taps - 1) * item + 32
+    return steps_at_once(spec, spec.k, row / taps + form.rows * item)
+
+
+def steps_at_once(spec: ContractSpec, steps: int, size: float) -> int:
+    """Equal parts of ``steps`` whose operands, of ``size`` bytes each, take half the level 1 cache
+    at most: there the columns wait until the tiles below have used them, while those tiles' rows
+    pass by. Measured: a tile that reads its columns from level 2 waits a sixteenth of its time."""
+    parts = ceil_div(steps, max(int(spec.cache[0] // 2 / size), 64))
+    return max(ceil_div(steps, parts), 1)
 
 
 def evenness(tasks: int) -> float:
@@ -134,12 +192,19 @@ def evenness(tasks: int) -> float:
 
 def tile_cycles(k: int, rows: int, vectors: int, vector_bytes: int) -> float:
     """Cycles of a register tile: multiplications (two at a time, but for the widest registers), or
-    loads (two at a time, or one that crosses a line in two cycles) where those are more, or the
-    latency of a sum; and what it takes to begin and end."""
+    loads (two at a time; more for those that cross a line, as fitted to tiles of both kinds of
+    registers) where those are more, or the latency of a sum; and what it takes to begin and end."""
     once = 1.0 if vector_bytes == 64 else 0.5
-    crossing = vector_bytes / 64  # of loads at any address
-    loads = 0.5 * rows + (0.5 + 1.5 * crossing) * vectors + 0.5
+    across = 2.0 if vector_bytes == 64 else 1.0  # a vector at any address
+    loads = 0.5 * rows + across * vectors + 0.5
     return k * max(once * rows * vectors, loads, 4.0) + 4 * rows * vectors + 80
+
+
+def all_steps(spec: ContractSpec, form: SlideForm, passes: int) -> float:
+    """Cycles of a register tile for all steps. In each pass but the first it fetches its sums
+    again; most of that happens while the tile before ends."""
+    again = (passes - 1) * 2 * form.rows * form.vectors
+    return tile_cycles(spec.k, form.rows, form.vectors, spec.vector_bytes) + again
 
 
 def tiles_for(vector_bytes: int) -> Iterator[tuple[int, int]]:
@@ -151,13 +216,7 @@ def tiles_for(vector_bytes: int) -> Iterator[tuple[int, int]]:
                 yield rows, vectors
 
 
-def choose_slide(plan: SlidePlan) -> SlideForm | None:
-    """The cheapest form; None where too many remainders would have to be copied apart."""
-    found = [f for f in (_best_runs(plan), _best_panels(plan)) if f is not None]
-    return min(found, key=lambda f: f[0])[1] if found else None
-
-
-def _best_runs(plan: SlidePlan) -> tuple[float, SlideForm] | None:
+def best_runs(plan: SlidePlan) -> tuple[float, SlideForm] | None:
     """The cheapest form without panels, and its cost."""
     best: tuple[float, SlideForm] | None = None
     spec, points = plan.spec, plan.slide.points
@@ -166,7 +225,7 @@ def _best_runs(plan: SlidePlan) -> tuple[float, SlideForm] | None:
         if not splits(plan.tracks(form)):
             break
         extent = points[len(points) - run].extent
-        for chunk in _chunks(extent):
+        for chunk in chunks_of(extent):
             pair = _best_tile(plan, replace(form, chunk=chunk))
             for parts in (1, 2, 4):
                 trial = replace(pair, splits=parts)
@@ -192,134 +251,11 @@ def _best_tile(plan: SlidePlan, form: SlideForm) -> SlideForm:
     return replace(form, rows=rows, vectors=vectors)
 
 
-def _chunks(extent: int) -> Sequence[int]:
+def chunks_of(extent: int) -> Sequence[int]:
     """Sizes that divide an axis into equal parts, nearly."""
     return sorted(
         {ceil_div(extent, parts) for parts in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64)}
     )
-
-
-class PanelLayout(NamedTuple):
-    """Sizes in elements; those of the workspace in bytes.
-
-    Attributes:
-        copied: the copy of a block of the sliding operand.
-        steps: summed elements of a block.
-        lines, line: rows of results in a chunk, and their length.
-        width: results of a chunk, rounded up to tiles.
-        chunks, tasks, tall: how many there are; rows of the sums of a task.
-        panels, lines_at, flat_at, shared: where what all tasks share begins, and its end.
-        panel, sums, private: the same for what a task has.
-    """
-
-    copied: Copy
-    steps: int
-    lines: int
-    line: int
-    width: int
-    chunks: int
-    tasks: int
-    tall: int
-    panels: int
-    lines_at: int
-    flat_at: int
-    shared: int
-    panel: int
-    sums: int
-    private: int
-
-
-def lay_out_panels(plan: SlidePlan, form: SlideForm) -> PanelLayout:
-    """The sizes that follow from a form with panels."""
-    spec, tracks, item = plan.spec, plan.tracks(form), plan.spec.item
-    first = plan.inner[0]
-    free = [Axis(first.name, form.block) if a == first else a for a in plan.free(form)]
-    copied = lay_copy(plan.slide.value, tracks, form.chunk, free, 64 // item)
-    steps = form.block * prod(a.extent for a in plan.inner[1:])
-    line = tracks[-1].axis.extent
-    lines = form.chunk * prod(t.axis.extent for t in tracks[1:-1])
-    width = round_up(lines * line, form.vectors * spec.lanes)
-    chunks = ceil_div(tracks[0].axis.extent, form.chunk)
-    tasks = spec.batch * prod(a.extent for a in plan.outer(form)) * chunks * form.splits
-    tiles = ceil_div(spec.m, form.rows)
-    tall = ceil_div(tiles, form.splits) * form.rows
-    panels = round_up(spec.batch * tiles * form.rows * spec.k * item, 64)
-    lines_at = panels + round_up(steps * 4, 64)
-    flat_at = lines_at + round_up(lines * 4, 64)
-    shared = flat_at + round_up(steps * 4, 64)
-    slack = round_up(line, spec.lanes)
-    panel = round_up((copied.size + slack) * item, 64)
-    sums = panel + round_up((steps * width + slack) * item, 64)
-    private = sums + round_up(tall * width * item, 64)
-    return PanelLayout(
-        copied, steps, lines, line, width, chunks, tasks, tall,
-        panels, lines_at, flat_at, shared, panel, sums, private,
-    )  # fmt: skip
-
-
-def _panel_cost(plan: SlidePlan, form: SlideForm) -> float:
-    """Cycles of one core for the whole contraction, roughly."""
-    spec, lay = plan.spec, lay_out_panels(plan, form)
-    blocks = ceil_div(plan.inner[0].extent, form.block)
-    per = form.vectors * spec.lanes
-    count = lay.tall // form.rows * (lay.width // per)
-    sums = count * tile_cycles(lay.steps, form.rows, form.vectors, spec.vector_bytes)
-    if lay.private > spec.cache[1] * 3 // 4:
-        sums *= 1.3
-    rows = lay.copied.size / (lay.line + lay.copied.tracks[-1].reach())
-    copies = COPIED * lay.copied.size + rows * ENTERED
-    moves = lay.steps * lay.lines * (1 + 1.5 * ceil_div(lay.line, spec.lanes))
-    stored = lay.tall * lay.lines * (STORED * lay.line + ENTERED)
-    return lay.tasks * (blocks * (sums + copies + moves) + stored) * evenness(lay.tasks)
-
-
-def panels_fit(plan: SlidePlan, form: SlideForm) -> bool:
-    """Whether a convolution can be written with panels: results have rows, whose elements the taps
-    read at one distance, and the first summed axis shifts nothing."""
-    tracks = plan.tracks(form)
-    one = all(t.pieces == 1 for t in tracks)
-    return form.run > 1 and one and bool(plan.inner) and plan.inner[0] in plan.free(form)
-
-
-def _best_panels(plan: SlidePlan) -> tuple[float, SlideForm] | None:
-    """The cheapest form with panels, and its cost."""
-    spec, points = plan.spec, plan.slide.points
-    best: tuple[float, SlideForm] | None = None
-    for run in range(2, min(len(points), 3) + 1):
-        form = SlideForm(run, 1, 1, 1)
-        if not panels_fit(plan, form):
-            continue
-        first = plan.inner[0]
-        extent = points[len(points) - run].extent
-        inside = prod(a.extent for a in points[len(points) - run + 1 :])
-        taps = prod(a.extent for a in plan.inner[1:])
-        for chunk in {ceil_div(extent, p) for p in (1, 2, 4, 8, 16)}:
-            if not 4 * spec.lanes <= chunk * inside <= 64 * spec.lanes:
-                continue
-            for steps in (128, 256, 512):
-                block = min(first.extent, max(1, steps // taps))
-                trial = _panel_tile(plan, replace(form, chunk=chunk, block=block), chunk * inside)
-                for parts in (1, 2, 4):
-                    divided = replace(trial, splits=parts)
-                    if parts > ceil_div(spec.m, trial.rows):
-                        break
-                    cost = _panel_cost(plan, divided)
-                    if best is None or cost < best[0]:
-                        best = cost, divided
-    return best
-
-
-def _panel_tile(plan: SlidePlan, form: SlideForm, count: int) -> SlideForm:
-    spec = plan.spec
-    steps = form.block * prod(a.extent for a in plan.inner[1:])
-
-    def cost(tile: tuple[int, int]) -> float:
-        rows, vectors = tile
-        tiles = ceil_div(spec.m, rows) * ceil_div(count, vectors * spec.lanes)
-        return tiles * tile_cycles(steps, rows, vectors, spec.vector_bytes)
-
-    rows, vectors = min(tiles_for(spec.vector_bytes), key=cost)
-    return replace(form, rows=rows, vectors=vectors)
 
 
 def worth_sliding(plan: SlidePlan) -> bool:

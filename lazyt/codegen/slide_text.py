@@ -29,10 +29,9 @@ from lazyt.codegen.slide_form import (
     PARALLEL_FLOPS,
     SlideForm,
     SlidePlan,
-    lay_out_panels,
-    panels_fit,
 )
 from lazyt.codegen.slide_micro import panel_section, slide_name, slide_sections
+from lazyt.codegen.slide_panels import lay_out_panels, panels_fit
 from lazyt.ir.index import Axis
 
 #: Summed steps of the other operand that are packed at a time, row by row.
@@ -151,36 +150,57 @@ class SlidePrinter(SlideText):
         self.multiply()
 
     def multiply(self) -> None:
-        """The results of a chunk, some rows at a time."""
+        """The results of a chunk.
+
+        The columns of a register tile stay in the level 1 cache, some steps at a time, while the
+        panels of all rows pass by; the sums wait next to it.
+        """
         out, form, lay, spec = self.out, self.form, self.lay, self.spec
         self.fill(self.copy)
-        tiles = ceil_div(spec.m, form.rows)
-        micro = slide_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
         first = self.copy.pitches[0]
         less = form.chunk * first - self.copy.run
-        stop = f"(g_p1 - g_p0) * {first} - {less}" if less else f"(g_p1 - g_p0) * {first}"
-        with out.loop("g_i", "g_i0", "g_i1"):
-            with out.loop("g_at", 0, stop, form.vectors * spec.lanes):
-                out.add(
-                    f"{micro}({spec.k}, g_a + (g_b * {tiles} + g_i) * {spec.k * form.rows},",
-                    f"    g_x + g_at, {self.copy.reach}, g_steps, g_c + g_at, {lay.width}, 1);",
-                )
-            self.store(f"(g_row - g_m0) * {lay.width}")
+        count = f"(g_s1 - g_s0) * {first}" + (f" - {less}" if less else "")
+        with out.loop("g_s0", "g_p0", "g_p1", lay.points):
+            out.clip("g_s1", "g_s0", lay.points, "g_p1")
+            with out.loop("g_j0", "g_i0", "g_i1", lay.strips):
+                out.clip("g_j1", "g_j0", lay.strips, "g_i1")
+                with out.loop("g_k0", 0, spec.k, lay.depth):
+                    out.clip("g_k1", "g_k0", lay.depth, spec.k)
+                    with out.loop("g_at", 0, count, form.vectors * spec.lanes):
+                        columns = f"g_x + (g_s0 - g_p0) * {first} + g_at, {self.copy.reach},"
+                        self.tiles(columns, "g_steps + g_k0", lay.width, "g_k0", "g_k0 == 0")
+                self.store(lay.width, ("g_s0", "g_s1"))
 
-    def store(self, row: str) -> None:
-        """The epilogue over the rows of tile ``g_i``; ``row`` is where row ``g_row`` begins."""
+    def tiles(self, columns: str, steps: str, width: int, step: str, first: str) -> None:
+        """Steps ``g_k0`` to ``g_k1`` of the tiles at ``g_at``, one below the other; ``step`` is the
+        first of them, counted from the beginning, and ``first`` whether sums begin with it."""
+        out, form, spec = self.out, self.form, self.spec
+        micro = slide_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+        tiles = ceil_div(spec.m, form.rows)
+        with out.loop("g_i", "g_j0", "g_j1"):
+            out.add(
+                f"{micro}(g_k1 - g_k0,",
+                f"    g_a + ((g_b * {tiles} + g_i) * {spec.k} + {step}) * {form.rows},",
+                f"    {columns} {steps},",
+                f"    g_c + (g_i - g_j0) * {form.rows * width} + g_at, {width}, {first});",
+            )
+
+    def store(self, width: int, bounds: tuple[str, str]) -> None:
+        """The epilogue over the sums of tiles ``g_j0`` to ``g_j1``, for points of the first track
+        between ``bounds``, where the sums begin."""
         out, form, spec = self.out, self.form, self.spec
         tracks = self.copy.tracks
-        out.add(f"const lz_i64 g_m0 = g_i * {form.rows};")
-        out.clip("g_m1", "g_m0", form.rows, spec.m)
+        end = f"g_j1 * {form.rows}"
+        out.add(f"const lz_i64 g_m0 = g_j0 * {form.rows};")
+        out.add(f"const lz_i64 g_m1 = {end} < {spec.m} ? {end} : {spec.m};")
         with out.loop("g_row", "g_m0", "g_m1"), ExitStack() as stack:
             self.decode("g_row", self.plan.slide.others)
             for number, track in enumerate(tracks):
                 if number == len(tracks) - 1:
                     out.pragma("omp simd")
-                bounds = (0, track.axis.extent) if number else ("g_p0", "g_p1")
-                stack.enter_context(out.loop(track.axis.name, *bounds))
-            place = f"{row} + {self.places(self.copy)}"
+                limits = (0, track.axis.extent) if number else bounds
+                stack.enter_context(out.loop(track.axis.name, *limits))
+            place = f"(g_row - g_m0) * {width} + {self.places(self.copy, bounds[0])}"
             out.add(f"const {spec.ctype} g_value = g_c[{place}];")
             out.add(*self.plan.finish("g_value"))
 
@@ -229,39 +249,31 @@ class PanelPrinter(SlidePrinter):
         """All blocks of sums of a chunk, and its results."""
         out, form, lay, spec = self.out, self.form, self.sizes, self.spec
         first = self.plan.inner[0]
-        tiles = ceil_div(spec.m, form.rows)
         per = lay.steps // form.block
-        micro = slide_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
         lines = lay.lines // form.chunk
-        part = (Axis(first.name, form.block), "g_k0", "g_k1")
+        part = (Axis(first.name, form.block), "g_f0", "g_f1")
         far = self.copy.reach + self.copy.run
-        with out.loop("g_k0", 0, first.extent, form.block):
-            out.clip("g_k1", "g_k0", form.block, first.extent)
+        out.add("const lz_i64 g_j0 = g_i0;", "const lz_i64 g_j1 = g_i1;")
+        with out.loop("g_f0", 0, first.extent, form.block):
+            out.clip("g_f1", "g_f0", form.block, first.extent)
             self.fill(self.copy, part)
             out.add(
-                f"lz_panel_{spec.acc}_v{spec.vector_bytes}((g_k1 - g_k0) * {per}, g_x, {far},",
+                f"lz_panel_{spec.acc}_v{spec.vector_bytes}((g_f1 - g_f0) * {per}, g_x, {far},",
                 f"    g_steps, (g_p1 - g_p0) * {lines}, g_lines, {lay.line}, g_w, {lay.width});",
             )
-            with (
-                out.loop("g_i", "g_i0", "g_i1"),
-                out.loop(
-                    "g_at", 0, f"(g_p1 - g_p0) * {lines * lay.line}", form.vectors * spec.lanes
-                ),
-            ):
-                out.add(
-                    f"{micro}((g_k1 - g_k0) * {per},",
-                    f"    g_a + ((g_b * {tiles} + g_i) * {spec.k} + g_k0 * {per}) * {form.rows},",
-                    f"    g_w + g_at, {(lay.steps - 1) * lay.width}, g_flat,",
-                    f"    g_c + (g_i - g_i0) * {form.rows * lay.width} + g_at, {lay.width},"
-                    " g_k0 == 0);",
-                )
-        with out.loop("g_i", "g_i0", "g_i1"):
-            self.store(f"((g_i - g_i0) * {form.rows} + g_row - g_m0) * {lay.width}")
+            count = f"(g_p1 - g_p0) * {lines * lay.line}"
+            with out.loop("g_k0", 0, f"(g_f1 - g_f0) * {per}", lay.depth):
+                out.clip("g_k1", "g_k0", lay.depth, f"(g_f1 - g_f0) * {per}")
+                with out.loop("g_at", 0, count, form.vectors * spec.lanes):
+                    columns = f"g_w + g_at, {(lay.steps - 1) * lay.width},"
+                    step, begins = f"g_f0 * {per} + g_k0", "g_f0 == 0 && g_k0 == 0"
+                    self.tiles(columns, "g_flat + g_k0", lay.width, step, begins)
+        self.store(lay.width, ("g_p0", "g_p1"))
 
-    def places(self, copy: Copy) -> str:
+    def places(self, copy: Copy, start: str = "g_p0") -> str:
         """Where a result lies among the sums of its row."""
         text = ""
         for number, track in enumerate(copy.tracks):
-            name = track.axis.name if number else f"({track.axis.name} - g_p0)"
+            name = track.axis.name if number else f"({track.axis.name} - {start})"
             text = f"({text}) * {track.axis.extent} + {name}" if text else name
         return text

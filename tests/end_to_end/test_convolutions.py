@@ -13,7 +13,7 @@ import pytest
 
 import lazyt as lt
 from lazyt import Tensor, planning
-from lazyt.codegen import c_contract
+from lazyt.codegen import c_contract, slide_form, slide_panels
 from lazyt.codegen.slide_form import SlideForm
 from lazyt.codegen.slide_sums import SumsForm
 from lazyt.nn import functional as F
@@ -183,6 +183,22 @@ def test_every_form_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
     for form in forms:
         assert in_form(monkeypatch, form, case) == wanted, form
+
+
+def test_small_caches_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Sums of a few points, rows and steps at a time, none of which divides the whole.
+    wide, tall = plain((13, 11), 6, 10, 3), plain((15, 17), 4, 26, 3, stride=(2, 2), padding=(1, 2))
+    forms = (SlideForm(2, 5, 3, 1), SlideForm(1, 11, 4, 2), SlideForm(3, 2, 5, 1, 2, block=5))
+    wanted = [in_form(monkeypatch, None, case) for case in (wide, tall)]
+    for room, depth in ((90, 7), (1, 20)):
+        for form in forms:
+            for case, bits in zip((wide, tall), wanted, strict=True):
+                if form.block and case is tall:
+                    continue  # panels need neighbours at one distance
+                monkeypatch.setattr(slide_form, "_sums_room", lambda spec, room=room: room)
+                for module in (slide_form, slide_panels):
+                    monkeypatch.setattr(module, "steps_at_once", lambda *_, depth=depth: depth)
+                assert in_form(monkeypatch, form, case) == bits, (form, room, depth)
 
 
 def test_strides_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:

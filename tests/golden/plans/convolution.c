@@ -5,9 +5,9 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *ws, int threads) {
     {
         lz_f32 *restrict g_a = (lz_f32 *)ws;
         lz_i32 *restrict g_steps = (lz_i32 *)(ws + 896);
-        char *g_mine = ws + 1024 + (lz_i64)lz_worker() * 4480;
+        char *g_mine = ws + 1024 + (lz_i64)lz_worker() * 4032;
         lz_f32 *restrict g_x = (lz_f32 *)g_mine;
-        lz_f32 *restrict g_c = (lz_f32 *)(g_mine + 3328);
+        lz_f32 *restrict g_c = (lz_f32 *)(g_mine + 3264);
 #pragma omp for schedule(static) nowait
         for (lz_i64 g_u = 0; g_u < 2; g_u++) {
             lz_f32 *restrict g_to = g_a + g_u * 108;
@@ -125,21 +125,32 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *ws, int threads) {
                     }
                 }
             }
-            for (lz_i64 g_i = g_i0; g_i < g_i1; g_i++) {
-                for (lz_i64 g_at = 0; g_at < (g_p1 - g_p0) * 11; g_at += 24) {
-                    lz_slide_f32_4x24v32(27, g_a + (g_b * 2 + g_i) * 108,
-                        g_x + g_at, 745, g_steps, g_c + g_at, 72, 1);
-                }
-                const lz_i64 g_m0 = g_i * 4;
-                const lz_i64 g_m1 = g_m0 + 4 < 8 ? g_m0 + 4 : 8;
-                for (lz_i64 g_row = g_m0; g_row < g_m1; g_row++) {
-                    const lz_i64 i1 = g_row;
-                    for (lz_i64 i2 = g_p0; i2 < g_p1; i2++) {
+            for (lz_i64 g_s0 = g_p0; g_s0 < g_p1; g_s0 += 2) {
+                const lz_i64 g_s1 = g_s0 + 2 < g_p1 ? g_s0 + 2 : g_p1;
+                for (lz_i64 g_j0 = g_i0; g_j0 < g_i1; g_j0 += 2) {
+                    const lz_i64 g_j1 = g_j0 + 2 < g_i1 ? g_j0 + 2 : g_i1;
+                    for (lz_i64 g_k0 = 0; g_k0 < 27; g_k0 += 27) {
+                        const lz_i64 g_k1 = g_k0 + 27 < 27 ? g_k0 + 27 : 27;
+                        for (lz_i64 g_at = 0; g_at < (g_s1 - g_s0) * 11; g_at += 24) {
+                            for (lz_i64 g_i = g_j0; g_i < g_j1; g_i++) {
+                                lz_slide_f32_4x24v32(g_k1 - g_k0,
+                                    g_a + ((g_b * 2 + g_i) * 27 + g_k0) * 4,
+                                    g_x + (g_s0 - g_p0) * 11 + g_at, 745, g_steps + g_k0,
+                                    g_c + (g_i - g_j0) * 96 + g_at, 24, g_k0 == 0);
+                            }
+                        }
+                    }
+                    const lz_i64 g_m0 = g_j0 * 4;
+                    const lz_i64 g_m1 = g_j1 * 4 < 8 ? g_j1 * 4 : 8;
+                    for (lz_i64 g_row = g_m0; g_row < g_m1; g_row++) {
+                        const lz_i64 i1 = g_row;
+                        for (lz_i64 i2 = g_s0; i2 < g_s1; i2++) {
 #pragma omp simd
-                        for (lz_i64 i3 = 0; i3 < 11; i3++) {
-                            const lz_f32 g_value = g_c[(g_row - g_m0) * 72 + (i2 - g_p0) * 11 + i3];
-                            const lz_f32 acc = g_value;
-                            y2[(((i0 * 880) + (i1 * 110)) + (i2 * 11)) + i3] = acc;
+                            for (lz_i64 i3 = 0; i3 < 11; i3++) {
+                                const lz_f32 g_value = g_c[(g_row - g_m0) * 24 + (i2 - g_s0) * 11 + i3];
+                                const lz_f32 acc = g_value;
+                                y2[(((i0 * 880) + (i1 * 110)) + (i2 * 11)) + i3] = acc;
+                            }
                         }
                     }
                 }
