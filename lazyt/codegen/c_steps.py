@@ -16,7 +16,8 @@ from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
-from lazyt.codegen.c_abreast import ABREAST, AbreastPhase, stands_abreast
+from lazyt.codegen.c_abreast import ABREAST, stands_abreast
+from lazyt.codegen.c_ahead import AheadPhase, rows_ahead
 from lazyt.codegen.c_columns import COLUMNS
 from lazyt.codegen.c_dense import best_lanes
 from lazyt.codegen.c_family import Expressions
@@ -49,7 +50,7 @@ STEPS, PART_STEPS = 4, 8
 LONG_BODY = 16
 
 
-class CpuPhase(AbreastPhase):
+class CpuPhase(AheadPhase):
     """A phase over tiles that suit the caches; ``second`` is the size of the second level. A
     ``form`` says otherwise, where it suits the phase."""
 
@@ -79,6 +80,8 @@ class CpuPhase(AbreastPhase):
             self.turns = {id(s): turns_of(phase, s, expressions) for s in phase.stages}
             if not any(self.turns.values()):
                 self._widen(second)
+        if not (self.vector or any_size):
+            self.asks = rows_ahead(phase, expressions, second)
         self.share = given.share
         self.tile = ABREAST if self.abreast else given.tile or self.tile
         self.steps = given.steps or self.steps
