@@ -17,7 +17,7 @@ from lazyt.ir.group import Group, Index, Part
 from lazyt.ir.index import Axis
 from lazyt.passes.probe import Probe
 from lazyt.passes.reach import Reach
-from lazyt.passes.targets import Targets, is_pointwise
+from lazyt.passes.targets import READ_LIMIT, Targets, is_pointwise
 
 #: Most pointwise operations and buffers of one kernel.
 GROUP_WEIGHT = 1500
@@ -25,6 +25,9 @@ GROUP_WEIGHT = 1500
 #: compilers take more than proportional time over them (50 sines in one loop: 40 s).
 GROUP_COST = 500.0
 GROUP_BUFFERS = 60
+#: Most values that a kernel reads, unless one value has more: it has a pointer for each, and
+#: compilers compare each with all others (1000 of them: 19 s).
+GROUP_READS = 2 * READ_LIMIT
 
 #: What a value reads: each target or input with the indices at which it is read.
 Reads = dict[Node, set[Index]]
@@ -194,6 +197,8 @@ class _Fusion:
             return False
         if len(other.parts) > 1 or len(group.members) + len(other.members) > self.members:
             return False
+        if len(group.reads | other.reads) > GROUP_READS:
+            return False
         if group.weight + other.weight > GROUP_WEIGHT or group.cost + other.cost > GROUP_COST:
             return False
         return not self._waits(group, other) and not self._waits(other, group)
@@ -262,6 +267,8 @@ class _Fusion:
             # A later part's values are not there yet; those of this part only at its own point.
             if home > part or (home == part and where != group.place(item)):
                 return None
+        if group.members and len(group.reads.union(reads)) > GROUP_READS:
+            return None
         for item in reads:
             other = self.home.get(item)
             if other is not None and other is not group and self.reach.depends(other, group):

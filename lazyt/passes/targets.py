@@ -9,7 +9,7 @@ touches memory, so choosing a target is not yet a decision to store it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.scalar import applied
@@ -18,6 +18,8 @@ from lazyt.ir.scalar import applied
 SHARED_COST = 8.0
 #: Most operations that are inlined into one value; longer chains are cut.
 CHAIN_LIMIT = 400
+#: Most values that one value is computed of, see ``GROUP_READS``.
+READ_LIMIT = 64
 #: Multiply-adds after one another in one kernel. Storing costs less than these, and the compiler
 #: takes more than proportional time for longer chains of long functions (50 sines: 40 s).
 CHAIN_COST = 400
@@ -122,10 +124,12 @@ class Targets:
         depth: dict[Node, float] = {}  # the costliest way from what is stored to a node
         weight: dict[Node, int] = {}
         guards: dict[Node, int] = {}
+        reads: dict[Node, frozenset[Node]] = {}
         for node in self.order:
             if node.op.name == "input":
                 cost[node], depth[node], weight[node], guards[node] = 0.0, 0.0, 0, 0
                 continue
+            reads[node] = self._reads(node, reads)
             inputs = [i for i in node.inputs if i not in self.chosen]
             guards[node] = max([guards[i] for i in inputs], default=0) + (node.op.name in _GUARDS)
             cost[node] = operation_cost(node) + sum(cost[i] for i in inputs)
@@ -135,6 +139,8 @@ class Targets:
                 continue
             if weight[node] > CHAIN_LIMIT:
                 self.chosen[node] = f"more than {CHAIN_LIMIT} operations in one chain"
+            elif len(reads[node]) > READ_LIMIT:
+                self.chosen[node] = f"reads more than {READ_LIMIT} values"
             elif depth[node] > CHAIN_COST:
                 self.chosen[node] = f"more than {CHAIN_COST} multiply-adds after one another"
             elif guards[node] > GUARD_LIMIT:
@@ -145,6 +151,16 @@ class Targets:
                     self.chosen[node] = "shared and costly to compute again"
                 elif times > 1 and (times - 1) * node.size * cost[node] > KERNEL_COST:
                     self.chosen[node] = "broadcast and costly to compute again"
+
+    def _reads(self, node: Node, known: Mapping[Node, frozenset[Node]]) -> frozenset[Node]:
+        """The targets and inputs that a node is computed of."""
+        found: list[frozenset[Node]] = []
+        for item in node.inputs:
+            single = item in self.chosen or item.op.name == "input"
+            one = frozenset((item,)) if single else known[item]
+            if one and one not in found:
+                found.append(one)
+        return found[0].union(*found[1:]) if found else frozenset()
 
     def _choose_restricted(self) -> None:
         """Below guards and in contractions only short expressions without data-dependent loads."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from lazyt import ops
+from lazyt.compiler import compile_graph
 from lazyt.ir.dtypes import float32, int64
 from lazyt.ir.graph import Node
-from lazyt.passes.targets import CHAIN_LIMIT, OPERAND_LIMIT, Targets, operation_cost
+from lazyt.passes.fuse import GROUP_READS
+from lazyt.passes.targets import CHAIN_LIMIT, OPERAND_LIMIT, READ_LIMIT, Targets, operation_cost
 
 
 def leaf(*shape: int) -> Node:
@@ -66,6 +68,22 @@ def test_long_chains_are_cut() -> None:
     reasons = list(Targets([node]).chosen.values())
     assert reasons.count("asked for") == 1
     assert any("in one chain" in r for r in reasons)
+
+
+def test_values_of_many_others_are_cut() -> None:
+    # A kernel has a pointer for each value it reads.
+    leaves = [leaf(10) for _ in range(4 * READ_LIMIT)]
+    node = leaves[0]
+    for item in leaves[1:]:
+        node = ops.apply("add", node, item)
+    reasons = list(Targets([node]).chosen.values())
+    assert sum("values" in r for r in reasons) in (3, 4)
+    _, kernels = compile_graph([node], leaves)
+    assert max(len(k.buffers) for k in kernels) <= GROUP_READS + 2
+    again = leaves[0]
+    for _ in range(2 * READ_LIMIT):  # one value, often
+        again = ops.apply("add", ops.apply("mul", again, leaves[0]), leaves[1])
+    assert list(Targets([again]).chosen.values()) == ["asked for"]
 
 
 def test_short_places_take_short_expressions() -> None:
