@@ -3,17 +3,19 @@
 Every pointwise node that is evaluated at an index becomes one named statement, placed as far out as
 it can go: what does not depend on the inner axis is computed once per grid point, between the loops
 (``straight[level]`` runs after the reductions of that level); the rest goes into the loop that
-needs it. A costly value that a second loop needs again is kept for each step instead.
+needs it. A costly value that a second loop needs again is kept for each step instead: in an array,
+or, where lanes are points, in the memory of the result that the second loop stores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from lazyt.ir.dtypes import DType, int64
 from lazyt.ir.graph import Node
-from lazyt.ir.index import Axis, Linear, axes_of, data_of
+from lazyt.ir.group import Group, Part
+from lazyt.ir.index import Axis, Linear, axes_of, data_of, linearize
 from lazyt.ir.kernel import Buffer, Keep, Let, Statement, Store
 from lazyt.ir.point import Guarded, Load, Position, Var, sub_expressions
 from lazyt.ir.scalar import Call, Const, Expr, call, const
@@ -73,6 +75,16 @@ class Buffers:
         return made
 
 
+@dataclass(frozen=True)
+class Room:
+    """A result of which every step of every point stores an element at ``place``, in loop
+    ``stage``."""
+
+    result: Node
+    place: Index
+    stage: int
+
+
 class Emitter(Walker):
     """Evaluates nodes into statements; ``stage`` says which loop is being filled.
 
@@ -80,6 +92,7 @@ class Emitter(Walker):
         local: pointwise members of the same part: computed again rather than loaded.
         inner: the axis that stages loop over, None when there is none.
         keep: whether values may be kept between loops.
+        room: a result in whose memory a value may wait for the loop that stores it, or None.
         folded: reductions whose result has a name in this phase -> (name, place).
         loops: statements of each loop (1, 2, ...).
         straight: statements between the loops, by the level they follow.
@@ -101,6 +114,7 @@ class Emitter(Walker):
         self._row: dict[Pair, Expr] = {}
         self._loop: dict[int, dict[Pair, Expr]] = {}
         self._kept: dict[Pair, Expr] = {}
+        self.room: Room | None = None
         self._cost: dict[str, float] = {}
         self._rounded: dict[str, Expr] = {}
         self._outside: dict[Expr, Var] = {}
@@ -130,6 +144,23 @@ class Emitter(Walker):
                 value = self._loop.get(stage, {}).get(pair)
                 if isinstance(value, Var) and self._worth_keeping(value):
                     return self._keep_value(pair, value, stage)
+        if self.room is not None and self.stage == self.room.stage:
+            return self._lend(pair, self.room)
+        return None
+
+    def _lend(self, pair: Pair, room: Room) -> Expr | None:
+        """A costly value of an earlier loop, which leaves it where the result will be."""
+        for stage in range(1, self.stage):
+            value = self._loop.get(stage, {}).get(pair)
+            if not isinstance(value, Var) or value.dtype is not room.result.dtype:
+                continue
+            if self._cost.get(value.name, 0.0) >= KEEP_COST:
+                buffer = self.buffers.of(room.result).name
+                self.loops[stage].append(Store(buffer, room.place, value))
+                self.room = None
+                read = self.name(Load(buffer, room.place, value.dtype), 0, True)
+                self._loop.setdefault(self.stage, {})[pair] = read
+                return read
         return None
 
     def _worth_keeping(self, value: Var) -> bool:
@@ -214,6 +245,10 @@ class Emitter(Walker):
 
     def place(self, statement: Statement, level: int, inner: bool) -> None:
         """Adds a statement to the current loop, or between the loops."""
+        if isinstance(statement, Store) and self.room is not None:
+            known = self.buffers.known.get(self.room.result)
+            if known is not None and known.name == statement.buffer:
+                self.room = None
         if isinstance(statement, Store) and isinstance(statement.value, Var):
             # Storing rounds by itself: it need not wait for the rounded value.
             rounded = self._rounded.get(statement.value.name)
@@ -267,6 +302,20 @@ class Emitter(Walker):
                 depth, below = self._level.get(name, (0, False))
                 level, inner = max(level, depth), inner or below
         return level, inner
+
+
+def room_of(group: Group, part: Part, levels: Mapping[Node, int]) -> Room | None:
+    """A result of a part's last loop in which a value of an earlier one can wait for it; not where
+    it lies across lanes, for turning it takes a tile that nobody reads."""
+    last = max(levels.values())
+    for node, level in levels.items():
+        full = group.members[node][1] == "full" and level == last > 0
+        if not full or node not in group.stored or node.dtype.is_half or not part.rows:
+            continue
+        place = part.place(node.shape, "full")
+        if linearize(place, node.shape).coefficient(part.rows[-1]) == 1:
+            return Room(node, place, last + 1)
+    return None
 
 
 def _total_cost(expr: Expr) -> float:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lazyt.codegen.axes import apart, split_last, walk_as_one
-from lazyt.codegen.emitter import Buffers, Emitter, indices_of
+from lazyt.codegen.emitter import Buffers, Emitter, indices_of, room_of
 from lazyt.codegen.written_out import fold_written_out, position_written_out
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
@@ -260,6 +260,8 @@ class _PartLowering:
         assert part.inner is not None
         axis = part.axes[part.inner]
         emitter = Emitter(self.buffers, self.level, axis, keep=lanes == "inner")
+        if lanes == "grid" and not self.wide:
+            emitter.room = room_of(self.group, part, self.level)
         for stage in range(1, max(self.level.values()) + 2):
             emitter.stage = stage
             for node, level in self.level.items():

@@ -39,6 +39,8 @@ class _Checker:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.buffers = {b.name: b for b in kernel.buffers}
+        #: What loops of the phase have stored: later ones may read it at the same point and step.
+        self.left: set[tuple[str, tuple[Linear, ...]]] = set()
         self.written = {b.name for b in kernel.buffers if b.role in ("in", "inout")}
         self.complaints: dict[int, list[str]] = {}
         self.here: object = kernel
@@ -129,7 +131,8 @@ class _Checker:
                 self.value_type(item)
             elif isinstance(item, Load):
                 self.access(item.buffer, item.index, item)
-                if item.buffer in self.buffers and item.buffer not in self.written:
+                known = item.buffer in self.written or (item.buffer, item.index) in self.left
+                if item.buffer in self.buffers and not known:
                     self.complain(f"{item.buffer} is read before an earlier phase has written it")
             elif isinstance(item, Position):
                 self.index(item.index)
@@ -227,6 +230,8 @@ class _Checker:
         for item in stage.body:
             if isinstance(item, Reduce):
                 self.values[item.name] = item
+            elif isinstance(item, Store) and not (item.guards or item.combine):
+                self.left.add((item.buffer, item.index))
         for name in local:
             self.values.pop(name, None)
         visible = {i.name for i in stage.body if not isinstance(i, Store)} - set(local)
@@ -286,6 +291,7 @@ class _Checker:
     def phase(self, phase: AnyPhase) -> None:
         """One phase; its stores are readable in later phases."""
         self.here, self.axes, self.values, self.keeps = phase, {}, {}, {}
+        self.left = set()
         self.taken = set(self.buffers)
         if isinstance(phase, CallPhase):
             self.call(phase)

@@ -156,6 +156,26 @@ def test_right_kernels_pass() -> None:
     verify_kernel(parse_kernel(KERNEL))
 
 
+LEFT = """\
+kernel left(in a: float32[8, 4], out b: float32[8, 4]) {
+  phase (j: 4) lanes grid work 1.0 {
+    for i: 8 {
+      store b[i, j] = a[i, j]
+    }
+    for i: 8 {
+      store b[i, j] = neg(b[i, j])
+    }
+  }
+}
+"""
+
+
+def test_a_loop_may_read_what_an_earlier_one_left_at_the_same_place() -> None:
+    verify_kernel(parse_kernel(LEFT))
+    with pytest.raises(VerifyError, match="b is read before an earlier phase has written it"):
+        verify_kernel(parse_kernel(LEFT.replace("neg(b[i, j])", "neg(b[0, j])")))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
