@@ -23,6 +23,9 @@ from lazyt.ops.walking import Index, Pair, Walker
 
 #: Cost in multiply-adds from which a value is kept for the next loop instead of computed again.
 KEEP_COST = 4.0
+#: The same where it waits in a result's memory, which no first-level cache holds: square roots and
+#: divisions (4) are computed again in less time, exponentials (10) are not.
+WAIT_COST = 8.0
 #: Bytes of a kept row: half of a usual first-level cache, twice.
 KEEP_BYTES = 64 * 1024
 
@@ -154,7 +157,7 @@ class Emitter(Walker):
             value = self._loop.get(stage, {}).get(pair)
             if not isinstance(value, Var) or value.dtype is not room.result.dtype:
                 continue
-            if self._cost.get(value.name, 0.0) >= KEEP_COST:
+            if self._cost.get(value.name, 0.0) >= WAIT_COST:
                 buffer = self.buffers.of(room.result).name
                 self.loops[stage].append(Store(buffer, room.place, value))
                 self.room = None

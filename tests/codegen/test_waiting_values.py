@@ -54,6 +54,15 @@ def test_costly_values_wait_where_lanes_are_columns(
     assert not check_kernel_c(printed.c.source.text, sizes)
 
 
+def test_cheap_values_are_computed_again() -> None:
+    x = ops.input_((600, 300), float32)
+    roots = ops.apply("sqrt", x)
+    least = ops.reshape(ops.reduce_("min", roots, (0,)), (1, 300))
+    root = ops.apply("sub", roots, ops.expand(least, x.shape))
+    (printed,) = print_kernels([root])
+    assert _stores(printed.kernel) == [0, 1]
+
+
 def _twice(x: lt.Tensor) -> tuple[lt.Tensor, ...]:
     powers = (x - x.amax(0)).exp()
     return powers / powers.sum(0), powers * powers.sum(0)
