@@ -14,6 +14,7 @@ from lazyt.codegen.c_contract import contract_text
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_segments import segment_starts, segments_text
 from lazyt.codegen.c_steps import CpuPhase
+from lazyt.codegen.c_stream import past_caches
 from lazyt.codegen.choices import Tuned
 from lazyt.codegen.contract import ContractText
 from lazyt.codegen.origins import find_origins
@@ -56,6 +57,8 @@ def print_kernel_c(
         )
         return _contraction(kernel, expressions, made, offsets)
     expressions.names = names
+    if not any_size:
+        expressions.streamed = past_caches(kernel, caches[2])
     body: list[ct.Node] = []
     for number, buffer in enumerate(kernel.buffers):
         const = buffer.role == "in"

@@ -38,10 +38,10 @@ class Expressions:
         elements: what stands for elements of buffers, by their row-major positions, instead.
         widened: the same for halves that are floats already, or floats that become halves later.
         used: prelude functions that were called.
-        names: the C names of constants that are arguments, by their number: constants are numbered
-            in the order in which they are first printed. None to write all of them out; empty to
-            name all of them.
+        names: the C names of constants that are arguments, by their number in the order in which
+            they are first printed. None to write all of them out; empty to name all of them.
         constants: C type and text of every constant so far.
+        streamed: results that go past the caches.
     """
 
     def __init__(self, buffers: Sequence[Buffer], origins: Mapping[str, int] | None = None) -> None:
@@ -58,6 +58,7 @@ class Expressions:
         self.used: set[str] = set()
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
+        self.streamed: frozenset[str] = frozenset()
         self._numbered: dict[int, int] = {}
         self._tests: list[ct.Node] = []
         self._in_row = False

@@ -17,11 +17,12 @@ from dataclasses import replace
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
 from lazyt.codegen.c_abreast import ABREAST, stands_abreast
-from lazyt.codegen.c_ahead import AheadPhase, rows_ahead
+from lazyt.codegen.c_ahead import rows_ahead
 from lazyt.codegen.c_columns import COLUMNS
 from lazyt.codegen.c_dense import best_lanes
 from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.c_loops import STRIP, TILE, Trees
+from lazyt.codegen.c_stream import StreamPhase
 from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.loop_form import LoopForm, suits, sums_only
 from lazyt.codegen.positions import split_positions
@@ -50,7 +51,7 @@ STEPS, PART_STEPS = 4, 8
 LONG_BODY = 16
 
 
-class CpuPhase(AheadPhase):
+class CpuPhase(StreamPhase):
     """A phase over tiles that suit the caches; ``second`` is the size of the second level. A
     ``form`` says otherwise, where it suits the phase."""
 
@@ -82,6 +83,8 @@ class CpuPhase(AheadPhase):
                 self._widen(second)
         if not (self.vector or any_size):
             self.asks = rows_ahead(phase, expressions, second)
+            asked = {a.buffer for asks in self.asks.values() for a in asks if a.write}
+            expressions.streamed -= asked  # while they come, there is arithmetic to do
         self.share = given.share
         self.tile = ABREAST if self.abreast else given.tile or self.tile
         self.steps = given.steps or self.steps

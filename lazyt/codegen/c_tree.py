@@ -11,6 +11,11 @@ from pycparser import c_ast, c_generator
 Node: TypeAlias = Any
 
 
+def fixed(node: Node) -> int | None:
+    """The value of an integer literal; None for anything else."""
+    return int(node.value) if isinstance(node, c_ast.Constant) and node.type == "int" else None
+
+
 def name(text: str) -> Node:
     """An identifier."""
     return c_ast.ID(text)

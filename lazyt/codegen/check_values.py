@@ -239,7 +239,7 @@ class Values:
         if name.startswith("lz_across_"):
             self._across(node, arguments)
             return None
-        if name.startswith(("lz_widen_", "lz_narrow_")):
+        if name.startswith(("lz_widen_", "lz_narrow_", "lz_stream_")) and arguments:
             self._as_many(node, arguments)
             return None
         if name.startswith("lz_short_"):

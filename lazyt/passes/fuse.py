@@ -10,6 +10,7 @@ per reduction, no markers).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from lazyt.ir.graph import Node, source_text
@@ -25,8 +26,7 @@ GROUP_WEIGHT = 1500
 #: compilers take more than proportional time over them (50 sines in one loop: 40 s).
 GROUP_COST = 500.0
 GROUP_BUFFERS = 60
-#: Most values that a kernel reads, unless one value has more: it has a pointer for each, and
-#: compilers compare each with all others (1000 of them: 19 s).
+#: Most values that a kernel reads: compilers compare each pointer with all others (1000: 19 s).
 GROUP_READS = 2 * READ_LIMIT
 
 #: What a value reads: each target or input with the indices at which it is read.
@@ -133,9 +133,7 @@ class _Fusion:
 
     def _fit(self, node: Node, part: Part, extent: str) -> Index | None:
         axes = part.axes if extent == "full" else part.rows
-        size = 1
-        for axis in axes:
-            size *= axis.extent
+        size = math.prod(axis.extent for axis in axes)
         return part.place(node.shape, extent) if size == node.size else None
 
     def _join_reduce(self, node: Node, group: Group) -> bool:
@@ -170,9 +168,7 @@ class _Fusion:
     def _finish(self, node: Node, group: Group, part: Part) -> bool:
         """A reduction over the rows' results becomes a second part of the same kernel."""
         source, axis = node.inputs[0], node.params.axes[0]
-        size = 1
-        for row in part.rows:
-            size *= row.extent
+        size = math.prod(row.extent for row in part.rows)
         if len(group.parts) > 1 or source.size != size or size == 0:
             return False
         index = part.place(source.shape, "row")
@@ -195,9 +191,8 @@ class _Fusion:
         same = tuple(a.extent for a in first.axes) == tuple(a.extent for a in second.axes)
         if not same or first.inner is None or first.inner != second.inner:
             return False
-        if len(other.parts) > 1 or len(group.members) + len(other.members) > self.members:
-            return False
-        if len(group.reads | other.reads) > GROUP_READS:
+        large = len(group.members) + len(other.members) > self.members
+        if len(other.parts) > 1 or large or len(group.reads | other.reads) > GROUP_READS:
             return False
         if group.weight + other.weight > GROUP_WEIGHT or group.cost + other.cost > GROUP_COST:
             return False

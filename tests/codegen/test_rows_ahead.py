@@ -19,13 +19,14 @@ from lazyt.dispatch import wrap
 from lazyt.ir.dtypes import float32
 
 #: So that the text does not depend on who runs the test.
-VECTOR_BYTES, CACHES = 32, (32 << 10, 1 << 20, 32 << 20)
+VECTOR_BYTES = 32
 
 
-def kernel_text(function: Callable[[Tensor], Tensor], *shape: int) -> str:
+def kernel_text(function: Callable[[Tensor], Tensor], *shape: int, third: int = 256 << 20) -> str:
     x = ops.input_(shape, float32)
     kernels = compile_graph([function(wrap(x)).node], [x])[1]
-    return "".join(print_kernel_c(k, VECTOR_BYTES, CACHES).source.text for k in kernels)
+    caches = (32 << 10, 1 << 20, third)
+    return "".join(print_kernel_c(k, VECTOR_BYTES, caches).source.text for k in kernels)
 
 
 def loops_that_ask(text: str) -> list[str]:
@@ -39,6 +40,11 @@ def test_the_loop_of_exponentials_asks_for_the_next_row() -> None:
     assert len(asked) == 4 and len(set(asked)) == 2
     assert text.index("lz_ahead") > text.index("lz_fold_maximum")
     assert "k) + 4096)" in text, "the next row"
+
+
+def test_lines_that_are_asked_for_do_not_go_past_the_caches() -> None:
+    text = kernel_text(lambda x: lt.softmax(x, -1), 2048, 4096, third=8 << 20)
+    assert len(loops_that_ask(text)) == 4 and "lz_stream" not in text
 
 
 @pytest.mark.parametrize(

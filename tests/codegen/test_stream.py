@@ -1,0 +1,102 @@
+"""Large results go past the caches: which, and that nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+from lazyt import Tensor, ops, planning
+from lazyt.codegen import c
+from lazyt.codegen.c import print_kernel_c
+from lazyt.codegen.c_stream import past_caches
+from lazyt.compiler import compile_graph
+from lazyt.config import config
+from lazyt.dispatch import wrap
+from lazyt.ir.dtypes import DType, bfloat16, float32
+
+#: So that the text does not depend on who runs the test.
+VECTOR_BYTES, CACHES = 32, (32 << 10, 1 << 20, 8 << 20)
+LARGE = (2048, 2048)
+
+
+def streams(
+    function: Callable[[Tensor], Any], shape: tuple[int, ...], dtype: DType = float32
+) -> int:
+    x = ops.input_(shape, dtype)
+    made = function(wrap(x))
+    roots = [t.node for t in (made if isinstance(made, tuple) else (made,))]
+    kernels = compile_graph(roots, [x])[1]
+    texts = [print_kernel_c(k, VECTOR_BYTES, CACHES).source.text for k in kernels]
+    return sum(text.count("lz_stream_f32(") for text in texts)
+
+
+def test_large_results_go_past_the_caches() -> None:
+    assert streams(lambda x: x * 2 + 1, LARGE) == 1
+    assert streams(lambda x: (x * 2, x.exp()), LARGE) == 2, "several at once"
+    assert streams(lambda x: x / (x * x).sum(-1, keepdim=True), LARGE) == 1, "rows"
+    assert streams(lambda x: x[:, ::2] * 2, (4096, 2048)) == 1, "strided operands"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum(-1),  # small results
+        lambda x: x[:1024] * 2,  # the cache holds them
+        lambda x: lt.softmax(x, -1),  # asked for while exponentials are computed
+        lambda x: x.cumsum(0),  # steps in order
+    ],
+)
+def test_other_results_do_not(function: Callable[[Tensor], Tensor]) -> None:
+    assert streams(function, LARGE) == 0
+
+
+def test_results_that_the_kernel_reads_or_converts_do_not() -> None:
+    assert streams(lambda x: x * 2, LARGE, bfloat16) == 0
+
+    def twice(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.exp()
+        return y, (y / y.sum(-1, keepdim=True)).amax(-1)
+
+    x = ops.input_(LARGE, float32)
+    kernels = compile_graph([t.node for t in twice(wrap(x))], [x])[1]
+    for kernel in kernels:
+        assert not past_caches(kernel, -1) & {b.name for b in kernel.buffers if b.role != "out"}, (
+            "what is no result of the kernel"
+        )
+
+
+SHAPES = [(130,), (64,), (5, 64), (7, 63), (3, 1031), (2, 3, 200), (9001,), (4096,)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: Any) -> None:
+    """Runs, what is left over, rows that begin in the middle of a vector, types of all sizes."""
+    values = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+
+    def run() -> list[bytes]:
+        planning.clear()
+        x = lt.from_numpy(values)
+        found = [
+            x * 2 + 1, x > 0, (x * 50).to(lt.int8), x.double() * 3, (x * 1e6).to(lt.int64),
+            lt.softmax(x, -1), x.flip(0) - x, lt.full(shape, 3.0), x[..., 1:] + 1,
+        ]  # fmt: skip
+        return [t.numpy().tobytes() for t in found]
+
+    monkeypatch.setattr(config, "verify", True)
+    monkeypatch.setattr(config, "disk_cache", False)
+    monkeypatch.setattr(config, "any_size", False)
+    before = run()
+    seen: list[int] = []
+
+    def always(kernel: Any, third: int) -> frozenset[str]:
+        found = past_caches(kernel, -1)
+        seen.append(len(found))
+        return found
+
+    monkeypatch.setattr(c, "past_caches", always)
+    assert run() == before
+    assert sum(seen) >= 8
