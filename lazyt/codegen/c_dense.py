@@ -84,16 +84,18 @@ class DensePhase(HalvesPhase):
         return self._simd(ct.loop("v", ct.integer(0), ct.integer(lanes * self.tile), body))
 
     def _all_cells(self, stage: Stage, axis: Axis, steps: int) -> Trees:
-        """The elements of all lanes at ``k``, and of as many again for each further step."""
+        """The elements of all lanes at ``k``, and of as many again for each further step: one
+        stretch of memory, read from end to end."""
         last = self.phase.grid[-1]
         self.along = ct.name("v")
-        body: Trees = [ct.declare("lz_i64", last.name, self.along, const=True)]
+        out: Trees = []
         for step in range(steps):
+            column = ct.declare("lz_i64", last.name, self.along, const=True)
             here = ct.binary("+", ct.name("k"), ct.integer(step * LANES))
             turn = ct.declare(self.integer, axis.name, here, const=True)
-            body.append(ct.block([turn, *self._element(stage, axis)]))
+            out += self._cells(LANES, [column, turn, *self._element(stage, axis)])
         self.along = None
-        return self._cells(LANES, body)
+        return out
 
     def _is_dense(self, stage: Stage, axis: Axis) -> bool:
         """Whether the tile is all columns, and nothing but whole rows is read."""

@@ -25,22 +25,32 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, int threads)
           for (lz_i64 v = 0; v < 3200; v++)
           {
             const lz_i64 i1 = v;
-            {
-              const lz_i64 i0 = k + 0;
-              r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
-            }
-            {
-              const lz_i64 i0 = k + 32;
-              r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
-            }
-            {
-              const lz_i64 i0 = k + 64;
-              r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
-            }
-            {
-              const lz_i64 i0 = k + 96;
-              r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
-            }
+            const lz_i64 i0 = k + 0;
+            r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
+          }
+
+          #pragma omp simd
+          for (lz_i64 v = 0; v < 3200; v++)
+          {
+            const lz_i64 i1 = v;
+            const lz_i64 i0 = k + 32;
+            r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
+          }
+
+          #pragma omp simd
+          for (lz_i64 v = 0; v < 3200; v++)
+          {
+            const lz_i64 i1 = v;
+            const lz_i64 i0 = k + 64;
+            r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
+          }
+
+          #pragma omp simd
+          for (lz_i64 v = 0; v < 3200; v++)
+          {
+            const lz_i64 i1 = v;
+            const lz_i64 i0 = k + 96;
+            r0_a0[v] = r0_a0[v] + x0[((i0 * 100) + i1) + (q * 102400)];
           }
 
           k += 128;
