@@ -42,7 +42,8 @@ def print_kernel_c(
     ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``; else in the
     form ``tuned``, where it fits. ``threads``: more are of no use to kernels with scratch for each.
     """
-    origins = find_origins(kernel)
+    # Where a pointer begins is no number of the text.
+    origins = {} if any_size else find_origins(kernel)
     offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.arguments)
     expressions = Expressions(kernel.buffers, origins)
     if kernel.segments:

@@ -27,6 +27,7 @@ PROGRAMS: dict[str, Callable[[int], list[Tensor]]] = {
     "halves": lambda n: [lt.rand(n, 16).bfloat16() @ lt.rand(16, n).bfloat16()],
     "places": lambda n: [lt.rand(6, n).max(1).values, lt.rand(6, n).argmax(1)],
     "loss": lambda n: [F.cross_entropy(lt.rand(n, 17), lt.randint(0, 17, (n,)))],
+    "last": lambda n: [lt.sort(lt.rand(2, n, 8), 1).values[:, -1] @ lt.ones(8, 5)],
     "numbers": lambda n: [lt.ones(n)[:, None] * lt.arange(n)[None] + n],
 }
 
@@ -163,3 +164,19 @@ def test_short_lengths_of_attention() -> None:
     lt.config.any_size = False
     for size, values in list(zip(lengths, found, strict=True))[1:4]:
         assert all(map(same_bits, at(attention, size), values)), size
+
+
+def test_growing_sequences_are_compiled_a_few_times() -> None:
+    lt.manual_seed(0)
+    encoder = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    embedding, head = nn.Embedding(10, 16), nn.Linear(16, 10)
+    sequence = lt.tensor([[1, 2, 3]])
+    counts: list[int] = []
+    with lt.no_grad():
+        for _ in range(12):
+            before = len(compilations())
+            last = encoder(embedding(sequence))[:, -1]
+            sequence = lt.cat([sequence, head(last).argmax(-1, keepdim=True)], 1)
+            sequence.tolist()
+            counts.append(len(compilations()) - before)
+    assert sum(counts) <= 6 and not any(counts[-4:]), counts
