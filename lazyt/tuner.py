@@ -52,6 +52,8 @@ class TuneReport:
         for number, plan in enumerate(self.plans, 1):
             fusing = f", {plan.fusing}" if plan.fusing is not None else ""
             yield f"plan {number}: {1e6 * plan.before:.1f} us -> {1e6 * plan.after:.1f} us{fusing}"
+            if not plan.kernels:
+                yield "  no other form was tried: its kernels have none, or there was no time"
             for k in plan.kernels:
                 kept = k.form if plan.kept and k.form is not None else "as it was"
                 times = f"{1e6 * k.standard:.1f} us -> {1e6 * k.seconds:.1f} us"
@@ -88,13 +90,19 @@ class Tune:
             progress: show a bar on standard error; by default where that is a terminal.
             kwargs: its keyword arguments.
 
+        Tensors among the arguments, and a module's own, are computed first.
+
         Returns the report, which prints as a table.
 
-        Raises TuneError when the function runs no plan on the CPU, ValueError for a budget that is
-        not positive, and what the function raises.
+        Raises TuneError when the function runs no plan on the CPU, TypeError for what cannot be
+        called, ValueError for a budget that is not positive, and what the function raises.
         """
+        if not callable(function):
+            given = type(function).__name__
+            raise TypeError(f"tune expects a function or a module and its arguments, not {given}")
         if not seconds > 0:
             raise ValueError(f"seconds has to be positive, not {seconds!r}")
+        _look([args, kwargs, *_own_tensors(function)])  # how they were made is not tuned
         with Progress.shown(progress) as shown:
             session = Session(seconds, shown)
             try:
@@ -162,6 +170,13 @@ def _forget(function: Any) -> bool:
         Captured.__init__(captured, captured.function, captured.fullgraph)
         return True
     return False
+
+
+def _own_tensors(function: Any) -> list[Tensor]:
+    """The parameters and buffers of a module."""
+    if not (hasattr(function, "parameters") and hasattr(function, "buffers")):
+        return []
+    return [*function.parameters(), *function.buffers()]
 
 
 def _look(result: Any) -> None:

@@ -323,3 +323,23 @@ def test_progress_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
     with Progress.shown(None, quiet) as progress:
         progress.show(0.5, "a kernel")
     assert quiet.getvalue() == "", "nothing is shown where nobody looks"
+
+
+def test_how_arguments_were_made_is_not_tuned() -> None:
+    x, w = lazyt.randn(64, 48), lazyt.randn(48, 32)
+    report = lazyt.tune(lambda given, w: (given["x"] @ w).relu().sum(-1), {"x": x}, w, seconds=2)
+    assert [k.outline for plan in report.plans for k in plan.kernels]
+    assert "random" not in str(report)
+    layer = lazyt.nn.Linear(48, 32)
+    assert lazyt.tune(layer, x, seconds=2).plans[0].kernels
+
+
+def test_what_cannot_be_called_is_not_tuned() -> None:
+    with pytest.raises(TypeError, match="a function or a module and its arguments, not int"):
+        lazyt.tune(3)  # type: ignore[arg-type]
+
+
+def test_a_plan_without_other_forms_says_so() -> None:
+    assert "no other form was tried" in str(
+        lazyt.tuner.TuneReport((plans.PlanReport("g", 1.0, 1.0, None, (), False),), ())
+    )
