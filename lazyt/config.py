@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,16 @@ class Config:
         def __setattr__(self, name: str, value: Any) -> None:
             if name in _COUNTS and (not isinstance(value, int) or value < 0):
                 raise ValueError(f"{name} must be a whole number, not negative, got {value!r}")
+            if not hasattr(type(self), name):
+                raise AttributeError(self._unknown(name))
             super().__setattr__(name, value)
+
+    def _unknown(self, name: str) -> str:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, _names(), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return f"lazyt.config has no setting {name!r}{hint}"
 
     @property
     def max_pending_nodes(self) -> int:
@@ -184,9 +194,15 @@ class Config:
     def memory_budget(self, value: float) -> None:
         self._memory_budget: float = _checked_share(value)
 
+    def override(self, **settings: Any) -> AbstractContextManager[None]:
+        """Change settings inside a ``with`` block; unknown names raise AttributeError at once."""
+        for name in settings:
+            if not hasattr(type(self), name):
+                raise AttributeError(self._unknown(name))
+        return self._overridden(settings)
+
     @contextmanager
-    def override(self, **settings: Any) -> Iterator[None]:
-        """Change settings inside a ``with`` block; unknown names raise AttributeError."""
+    def _overridden(self, settings: dict[str, Any]) -> Iterator[None]:
         old = {name: getattr(self, name) for name in settings}
         try:
             for name, value in settings.items():
@@ -197,12 +213,29 @@ class Config:
                 setattr(self, name, value)
 
     def __repr__(self) -> str:
-        names = (name.lstrip("_") for name in self.__slots__ if name != "_on_limits")
-        body = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        body = ", ".join(f"{name}={getattr(self, name)!r}" for name in _names())
         return f"Config({body})"
 
 
+def _names() -> list[str]:
+    """The names of all settings."""
+    return [name.lstrip("_") for name in Config.__slots__ if name != "_on_limits"]
+
+
+def _warn_of_misspelt(environment: Mapping[str, str]) -> None:
+    """Warns of variables that look like a setting's but are none."""
+    known = {f"LAZYT_{name.upper()}" for name in _names()}
+    for name in environment:
+        if name.startswith("LAZYT_") and name not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, sorted(known), 1, 0.85)
+            if near:
+                warnings.warn(f"{name} is no setting; did you mean {near[0]}?", stacklevel=2)
+
+
 config = Config()
+_warn_of_misspelt(os.environ)
 
 #: Whether plans that are made here are tuned, whatever ``config.tune`` says to the whole process.
 tuned_here: ContextVar[bool] = ContextVar("tuned_here", default=False)

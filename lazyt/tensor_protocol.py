@@ -174,12 +174,15 @@ def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]
 
 
 def realize(*tensors: Tensor) -> None:
-    """Compute all of ``tensors`` now, in one plan."""
+    """Compute all of ``tensors`` now, in one plan. Raises TypeError for anything else."""
     for tensor in tensors:
         if not _is_there(tensor):
             break
     else:  # most often: a captured call has computed them
         return
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"realize expects tensors, not {type(tensor).__name__}")
     if capturing() is None:  # a captured function computes everything at its end
         pending.realize_nodes([tensor.node for tensor in tensors])
 
