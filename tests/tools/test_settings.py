@@ -12,7 +12,7 @@ from lazyt.config import _warn_of_misspelt
 
 def test_unknown_settings_are_refused_at_once() -> None:
     with pytest.raises(AttributeError, match="no setting 'thread'; did you mean 'threads'"):
-        lazyt.config.thread = 3
+        setattr(lazyt.config, "thread", 3)  # noqa: B010
     with pytest.raises(AttributeError, match="did you mean 'threads'"):
         lazyt.config.override(thread=3)
     with pytest.raises(AttributeError, match=r"no setting 'zzz'$"):
