@@ -19,7 +19,8 @@ COMMANDS = {
 
 def _usage() -> str:
     lines = [f"  {name:7} {text}" for name, text in COMMANDS.items()]
-    return "usage: python -m lazyt COMMAND ...\n\n" + "\n".join(lines) + "\n"
+    head = "usage: python -m lazyt COMMAND ... | --version\n\n"
+    return head + "\n".join(lines) + "\n\nCOMMAND --help says what a command takes.\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,6 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print(_usage(), end="")
         return 0 if argv else 2
+    if argv[0] == "--version":
+        from lazyt.version import __version__
+
+        print(f"lazyt {__version__}")
+        return 0
     name = argv[0]
     if name not in COMMANDS:
         choices = ", ".join(COMMANDS)

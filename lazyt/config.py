@@ -71,9 +71,10 @@ class Config:
         interpret: run with the NumPy interpreter instead of compiled kernels (``LAZYT_INTERPRET``).
         strict_laziness: raise instead of realizing implicitly (``LAZYT_STRICT_LAZINESS``).
         max_pending_nodes: pending graph nodes past which a graph realizes by itself
-            (``LAZYT_MAX_PENDING_NODES``).
+            (``LAZYT_MAX_PENDING_NODES``, default 4000); with fewer, long loops whose values nobody
+            reads compile in less time.
         max_pending_bytes: bytes of pending values past which a graph realizes by itself
-            (``LAZYT_MAX_PENDING_BYTES``).
+            (``LAZYT_MAX_PENDING_BYTES``, default 4 GiB).
         dump: folder that receives the IR after every pass and the C of every plan
             (``LAZYT_DUMP``, default none).
         provenance: record the user's line of every node; read at import

@@ -81,7 +81,8 @@ class CompileError(LazytError, RuntimeError):
     Attributes:
         command: the command line that was run.
         stderr: what the compiler printed.
-        source_path: where the source was kept, or None when it could not be written.
+        source_path: where the source was kept; None when it could not be written, empty when it
+            was an empty loop that was only tried.
     """
 
     def __init__(self, command: list[str], stderr: str, source_path: str | None) -> None:
@@ -89,6 +90,8 @@ class CompileError(LazytError, RuntimeError):
         self.stderr = stderr
         self.source_path = source_path
         kept = f"source kept in {source_path}" if source_path else "the source could not be kept"
+        if source_path == "":
+            kept = "It cannot compile an empty loop."
         super().__init__(
             f"the compiler failed: {' '.join(command)}\n{stderr.strip()}\n{kept}\n"
             "Set CC to another compiler, or run `python -m lazyt doctor` to check this one."

@@ -359,7 +359,7 @@ def _ask(command: tuple[str, ...]) -> Compiler:
             message = error.stderr
             if "No space left" not in message:
                 break
-    raise CompileError(list(command), message, None)
+    raise CompileError(list(command), message, "")
 
 
 def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:

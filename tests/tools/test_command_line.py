@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import lazyt
 from lazyt import ops
 from lazyt.__main__ import main
 from lazyt.ir.dtypes import float32
@@ -102,6 +103,13 @@ def test_wrong_usage_is_one_line_and_code_2(
     assert got.out == ""
     assert message in got.err
     assert got.err.count("\n") == 1
+
+
+def test_the_version_is_told(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"lazyt {lazyt.__version__}\n"
+    assert main([]) == 2
+    assert "COMMAND --help" in capsys.readouterr().out
 
 
 def test_bad_ir_is_code_1_with_the_place(tmp_path: Path, capsys: Capture) -> None:
