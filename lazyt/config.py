@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+
+from lazyt.errors import warn
 
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
@@ -232,7 +233,7 @@ def _warn_of_misspelt(environment: Mapping[str, str]) -> None:
 
             near = get_close_matches(name, sorted(known), 1, 0.85)
             if near:
-                warnings.warn(f"{name} is no setting; did you mean {near[0]}?", stacklevel=2)
+                warn(f"{name} is no setting; did you mean {near[0]}?")
 
 
 config = Config()
