@@ -9,6 +9,7 @@ from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from os import environ as _environ
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lazyt import autograd as autograd
@@ -19,10 +20,12 @@ from lazyt.cast_mode import is_autocast_enabled as is_autocast_enabled
 from lazyt.cast_settings import *  # noqa: F403
 from lazyt.conditions import *  # noqa: F403
 from lazyt.config import config as config
+from lazyt.config import misspelt as _misspelt
 from lazyt.copying import *  # noqa: F403
 from lazyt.device import device as device
 from lazyt.dlpack import from_dlpack as from_dlpack
 from lazyt.dlpack import to_dlpack as to_dlpack
+from lazyt.errors import warn as _warn
 from lazyt.functional import return_types as return_types
 from lazyt.functional.activations import *  # noqa: F403
 from lazyt.functional.affine_products import *  # noqa: F403
@@ -228,3 +231,6 @@ def __dir__() -> list[str]:
 
 if not _TYPE_CHECKING:
     __all__ = sorted({*(n for n in globals() if not n.startswith("_")), *_LATER, "jit"})
+
+for _message in _misspelt(_environ):
+    _warn(_message)

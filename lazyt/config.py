@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from lazyt.errors import warn
-
 _YES = ("1", "true", "yes", "on")
 _NO = ("", "0", "false", "no", "off")
 _COUNTS = frozenset(
@@ -224,20 +222,20 @@ def _names() -> list[str]:
     return [name.lstrip("_") for name in Config.__slots__ if name != "_on_limits"]
 
 
-def _warn_of_misspelt(environment: Mapping[str, str]) -> None:
-    """Warns of variables that look like a setting's but are none."""
+def misspelt(environment: Mapping[str, str]) -> list[str]:
+    """What to say of variables that look like a setting's but are none."""
     known = {f"LAZYT_{name.upper()}" for name in _names()}
+    found: list[str] = []
     for name in environment:
         if name.startswith("LAZYT_") and name not in known:
             from difflib import get_close_matches
 
             near = get_close_matches(name, sorted(known), 1, 0.85)
-            if near:
-                warn(f"{name} is no setting; did you mean {near[0]}?")
+            found += [f"{name} is no setting; did you mean {near[0]}?"] if near else []
+    return found
 
 
 config = Config()
-_warn_of_misspelt(os.environ)
 
 #: Whether plans that are made here are tuned, whatever ``config.tune`` says to the whole process.
 tuned_here: ContextVar[bool] = ContextVar("tuned_here", default=False)

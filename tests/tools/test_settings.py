@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
+import os
+import subprocess
+import sys
 
 import pytest
 
 import lazyt
-from lazyt.config import _warn_of_misspelt
+from lazyt.config import misspelt
 
 
 def test_unknown_settings_are_refused_at_once() -> None:
@@ -21,12 +23,15 @@ def test_unknown_settings_are_refused_at_once() -> None:
 
 
 def test_misspelt_variables_are_named() -> None:
-    with pytest.warns(UserWarning, match="LAZYT_THREDS is no setting; did you mean LAZYT_THREADS"):
-        _warn_of_misspelt({"LAZYT_THREDS": "2"})
-    known = {"LAZYT_THREADS": "2", "LAZYT_BENCH_PYTHON": "p", "LAZYT_TEST_RATE": "1", "PATH": ""}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        _warn_of_misspelt(known)
+    (said,) = misspelt({"LAZYT_THREDS": "2"})
+    assert said == "LAZYT_THREDS is no setting; did you mean LAZYT_THREADS?"
+    assert not misspelt(
+        {"LAZYT_THREADS": "2", "LAZYT_BENCH_PYTHON": "p", "LAZYT_TEST_RATE": "1", "PATH": ""}
+    )
+    program = [sys.executable, "-c", "import lazyt"]
+    environment = {**os.environ, "LAZYT_THREDS": "2"}
+    run = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+    assert "UserWarning: LAZYT_THREDS is no setting" in run.stderr
 
 
 def test_only_tensors_are_computed() -> None:
