@@ -31,7 +31,7 @@ _KEPT = 256  # families that are remembered
 _MOST_SAMPLES = 8
 #: Characters of a graph's text from which on trying other sizes would take too long.
 _LONGEST = 400_000
-#: Attempts to make one text of a family's programs, after which each size has its own.
+#: Attempts in a row to make one text of a family's programs, after which no more are made.
 _PATIENCE = 2
 #: Sizes beside the first that have plans of their own where rows run in bands: these are not
 #: written for any size, but are faster and need less memory.
@@ -72,7 +72,7 @@ class _Family:
         first: the first that was met.
         samples: programs of some, printed for any size.
         templates: texts that serve several of them, the latest last.
-        failed: how often there was none.
+        failed: for how many sizes there was none since the last one that had one.
         alone: further sizes that may have plans of their own for the sake of bands.
     """
 
@@ -120,7 +120,8 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
     if len(graph.text) > _LONGEST:
         return None
     family = _family(graph)
-    if family.first == graph or not config.any_size or family.failed >= _PATIENCE:
+    patient = family.failed < _PATIENCE
+    if family.first == graph or not config.any_size or not (patient or family.templates):
         return None
     if _SPECIAL.search(graph.text):
         return None
@@ -138,11 +139,14 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
     with config.override(inline_reduce=unrolled):
         sample = _sample(roots, inputs, graph.donated)
         template = next((t for t in reversed(family.templates) if t.fits(sample)), None)
-        if template is None and (template := _new_template(family, graph, sample, changes)):
-            family.templates.append(template)
+        if template is None and patient:
+            template = _new_template(family, graph, sample, changes)
+            if template is not None:
+                family.templates.append(template)
     if template is None:
         family.failed += 1
         return None
+    family.failed = 0
     reason = ""
     if len(family.templates) > known:
         listed = ", ".join(f"{old} -> {new}" for old, new in sorted(changes)[:4])

@@ -166,17 +166,20 @@ def test_short_lengths_of_attention() -> None:
         assert all(map(same_bits, at(attention, size), values)), size
 
 
-def test_growing_sequences_are_compiled_a_few_times() -> None:
+@pytest.mark.parametrize("computed", [False, True], ids=["weights pending", "weights computed"])
+def test_growing_sequences_are_compiled_a_few_times(computed: bool) -> None:
     lt.manual_seed(0)
     encoder = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
     embedding, head = nn.Embedding(10, 16), nn.Linear(16, 10)
-    sequence = lt.tensor([[1, 2, 3]])
+    if computed:
+        lt.realize(*(p for m in (encoder, embedding, head) for p in m.parameters()))
+    sequence = lt.tensor([[1]])
     counts: list[int] = []
     with lt.no_grad():
-        for _ in range(12):
+        for _ in range(16):
             before = len(compilations())
             last = encoder(embedding(sequence))[:, -1]
             sequence = lt.cat([sequence, head(last).argmax(-1, keepdim=True)], 1)
             sequence.tolist()
             counts.append(len(compilations()) - before)
-    assert sum(counts) <= 6 and not any(counts[-4:]), counts
+    assert sum(counts) <= 8 and not any(counts[-4:]), counts
