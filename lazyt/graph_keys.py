@@ -27,7 +27,8 @@ from lazyt.ops.leaves import CONST, INPUT, VARIABLE
 Key = tuple[Any, ...]
 Numbers = tuple[int, ...]
 
-_numbers = itertools.count(1)
+#: Of heads: beyond the number of any node.
+_numbers = itertools.count(1 << 40)
 _open: dict[tuple[Any, ...], int] = {}
 
 
@@ -50,53 +51,44 @@ def _key_of(head: Head) -> int:
 
 def number_graph(roots: Sequence[Node]) -> tuple[dict[Node, int], list[Any]]:
     """Numbers of all nodes that have to be computed and of their leaves, inputs first, and the key
-    without the roots. It is ``topological``, written out: all calls pay."""
+    without the roots.
+
+    All calls pay for it: an input is looked up once, by an iterator that waits on the stack while
+    what it came upon is numbered. The key is in postfix order; forms are below zero and the numbers
+    of heads beyond those of nodes, which tells the three apart.
+    """
     numbers: dict[Node, int] = {}
     key: list[Any] = []
-    add = key.append
-    # A node with None above it has been looked at and waits for those of its inputs that are there.
-    stack: list[Node | None] = [*roots]
-    stack.reverse()
+    add, known = key.append, numbers.get
+    stack: list[Any] = []
     push, pop = stack.append, stack.pop
-    while stack:
-        node = pop()
-        if node is None:
-            node = pop()
-            assert node is not None
-            inputs = node.inputs
-        elif node in numbers:
+    for root in roots:
+        if root in numbers:
             continue
-        elif node.data is None:
-            inputs, depth = node.inputs, len(stack)
-            if inputs:
-                push(node)
-                push(None)
-                for item in inputs:
-                    if item not in numbers:
-                        if item.data is None:
-                            push(item)
-                        else:
-                            numbers[item] = len(numbers)
-                            add(item.form)
-                count = len(stack) - depth
-                if count > 2:
-                    if count > 3:
-                        stack[depth + 2 :] = stack[: depth + 1 : -1]
-                    continue
-                pop()
-                pop()
-        else:
-            add(node.form)
-            numbers[node] = len(numbers)
-            continue
-        if node.op is INPUT:
-            add(node.form)
-        else:
-            head = node.head
-            add(head.key or _key_of(head))
+        node, inputs = root, iter(root.inputs if root.data is None else ())
+        while True:
             for item in inputs:
-                add(numbers[item])
-        numbers[node] = len(numbers)
+                number = known(item)
+                if number is None:
+                    if item.data is None:
+                        push(node)
+                        push(inputs)
+                        node, inputs = item, iter(item.inputs)
+                        break
+                    numbers[item] = number = len(numbers)
+                    add(item.form)
+                add(number)
+            else:
+                if node.data is not None or node.op is INPUT:
+                    add(node.form)
+                else:
+                    head = node.head
+                    add(head.key or _key_of(head))
+                numbers[node] = number = len(numbers)
+                if not stack:
+                    break
+                inputs, node = pop(), pop()
+                add(number)
     return numbers, key
 
 
