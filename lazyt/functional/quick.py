@@ -17,7 +17,7 @@ from lazyt.config import config
 from lazyt.dispatch import over_budget
 from lazyt.grad_mode import blocks
 from lazyt.ir.forms import use
-from lazyt.ir.graph import Head, Node, clock, make_like, make_pair
+from lazyt.ir.graph import Head, Known, Node, clock, make_like, make_pair
 from lazyt.ir.positions import position_of, recording
 from lazyt.ops.pointwise import MAP
 from lazyt.pending import PATIENCE
@@ -41,8 +41,8 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
 
     ``reflected``: it takes the number first.
     """
-    heads: dict[tuple[int, int], Head] = {}
-    numbers: dict[tuple[int, Any, type], tuple[Head, Node]] = {}
+    heads: dict[tuple[int, int], tuple[Head, Known]] = {}
+    numbers: dict[tuple[int, Any, type], tuple[Head, Known, Node]] = {}
 
     def operate(self: Any, other: Any) -> Any:
         storage = self._storage
@@ -63,22 +63,23 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
         if kind is Tensor:
             storage = other._storage
             y = storage.node
-            head = heads.get((x.form, y.form))
+            made = heads.get((x.form, y.form))
             if other._view is not None or storage.share is not None or y.needs_grad:
                 return slow(self, other)
-            if head is None or (y.data is not None and y.inputs):
+            if made is None or (y.data is not None and y.inputs):
                 return _learn(slow(self, other), x, y, heads)
+            head, known = made
         elif kind is float or kind is int:
-            known = numbers.get((x.form, other, kind))
-            if known is None:
+            with_number = numbers.get((x.form, other, kind))
+            if with_number is None:
                 return _learn_number(slow(self, other), x, other, numbers, reflected)
-            head, y = known
+            head, known, y = with_number
             if reflected:
                 x, y = y, x
         else:
             return slow(self, other)
         storage = _new_storage(Storage)
-        storage.node = node = make_pair(head, x, y, _frame(1))
+        storage.node = node = make_pair(head, known, x, y, _frame(1))
         storage.share = storage.fn = None
         storage.version = 0
         tensor = _new_tensor(Tensor)
@@ -137,14 +138,14 @@ def quick_unary(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return operate
 
 
-def _learn(result: Any, x: Node, y: Node, heads: dict[tuple[int, int], Head]) -> Any:
+def _learn(result: Any, x: Node, y: Node, heads: dict[tuple[int, int], tuple[Head, Known]]) -> Any:
     """Notes how ``result`` was made of two tensors, if another of these types would be made so."""
     if type(result) is Tensor and result._view is None:
         node = result._storage.node
         if _is_plain(node, x) and y.dtype is x.dtype and node.inputs == (x, y):
             if len(heads) >= _MOST:
                 heads.clear()
-            heads[x.form, y.form] = node.head
+            heads[x.form, y.form] = node.head, (node.shape, node.dtype, node.form)
     return result
 
 
@@ -152,7 +153,7 @@ def _learn_number(
     result: Any,
     x: Node,
     number: Any,
-    numbers: dict[tuple[int, Any, type], tuple[Head, Node]],
+    numbers: dict[tuple[int, Any, type], tuple[Head, Known, Node]],
     reflected: bool,
 ) -> Any:
     """The same of a tensor and a number; not of zeros, of which two are equal."""
@@ -162,7 +163,8 @@ def _learn_number(
         if _is_plain(node, x) and inputs[0] is x and inputs[-1].op.name == "const":
             if len(numbers) >= _MOST:
                 numbers.clear()
-            numbers[x.form, number, type(number)] = node.head, inputs[1]
+            known = (node.shape, node.dtype, node.form)
+            numbers[x.form, number, type(number)] = node.head, known, inputs[1]
     return result
 
 

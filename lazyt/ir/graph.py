@@ -15,10 +15,13 @@ from typing import Any
 
 from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import common_place, form_of
+from lazyt.ir.heads import Head as Head
+from lazyt.ir.heads import Known as Known
+from lazyt.ir.heads import head_of as head_of
+from lazyt.ir.heads import living as living_heads
 from lazyt.ir.op import NoGradient as NoGradient
 from lazyt.ir.op import Op as Op
 from lazyt.ir.op import Type as Type
-from lazyt.ir.op import plain
 from lazyt.ir.positions import Source as Source
 from lazyt.ir.positions import position_of, recording, user_files
 from lazyt.ir.positions import position_to_note as position_to_note
@@ -26,25 +29,6 @@ from lazyt.ir.positions import record_source as record_source
 from lazyt.ir.positions import source_text as source_text
 from lazyt.ir.positions import user_position as user_position
 from lazyt.ir.shapes import Shape as Shape
-
-
-class Head:
-    """An op with its parameters and number of inputs: what equal calls on other values share.
-
-    Attributes:
-        op, params, arity: its identity.
-        types: what ``infer`` gave, by the forms of the inputs.
-        key: the number that stands for it in keys of plans, None before there was one.
-    """
-
-    __slots__ = ("__weakref__", "arity", "key", "op", "params", "types")
-
-    def __init__(self, op: Op, params: Any, arity: int) -> None:
-        self.op = op
-        self.params = params
-        self.arity = arity
-        self.types: dict[Any, tuple[Shape, DType, int]] = {}
-        self.key: int | None = None
 
 
 class Node:
@@ -120,109 +104,81 @@ _SPREADING = frozenset({"expand", "reshape"})
 
 
 class _Reference(weakref.ref[Node]):
-    """A weak reference that knows its key in the table."""
+    """A weak reference that knows where its head has it."""
 
-    __slots__ = ("key",)
-    key: tuple[Head, tuple[Node, ...]]
-
-
-class _HeadReference(weakref.ref[Head]):
-    """The same for heads."""
-
-    __slots__ = ("key",)
-    key: tuple[Op, Any, int]
-
-
-_table: dict[tuple[Head, tuple[Node, ...]], _Reference] = {}
-_heads: dict[tuple[Op, Any, int], _HeadReference] = {}
-_new = object.__new__
+    __slots__ = ("inputs", "nodes")
+    inputs: tuple[Node, ...]
+    nodes: dict[tuple[Node, ...], weakref.ref[Node]]
 
 
 def _forget(reference: Any) -> None:
-    key = reference.key
-    if _table.get(key) is reference:
-        del _table[key]
-
-
-def _forget_head(reference: Any) -> None:
-    key = reference.key
-    if _heads.get(key) is reference:
-        del _heads[key]
-
-
-def head_of(op: Op, params: Any, arity: int) -> Head:
-    """The head of ``op`` with ``params`` on ``arity`` inputs; equal means identical."""
-    key = (op, params, arity)
-    reference = _heads.get(key)
-    if reference is not None:
-        found = reference()
-        if found is not None:
-            return found
-    params = plain(params)
-    head = Head(op, params, arity)
-    reference = _HeadReference(head, _forget_head)
-    reference.key = key = (op, params, arity)
-    _heads[key] = reference
-    return head
+    nodes, inputs = reference.nodes, reference.inputs
+    found = nodes.pop(inputs, None)
+    if found is not reference and found is not None:  # of an equal node that was made since
+        nodes[inputs] = found
 
 
 def make(op: Op, inputs: tuple[Node, ...], params: Any = None) -> Node:
     """The node of ``op`` on ``inputs``: the living equal one, or a new one with inferred type."""
-    known = _heads.get((op, params, len(inputs)))
+    known = living_heads.get((op, params, len(inputs)))
     head = None if known is None else known()
     if head is None:
         head = head_of(op, params, len(inputs))
-    key = (head, inputs)
-    reference = _table.get(key)
+    reference = head.nodes.get(inputs)
     if reference is not None:
         found = reference()
         if found is not None:
             if found.made != clock.now:
                 _renew(found)
             return found
-    return _make_new(key, user_position() if recording.enabled else None)
+    return _make_new(head, inputs, user_position() if recording.enabled else None)
 
 
 def make_of(head: Head, inputs: tuple[Node, ...]) -> Node:
     """``make`` where the head is known already."""
-    key = (head, inputs)
-    reference = _table.get(key)
+    reference = head.nodes.get(inputs)
     if reference is not None:
         found = reference()
         if found is not None:
             if found.made != clock.now:
                 _renew(found)
             return found
-    return _make_new(key, user_position() if recording.enabled else None)
+    return _make_new(head, inputs, user_position() if recording.enabled else None)
 
 
 def make_like(head: Head, inputs: tuple[Node, ...], source: Source | None) -> Node:
     """``make_of`` with the position that a new node gets."""
-    key = (head, inputs)
-    reference = _table.get(key)
+    reference = head.nodes.get(inputs)
     if reference is not None:
         found = reference()
         if found is not None:
             if found.made != clock.now:
                 _renew(found)
             return found
-    return _make_new(key, source)
+    return _make_new(head, inputs, source)
 
 
-def make_pair(head: Head, a: Node, b: Node, frame: FrameType) -> Node:
-    """``make_of`` two inputs that no gradient flows through, for code that runs in ``frame``;
-    written out for long chains."""
-    key = (head, (a, b))
-    known = head.types.get((a.form, b.form))
-    if key in _table or known is None:
-        return make_like(head, key[1], position_of(frame) if recording.enabled else None)
-    node: Node = _new(Node)
-    node.source = None
+def make_pair(head: Head, known: Known, a: Node, b: Node, frame: FrameType) -> Node:
+    """``make_of`` two inputs that no gradient flows through, for code that runs in ``frame``, where
+    the type that is inferred is known already; written out for long chains."""
+    inputs = (a, b)
+    nodes = head.nodes
+    reference = nodes.get(inputs)
+    if reference is not None:
+        found = reference()
+        if found is not None:
+            if found.made != clock.now:
+                _renew(found)
+            return found
+    node = Node()
     if recording.enabled:
         code = frame.f_code
         own = code.co_filename in user_files
         node.source = (code, frame.f_lasti) if own else position_of(frame)
-    node.head, node.inputs = key
+    else:
+        node.source = None
+    node.head = head
+    node.inputs = inputs
     node.op, node.params = head.op, head.params
     node.shape, node.dtype, node.form = known
     node.data = None
@@ -233,9 +189,8 @@ def make_pair(head: Head, a: Node, b: Node, frame: FrameType) -> Node:
     if b.data is None and b.oldest < oldest:
         oldest = b.oldest
     node.oldest = oldest
-    reference = _Reference(node, _forget)
-    reference.key = key
-    _table[key] = reference
+    nodes[inputs] = reference = _Reference(node, _forget)
+    reference.nodes, reference.inputs = nodes, inputs
     return node
 
 
@@ -252,9 +207,8 @@ def _renew(node: Node) -> None:
     node.oldest = oldest
 
 
-def _make_new(key: tuple[Head, tuple[Node, ...]], source: Source | None) -> Node:
+def _make_new(head: Head, inputs: tuple[Node, ...], source: Source | None) -> Node:
     # What ``_renew`` does and looks at each input is done in one go: every new node passes here.
-    head, inputs = key
     now = clock.now
     oldest = NEVER
     needs_grad = False
@@ -279,7 +233,7 @@ def _make_new(key: tuple[Head, tuple[Node, ...]], source: Source | None) -> Node
         known = head.types[forms] = _typed(head, inputs)
     if oldest == NEVER and inputs and op.name not in _SPREADING:
         oldest = now
-    node: Node = _new(Node)
+    node = Node()
     node.head = head
     node.op = op
     node.inputs = inputs
@@ -293,13 +247,12 @@ def _make_new(key: tuple[Head, tuple[Node, ...]], source: Source | None) -> Node
     if op.marks is not None:
         needs_grad = op.marks
     node.needs_grad = needs_grad and dtype.kind == "f"
-    reference = _Reference(node, _forget)
-    reference.key = key
-    _table[key] = reference
+    head.nodes[inputs] = reference = _Reference(node, _forget)
+    reference.nodes, reference.inputs = head.nodes, inputs
     return node
 
 
-def _typed(head: Head, inputs: tuple[Node, ...]) -> tuple[Shape, DType, int]:
+def _typed(head: Head, inputs: tuple[Node, ...]) -> Known:
     """Shape, dtype and form of ``head`` on these inputs."""
     type_ = Type(*head.op.infer(head.params, *inputs))
     moves, found = head.op.moves, [item.form for item in inputs]
@@ -309,7 +262,7 @@ def _typed(head: Head, inputs: tuple[Node, ...]) -> tuple[Shape, DType, int]:
 
 def make_leaf(head: Head, params: Any, type_: Type, data: Any) -> Node:
     """A node without inputs that is unequal to all others; ``params`` may be its own."""
-    node: Node = _new(Node)
+    node = Node()
     node.head = head
     node.op = head.op
     node.inputs = ()
@@ -326,16 +279,17 @@ def make_leaf(head: Head, params: Any, type_: Type, data: Any) -> Node:
 
 def find(head: Head, inputs: tuple[Node, ...]) -> Node | None:
     """The living node of ``head`` on ``inputs``, None where there is none."""
-    reference = _table.get((head, inputs))
+    reference = head.nodes.get(inputs)
     return None if reference is None else reference()
 
 
 def become(node: Node, leaf: Node) -> None:
     """Turn a computed node, which no gradient flows through, into ``leaf``, a new one of the same
     value: whoever refers to it no longer holds on to how it was made."""
-    reference = _table.get((node.head, node.inputs))
+    nodes = node.head.nodes
+    reference = nodes.get(node.inputs)
     if reference is not None and reference() is node:
-        del _table[reference.key]
+        del nodes[node.inputs]
     node.inputs, node.head, node.op, node.params = (), leaf.head, leaf.op, leaf.params
     node.oldest = NEVER
 

@@ -13,7 +13,7 @@ import pytest
 
 import lazyt
 from lazyt import graph_keys
-from lazyt.ir import graph
+from lazyt.ir import graph, heads
 from lazyt.runtime.memory import pool
 
 State = dict[Any, Any]
@@ -106,7 +106,7 @@ def test_every_step_costs_the_same(step: Callable[..., Any]) -> None:
         values.append(step(parameters, loss, state).item())
         times.append(time.perf_counter() - begin)
         if number >= STEPS // 2:  # what waits for some steps may be there or not
-            measured.append((len(graph._table), pool.stats().in_use, len(graph_keys.known)))
+            measured.append((heads.count_living(), pool.stats().in_use, len(graph_keys.known)))
     half = len(measured) // 2
     for before, after in zip(zip(*measured[:half]), zip(*measured[half:])):
         assert max(after) <= max(before), step.__name__
