@@ -102,6 +102,8 @@ class Config:
         "_max_pending_nodes",
         "_memory_budget",
         "_on_limits",
+        "_on_threads",
+        "_threads",
         "any_size",
         "bands",
         "cache_bytes",
@@ -115,7 +117,6 @@ class Config:
         "interpret",
         "provenance",
         "strict_laziness",
-        "threads",
         "tune",
         "tune_seconds",
         "verify",
@@ -123,11 +124,12 @@ class Config:
 
     def __init__(self) -> None:
         self._on_limits: list[Callable[[], None]] = []
+        self._on_threads: list[Callable[[], None]] = []
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         self.cache_dir: str = os.environ.get("LAZYT_CACHE_DIR") or os.path.join(home, "lazyt")
         self.disk_cache: bool = _flag("LAZYT_DISK_CACHE", True)
         self.cache_bytes: int = _count("LAZYT_CACHE_BYTES", 1 << 30)
-        self.threads: int = _count("LAZYT_THREADS", 0)
+        self.threads = _count("LAZYT_THREADS", 0)
         self.eager: bool = _flag("LAZYT_EAGER", False)
         self.emulate_cuda: int = _gpus("LAZYT_EMULATE_CUDA")
         self.emulator_seed: int = _count("LAZYT_EMULATOR_SEED", 0)
@@ -169,7 +171,7 @@ class Config:
     @max_pending_nodes.setter
     def max_pending_nodes(self, value: int) -> None:
         self._max_pending_nodes = value
-        self._tell()
+        self._tell(self._on_limits)
 
     @property
     def max_pending_bytes(self) -> int:
@@ -179,10 +181,21 @@ class Config:
     @max_pending_bytes.setter
     def max_pending_bytes(self, value: int) -> None:
         self._max_pending_bytes = value
-        self._tell()
+        self._tell(self._on_limits)
 
-    def _tell(self) -> None:
-        for listener in self._on_limits:
+    @property
+    def threads(self) -> int:
+        """Threads per kernel, 0 for all cores."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, value: int) -> None:
+        self._threads: int = value
+        self._tell(self._on_threads)
+
+    @staticmethod
+    def _tell(listeners: list[Callable[[], None]]) -> None:
+        for listener in listeners:
             listener()
 
     @property
@@ -219,7 +232,7 @@ class Config:
 
 def _names() -> list[str]:
     """The names of all settings."""
-    return [name.lstrip("_") for name in Config.__slots__ if name != "_on_limits"]
+    return [name.lstrip("_") for name in Config.__slots__ if not name.startswith("_on_")]
 
 
 def misspelt(environment: Mapping[str, str]) -> list[str]:

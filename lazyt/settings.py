@@ -56,9 +56,9 @@ def _count(value: Any, function: str) -> int:
 
 
 def _thread_count() -> int:
-    from lazyt.runtime.execute import thread_count  # a program that asks is about to compute
+    from lazyt.runtime.threads import team  # a program that asks is about to compute
 
-    return thread_count()
+    return team.count()
 
 
 def get_num_threads() -> int:

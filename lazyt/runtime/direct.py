@@ -82,15 +82,26 @@ static void *lz_admit(char *self, const word *given)
 static void *lz_run(char *self, void *nothing)
 {
   const word *own = (const word *) (self + %(content)d);
+  void (*const entry)(char **, int) = (void (*)(char **, int)) own[2];
+  word *turn = (word *) own[4];
   (void) nothing;
-  if (own[4])
+  if (turn)
     {
-      void *state = ((lz_take) own[4])();
-      ((void (*)(char **, int)) own[2])((char **) own[3], 1);
-      ((lz_give) own[5])(state);
+      const word me = ((word (*)(void)) own[7])();
+      const int count = turn[1] && turn[1] != me ? 1 : (int) turn[0];
+      if (count > 1)
+        {
+          turn[1] = me;
+          turn[2] = 1;
+        }
+      void *state = ((lz_take) own[5])();
+      entry((char **) own[3], count);
+      ((lz_give) own[6])(state);
+      if (count > 1)
+        turn[1] = 0;
     }
   else
-    ((void (*)(char **, int)) own[2])((char **) own[3], 1);
+    entry((char **) own[3], 1);
   return lz_given(own, 1);
 }
 
@@ -202,14 +213,16 @@ def admitting(address: int) -> Callable[[tuple[Any, ...]], bool]:
     return _function(_methods()[2], _address("Py_IncRef"), id(True), id(False), address)
 
 
-def running(entry: int, slots: int, others_run: bool) -> Callable[[], None]:
-    """A function that runs a plan with one thread.
+def running(entry: int, slots: int, turn: int) -> Callable[[], None]:
+    """A function that runs a plan.
 
     Args:
         entry: the address of the plan's function, which stays.
         slots: the address of its pointers.
-        others_run: whether other Python threads run in the meantime, which takes 0.1 us.
+        turn: the address of ``threads.Threads.turn``, by which it takes threads as
+            ``Executable.launch`` does; other Python threads run in the meantime, which takes
+            0.1 us. 0 for a plan that starts no threads.
     """
-    turns = ("PyEval_SaveThread", "PyEval_RestoreThread")
-    words = [_address(name) for name in turns] if others_run else [0, 0]
+    names = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyThread_get_thread_ident")
+    words = [turn, *map(_address, names)] if turn else [0]
     return _function(_methods()[1], _address("Py_IncRef"), id(None), entry, slots, *words)

@@ -15,6 +15,7 @@ from lazyt.errors import CompileError, LazytError, NoCompilerError
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
 from lazyt.runtime import cache, compile, devices, execute, sass
 from lazyt.runtime.memory import Buffer
+from lazyt.runtime.threads import team
 
 _SELF_TEST = """void lz_self_test(char *b0, int threads) {
   int *o = (int *)b0;
@@ -100,7 +101,7 @@ def _examine_cpu() -> list[Finding]:
 
 
 def _examine_threads() -> list[Finding]:
-    cores, threads = devices.core_count(), execute.thread_count()
+    cores, threads = devices.core_count(), team.count()
     detail = f"{threads} threads for {cores} cores"
     if threads > cores:
         advice = "lower LAZYT_THREADS or OMP_NUM_THREADS: threads that share a core wait"

@@ -23,52 +23,13 @@ from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
 from lazyt.runtime import cache, compile, devices, events, regions
 from lazyt.runtime.memory import Buffer
+from lazyt.runtime.threads import team
 
 if TYPE_CHECKING:
     from lazyt.runtime.objects import Objects
 
 #: A plan's function: takes packed pointers, or the address of some, and a number of threads.
 Entry = Callable[[bytes | int, int], object]
-
-
-class _Threads:
-    """Who may use how many OpenMP threads.
-
-    Two kernels at once that both want every core slow each other down, so a run that starts
-    while another thread's is in flight gets one thread. ``owner`` is a hint, read and written
-    without a lock: an interrupt between the two then cannot leave anything locked.
-    """
-
-    __slots__ = ("forked", "most", "owner", "used")
-
-    def __init__(self) -> None:
-        self.most = 0
-        self.owner: int | None = None
-        self.used = False
-        self.forked = False
-
-    def read_most(self) -> int:
-        """All cores, or what OMP_NUM_THREADS says (the first number, where it is a list)."""
-        first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-        wanted = int(first) if first.isdecimal() else 0
-        self.most = wanted or devices.core_count()
-        return self.most
-
-    def after_fork(self) -> None:
-        """GNU's OpenMP waits forever in a child for the threads that its parent had."""
-        self.owner = None
-        self.forked = self.forked or self.used
-
-
-_threads = _Threads()
-os.register_at_fork(after_in_child=_threads.after_fork)
-
-
-def thread_count() -> int:
-    """OpenMP threads that a kernel may use now: ``config.threads``, or one per core."""
-    if _threads.forked:
-        return 1
-    return config.threads or _threads.most or _threads.read_most()
 
 
 class Executable:
@@ -138,21 +99,20 @@ class Executable:
 
         One thread runs where no kernel wants more, and where another Python thread's are running.
         """
-        me = get_ident()
-        owner = _threads.owner
-        if owner is not None and owner != me:
-            self.entry(slots, 1)
-            return
-        count = 1 if self.serial else thread_count()
+        count = 1 if self.serial else team.count()
         if count == 1:
             self.entry(slots, 1)
             return
+        me, turn = get_ident(), team.turn
+        if turn[1] not in (0, me):
+            self.entry(slots, 1)
+            return
         try:
-            _threads.owner = me
-            _threads.used = True
+            turn[1] = me
+            turn[2] = 1
             self.entry(slots, count)
         finally:
-            _threads.owner = None
+            turn[1] = 0
 
     def bound(self, slots: int) -> Callable[[], object]:
         """``launch`` on the slots at this address, as a function that takes less time to call.
@@ -165,16 +125,9 @@ class Executable:
             return (
                 partial(held(self.entry), slots, 1) if self.serial else partial(self.launch, slots)
             )
-        alone = direct.running(address_of(self.entry), slots, not self.serial)
-
-        def launch() -> None:
-            owner = _threads.owner
-            if thread_count() == 1 or (owner is not None and owner != get_ident()):
-                alone()
-            else:
-                self.launch(slots)
-
-        return alone if self.serial else launch
+        team.take_count()
+        turn = 0 if self.serial else ctypes.addressof(team.turn)
+        return direct.running(address_of(self.entry), slots, turn)
 
     def _check(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         given = {"input": inputs, "output": outputs}

@@ -1,27 +1,72 @@
 """Parallel regions of compiled plans: which plans have some, and how one of one thread is cheap.
 
 A region of one thread takes libgomp 0.4 us, for a team of its own. Its body is called outright
-instead, where the linker can do that, unless it would have its share of another region's loops.
+instead, where the linker can do that, unless it would have its share of another region's loops. A
+region that is a loop whose steps threads take in turn asks libgomp for its share: it gets all.
 """
 
 from __future__ import annotations
 
 from lazyt.ir.program import Program
 
+_LOOP = "GOMP_parallel_loop_nonmonotonic_dynamic"
+_NEXT = "GOMP_loop_nonmonotonic_dynamic_next"
+_END = "GOMP_loop_end_nowait"
 #: What the compiler is told, and what goes into the unit with a plan's entry: of every plan, as an
 #: object file may have kernels of others, too.
-WRAP = ("-DLZ_WRAP", "-Wl,--wrap=GOMP_parallel")
-WRAPPED = """
+WRAP = ("-DLZ_WRAP", *(f"-Wl,--wrap={name}" for name in ("GOMP_parallel", _LOOP, _NEXT, _END)))
+WRAPPED = f"""
 #ifdef LZ_WRAP
 int omp_get_num_threads(void);
 void __real_GOMP_parallel(void (*)(void *), void *, unsigned, unsigned);
+void __real_{_LOOP}(void (*)(void *), void *, unsigned, long, long, long, long, unsigned);
+_Bool __real_{_NEXT}(long *, long *);
+void __real_{_END}(void);
+
+/* The loop that this thread runs without a team, and whether its steps are still to be given. */
+struct lz_range {{ long begin, end; int alone, left; }};
+static __thread struct lz_range lz_range;
+
 void __wrap_GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags)
-{
+{{
+  const struct lz_range outer = lz_range;
+  lz_range.alone = 0;
   if (threads == 1 && omp_get_num_threads() == 1)
     body(data);
   else
     __real_GOMP_parallel(body, data, threads, flags);
-}
+  lz_range = outer;
+}}
+
+void __wrap_{_LOOP}(void (*body)(void *), void *data, unsigned threads, long begin, long end,
+                    long step, long share, unsigned flags)
+{{
+  const struct lz_range outer = lz_range;
+  const int alone = threads == 1 && omp_get_num_threads() == 1;
+  lz_range = (struct lz_range) {{begin, end, alone, step > 0 ? begin < end : begin > end}};
+  if (alone)
+    body(data);
+  else
+    __real_{_LOOP}(body, data, threads, begin, end, step, share, flags);
+  lz_range = outer;
+}}
+
+_Bool __wrap_{_NEXT}(long *begin, long *end)
+{{
+  if (!lz_range.alone)
+    return __real_{_NEXT}(begin, end);
+  const _Bool left = lz_range.left;
+  *begin = lz_range.begin;
+  *end = lz_range.end;
+  lz_range.left = 0;
+  return left;
+}}
+
+void __wrap_{_END}(void)
+{{
+  if (!lz_range.alone)
+    __real_{_END}();
+}}
 #endif
 """
 

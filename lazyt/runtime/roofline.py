@@ -19,6 +19,7 @@ from lazyt.ir.program import KernelSource, Launch, Program, Slot
 from lazyt.runtime import cache as disk
 from lazyt.runtime import devices, execute
 from lazyt.runtime.memory import Buffer
+from lazyt.runtime.threads import team
 
 #: Trials end when so many in a row were no better than the best, or after so many in all.
 _PATIENCE, _MOST = 6, 60
@@ -98,7 +99,7 @@ def measure(threads: int = 0) -> Roofline:
 
     Raises NoCompilerError and CompileError as every plan does.
     """
-    return _measured(threads or execute.thread_count())
+    return _measured(threads or team.count())
 
 
 @cache
@@ -119,7 +120,7 @@ def _measured(threads: int) -> Roofline:
 def sample(threads: int = 0) -> Roofline:
     """The bounds as they are at this moment, in some 30 ms: other programs, and on shared machines
     other people, take their part of the memory's bandwidth. Raises as ``measure``."""
-    return _probes(threads or execute.thread_count()).best(3)
+    return _probes(threads or team.count()).best(3)
 
 
 class _Probes:

@@ -12,7 +12,8 @@ from typing import Any
 
 from lazyt.config import config
 from lazyt.errors import LazytError
-from lazyt.runtime import cache, compile, devices, execute
+from lazyt.runtime import cache, compile, devices
+from lazyt.runtime.threads import team
 
 FORMAT = 1
 #: What winners are for.
@@ -52,7 +53,7 @@ def machine() -> dict[str, Any]:
         "cpu": devices.cpu_model(),
         "features": cache.hash_text(*devices.cpu_features())[:12],
         "compiler": compile.find().version,
-        "threads": execute.thread_count(),
+        "threads": team.count(),
     }
 
 

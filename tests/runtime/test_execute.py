@@ -142,7 +142,7 @@ def test_the_interpreter_lock_is_released() -> None:
 
 
 def test_thread_counts_come_from_settings(run_child: Callable[..., str]) -> None:
-    code = "from lazyt.runtime import execute; print(execute.thread_count())"
+    code = "from lazyt.runtime.threads import team; print(team.count())"
     assert run_child(code, OMP_NUM_THREADS="3,2", LAZYT_THREADS="0").split() == ["3"]
     assert run_child(code, LAZYT_THREADS="5", OMP_NUM_THREADS="3").split() == ["5"]
     cores = run_child("from lazyt.runtime import devices; print(devices.core_count())")
@@ -155,6 +155,7 @@ import numpy as np
 from tests.runtime.sample_programs import axpy, filled, floats
 from lazyt.runtime import execute
 from lazyt.runtime.memory import Buffer
+from lazyt.runtime.threads import team
 warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what is tested
 n = 100_000
 executable = execute.load(axpy(n))
@@ -164,15 +165,15 @@ def right():
     executable.run([x, y], [out])
     return bool((floats(out) == 2 * np.arange(n, dtype=np.float32) + 1).all())
 assert right()
-print(execute.thread_count(), flush=True)
+print(team.count(), flush=True)
 child = os.fork()
 if child == 0:
-    fine = all(right() for _ in range(20)) and execute.thread_count() == 1
+    fine = all(right() for _ in range(20)) and team.count() == 1
     execute.load(axpy(7))
     os._exit(0 if fine else 1)
 assert os.waitpid(child, 0)[1] == 0
 assert right()
-print(execute.thread_count())
+print(team.count())
 """
 
 
@@ -185,6 +186,7 @@ import numpy as np
 from tests.runtime.sample_programs import axpy, filled, floats, spin
 from lazyt.runtime import execute
 from lazyt.runtime.memory import Buffer, pool
+from lazyt.runtime.threads import team
 executable, out = execute.load(spin(1000)), Buffer(4)
 floats(out)[0] = 0.0
 before = pool.stats().in_use
@@ -197,7 +199,7 @@ except KeyboardInterrupt:
 x, y = filled(np.ones(8)), filled(np.ones(8))
 executable = execute.load(axpy(8))
 executable.run([x, y], [y])
-print(floats(y)[0], execute._threads.owner)
+print(floats(y)[0], team.turn[1])
 """
 
 
@@ -209,4 +211,4 @@ def test_an_interrupt_arrives_when_the_kernel_ends(
     time.sleep(0.2)
     child.send_signal(signal.SIGINT)
     output, errors = child.communicate(timeout=60)
-    assert (output.split(), errors) == (["1.0", "True", "3.0", "None"], "")
+    assert (output.split(), errors) == (["1.0", "True", "3.0", "0"], "")
