@@ -11,7 +11,7 @@ import pytest
 import lazyt as lt
 from lazyt import Tensor, nn, planning
 from lazyt.nn import functional as F
-from lazyt.runtime import events
+from lazyt.runtime import direct, events, execute
 
 pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]
 SIZES = (37, 50, 20, 97)
@@ -103,6 +103,42 @@ def test_a_captured_block_meets_many_lengths() -> None:
     assert sum(map(bool, counts[2:])) <= 1, counts  # two sizes, and one more text at the most
 
 
+def test_captured_calls_take_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels for any size may start threads at every size, so calls of them by C give turns."""
+
+    def step(x: Tensor, w: Tensor) -> list[Tensor]:
+        rows = (x @ w).softmax(-1)
+        return [rows, rows.sum(0), x.exp() * 2, lt.sort(x, 0).values]
+
+    captured = lt.jit(step, fullgraph=True)
+    w = lt.rand(24, 40).realize()
+    sizes = (37, 50, 3, 20_000, 97)
+    inputs = {size: lt.rand(size, 24).realize() for size in sizes}
+    begin = len(compilations())
+    found: dict[tuple[int, int], list[Tensor]] = {}
+    for turn in range(3):
+        if turn == 2 and direct.available():  # all is learnt by now: nothing runs by Python
+
+            def refuse(*_: object) -> None:
+                raise AssertionError("a captured call went through Python")
+
+            monkeypatch.setattr(execute.Executable, "launch", refuse)
+        for count in (1, 2):
+            with lt.config.override(threads=count):
+                for size in sizes:
+                    found[size, count] = captured(inputs[size], w)
+                    lt.realize(*found[size, count])
+    monkeypatch.undo()
+    reasons = compilations()[begin:]
+    assert any("they become arguments" in reason for reason in reasons), reasons
+    planning.clear()
+    lt.config.any_size = False
+    for (size, count), results in found.items():
+        expected = step(inputs[size], w)
+        lt.realize(*expected)
+        assert all(map(same_bits, expected, results)), (size, count)
+
+
 def test_gradients_at_many_sizes() -> None:
     net = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 2))
 
@@ -130,8 +166,6 @@ def test_one_is_a_size_of_its_own_and_constants_are_no_sizes() -> None:
 
 
 def test_a_new_process_reads_the_shared_kernels_from_disk() -> None:
-    from lazyt.runtime import execute
-
     results = [at(PROGRAMS["rows"], size) for size in SIZES[:4]]
     begin = len(compilations())
     planning.clear()

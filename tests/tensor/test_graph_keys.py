@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 import lazyt as lt
 from lazyt.graph_keys import number_graph
 from lazyt.ir.graph import Head, Node
@@ -74,3 +77,70 @@ def test_other_numbers_give_the_same_key() -> None:
     assert _check((x * 2 + 3).node) == _check((x * 5 + 7).node)
     assert _check((x[1:4] + 1).node) == _check((x[5:8] + 1).node)
     assert _check((x * 2 + x).node) != _check((x * 2 + 3).node)
+
+
+#: What a random graph is made of: for each node an operation and the places of its inputs.
+Recipe = list[tuple[int, list[int]]]
+OPERATIONS = [
+    lambda items: items[0] + items[-1],
+    lambda items: items[0] * items[-1],
+    lambda items: items[0].exp(),
+    lambda items: lt.cat([items[0], items[-1]])[:3],
+    lambda items: lt.stack(items).sum(0),
+]
+recipes = st.lists(
+    st.tuples(
+        st.integers(0, len(OPERATIONS) - 1), st.lists(st.integers(0, 40), min_size=1, max_size=4)
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+def _make(recipe: Recipe, roots: list[int]) -> list[Node]:
+    """The roots of the recipe's graph on leaves of its own, two of which are equal in type."""
+    values = [lt.ones(3).realize(), lt.ones(3).realize(), lt.ones(3).double().realize()]
+    for kind, places in recipe:
+        values.append(OPERATIONS[kind]([values[place % len(values)] for place in places]))
+    found = [values[3 + place % len(recipe)].node for place in roots]
+    return [node for node in found if node.data is None]
+
+
+@given(recipes, recipes, st.lists(st.integers(0, 20), min_size=1, max_size=3))
+def test_keys_are_equal_where_structures_are(
+    recipe: Recipe, other: Recipe, roots: list[int]
+) -> None:
+    one, same, else_ = _make(recipe, roots), _make(recipe, roots), _make(other, roots)
+    key = _check(*one)
+    assert key == _check(*same)
+    # The roots are for the caller, who adds their numbers to the key.
+    first, second = number_graph(one)[0], number_graph(else_)[0]
+    equal = _structure(first) == _structure(second)
+    assert (_check(*else_) == key) == equal
+
+
+def test_deep_and_wide_graphs_are_numbered() -> None:
+    x = lt.ones(2).realize()
+    with lt.config.override(max_pending_nodes=10**9):
+        deep = x
+        for _ in range(30_000):
+            deep = deep * x
+        many = [x * float(n) for n in range(2_000)]
+        wide = lt.cat([*many, *many, deep])
+    numbers, key = number_graph([wide.node])
+    assert len({*numbers}) == len(numbers) == len(set(numbers.values()))
+    assert [*numbers][-1] is wide.node
+    place = {node: number for number, node in enumerate(numbers)}
+    assert all(place[item] < place[node] for node in numbers for item in node.inputs)
+    assert len(key) == len(numbers) + sum(len(node.inputs) for node in numbers if node.data is None)
+
+
+def test_a_value_that_came_is_a_leaf() -> None:
+    """What is computed already is not gone through, whatever it was made of."""
+    x = lt.ones(3).realize()
+    inner = (x * 2).exp()
+    before = len(number_graph([(inner + 1).node])[0])
+    inner.realize()
+    numbers, key = number_graph([(inner + 1).node])
+    assert len(numbers) < before and (inner.node.form in key)
+    assert number_graph([inner.node]) == ({inner.node: 0}, [inner.node.form])

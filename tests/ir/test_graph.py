@@ -1,0 +1,182 @@
+"""Equal nodes are one while they live, and nothing is left of them afterwards."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lazyt as lt
+from lazyt.ir import graph, heads
+from lazyt.ir.graph import Node, find, head_of, make, make_like, make_of, make_pair
+from lazyt.ops.pointwise import MAP
+
+
+def leaf(size: int = 3) -> Node:
+    """A computed value."""
+    return lt.ones(size).realize().node
+
+
+def pair(sample: Node, a: Node, b: Node) -> Node:
+    """By the short way, which is told the type."""
+    known = (sample.shape, sample.dtype, sample.form)
+    return make_pair(sample.head, known, a, b, sys._getframe())
+
+
+MAKERS: dict[str, Callable[[Node, Node, Node], Node]] = {
+    "make": lambda sample, a, b: make(sample.op, (a, b), sample.params),
+    "make_of": lambda sample, a, b: make_of(sample.head, (a, b)),
+    "make_like": lambda sample, a, b: make_like(sample.head, (a, b), None),
+    "make_pair": pair,
+}
+
+
+@pytest.mark.parametrize("first", MAKERS)
+@pytest.mark.parametrize("second", MAKERS)
+def test_all_ways_lead_to_one_node(first: str, second: str) -> None:
+    a, b, c = leaf(), leaf(), leaf()
+    sample = (lt.ones(3).realize() * lt.ones(3).realize()).node
+    one = MAKERS[first](sample, a, b)
+    assert MAKERS[second](sample, a, b) is one
+    assert find(sample.head, (a, b)) is one
+    assert one.inputs == (a, b) and (one.op, one.params) == (sample.op, sample.params)
+    assert (one.shape, one.dtype, one.form) == (sample.shape, sample.dtype, sample.form)
+    others = [MAKERS[second](sample, b, a), MAKERS[second](sample, a, c)]
+    assert len({one, *others}) == 3
+
+
+@pytest.mark.parametrize("way", MAKERS)
+def test_a_new_node_is_as_old_as_its_oldest_pending_input(way: str) -> None:
+    a, b = lt.ones(3).realize(), lt.ones(3).realize()
+    sample = (a * b).node
+    old = (a + 1).node
+    lt.ones(3).exp().realize()  # the clock goes on
+    young = (b + 2).node
+    assert old.oldest < young.oldest
+    for inputs in ((old, young), (young, old)):
+        assert MAKERS[way](sample, *inputs).oldest == old.oldest
+    assert MAKERS[way](sample, young, leaf()).oldest == young.oldest
+    # Met again later, an equal node is looked at again: what it waited for may be there by now.
+    met = MAKERS[way](sample, old, young)
+    (a + 1).realize()
+    assert MAKERS[way](sample, old, young) is met
+    assert met.made == graph.clock.now
+
+
+def test_tables_hold_nobody() -> None:
+    a, b = leaf(), leaf()
+    made = make(MAP, (a, b), (lt.ones(3) * lt.ones(3)).node.params)
+    head, inputs, count = made.head, made.inputs, heads.count_living()
+    assert inputs in head.nodes
+    watched = weakref.ref(made)
+    del made
+    assert watched() is None and inputs not in head.nodes
+    assert heads.count_living() == count - 1 and find(head, inputs) is None
+
+
+def test_heads_go_with_their_nodes() -> None:
+    params = "a parameter that no other node has"
+    head = head_of(MAP, params, 7)
+    assert head_of(MAP, params, 7) is head
+    assert head_of(MAP, params, 6) is not head
+    key = (MAP, params, 7)
+    assert key in heads.living
+    watched = weakref.ref(head)
+    del head
+    gc.collect()
+    assert watched() is None and key not in heads.living
+
+
+def test_nodes_in_circles_leave_no_entries() -> None:
+    """The collector's order is anyone's: it may clear a head, its table and its nodes at once."""
+    gc.collect()
+    before, known = heads.count_living(), len(heads.living)
+    for number in range(20):
+        x = lt.tensor([1.0] * (20 + number))
+        circle: list[Any] = [(x * x).reshape(1, 20 + number).exp()]
+        circle.append(circle)
+    del x, circle
+    gc.collect()
+    assert heads.count_living() <= before and len(heads.living) <= known + 2
+
+
+def test_the_entry_of_a_later_equal_node_stays() -> None:
+    """The callback of a dead node may come after an equal one was made in its place."""
+    a, b = leaf(), leaf()
+    sample = (lt.ones(3).realize() * lt.ones(3).realize()).node
+    first = make_of(sample.head, (a, b))
+    reference = sample.head.nodes[a, b]
+    del sample.head.nodes[a, b]
+    second = make_of(sample.head, (a, b))
+    graph._forget(reference)
+    assert find(sample.head, (a, b)) is second is not first
+    del first  # its reference was taken out of the table and is gone
+    assert find(sample.head, (a, b)) is second
+
+
+def test_a_node_that_became_a_leaf_is_made_anew() -> None:
+    a, b = leaf(), leaf()
+    sample = (lt.ones(3).realize() * lt.ones(3).realize()).node
+    computed = make_of(sample.head, (a, b))
+    graph.become(computed, leaf())
+    assert find(sample.head, (a, b)) is None and computed.inputs == ()
+    again = make_of(sample.head, (a, b))
+    assert again is not computed and again.inputs == (a, b)
+    del computed
+    assert find(sample.head, (a, b)) is again
+
+
+def test_a_long_chain_is_let_go_without_depth() -> None:
+    """Each head's table refers to inputs, and a chain of a million must not go down the stack."""
+    gc.collect()
+    before = heads.count_living()
+    with lt.config.override(max_pending_nodes=10**9):
+        x = lt.ones(3).realize()
+        for _ in range(100_000):
+            x = x * 2.0 + 1.0
+        assert heads.count_living() - before == 200_000
+        del x
+    assert heads.count_living() - before < 100
+
+
+def calls_of(function: Callable[[], object]) -> int:
+    """Python functions that are called, the given one left out."""
+    found = -1
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal found
+        found += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def test_a_node_takes_three_calls_and_its_computation_none() -> None:
+    """Time is noise, calls are not: an operator, what makes the node, and its end; one more is a
+    tenth of a node's time."""
+    a, b = lt.randn(100).realize(), lt.randn(100).realize()
+
+    def chain(steps: int) -> Any:
+        x = a
+        for _ in range(steps):
+            x = x * b + 1
+        return x
+
+    def computed(steps: int) -> Any:
+        return chain(steps).realize()
+
+    for function in (chain, computed):
+        for _ in range(2):
+            for steps in (20, 60):
+                function(steps)
+        taken = [calls_of(lambda steps=steps: function(steps)) for steps in (20, 60)]  # type: ignore[misc]
+        assert taken[1] - taken[0] <= 3 * 80, (function.__name__, taken)
