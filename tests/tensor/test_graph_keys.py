@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given
@@ -81,7 +82,7 @@ def test_other_numbers_give_the_same_key() -> None:
 
 #: What a random graph is made of: for each node an operation and the places of its inputs.
 Recipe = list[tuple[int, list[int]]]
-OPERATIONS = [
+OPERATIONS: list[Callable[[list[lt.Tensor]], lt.Tensor]] = [
     lambda items: items[0] + items[-1],
     lambda items: items[0] * items[-1],
     lambda items: items[0].exp(),
