@@ -65,9 +65,7 @@ class Inlet:
     ) -> None:  # fmt: skip
         self.replay = replay
         self._moving = list(moving)
-        self.shape = shape
-        self.leaves = leaves
-        self.result = result
+        self.shape, self.leaves, self.result = shape, leaves, result
         self.names = Names()
         self.bind = self.names.bind
         self.lines: list[str] = []
@@ -117,9 +115,11 @@ class Inlet:
         self.both(*self._late)
         for (kind, number), bounds in self.replay.checks.inputs:
             holder = number if kind == "part" else self.replay.holders[number]
-            self.is_quick = self.is_quick and holder in self.arguments
-            test = f"in_range({self.nodes[holder]}, {self.bind(bounds)})"
-            self.both(f"if not {test}: return MISSED")
+            # What never changes while the words hold stays within its bounds.
+            never = kind == "source" and holder in self.steady and number not in self.replay.written
+            test = f"if not in_range({self.nodes[holder]}, {self.bind(bounds)}): return MISSED"
+            (self.add if never else self.both)(test)
+            self.is_quick = self.is_quick and (never or holder in self.arguments)
 
     def _write_modes(self) -> None:
         """What decides, beside arguments and state, what a function does."""
@@ -329,9 +329,9 @@ class Inlet:
         """Gradients that are tensors which other places hold, too, with the number there: a caller
         who assigned them can reach them by names of its own."""
         numbers: dict[int, int] = {}
+        found: dict[int, int] = {}
         for number, place in self._numbered(False):
             numbers.setdefault(id(place.where.get(())), number)
-        found: dict[int, int] = {}
         for number, place in self._numbered(True):
             leaf = leaf_of_grad(place.where)
             twin = numbers.get(id(leaf.grad))
@@ -367,17 +367,17 @@ class Inlet:
             line = f"s{number} = gradient_of({f}, {looks}, KNOWN)"
             test = f"if s{number} is None: return MISSED"
             if number in self.used or fresh is None:
-                self.stores[number], self.nodes[number] = f"s{number}", f"n{number}"
-                self.add(line, test, f"n{number} = s{number}.node")
+                s, n = self.stores[number], self.nodes[number] = f"s{number}", f"n{number}"
+                self.add(line, test, f"{n} = {s}.node")
                 if number in self.used:
-                    used.append(f"s{number}")
+                    used.append(s)
                     self.add(f"d{number} = n{number}.data", f"if d{number} is None: return MISSED")
             else:
                 self._attached[fresh] = leaf
                 e = f"e{fresh}"
                 self.add(f"{e} = kept[{2 * fresh}]")
-                self.add(f"f{fresh} = {e} is not None and {f}.grad is {e}.tensor")
-                self.add(f"f{fresh} = f{fresh} and {e}.is_free(1)")
+                free = f"{e} is not None and {f}.grad is {e}.tensor and {e}.is_free(1)"
+                self.add(f"f{fresh} = {free}")
                 self.add(f"if not f{fresh}:", f"    {line}", f"    {test}", f"    del s{number}")
         if len(used) > 1:
             self.require(f"is_other(({', '.join(used)}))")
@@ -393,8 +393,7 @@ class Inlet:
                     place += " + turn[0]"
                     if not turns:
                         self.both("turn[0] = 1 - turn[0]")
-                        turns = True
-                self.both(f"e{fresh} = kept[{place}]")
-                self.both(
-                    f"f{fresh} = e{fresh} is not None and (e{fresh}.holds() or e{fresh}.is_free(0))"
-                )
+                    turns = True
+                e = f"e{fresh}"
+                free = f"{e} is not None and ({e}.holds() or {e}.is_free(0))"
+                self.both(f"{e} = kept[{place}]", f"f{fresh} = {free}")

@@ -13,14 +13,16 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import pending
+from lazyt.cast_mode import mode as cast_mode
 from lazyt.config import config
 from lazyt.dispatch import over_budget
 from lazyt.grad_mode import blocks
-from lazyt.ir.forms import use
+from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Head, Known, Node, clock, make_like, make_pair
 from lazyt.ir.positions import position_of, recording
 from lazyt.ops.pointwise import MAP
 from lazyt.pending import PATIENCE
+from lazyt.placing import waiting
 from lazyt.storage import Storage
 from lazyt.tensor import Tensor
 from lazyt.watching import hook
@@ -54,7 +56,6 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
             or x.needs_grad
             or (x.data is not None and x.inputs)
             or hook.watcher is not None
-            or use.any
             or blocks.open
             or config.eager
         ):
@@ -79,6 +80,10 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
         else:
             return slow(self, other)
         storage = _new_storage(Storage)
+        if known[2] < PLACED:
+            if cast_mode.dtype is not None:
+                return slow(self, other)
+            waiting.add(storage)
         storage.node = node = make_pair(head, known, x, y, _frame(1))
         storage.share = storage.fn = None
         storage.version = 0
@@ -108,13 +113,12 @@ def quick_unary(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
             or x.needs_grad
             or (x.data is not None and x.inputs)
             or hook.watcher is not None
-            or use.any
             or blocks.open
             or config.eager
         ):
             return slow(input)
         head = heads.get(x.form)
-        if head is None:
+        if head is None or (x.form < PLACED and cast_mode.dtype is not None):
             result = slow(input)
             node = result._storage.node
             if result._view is None and _is_plain(node, x) and node.inputs == (x,):
@@ -127,6 +131,8 @@ def quick_unary(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
         storage.node = node = make_like(head, (x,), source)
         storage.share = storage.fn = None
         storage.version = 0
+        if node.form < PLACED:
+            waiting.add(storage)
         tensor = _new_tensor(Tensor)
         tensor._storage = storage
         tensor._view = None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import lazyt as lt
-from lazyt.functional import quick
-from lazyt.ir.forms import use
+from lazyt import cast_mode
+from lazyt.devices import launch_pending, used_device
+from lazyt.functional import quick, unary
 from lazyt.ir.graph import source_text
 
 OPERATORS: list[Callable[[Any, Any], Any]] = [
@@ -19,9 +20,13 @@ OPERATORS: list[Callable[[Any, Any], Any]] = [
 ]  # fmt: skip
 
 
+EMU = "cuda:emu"
+
+
 def operands() -> dict[str, Any]:
     """Tensors and numbers, of all kinds that the two ways tell apart."""
     base = lt.tensor([[1.5, -0.0, 3.0], [0.0, -2.0, math.inf]]).realize()
+    there = base.to(EMU)
     with lt.inference_mode():
         inferred = base + 1
     return {
@@ -29,12 +34,27 @@ def operands() -> dict[str, Any]:
         "half": base.half(), "whole": lt.tensor([[1, 2, 3], [4, 5, 6]]), "scalar": lt.tensor(2.0),
         "turned": lt.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).T, "part": base[:, 1:2],
         "trained": base.clone().requires_grad_(), "shared": base.detach(), "inferred": inferred,
+        "there": there, "double there": there.double(), "scalar there": lt.tensor(2.0, device=EMU),
+        "half there": there.half(), "pending there": there * 3, "whole there": there.int(),
         "pending": base * 3, "parameter": lt.nn.Parameter(base.clone()),
         "zero": 0.0, "minus zero": -0.0, "two": 2, "true": True, "fraction": 0.1, "nan": math.nan,
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("function", OPERATORS)
+@pytest.fixture(params=["", "cpu", "cuda"])
+def casting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """With and without autocast."""
+    monkeypatch.setattr(cast_mode, "_has_gpu", lambda: True)  # the emulator is enough
+    with lt.autocast(request.param or "cpu", enabled=bool(request.param)):
+        yield
+
+
+def power_of(a: Any, b: Any) -> Any:
+    return a**b
+
+
+@pytest.mark.usefixtures("casting")
+@pytest.mark.parametrize("function", [*OPERATORS, power_of])
 def test_both_ways_agree(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     given = operands()
     pairs = [
@@ -57,7 +77,8 @@ def test_both_ways_agree(function: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert short == results()
 
 
-@pytest.mark.parametrize("function", [lt.exp, lt.sqrt, lt.Tensor.tanh, lt.neg, lt.floor])
+@pytest.mark.usefixtures("casting")
+@pytest.mark.parametrize("function", [lt.exp, unary.exp, lt.sqrt, lt.Tensor.tanh, lt.neg, lt.floor])
 def test_functions_of_one_operand(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {name: x for name, x in operands().items() if isinstance(x, lt.Tensor)}
 
@@ -73,9 +94,9 @@ def test_functions_of_one_operand(function: Any, monkeypatch: pytest.MonkeyPatch
     assert short == results()
 
 
-def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(use, "any", False)  # tests before this one may have used a device
-    x, y = lt.ones(3).realize(), lt.full((3,), 2.0).realize()
+@pytest.mark.parametrize("place", ["cpu", EMU])
+def test_the_short_way_is_taken(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = lt.ones(3, device=place).realize(), lt.full((3,), 2.0, device=place).realize()
     for _ in range(2):
         assert (x + y).shape == (1 - x).shape == x.exp().shape
     taken: list[Any] = []
@@ -91,6 +112,19 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(quick, name, counting(getattr(quick, name)))
     results = [x + y, 1 - x, x.exp(), x.requires_grad_() + y, x.exp()]
     assert len(taken) == 3 and len(results) == 5
+
+
+def test_waiting_for_a_device_waits_for_what_was_made_the_short_way() -> None:
+    x, y = lt.ones(3, device=EMU).realize(), lt.full((3,), 2.0, device=EMU).realize()
+    for number in (0.5, 1.5, 2.5):
+        results = [(x - number) * y, (x - number).exp()]
+        for result in results:
+            assert result.node.data is None
+        device = used_device(EMU)
+        assert device is not None
+        launch_pending(device)
+        for result in results:
+            assert result.node.data is not None
 
 
 def test_modes_are_asked_at_every_call() -> None:

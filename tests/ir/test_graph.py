@@ -162,7 +162,8 @@ def calls_of(function: Callable[[], object]) -> int:
 
 def test_a_node_takes_three_calls_and_its_computation_none() -> None:
     """Time is noise, calls are not: an operator, what makes the node, and its end; one more is a
-    tenth of a node's time."""
+    tenth of a node's time; devices in use elsewhere change nothing."""
+    assert lt.ones(1, device="cuda:emu").is_cuda
     a, b = lt.randn(100).realize(), lt.randn(100).realize()
 
     def chain(steps: int) -> Any:

@@ -135,6 +135,48 @@ def test_an_argument_that_is_still_to_be_computed_from_a_parameter() -> None:
     assert captured(w * 0).tolist() == [0.0] * 4 and w.tolist() == [value * 1.25] * 4
 
 
+def turned(index: Any) -> None:
+    """By another captured function, in place."""
+    add: Any = lt.jit(lambda n: index.add_(n))
+    for _ in range(6):
+        add(1)
+
+
+INDEX_CHANGES: dict[str, Callable[[Any], Any]] = {
+    "in place": lambda index: index.add_(6), "captured": turned,
+    "a part": lambda index: index[1:].add_(6), "values": lambda index: index.copy_(index + 6),
+    "data": lambda index: setattr(index, "data", lt.tensor([1, 8, 2])),
+    "numpy": lambda index: index.numpy().__iadd__(6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", INDEX_CHANGES)
+def test_an_index_that_stays_is_looked_at_again_when_it_changes(change: str) -> None:
+    table, index = lt.rand(6, 2).realize(), lt.tensor([1, 5, 2])
+
+    def rows(scale: Any) -> Any:
+        return (table[index] * scale).sum(1)
+
+    def taken() -> Any:
+        rows: list[list[float]] = table.tolist()
+        return pytest.approx([2 * sum(rows[n]) for n in index.tolist()])
+
+    captured: Any = lt.jit(rows)
+    for _ in range(8):
+        assert captured(lt.full((2,), 2.0).realize()).tolist() == taken()
+    assert is_quick(captured)
+    index.copy_(lt.tensor([0, 3, 5]))
+    assert captured(lt.full((2,), 2.0).realize()).tolist() == taken()
+    for _ in range(8):
+        captured(lt.full((2,), 2.0).realize())
+    assert is_quick(captured)
+    INDEX_CHANGES[change](index)
+    with pytest.raises(RuntimeError, match=r"index \d+ is out of bounds"):
+        captured(lt.full((2,), 2.0).realize()).tolist()
+    index.copy_(lt.tensor([5, 0, 1]))
+    assert captured(lt.full((2,), 2.0).realize()).tolist() == taken()
+
+
 def test_a_schedule_of_the_users_may_hold_what_it_likes() -> None:
     w = nn.Parameter(lt.ones(4))
     optimizer = lt.optim.SGD([w], 0.5)
