@@ -40,8 +40,9 @@ def explain_new(
         leaves, roots: those of them that are given, and those that are asked for.
         where: the user's line that made the first result.
     """
+    given = set(leaves)
     summary = _Summary(
-        tuple(_name(n) for n in order if n.data is None),
+        tuple(_name(n) for n in order if n not in given),
         tuple(_type(n) for n in leaves),
         tuple(_type(n) for n in roots),
         where,

@@ -70,7 +70,7 @@ def number_graph(roots: Sequence[Node]) -> tuple[dict[Node, int], list[Any]]:
             for item in inputs:
                 number = known(item)
                 if number is None:
-                    if item.data is None:
+                    if item.data is None or item.op is CONST:
                         push(node)
                         push(inputs)
                         node, inputs = item, iter(item.inputs)
@@ -79,7 +79,8 @@ def number_graph(roots: Sequence[Node]) -> tuple[dict[Node, int], list[Any]]:
                     add(item.form)
                 add(number)
             else:
-                if node.data is not None or node.op is INPUT:
+                op = node.op
+                if op is INPUT or (node.data is not None and op is not CONST):
                     add(node.form)
                 else:
                     head = node.head
@@ -90,6 +91,13 @@ def number_graph(roots: Sequence[Node]) -> tuple[dict[Node, int], list[Any]]:
                 inputs, node = pop(), pop()
                 add(number)
     return numbers, key
+
+
+def waits(node: Node) -> bool:
+    """Whether a node is computed in a graph that contains it. A constant always is: equal ones are
+    one node, and when somebody looks at it, plans of graphs with that number stay what they were.
+    """
+    return node.op is CONST or (node.data is None and node.op is not INPUT)
 
 
 class Choice:
@@ -127,9 +135,9 @@ class Structure:
     )  # fmt: skip
 
     def __init__(self, order: Sequence[Node], numbers: dict[Node, int], roots: list[int]) -> None:
-        pending = [node.data is None and node.op is not INPUT for node in order]
-        self.leaves = [i for i, waits in enumerate(pending) if not waits]
-        named = [(i, order[i].op) for i, waits in enumerate(pending) if waits]
+        pending = [waits(node) for node in order]
+        self.leaves = [i for i, yet in enumerate(pending) if not yet]
+        named = [(i, order[i].op) for i, yet in enumerate(pending) if yet]
         self.open = [i for i, op in named if op is CONST or op.name in SLICING]
         self.calls = any(op.lower in ("library", "transfer") for _, op in named)
         places = {place_of(order[i].form) for i in roots}

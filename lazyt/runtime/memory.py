@@ -300,7 +300,10 @@ class Buffer:
         return self
 
     def __del__(self) -> None:
-        home = self._home
+        try:
+            home = self._home
+        except AttributeError:  # an interrupt came before there was memory
+            return
         if home is not None and pool is not None:  # None while the interpreter shuts down
             pool.in_use -= home.size
             home.free.append(self.ptr)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lazyt as lt
-from lazyt.graph_keys import number_graph
+from lazyt.graph_keys import number_graph, waits
 from lazyt.ir.graph import Head, Node
+from lazyt.runtime import events
 
 Numbered = list[tuple[Any, ...]]
 
@@ -19,7 +20,7 @@ def _structure(numbers: dict[Node, int]) -> Numbered:
     """What a key has to tell, node by node: the type of a leaf, or a head and its inputs."""
     return [
         (node.form,)
-        if node.data is not None or node.op.name == "input"
+        if not waits(node)
         else (node.head.key, *(numbers[item] for item in node.inputs))
         for node in numbers
     ]
@@ -71,6 +72,18 @@ def test_roots_may_be_parts_of_each_other() -> None:
     outer = inner.exp() + inner
     _check(inner.node, outer.node)
     _check(outer.node, inner.node, x.node, outer.node)
+
+
+def test_a_number_that_was_looked_at_gives_the_same_key() -> None:
+    x = lt.rand(9).realize()
+    number = lt.full((), 2.71875)
+    before = _check((x * number + 1).node)
+    expected = (x * number + 1).tolist()
+    assert number.item() == 2.71875 and number.node.data is not None
+    assert before == _check((x * number + 1).node) == _check((x * 2.71875 + 1).node)
+    events.forget()
+    assert (x * number + 1).tolist() == (x * 2.71875 + 1).tolist() == expected
+    assert [event for event in lt.why_compiled() if event.kind == "compile"] == []
 
 
 def test_other_numbers_give_the_same_key() -> None:
