@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +75,7 @@ def test_roots_may_be_parts_of_each_other() -> None:
     _check(outer.node, inner.node, x.node, outer.node)
 
 
+@pytest.mark.lazy
 def test_a_number_that_was_looked_at_gives_the_same_key() -> None:
     x = lt.rand(9).realize()
     number = lt.full((), 2.71875)
