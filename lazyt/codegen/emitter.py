@@ -26,6 +26,8 @@ KEEP_COST = 4.0
 #: The same where it waits in a result's memory, which no first-level cache holds: square roots and
 #: divisions (4) are computed again in less time, exponentials (10) are not.
 WAIT_COST = 8.0
+#: Elements of a row, where lanes lie along it, from which it waits there rather than on the stack.
+WAIT_ROW = 512
 #: Bytes of a kept row: half of a usual first-level cache, twice.
 KEEP_BYTES = 64 * 1024
 
@@ -142,17 +144,21 @@ class Emitter(Walker):
         found = self._row.get(pair) or self._loop.get(self.stage, {}).get(pair)
         if found is not None or pair in self._kept:
             return found or self._kept[pair]
+        if self.room is not None and self.stage == self.room.stage:
+            found = self._lend(pair, self.room)
+            if found is not None:
+                return found
         if self.keep and self.inner is not None:
             for stage in range(1, self.stage):
                 value = self._loop.get(stage, {}).get(pair)
                 if isinstance(value, Var) and self._worth_keeping(value):
                     return self._keep_value(pair, value, stage)
-        if self.room is not None and self.stage == self.room.stage:
-            return self._lend(pair, self.room)
         return None
 
     def _lend(self, pair: Pair, room: Room) -> Expr | None:
         """A costly value of an earlier loop, which leaves it where the result will be."""
+        if self.keep and not self._is_straight():
+            return None
         for stage in range(1, self.stage):
             value = self._loop.get(stage, {}).get(pair)
             if not isinstance(value, Var) or value.dtype is not room.result.dtype:
@@ -165,6 +171,23 @@ class Emitter(Walker):
                 self._loop.setdefault(self.stage, {})[pair] = read
                 return read
         return None
+
+    def _is_straight(self) -> bool:
+        """Whether rows are long and what was read lies along them: else tiles of rows are turned,
+        which loops that read their own results cannot be."""
+        assert self.inner is not None
+        shapes = {buffer.name: buffer.shape for buffer in self.buffers.known.values()}
+        loads = [
+            item
+            for body in self.loops.values()
+            for statement in body
+            for item in sub_expressions(statement.value)
+            if isinstance(item, Load)
+        ]
+        return self.inner.extent >= WAIT_ROW and all(
+            linearize(load.index, shapes[load.buffer]).coefficient(self.inner) in (0, 1)
+            for load in loads
+        )
 
     def _worth_keeping(self, value: Var) -> bool:
         assert self.inner is not None
@@ -307,16 +330,16 @@ class Emitter(Walker):
         return level, inner
 
 
-def room_of(group: Group, part: Part, levels: Mapping[Node, int]) -> Room | None:
+def room_of(group: Group, part: Part, levels: Mapping[Node, int], lanes: Axis) -> Room | None:
     """A result of a part's last loop in which a value of an earlier one can wait for it; not where
     it lies across lanes, for turning it takes a tile that nobody reads."""
     last = max(levels.values())
     for node, level in levels.items():
         full = group.members[node][1] == "full" and level == last > 0
-        if not full or node not in group.stored or node.dtype.is_half or not part.rows:
+        if not full or node not in group.stored or node.dtype.is_half:
             continue
         place = part.place(node.shape, "full")
-        if linearize(place, node.shape).coefficient(part.rows[-1]) == 1:
+        if linearize(place, node.shape).coefficient(lanes) == 1:
             return Room(node, place, last + 1)
     return None
 

@@ -260,8 +260,9 @@ class _PartLowering:
         assert part.inner is not None
         axis = part.axes[part.inner]
         emitter = Emitter(self.buffers, self.level, axis, keep=lanes == "inner")
-        if lanes == "grid" and not self.wide:
-            emitter.room = room_of(self.group, part, self.level)
+        if not self.wide and (lanes == "inner" or part.rows):
+            along = axis if lanes == "inner" else part.rows[-1]
+            emitter.room = room_of(self.group, part, self.level, along)
         for stage in range(1, max(self.level.values()) + 2):
             emitter.stage = stage
             for node, level in self.level.items():

@@ -97,7 +97,7 @@ def _top(stay: Expr, one: Expr, two: Expr) -> Expr:
 
 def _summed(stay: Expr, one: Expr, two: Expr, top: Expr) -> Expr:
     """The logarithm of up to three probabilities' sum; -inf, without a slope, of none."""
-    first, second, third = (call("exp", call("sub", x, top)) for x in (stay, one, two))
+    first, second, third = (call("exp_nonpositive", call("sub", x, top)) for x in (stay, one, two))
     total = call("add", call("add", first, second), third)
     none = call("eq", total, const(0, total.dtype))
     safe = call("where", none, const(1, total.dtype), total)

@@ -78,12 +78,12 @@ def _check_operands(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 def _raised(x: Expr, top: Expr) -> Expr:
     safe = call("where", call("eq", top, const(-math.inf, x.dtype)), const(0, x.dtype), top)
-    return call("exp", call("sub", x, safe))
+    return call("exp_nonpositive", call("sub", x, safe))
 
 
-def _divided(x: Expr, total: Expr) -> Expr:
-    zero = const(0, x.dtype)
-    return call("div", x, call("where", call("eq", total, zero), const(1, x.dtype), total))
+def _share(total: Expr) -> Expr:
+    zero = const(0, total.dtype)
+    return call("reciprocal", call("where", call("eq", total, zero), const(1, zero.dtype), total))
 
 
 def _safe_softmax(scores: Node, axis: int) -> Node:
@@ -92,7 +92,8 @@ def _safe_softmax(scores: Node, axis: int) -> Node:
     top = reduce_node("max", plain, (axis,), True)
     raised = mapped(_raised, (scores, top), scores.dtype, None)
     total = reduce_node("sum", raised, (axis,), True)
-    return mapped(_divided, (raised, total), scores.dtype, None)
+    share = mapped(_share, (total,), scores.dtype, None)
+    return mapped(_MUL, (raised, share), scores.dtype, None)
 
 
 def _shared_heads(node: Node, heads: int) -> Node:

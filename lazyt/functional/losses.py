@@ -189,7 +189,7 @@ def _with_logits(x: Expr, y: Expr, positive: Expr) -> Expr:
     one = const(1, x.dtype)
     slope = call("add", one, call("mul", call("sub", positive, one), y))
     below = call("lt", x, const(0, x.dtype))  # no kink, so that it has all derivatives
-    soft = call("log1p", call("exp", call("where", below, x, call("neg", x))))
+    soft = call("log1p", call("exp_nonpositive", call("where", below, x, call("neg", x))))
     soft = call("add", soft, call("where", below, call("neg", x), const(0, x.dtype)))
     return call("add", call("mul", call("sub", one, y), x), call("mul", slope, soft))
 

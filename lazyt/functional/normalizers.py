@@ -26,11 +26,11 @@ __all__ = [
     "log_softmax", "logsumexp", "softmax",
 ]  # fmt: skip
 
-_SUB, _DIV, _ADD = scalar_build("sub"), scalar_build("div"), scalar_build("add")
+_SUB, _MUL = scalar_build("sub"), scalar_build("mul")
 
 
 def _exp_gap(x: Expr, top: Expr) -> Expr:
-    return call("exp", call("sub", x, top))
+    return call("exp_nonpositive", call("sub", x, top))
 
 
 def _normalised_dtype(input: Tensor, axis: int, dtype: Any, name: str) -> DType:
@@ -56,8 +56,9 @@ def softmax_node(node: Node, axis: int) -> Node:
     node = ops.cast(node, dtype)
     axes = (axis,) if node.shape else ()
     raised = mapped(_exp_gap, (node, _top(node, axes)), dtype, None)
-    total = reduce_node("sum", raised, axes, True)
-    return mapped(_DIV, (raised, total), dtype, None)
+    # A quotient for each row, not for each element: it costs as much as half an exponential.
+    share = ops.apply("reciprocal", reduce_node("sum", raised, axes, True))
+    return mapped(_MUL, (raised, share), dtype, None)
 
 
 @repeated
@@ -69,7 +70,7 @@ def log_softmax_node(node: Node, axis: int) -> Node:
     node = ops.cast(node, dtype)
     axes = (axis,) if node.shape else ()
     gap = mapped(_SUB, (node, _top(node, axes)), dtype, None)
-    total = reduce_node("sum", ops.apply("exp", gap), axes, True)
+    total = reduce_node("sum", ops.apply("exp_nonpositive", gap), axes, True)
     return mapped(_SUB, (gap, ops.apply("log", total)), dtype, None)
 
 
@@ -96,6 +97,10 @@ def _safe_top(x: Expr) -> Expr:
     return call("where", call("isinf", x), const(0, x.dtype), x)
 
 
+def _exp_safe_gap(x: Expr, top: Expr) -> Expr:
+    return call("exp", call("sub", x, top))  # positive below a maximum of infinity
+
+
 def _log_plus(total: Expr, top: Expr) -> Expr:
     return call("add", call("log", total), top)
 
@@ -111,7 +116,7 @@ def logsumexp(
     axes = normalize_dims(dim, len(node.shape))
     if node.size:
         top = mapped(_safe_top, (_top(node, axes),), wide, None)
-        raised = mapped(_exp_gap, (node, top), wide, None)
+        raised = mapped(_exp_safe_gap, (node, top), wide, None)
         node = mapped(_log_plus, (reduce_node("sum", raised, axes, True), top), wide, dtype)
     else:
         node = ops.cast(ops.apply("log", reduce_node("sum", node, axes, True)), dtype)

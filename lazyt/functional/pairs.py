@@ -86,7 +86,7 @@ def logaddexp_expr(a: Expr, b: Expr) -> Expr:
     # Equal infinities have no difference: the sum is that infinity itself.
     top, gap = _larger(a, b)
     same = call("logical_and", call("isinf", a), call("eq", a, b))
-    return call("where", same, a, call("add", top, call("log1p", call("exp", gap))))
+    return call("where", same, a, call("add", top, call("log1p", call("exp_nonpositive", gap))))
 
 
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -28,7 +28,7 @@ def gelu_tanh(x: Expr) -> Expr:
 def softplus_of(x: Expr) -> Expr:
     """log(1 + exp(x)) without overflow."""
     above = call("gt", x, _of(0, x))  # without kinks, so that it has all derivatives
-    gap = call("log1p", call("exp", call("where", above, call("neg", x), x)))
+    gap = call("log1p", call("exp_nonpositive", call("where", above, call("neg", x), x)))
     return call("add", call("where", above, x, _of(0, x)), gap)
 
 
@@ -36,7 +36,7 @@ def mish(x: Expr) -> Expr:
     """x tanh(softplus(x)): the tangent is a quotient of powers of exp(x), or of exp(-x) where that
     does not overflow."""
     above = call("gt", x, _of(0, x))
-    e = call("exp", call("where", above, call("neg", x), x))
+    e = call("exp_nonpositive", call("where", above, call("neg", x), x))
     right = call("add", call("add", e, e), _of(1, x))
     part = call("where", above, right, call("mul", e, call("add", e, _of(2, x))))
     rest = call("where", above, call("mul", e, e), _of(1, x))

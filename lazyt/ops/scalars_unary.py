@@ -90,6 +90,8 @@ def _float(name: str, evaluate: Any, derivative: Any, cost: float) -> None:
 
 
 _float("exp", np.exp, lambda x, y: y, 10)
+#: exp of what is known to be nonpositive (or NaN), such as the distance from a maximum.
+_float("exp_nonpositive", np.exp, lambda x, y: y, 10)
 _float("exp2", np.exp2, lambda x, y: _times(y, math.log(2)), 10)
 _float("expm1", np.expm1, lambda x, y: _one_plus(y), 12)
 _float("log", np.log, lambda x, y: _inverse(x), 10)

@@ -41,10 +41,12 @@ def _stores(kernel: Kernel) -> list[int]:
         ((600, 300), float32, 0, [0, 1, 1]),
         ((3, 600, 40), float32, 1, [0, 1, 1]),
         ((600, 300), float16, 0, [0, 0, 1]),  # 16 bits do not hold what the loop computes
-        ((300, 600), float32, 1, [0, 0, 1]),  # lanes along the row have an array of their own
+        ((300, 600), float32, 1, [0, 1, 1]),
+        ((300, 500), float32, 1, [0, 0, 1]),  # lanes along short rows have an array of their own
+        ((20, 600), float16, 1, [0, 0, 1]),
     ],
 )
-def test_costly_values_wait_where_lanes_are_columns(
+def test_costly_values_wait_in_the_result(
     shape: tuple[int, ...], dtype: DType, axis: int, stores: list[int]
 ) -> None:
     (printed,) = print_kernels([_softmax(ops.input_(shape, dtype), axis)])

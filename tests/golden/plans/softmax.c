@@ -68,7 +68,6 @@ void lz_kernel(char *b0_, char *b1_, int threads)
 
       r0 = r0_a0[0];
     }
-    _Alignas(64) lz_f32 kv2[1000];
     lz_f32 r1;
     {
       _Alignas(64) lz_f32 r1_a0[32];
@@ -89,7 +88,7 @@ void lz_kernel(char *b0_, char *b1_, int threads)
             const lz_f32 v1 = x0[(i0 * 1000) + i1] - r0;
             const lz_f32 v2 = lz_exp_f32(v1);
             r1_a0[l] = r1_a0[l] + v2;
-            kv2[i1] = v2;
+            y1[(i0 * 1000) + i1] = v2;
           }
 
           k += 32;
@@ -101,7 +100,7 @@ void lz_kernel(char *b0_, char *b1_, int threads)
           const lz_f32 v1 = x0[(i0 * 1000) + i1] - r0;
           const lz_f32 v2 = lz_exp_f32(v1);
           r1_a0[l] = r1_a0[l] + v2;
-          kv2[i1] = v2;
+          y1[(i0 * 1000) + i1] = v2;
         }
 
       }
@@ -140,8 +139,9 @@ void lz_kernel(char *b0_, char *b1_, int threads)
     #pragma omp simd
     for (lz_i64 i1 = 0; i1 < 1000; i1++)
     {
-      const lz_f32 v3 = kv2[i1] / r1;
-      y1[(i0 * 1000) + i1] = v3;
+      const lz_f32 v3 = y1[(i0 * 1000) + i1];
+      const lz_f32 v4 = v3 / r1;
+      y1[(i0 * 1000) + i1] = v4;
     }
 
   }

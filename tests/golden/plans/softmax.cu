@@ -30,7 +30,6 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
     r0_a0 = lz_shuffle_first_f32(r0_a0);
     r0 = r0_a0;
   }
-  lz_f32 kv2[32];
   lz_f32 r1;
   {
     lz_f32 r1_a0 = 0.0f;
@@ -44,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
         const lz_f32 v1 = kept0_[slot_] - r0;
         const lz_f32 v2 = lz_exp_f32(v1);
         r1_a0 = r1_a0 + v2;
-        kv2[slot_] = v2;
+        y1[(i0 * 1000) + i1] = v2;
       }
     }
 
@@ -57,6 +56,7 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
     r1_a0 = lz_shuffle_first_f32(r1_a0);
     r1 = r1_a0;
   }
+  lz_sync_warp();
   #pragma unroll
   for (int turn_ = 0; turn_ < 32; turn_++)
   {
@@ -64,8 +64,9 @@ extern "C" __global__ void __launch_bounds__(128) lz_kernel(const lz_f32 *restri
     const int slot_ = turn_;
     if (i1 < 1000)
     {
-      const lz_f32 v3 = kv2[slot_] / r1;
-      y1[(i0 * 1000) + i1] = v3;
+      const lz_f32 v3 = y1[(i0 * 1000) + i1];
+      const lz_f32 v4 = v3 / r1;
+      y1[(i0 * 1000) + i1] = v4;
     }
   }
 
