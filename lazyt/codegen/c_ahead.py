@@ -2,8 +2,8 @@
 
 A phase with several loops over each row waits for memory in one and for arithmetic in the next. So
 its costliest loop asks, line by line, for the next row that will be read and for the lines that
-will be written: then memory works all the time. A softmax of rows of 4096 takes 0.7 to 0.8 of the
-time, but loops that are waiting for memory anyway (variances, norms) up to 1.5 times as long.
+will be written later: then memory works all the time. A softmax of rows of 4096 took 0.7 to 0.8 of
+the time, but loops that are waiting for memory anyway (variances, norms) up to 1.5 times as long.
 """
 
 from __future__ import annotations
