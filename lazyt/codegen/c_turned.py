@@ -97,8 +97,11 @@ class TurnedPhase(PhasePrinter):
         """The text of each step, which has a number for its names, and the values of each fold."""
         body: Trees = []
         values: dict[str, list[ct.Node]] = {}
+        statements = [s for other in self.phase.stages for s in other.body]
+        kept = [s.name for s in statements if isinstance(s, Keep) and s.name in self.e.values]
         for step, place in steps.items():
             self.e.values[axis.name] = place
+            self.e.values.update({name: self._cell(name, place) for name in kept})
             for number, turn in enumerate(turns):
                 here = ct.binary("+", ct.integer(step * self.tile), ct.name("u"))
                 self.e.elements[turn.buffer, turn.place] = ct.element(f"turn{number}", here)
@@ -113,6 +116,7 @@ class TurnedPhase(PhasePrinter):
                 self.e.values[statement.name] = ct.name(name)
         for name in (axis.name, *(s.name for s in stage.body if isinstance(s, Let))):
             del self.e.values[name]
+        self.e.values.update({name: self._cell(name, ct.name(axis.name)) for name in kept})
         self.e.elements.clear()
         return body, values
 

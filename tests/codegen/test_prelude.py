@@ -45,7 +45,7 @@ def _signatures() -> dict[str, tuple[list[str], str]]:
         pairs = (*BINARY, "maximum", "minimum", "fmax", "fmin", "floordiv")
         table |= {f"lz_{name}_{s}": ([s, s], s) for name in pairs}
         table |= {f"lz_{name}_{s}": ([s], "b8") for name in PREDICATES}
-        table[f"lz_sign_{s}"] = ([s], s)
+        table[f"lz_sign_{s}"] = table[f"lz_exp_nonpositive_{s}"] = ([s], s)
     for s in INTS:
         for name in INT_FUNCTIONS:
             result = "b8" if name in PREDICATES else s

@@ -99,3 +99,19 @@ def test_fused_values_have_the_bits_of_single_operations(
         apart = function(x)
     for got, want in zip(fused, apart, strict=True):
         assert lt.equal(got, want)
+
+
+@pytest.mark.parametrize("columns", [3, 17, 31])
+@pytest.mark.parametrize("rows", [64, 70])
+def test_folds_that_are_written_out_read_what_is_kept_for_each_step(
+    rows: int, columns: int
+) -> None:
+    x = lt.randn(rows, columns, generator=lt.Generator().manual_seed(2)).realize()
+
+    def function() -> lt.Tensor:
+        return x.softmax(1).logsumexp(1)
+
+    with config.override(any_size=False):  # kernels for any size write nothing out
+        fused = function().realize()
+    with config.override(eager=True):
+        assert lt.equal(fused, function())
