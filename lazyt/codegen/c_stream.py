@@ -3,8 +3,8 @@
 A plain store reads its line from memory first, and by the time that anybody reads the results of a
 large array they have left the caches. So loops along such results fill some lines on the stack, as
 every loop that compilers vectorise does, and a function of the prelude stores them at once. Two
-cores, results of 64 MB: sums and norms of rows take 0.77 to 0.87 of the time; a softmax, which asks
-for its lines ahead, 1.03, so it does not.
+cores, results of 64 MB: sums and norms of rows take 0.77 to 0.87 of the time. What asks for the
+lines of its results ahead took 1.03, so it does not; nor does what reads its results again.
 """
 
 from __future__ import annotations
