@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from lazyt.codegen.check_facts import Form
 from lazyt.codegen.check_memory import Memory, Pointer
 
-_TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+$")
+_TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?$")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
@@ -79,8 +79,9 @@ def _tile_of(place: Pointer, stride: Form, rows: int, columns: int) -> Access:
 
 
 def _gemm(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
-    """``(kc, a, b, c, ldc, first)``: panels of ``kc`` steps, a tile of row stride ldc."""
-    a, b, c = places
+    """``(kc, a, b, c, ldc, first)``: panels of ``kc`` steps, a tile of row stride ldc. Of what
+    follows nothing is read, only asked for."""
+    a, b, c, *_ = places
     panels = [*_rows_of(a, forms[0], rows), *_rows_of(b, forms[0], columns)]
     return [*panels, _tile_of(c, forms[1], rows, columns)]
 

@@ -8,6 +8,14 @@ number of threads changes a bit of the result.
 
 from __future__ import annotations
 
+from lazyt.codegen.contract_blocks import (
+    FEW_STEPS,
+    PackedForm,
+    choose_packed_form,
+    padding,
+    reads_straight,
+    register_tile,
+)
 from lazyt.codegen.contract_direct import (
     DotForm,
     RowForm,
@@ -19,15 +27,7 @@ from lazyt.codegen.contract_direct import (
 )
 from lazyt.codegen.contract_groups import group_of, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, lines_sections, mac_section, tile_sections
-from lazyt.codegen.contract_packed import (
-    FEW_STEPS,
-    PackedForm,
-    choose_packed_form,
-    emit_packed_form,
-    padding,
-    reads_straight,
-    register_tile,
-)
+from lazyt.codegen.contract_packed import emit_packed_form
 from lazyt.codegen.contract_panels import panel_sections
 from lazyt.codegen.contract_spec import (
     ITEM_BYTES,
@@ -79,13 +79,13 @@ def emit_contract(
         spec = grouped(spec)
         form = choose_packed_form(spec, form.parallel)
         text, workspace = emit_packed_form(spec, form)
-        sections = group_sections(kind, form.rows, form.vectors, spec.vector_bytes)
+        sections = group_sections(kind, form.rows, form.vectors, spec.vector_bytes, form.ahead)
         sections = (*panel_sections(spec, form.widths(spec), text), *sections)
         reason = f"{reason}, {kind} to a lane"
     elif isinstance(form, PackedForm):
         text, workspace = emit_packed_form(spec, form)
-        made = lines_sections if form.straight else tile_sections
-        sections = made(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+        tile = (spec.acc, form.rows, form.vectors, spec.vector_bytes)
+        sections = lines_sections(*tile) if form.straight else tile_sections(*tile, form.ahead)
         sections = (*panel_sections(spec, form.widths(spec), text), *sections)
     elif isinstance(form, RowForm):
         text, workspace = emit_row_form(spec, form)

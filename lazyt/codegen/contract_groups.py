@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lazyt.codegen.contract_micro import splat, tile_name, vector_section
+from lazyt.codegen.contract_micro import ASK_NEXT, splat, tile_name, vector_section
 from lazyt.codegen.contract_spec import ContractSpec, Load, ceil_div
 
 #: Numbers that share a lane, by the kind of group.
@@ -75,12 +75,13 @@ def _load_group(spec: ContractSpec, kind: str, load: Load, place: int) -> Load:
 
 
 def group_sections(
-    kind: str, rows: int, vectors: int, vector_bytes: int
+    kind: str, rows: int, vectors: int, vector_bytes: int, ahead: bool
 ) -> tuple[tuple[str, str], ...]:
     """Sections of the micro-kernel over groups; its arguments are those of ``tile_sections``."""
     item, lanes = ("f32" if kind == "bf16x2" else "i32"), vector_bytes // 4
     single = vector_section(item, vector_bytes)
-    return (single, _dot_section(kind, item, vector_bytes), _tile(kind, item, rows, vectors, lanes))
+    tile = _tile(kind, item, rows, vectors, lanes, ahead)
+    return (single, _dot_section(kind, item, vector_bytes), tile)
 
 
 def _dot_section(kind: str, item: str, vector_bytes: int) -> tuple[str, str]:
@@ -124,15 +125,19 @@ def _dot_section(kind: str, item: str, vector_bytes: int) -> tuple[str, str]:
     return name, text
 
 
-def _tile(kind: str, item: str, rows: int, vectors: int, lanes: int) -> tuple[str, str]:
+def _tile(
+    kind: str, item: str, rows: int, vectors: int, lanes: int, ahead: bool
+) -> tuple[str, str]:
     """The micro-kernel: a tile of sums in registers."""
     size = 4 * lanes
-    name, tag = tile_name(kind, rows, vectors, size), f"{item}_v{size}"
+    name, tag = tile_name(kind, rows, vectors, size, ahead), f"{item}_v{size}"
     vec, ref, pack = f"lz_vec_{tag}", f"lz_ref_{tag}", f"lz_pack_{kind}_v{size}"
     dot, shifted = f"lz_dot_{kind}_v{size}", kind == "i8x4"
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_u32 *restrict a,",
-        f"    const lz_u32 *restrict b, lz_{item} *restrict c, lz_i64 ldc, int first) {{",
+        f"    const lz_u32 *restrict b, lz_{item} *restrict c, lz_i64 ldc, int first"
+        + (", const lz_u32 *next, lz_i64 pace" * ahead)
+        + ") {",
     ]
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
     place = {(r, v): f"*({ref} *)(c + {r} * ldc + {v * lanes})" for r, v in grid}
@@ -144,6 +149,7 @@ def _tile(kind: str, item: str, rows: int, vectors: int, lanes: int) -> tuple[st
         out += [f"    {vec} t{v} = {{0}};" for v in range(vectors)]
         out.append(f"    const {pack} shift = {splat(pack, '0x80808080u', lanes)};")
     out += ["    for (lz_i64 k = 0; k < kc; k++) {", f"        {pack} s;"]
+    out += [f"        {ASK_NEXT}"] * ahead
     out += [
         f"        {pack} b{v} = *(const {pack}_ref *)(b + {v * lanes});" for v in range(vectors)
     ]

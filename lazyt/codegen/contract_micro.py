@@ -21,6 +21,8 @@ static inline int lz_worker(void) { return 0; }
 """,
 )
 
+#: Asks for a part of what is multiplied later, into the second-level cache.
+ASK_NEXT = "__builtin_prefetch(next + k * pace, 0, 2);"
 # Bytes of rows of which a tile's next ones find room in the first-level cache.
 _SHORT = 512
 
@@ -82,27 +84,34 @@ def mac_section(acc: str) -> tuple[str, str]:
     return f"lz_mac_{acc}", text
 
 
-def tile_name(acc: str, rows: int, vectors: int, vector_bytes: int) -> str:
-    """Name of the micro-kernel for a tile of ``rows`` by ``vectors`` registers."""
+def tile_name(acc: str, rows: int, vectors: int, vector_bytes: int, ahead: bool = False) -> str:
+    """Name of the micro-kernel for a tile of ``rows`` by ``vectors`` registers; with ``ahead`` it
+    asks for what is multiplied later."""
     columns = vectors * vector_bytes // ITEM_BYTES[acc]
-    return f"lz_gemm_{acc}_{rows}x{columns}v{vector_bytes}"
+    return f"lz_gemm_{acc}_{rows}x{columns}v{vector_bytes}" + "ahead" * ahead
 
 
 def tile_sections(
-    acc: str, rows: int, vectors: int, vector_bytes: int
+    acc: str, rows: int, vectors: int, vector_bytes: int, ahead: bool
 ) -> tuple[tuple[str, str], ...]:
     """Sections of the micro-kernel ``name(kc, a, b, c, ldc, first)``.
 
     ``a`` is a panel [kc][rows], ``b`` a panel [kc][columns], ``c`` a tile of row stride ``ldc``
-    which is overwritten when ``first`` and continued otherwise.
+    which is overwritten when ``first`` and continued otherwise. With ``ahead``, each step asks for
+    what lies ``pace`` elements further than the one before, from ``next`` on; these are two more
+    arguments.
     """
-    name = tile_name(acc, rows, vectors, vector_bytes)
+    name = tile_name(acc, rows, vectors, vector_bytes, ahead)
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
-        f"    const lz_{acc} *restrict b, lz_{acc} *restrict c, lz_i64 ldc, int first) {{",
+        f"    const lz_{acc} *restrict b, lz_{acc} *restrict c, lz_i64 ldc, int first"
+        + (f", const lz_{acc} *next, lz_i64 pace" * ahead)
+        + ") {",
     ]
     step = (f"a += {rows};", f"b += {vectors * vector_bytes // ITEM_BYTES[acc]};")
-    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a[{r}]", step)
+    out += tile_body(
+        acc, rows, vectors, vector_bytes, lambda r: f"a[{r}]", step, (ASK_NEXT,) * ahead
+    )
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
 
 

@@ -20,7 +20,7 @@ from lazyt.codegen.contract import (
     choose_packed_form,
     choose_row_form,
 )
-from lazyt.codegen.contract_packed import lies_straight
+from lazyt.codegen.contract_blocks import lies_straight
 from lazyt.codegen.contract_spec import ceil_div, round_up
 from lazyt.codegen.slide import splits
 from lazyt.codegen.slide_form import SlideForm, SlidePlan, tiles_for
@@ -66,7 +66,7 @@ def _packed_fits(spec: ContractSpec, form: PackedForm) -> bool:
         return False
     if form.private and (not form.parallel or form.k_span < spec.k):
         return False
-    if form.straight and not lies_straight(spec, form.rows):
+    if form.straight and (form.ahead or not lies_straight(spec, form.rows)):
         return False
     packed = form.k_span * form.col_span * (spec.max_threads if form.private else 1)
     tasks = form.row_block * (form.k_block + form.col_block) * spec.max_threads
@@ -158,7 +158,8 @@ def _packed_moves(spec: ContractSpec, form: PackedForm) -> Iterator[PackedForm]:
         yield replace(form, strip=min(strip, form.col_block))
     yield replace(form, private=not form.private)
     yield replace(form, parallel=not form.parallel, private=False)
-    yield replace(form, straight=not form.straight)
+    yield replace(form, straight=not form.straight, ahead=False)
+    yield replace(form, ahead=not (form.ahead or form.straight))
 
 
 def retiled(spec: ContractSpec, form: PackedForm, rows: int, vectors: int) -> PackedForm:

@@ -9,62 +9,17 @@ k ends wait in a scratch tile and continue exactly where they stopped.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from lazyt.codegen.contract_blocks import PackedForm
 from lazyt.codegen.contract_micro import lines_name, tile_name
 from lazyt.codegen.contract_panels import Side, fill_panel
 from lazyt.codegen.contract_rows import Rows
 from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel, store_tile
 
-_LONGEST_PACKED_TASK = 1024
-# As many tasks as share the work well among a few threads.
-_TASKS = 12
-# Up to here, storing sums is.
-FEW_STEPS = 64
 # Multiplications that a thread takes at a time, if tasks are smaller.
 _LEAST_SHARE = 1 << 17
-# Bytes across for which copying rows of A costs more than it brings.
-_FEW_BYTES = 128
-# Lines that share a set of a first-level cache.
-_WAYS = 8
-# Rows of A, neighbours in memory, of which a block is made where sums are short.
-_LINES = 96
-# Up to here, copying B is a good part of the work.
-_FEW_ROWS = 256
-
-
-@dataclass(frozen=True)
-class PackedForm:
-    """Block sizes, in elements.
-
-    Attributes:
-        rows, vectors: the register tile: rows, and vector registers per row.
-        k_block: length of a panel's piece that is multiplied at once.
-        row_block, col_block: what one task computes.
-        strip: columns whose sums are stored together.
-        k_span, col_span: how much of B is packed at a time.
-        private: every thread packs B for itself, for a batch of its own.
-        parallel: run tasks on several threads.
-        straight: rows of A are read where they lie.
-    """
-
-    rows: int
-    vectors: int
-    k_block: int
-    row_block: int
-    col_block: int
-    strip: int
-    k_span: int
-    col_span: int
-    private: bool
-    parallel: bool
-    straight: bool = False
-
-    def widths(self, spec: ContractSpec) -> tuple[int, int]:
-        """Columns of a panel of A and of one of B."""
-        return self.rows, self.vectors * spec.lanes
 
 
 @dataclass(frozen=True)
@@ -266,12 +221,23 @@ def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
         fill_panel(out, spec, "g_to", Side("g_row", form.rows, spec.m, ragged, load, turned, plain))
 
 
+def _next_panel(form: PackedForm, right: str, width: int) -> str:
+    """Which part of B's next panel a tile asks for, and how many elements of it at each step.
+
+    Tiles of one block share it. Without that the first tile of a panel waits for the last-level
+    cache or for memory: 6 % of a large product.
+    """
+    pace = ceil_div(width, form.row_block // form.rows)
+    part = f"(g_row0 - g_m0) / {form.rows} * {form.k_block * pace}"
+    return f",\n        {right} + {form.k_span * width} + {part}, {pace}"
+
+
 def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idle: str) -> None:
     """Multiply the packed block of A with every panel of the task, and store finished strips."""
     form = lay.form
     width = form.vectors * spec.lanes
     origin = "g_s0" if _in_one_block(spec, form) else "g_c0"
-    micro = tile_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+    micro = tile_name(spec.acc, form.rows, form.vectors, spec.vector_bytes, form.ahead)
     with out.loop("g_s0", "g_c0", "g_c1", form.strip):
         out.clip("g_s1", "g_s0", form.strip, "g_c1")
         with (
@@ -293,107 +259,10 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idl
                 end = f"g_ends[(g_row0 - g_m0) / {form.rows}]"
                 out.add(*rows.multiply(end, right, tile))
             else:
+                if form.ahead:
+                    tile += _next_panel(form, right, width)
                 out.add(f"{micro}(g_p1 - g_p0, {left},", f"    {right},", f"    {tile});")
         with out.block(f"if (g_p1 == {spec.k})"):
             place = f"g_tile[(g_row - g_m0) * {lay.tile_cols} + (g_col - {origin})]"
             rows_of, columns = ("g_m0", "g_m1"), ("g_s0", "g_s1")
             store_tile(out, spec, rows_of, columns, place, form.row_block)
-
-
-def register_tile(spec: ContractSpec) -> tuple[int, int]:
-    """Rows and vectors per row of the register tile with the least padding.
-
-    With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32 (the
-    64-byte vectors), 12 x 2, and twice the rows where one vector is enough. Fewer rows are taken
-    where they divide ``m`` better, at a small loss.
-    """
-    most = 12 if spec.vector_bytes == 64 else 6
-    if spec.any_size:
-        return most, 2
-    if spec.n <= spec.lanes:
-        return min(2 * most, max(spec.m, 1)), 1
-
-    def cost(rows: int) -> float:
-        return ceil_div(spec.m, rows) * (rows + 0.35)
-
-    return min(range(min(most, spec.m), min(most, 4) - 1, -1), key=cost), 2
-
-
-def padding(spec: ContractSpec) -> float:
-    """Multiplications with padding, per multiplication asked for."""
-    rows, vectors = register_tile(spec)
-    width = vectors * spec.lanes
-    return round_up(spec.m, rows) * round_up(spec.n, width) / (spec.m * spec.n)
-
-
-def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
-    """Block sizes from the caches: A's block in level 2, what is packed of B at a time in half of
-    level 3, and a piece of B's panel beyond level 1. Tiles read B slowly enough for level 2, and
-    gain from sums that stay in registers for longer."""
-    l1, l2, l3 = spec.cache
-    rows, vectors = register_tile(spec)
-    width = vectors * spec.lanes
-    wide = spec.vector_bytes == 64
-    piece = l1 * 3 // 2 if wide else l1 * 2
-    k_block = max(64, piece // (width * spec.item) // 8 * 8)
-    k_block = round_up(ceil_div(spec.k, ceil_div(spec.k, k_block)), 4)
-    unit = _rows_stored(spec, rows)
-    row_block = max(unit, l2 * (1 if wide else 3) // 8 // (k_block * spec.item) // unit * unit)
-    row_block = min(row_block, round_up(spec.m, rows), max(1, 16 * rows // unit) * unit)
-    col_block = min(round_up(spec.n, width), round_up(_LONGEST_PACKED_TASK, width))
-    whole = round_up(spec.n, width)
-    limit = max(l3 // 2, 4 << 20) // spec.item
-    col_span, k_span = whole, spec.k
-    if whole * spec.k > limit:
-        col_span = min(whole, max(col_block, limit // spec.k // col_block * col_block))
-        if col_span * spec.k > limit:
-            k_span = min(spec.k, max(k_block, limit // col_span // k_block * k_block))
-    fits = whole * spec.k * spec.item <= max(l2, 1 << 18) * 2
-    private = parallel and spec.batch >= 4 and fits
-    large = whole * spec.k * spec.item > l2 and not (private or spec.any_size)
-    if spec.m <= _FEW_ROWS and large:
-        # B is not multiplied often enough for a way to level 3 and back.
-        in_l2 = l2 // (spec.k * spec.item) // (4 * width)
-        if in_l2:
-            parts = ceil_div(whole, in_l2 * 4 * width)
-            col_span = col_block = round_up(ceil_div(whole, parts), width)
-        elif whole <= col_block:
-            k_span = min(spec.k, max(1, l2 // 2 // (whole * spec.item * k_block)) * k_block)
-    if spec.k <= FEW_STEPS and not spec.any_size:
-        # Sums are stored at once, where the first-level cache has them, if that takes whole lines.
-        row_block = unit if spec.a_unit != "m" else min(row_block, round_up(_LINES, unit))
-    if parallel and not private:
-        # Fewer rows only read B more often; fewer columns copy A more often.
-        while ceil_div(spec.m, row_block) * ceil_div(spec.n, col_block) < _TASKS:
-            if row_block > max(2 * rows, unit):
-                row_block = max(2 * rows, unit, row_block // 2 // unit * unit)
-            elif col_block > 8 * width and col_span == whole:
-                col_block = round_up(col_block // 2, width)
-            else:
-                break
-    strip = min(col_block, 4 * width)
-    return PackedForm(
-        rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel,
-        whole * spec.item <= _FEW_BYTES and lies_straight(spec, rows),
-    )  # fmt: skip
-
-
-def _rows_stored(spec: ContractSpec, rows: int) -> int:
-    """Of how many rows blocks of rows are made: whole register tiles and, where results are stored
-    along rows, whole vectors of them, as what is left of a vector is computed number by number."""
-    return math.lcm(rows, spec.lanes) if spec.c_unit == "m" else rows
-
-
-def lies_straight(spec: ContractSpec, rows: int) -> bool:
-    """Whether ``rows`` of A may be read where they lie at a time: they stay in the first-level
-    cache, where more than it has ways would push each other out if they lie a large power of two
-    apart."""
-    a = spec.a_plain
-    if a is None or a.k != 1 or spec.any_size or spec.group is not None:
-        return False
-    return rows <= _WAYS or a.side * spec.item % ALIKE != 0 or spec.k * spec.item <= 64
-
-
-def reads_straight(spec: ContractSpec) -> bool:
-    """Whether the form that is chosen reads rows of A where they lie."""
-    return spec.k > 0 and choose_packed_form(spec, False).straight
