@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.band_scratch import BandPlace
-from lazyt.codegen.stages import calls_paths
+from lazyt.codegen.stages import calls_paths, reads
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bool_, float32, int64
 from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, axes_of, linearize
@@ -268,10 +268,10 @@ class Expressions:
         inner = [a for a in expr.args[1:] if isinstance(a, Call) and a.fn.name == "where"]
         self._in_row = before or (bool(inner) and expr.dtype.kind == "f")
         test, yes, no = (self.value(a) for a in expr.args)
-        both = self._in_row or calls_paths(*expr.args[1:])
-        self._in_row = before
-        if both:
-            return self.prelude(f"lz_select_{expr.dtype.compute.suffix}", test, yes, no)
+        both, self._in_row = self._in_row or calls_paths(*expr.args[1:]), before
+        if both or reads(*expr.args[1:]):
+            function = f"lz_{'select' if both else 'choose'}_{expr.dtype.compute.suffix}"
+            return self.prelude(function, test, yes, no)
         return ct.choose(test, yes, no)
 
     def _truth(self, node: ct.Node, kind: DType) -> ct.Node:

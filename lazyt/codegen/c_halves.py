@@ -18,7 +18,8 @@ from lazyt.ir.kernel import LANES, Buffer, Let, Phase, Stage, Store
 from lazyt.ir.point import Guarded, Load, operands, sub_expressions
 from lazyt.ir.scalar import Expr
 
-#: Points of a tile where nothing loops; steps of a row that is converted as a whole.
+#: Points of a tile where nothing loops but values wait for the next loop over points; steps of a
+#: row that is converted as a whole.
 STRIP, LONGEST_ROW = 512, 4096
 #: Floats that a stage may have on the stack at a time: half of a first-level cache.
 ROOM = 4096
@@ -42,7 +43,9 @@ class HalvesPhase(TurnedPhase):
         self.ahead: Trees = []
         self.behind: Trees = []
         self._numbers = count()
-        if self.vector and self.tile > TILE and any(map(self._has_halves, phase.stages)):
+        if not self.vector or self.tile == TILE:
+            return
+        if self.shared or any(map(self._has_halves, phase.stages)):
             self.tile = STRIP
 
     # ------------------------------------------------------ lanes on the grid

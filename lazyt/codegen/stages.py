@@ -9,7 +9,7 @@ from lazyt.codegen.prelude import has_paths
 from lazyt.ir.index import Axis, data_of
 from lazyt.ir.kernel import Let, Phase
 from lazyt.ir.point import Load, Var, sub_expressions
-from lazyt.ir.scalar import Call, Expr
+from lazyt.ir.scalar import Call, Expr, post_order
 
 
 def shared_names(phase: Phase) -> set[str]:
@@ -54,3 +54,8 @@ def coordinates(flat: ct.Node, axes: Sequence[Axis], kind: str) -> list[ct.Node]
         out.append(ct.declare(kind, axis.name, node, const=True))
         stride *= axis.extent
     return out[::-1]
+
+
+def reads(*values: Expr) -> bool:
+    """Whether one of them reads memory without a guard."""
+    return any(isinstance(e, Load) for value in values for e in post_order(value))

@@ -72,7 +72,7 @@ def test_forms_that_do_not_fit_are_not_used() -> None:
     fits: dict[str, Any] = {"k_block": 40, "row_block": 48, "strip": 16}
     wrong: dict[str, Any] = {
         "rows": 5, "vectors": 3, "k_block": 0, "row_block": 25, "col_block": 100, "strip": 8,
-        "col_span": 96, "k_span": 0, "private": True,
+        "col_span": 96, "k_span": 0, "private": True, "straight": True,
     }  # fmt: skip
     base = print_kernel_c(matmul, *MACHINE).source.text
 
@@ -89,6 +89,8 @@ def test_forms_that_do_not_fit_are_not_used() -> None:
     for name, value in wrong.items():
         if name == "private":  # B packed in parts cannot be everybody's own
             form = replace(packed, private=True, k_span=40, k_block=40)
+        elif name == "straight":  # what asks ahead is another tile
+            form = replace(packed, straight=True, ahead=True)
         else:
             form = replace(packed, **{name: value})
         assert text(matmul, form) == base, name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,3 +48,23 @@ def test_the_larger_of_two_numbers_is_one_instruction(word: str, tmp_path: Path)
     command = [str(harness.compiler()), *flags, str(tmp_path / "f.c")]
     assembly = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert f"{word}ss" in assembly
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int8])
+@pytest.mark.parametrize("shape", [(17, 2), (50, 3), (46, 4), (33, 5)])
+def test_neighbours_that_are_chosen_each_by_its_own_condition(
+    shape: tuple[int, int], dtype: type
+) -> None:
+    """All of them were read under the mask of the first."""
+    rng = np.random.default_rng(0)
+    a: np.ndarray[Any, Any] = rng.integers(-99, 99, shape).astype(dtype)
+    b: np.ndarray[Any, Any] = rng.integers(-99, 99, shape).astype(dtype)
+    chosen = rng.random(shape) < 0.5
+    x, y, c = (lt.from_numpy(v).clone().realize() for v in (a, b, chosen))
+    with lt.config.override(any_size=False):
+        np.testing.assert_array_equal(lt.where(c, x, y).numpy(), np.where(chosen, a, b))
+        np.testing.assert_array_equal(x.masked_fill(c, 7).numpy(), np.where(chosen, 7, a))
+        pair = lt.where(c[:, 0], x[:, 0], x[:, 1]) - lt.where(c[:, 1], x[:, 1], y[:, 0])
+        first = np.where(chosen[:, 0], a[:, 0], a[:, 1])
+        second = np.where(chosen[:, 1], a[:, 1], b[:, 0])
+        np.testing.assert_array_equal(pair.numpy(), first - second)

@@ -80,7 +80,7 @@ LZ_FN lz_f32 lz_exp2m1_poly_f32(lz_f32 r) {
 // 1 - exp2(p), p = log2(erfc(|x|)) by a polynomial, which keeps the digits of small results, too.
 LZ_FN lz_f32 lz_erf_f32(lz_f32 x) {
   // Above 4 the result rounds to 1.
-  lz_f32 a = lz_abs_f32(x), b = a > 4 ? 4 : a, magic = 12583039.0f;
+  lz_f32 a = lz_abs_f32(x), b = lz_at_most_f32(a, 4), magic = 12583039.0f;
   lz_f32 z = b * b, p = -0.000165960199f, q = 1.29164673e-05f;
   p = LZ_FMA_F32(p, z, -0.00238324841f); q = LZ_FMA_F32(q, z, 0.000900250801f);
   p = LZ_FMA_F32(p, z, 0.0276415776f); q = LZ_FMA_F32(q, z, 0.000211496939f);
@@ -217,8 +217,7 @@ LZ_FN lz_f64 lz_erfinv_f64(lz_f64 x) {
 //@ lz_exp_square_f64
 // exp(x^2); the square in two parts, lest its rounding be multiplied by x^2.
 LZ_FN lz_f64 lz_exp_square_f64(lz_f64 x) {
-  lz_f64 a = lz_abs_f64(x);
-  a = a > 27 ? 27 : a;
+  lz_f64 a = lz_at_most_f64(lz_abs_f64(x), 27);
   lz_f64 h = lz_from_bits_f64(lz_bits_f64(a) & 0xfffffffff8000000ULL);
   return lz_exp_sum_f64(h * h, (a - h) * (a + h), 0);
 }

@@ -43,9 +43,8 @@ LZ_FN lz_@S lz_exp_sum_@S(lz_@S x, lz_@S low, int k) {
 
 //@ lz_exp_clamp_@S [floats]
 // x where exp(x) neither overflows nor vanishes, else a value for which it safely does; keeps NaN.
-// Two clamps in a row would be seven instructions: gcc 12 moves the second into the first.
 LZ_FN lz_@S lz_exp_clamp_@S(lz_@S x) {
-  return lz_abs_@S(x) > @{105|746} ? lz_copysign_@S(@{105|746}, x) : x;
+  return lz_at_most_@S(lz_at_least_@S(x, @{-105|-746}), @{105|746});
 }
 
 //@ lz_exp_@S [floats] ulp=1.25
@@ -57,7 +56,7 @@ LZ_FN lz_@S lz_exp_@S(lz_@S x) {
 // exp(x) for x <= 0, and of NaN: the same bits for less. The scale, 2^n times 2^@{64|512}, is a normal
 // number for all of them, and the last step is the only one that may round to a subnormal one.
 LZ_FN lz_@S lz_exp_nonpositive_@S(lz_@S x) {
-  lz_@S magic = @{12583103.0f|6755399441057279.0}, y = x < @{-105|-746} ? @{-105|-746} : x;
+  lz_@S magic = @{12583103.0f|6755399441057279.0}, y = lz_at_least_@S(x, @{-105|-746});
   lz_@S t = LZ_FMA_@N(y, @{1.44269502f|1.4426950408889634}, magic), n = t - magic;
   lz_@S r = LZ_FMA_@N(n, @{-0.693145751953125f|-0.69314718055989033}, y);
   r = LZ_FMA_@N(n, @{-1.42860682e-6f|-5.4979230187083712e-14}, r);
@@ -74,7 +73,7 @@ LZ_FN lz_@S lz_exp_half_@S(lz_@S x) {
 //@ lz_exp2_@S [floats] ulp=1.25
 LZ_FN lz_@S lz_exp2_@S(lz_@S x) {
   lz_@S magic = @{12583166.0f|6755399441057790.0};
-  lz_@S y = lz_abs_@S(x) > @{151|1076} ? lz_copysign_@S(@{151|1076}, x) : x;
+  lz_@S y = lz_at_most_@S(lz_at_least_@S(x, @{-151|-1076}), @{151|1076});
   lz_@S t = y + magic, r = (y - (t - magic)) * @{0.693147182f|0.69314718055994531};
   return lz_exp_scale_@S(lz_expm1_poly_@S(r), lz_bits_@S(t));
 }
@@ -93,8 +92,7 @@ LZ_FN lz_@S lz_exp_parts_@S(lz_@S x, int k, lz_@S *scale) {
 //@ lz_expm1_@S [floats] ulp=2.5
 // From where it rounds to -1 up to overflow; at half size lest 2^128 overflow.
 LZ_FN lz_@S lz_expm1_@S(lz_@S x) {
-  lz_@S y = x < @{-18|-40} ? @{-18|-40} : x;
-  y = y > @{89|710} ? @{89|710} : y;
+  lz_@S y = lz_at_most_@S(lz_at_least_@S(x, @{-18|-40}), @{89|710});
   lz_@S h, p = lz_exp_parts_@S(y, -1, &h), r = LZ_FMA_@N(h, p, h - (lz_@S)0.5) * 2;
   return lz_abs_@S(x) < @{3e-8f|5e-17} ? x : r;
 }
@@ -109,7 +107,7 @@ LZ_FN lz_@S lz_sigmoid_@S(lz_@S x) {
 //@ lz_tanh_@S [floats] ulp=2.5
 LZ_FN lz_@S lz_tanh_@S(lz_@S x) {
   // From e = exp(-2|x|), as (1 - e) / (1 + e).
-  lz_@S a = -2 * lz_abs_@S(x), y = a < @{-18|-40} ? @{-18|-40} : a;
+  lz_@S y = lz_at_least_@S(-2 * lz_abs_@S(x), @{-18|-40});
   lz_@S h, p = lz_exp_parts_@S(y, 0, &h);
   return lz_copysign_@S(LZ_FMA_@N(h, p, h - 1) / LZ_FMA_@N(h, p, h + 1), x);
 }

@@ -17,6 +17,15 @@ LZ_FN lz_@S lz_select_@S(int chosen, lz_@S yes, lz_@S no) {
 //@ lz_select_@S [ints b8]
 LZ_FN lz_@S lz_select_@S(int chosen, lz_@S yes, lz_@S no) { return chosen ? yes : no; }
 
+//@ lz_choose_@S [floats ints b8]
+// A choice after both have been read. What is read under a condition gcc 12 reads under a mask, and
+// where elements beside each other have each their own condition, all under the mask of one.
+#ifdef __CUDACC__
+#define lz_choose_@S(chosen, yes, no) ((chosen) ? (yes) : (no))
+#else
+LZ_FN lz_@S lz_choose_@S(int chosen, lz_@S yes, lz_@S no) { return chosen ? yes : no; }
+#endif
+
 //@ lz_neg_@S [floats] ulp=0
 LZ_FN lz_@S lz_neg_@S(lz_@S x) { return -x; }
 
@@ -34,6 +43,27 @@ LZ_FN lz_@S lz_abs_@S(lz_@S x) { return x < 0 ? (lz_@S)(0u - (lz_@U)x) : x; }
 
 //@ lz_abs_@S [unsigned b8]
 LZ_FN lz_@S lz_abs_@S(lz_@S x) { return x; }
+
+//@ lz_one
+// gcc 12 makes a comparison and a blend of a bound that it knows, one instruction of any other. So it
+// must not know this one, and as an int it is read before the loop, as no result can overwrite it.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__cplusplus)
+__attribute__((weak, visibility("hidden"))) int lz_one = 1;
+#else
+#define lz_one 1
+#endif
+
+//@ lz_at_least_@S [floats]
+LZ_FN lz_@S lz_at_least_@S(lz_@S x, int bound) {
+  lz_@S low = (lz_@S)(bound * lz_one);
+  return low > x ? low : x;
+}
+
+//@ lz_at_most_@S [floats]
+LZ_FN lz_@S lz_at_most_@S(lz_@S x, int bound) {
+  lz_@S high = (lz_@S)(bound * lz_one);
+  return high < x ? high : x;
+}
 
 //@ lz_sign_@S [unsigned b8]
 LZ_FN lz_@S lz_sign_@S(lz_@S x) { return x != 0; }
