@@ -23,15 +23,13 @@ from lazyt.codegen.band_scratch import (
 from lazyt.codegen.band_tails import BandPhase, Start, ends_of_sums
 from lazyt.codegen.c_contract import describe
 from lazyt.codegen.c_family import Expressions, c_type
+from lazyt.codegen.contract_blocks import PackedForm, choose_packed_form, register_tile
 from lazyt.codegen.contract_groups import group_of, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, tile_sections
 from lazyt.codegen.contract_packed import (
-    PackedForm,
-    choose_packed_form,
     declare_scratch,
     emit_right_panels,
     emit_row_blocks,
-    register_tile,
     scratch_bytes,
 )
 from lazyt.codegen.contract_panels import panel_sections
@@ -163,16 +161,16 @@ class _Writer:
         if kind:
             spec = grouped(spec)
             form = self._form(spec, False)
-            self.sections += group_sections(kind, form.rows, form.vectors, vector_bytes)
+            self.sections += group_sections(kind, form.rows, form.vectors, vector_bytes, form.ahead)
         else:
             source = rows_at_hand(self.kernel, phase)
             form = self._form(spec, source is not None)
-            self.sections += tile_sections(spec.acc, form.rows, form.vectors, vector_bytes)
+            tile = (spec.acc, form.rows, form.vectors, vector_bytes)
+            self.sections += tile_sections(*tile, form.ahead)
             if source is not None:
                 at = self.e.bands[source]
-                tile = (spec.acc, form.rows, form.vectors, vector_bytes, at.pitch)
-                self.sections += rows_sections(*tile)
-                rows = Rows(at.name, at.pitch, number, spec.acc, rows_tile(*tile))
+                self.sections += rows_sections(*tile, at.pitch)
+                rows = Rows(at.name, at.pitch, number, spec.acc, rows_tile(*tile, at.pitch))
         panels, own = scratch_bytes(spec, form)
         at_panels = self.own if self.private else self.shared
         self.own += self.private * panels
@@ -194,7 +192,7 @@ class _Writer:
         return replace(
             form, rows=self.tile, row_block=block, k_span=spec.k,
             col_span=round_up(spec.n, width), private=self.private, parallel=True,
-            straight=False,
+            straight=False, ahead=form.ahead and not at_hand,
         )  # fmt: skip
 
     # ----------------------------------------------------------------- text

@@ -27,6 +27,7 @@ from lazyt.codegen.emitter import indices_of
 from lazyt.codegen.loop_form import LoopForm, suits, sums_only
 from lazyt.codegen.positions import split_positions
 from lazyt.codegen.row_folds import row_folds
+from lazyt.codegen.series import split_series
 from lazyt.codegen.turning import lay_across, turns_of
 from lazyt.ir.index import (
     Axis,
@@ -66,6 +67,7 @@ class CpuPhase(StreamPhase):
             phase = lay_across(phase, expressions)
         if not expressions.bands:
             phase = split_positions(phase, lambda stage: row_folds(phase, stage, expressions))
+            phase = split_series(phase)
         self.abreast = not any_size and stands_abreast(phase, expressions)
         phase = replace(phase, lanes="grid") if self.abreast else phase
         super().__init__(phase, expressions, number, any_size)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type, compute_type, is_positional
-from lazyt.codegen.c_loops import PhasePrinter, Trees
+from lazyt.codegen.c_loops import Trees
+from lazyt.codegen.c_series import SeriesPhase
 from lazyt.codegen.row_folds import MOST_STEPS, RowFold, row_folds
 from lazyt.codegen.turning import Turn
 from lazyt.ir.index import Axis, Linear, constant, replace_axes, variable
@@ -18,7 +19,7 @@ from lazyt.ir.scalar import Call
 MOST_TEXT, MOST_COST = 128, 6.0
 
 
-class TurnedPhase(PhasePrinter):
+class TurnedPhase(SeriesPhase):
     """A phase of which some stages go through turned tiles.
 
     Attributes:
