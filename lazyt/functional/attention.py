@@ -33,14 +33,14 @@ def scaled_dot_product_attention(
 ) -> Tensor:  # fmt: skip
     """``softmax(query @ key.T * scale + mask) @ value`` (Vaswani et al. 2017).
 
-    A bool mask keeps where it is true; another is added. A query that may attend to nothing gives
-    zeros. Raises ShapeError for sizes that do not fit, DTypeError for different dtypes, and
-    LazytError for a mask together with ``is_causal``.
+    A bool mask keeps where it is true; another is added; ``is_causal`` keeps what is no later, of
+    what a mask keeps. A query that may attend to nothing gives zeros. Raises ShapeError for sizes
+    that do not fit, DTypeError for different dtypes, and LazytError for a mask together with
+    ``is_causal`` where PyTorch's flash attention does not take them.
     """
     _check_operands(query, key, value)
     if is_causal and attn_mask is not None:
-        raise LazytError("_scaled_dot_product_attention: Explicit attn_mask should not be set "
-                         "when is_causal=True")  # fmt: skip
+        _check_mask_and_causal(query, key, value, attn_mask, dropout_p)
     dtype = query.dtype
     q, k, v = (ops.cast(t.node, dtype.compute) for t in (query, key, value))
     if enable_gqa and q.shape[-3] != k.shape[-3]:
@@ -74,6 +74,25 @@ def _check_operands(query: Tensor, key: Tensor, value: Tensor) -> None:
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{names[0]} key.dtype: {names[1]} and value.dtype: {names[2]} instead."
         )
+
+
+def _check_mask_and_causal(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float
+) -> None:
+    """PyTorch combines a mask and ``is_causal`` in its flash attention alone.
+
+    That takes (batch, heads, length, width) of one batch and width, 2-D and 4-D masks without
+    gradients, and no dropout.
+    """
+    taken = (
+        query.ndim == key.ndim == value.ndim == 4
+        and query.shape[0] == key.shape[0] == value.shape[0]
+        and query.shape[-1] == key.shape[-1] == value.shape[-1]
+        and mask.ndim in (2, 4)
+    )
+    if not taken or mask.requires_grad or dropout:
+        raise LazytError("_scaled_dot_product_attention: Explicit attn_mask should not be set "
+                         "when is_causal=True")  # fmt: skip
 
 
 def _raised(x: Expr, top: Expr) -> Expr:
@@ -110,7 +129,7 @@ def _masked_scores(scores: Node, mask: Tensor | None, causal: bool) -> Node:
     if causal:
         rows, columns = scores.shape[-2:]
         keep = ops.apply("le", ops.iota(columns), ops.reshape(ops.iota(rows), (rows, 1)))
-        return choose(keep, scores, nothing, dtype)
+        scores = choose(keep, scores, nothing, dtype)
     if mask is None:
         return scores
     if mask.dtype is bool_:

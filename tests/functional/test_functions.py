@@ -159,6 +159,34 @@ def test_attention_is_its_definition() -> None:
     _close(causal[:, 0], v[:, 0].tolist())
 
 
+def test_attention_with_a_mask_is_causal_too() -> None:
+    q, k, v = (lt.tensor(_random(2, 2, 3, 4, seed=i)) for i in range(3))
+    kept = lt.tensor([[True, True, True], [False, True, True], [True, False, True]])
+    earlier = lt.ones(3, 3).tril().bool()
+    added = k[0, 0, :, :3]
+    for mask, both in (
+        (kept, kept & earlier),
+        (added, added.masked_fill(~earlier, float("-inf"))),
+        (added[None, None], added.masked_fill(~earlier, float("-inf"))),
+    ):
+        got = F.scaled_dot_product_attention(q, k, v, mask, is_causal=True)
+        _close(got, F.scaled_dot_product_attention(q, k, v, both).tolist())
+
+
+def test_a_mask_and_is_causal_are_refused_where_pytorch_refuses_them() -> None:
+    q, mask = lt.ones(2, 2, 3, 4), lt.ones(3, 3)
+    for operands, given, dropout in (
+        ((q[0], q[0], q[0]), mask, 0.0),
+        ((q, q, lt.ones(2, 2, 3, 6)), mask, 0.0),
+        ((q[:1], q, q), mask, 0.0),
+        ((q, q, q), mask[None], 0.0),
+        ((q, q, q), lt.ones(3, 3, requires_grad=True), 0.0),
+        ((q, q, q), mask, 0.5),
+    ):
+        with pytest.raises(RuntimeError, match="attn_mask should not be set"):
+            F.scaled_dot_product_attention(*operands, given, dropout, is_causal=True)
+
+
 @pytest.mark.parametrize(
     "equation", ["ij,jk->ik", "ij,jk", "i,j->ij", "ij->ji", "ij->", "ii->i", "ij,ij,ij->i"]
 )
