@@ -201,7 +201,11 @@ def _is_there(tensor: Tensor) -> bool:
         return False
     storage = tensor._storage
     node = storage.node
-    return node.data is not None and not node.inputs and storage.share is None
+    if node.data is None or storage.share is not None:
+        return False
+    inputs = node.inputs
+    # A parameter is a value with a mark on it, which is all that is left of its history.
+    return not inputs or (node.op.name == "variable" and not inputs[0].inputs)
 
 
 def explain(*tensors: Any) -> Explanation:
