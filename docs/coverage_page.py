@@ -148,15 +148,20 @@ def summary() -> Iterator[str]:
 
 
 def left_out() -> Iterator[str]:
-    """The groups that are no part of a dense tensor library, with their sizes."""
+    """The groups that are no part of a dense tensor library, with those of their names that lazyt
+    does not have."""
     counts: dict[str, int] = {}
+    absent: dict[str, list[str]] = {}
     for place in (*CALLED, *LISTED):
         for name in torch_groups.API[place]:
             reason = torch_groups.group_of(place, name)
             if reason is not None:
                 counts[reason] = counts.get(reason, 0) + 1
+                if place == "fft" or not hasattr(owner_of(lazyt, place), name):
+                    shown = name if place == "torch" else f"{place}.{name}"
+                    absent.setdefault(reason, []).append(shown)
     for reason, count in counts.items():
-        yield f"- {reason} ({count} names)"
+        yield f"- {reason} ({count} names). Not there: {listed(absent.get(reason, []))}"
 
 
 def derivatives() -> Iterator[str]:

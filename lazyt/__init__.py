@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lazyt import autograd as autograd
 from lazyt import functional as _functional  # noqa: F401  (before the modules that it imports)
+from lazyt.absent_modules import install as _explain_imports
 from lazyt.cast_mode import autocast as autocast
 from lazyt.cast_mode import get_autocast_dtype as get_autocast_dtype
 from lazyt.cast_mode import is_autocast_enabled as is_autocast_enabled
@@ -232,5 +233,6 @@ def __dir__() -> list[str]:
 if not _TYPE_CHECKING:
     __all__ = sorted({*(n for n in globals() if not n.startswith("_")), *_LATER, "jit"})
 
+_explain_imports()
 for _message in _misspelt(_environ):
     _warn(_message)

@@ -42,9 +42,14 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"|\w*_(xla|ipu)(_\w+)?|get_device_module",
     ),
     (
+        "lazyt writes no programs to files; save weights with lazyt.save(model.state_dict(), path) "
+        "or lazyt.serialization.safetensors, and make the model again where they are loaded",
+        r"export|onnx",
+    ),
+    (
         "lazyt compiles the graph that a program builds while it runs (lazyt.jit, lazyt.compile); "
         "PyTorch's own compilers and their representations are not there",
-        r"export|onnx|fx|_dynamo|_inductor|_functorch|_export|_subclasses|_ops|_C|dynamo|library|classes|package|Script\w+"
+        r"fx|_dynamo|_inductor|_functorch|_export|_subclasses|_ops|_C|dynamo|library|classes|package|Script\w+"
         r"|Graph\w*|[A-Z][a-z]\w*Type|import_ir\w*|parse_(ir|schema|type_comment)|sym_\w+|Sym\w+|cond"
         r"|while_loop|fork|wait|futures|FileCheck|CompilationUnit",
     ),

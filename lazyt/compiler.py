@@ -9,9 +9,10 @@ function of its own in the room named after it; this file only says the order an
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
@@ -52,18 +53,43 @@ def _passes() -> tuple[Pass, ...]:
     )
 
 
+#: The passes that ``using_passes`` was given, None for the recipe's own.
+own_passes: tuple[Pass, ...] | None = None
+
+
 def __getattr__(name: str) -> tuple[Pass, ...]:
     # Imported when first asked for: `import lazyt` must stay cheap.
     if name == "PASSES":
-        return _passes()
+        return _passes() if own_passes is None else own_passes
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@contextlib.contextmanager
+def using_passes(passes: Sequence[Pass]) -> Iterator[None]:
+    """A context in which all threads compile with ``passes``, instead of ``PASSES``.
+
+    Plans that this process has are forgotten on both sides of it, and inside plans are neither
+    taken from disk nor kept there, as nobody knows which passes made them. What ``jit`` captured
+    before keeps its plans.
+    """
+    global own_passes
+    from lazyt import planning
+
+    outer, own_passes = own_passes, tuple(passes)
+    planning.clear()
+    try:
+        yield
+    finally:
+        own_passes = outer
+        planning.clear()
 
 
 def run_passes(roots: Sequence[Node]) -> list[Node]:
     """The graph in normal form; dumps and verifies after every pass when asked to."""
     current = list(roots)
     _dump_graph("0_input", current)
-    for number, step in enumerate(_passes(), 1):
+    passes = _passes() if own_passes is None else own_passes
+    for number, step in enumerate(passes, 1):
         current = step.run(current)
         _dump_graph(f"{number}_{step.name}", current)
         if config.verify:

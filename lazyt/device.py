@@ -7,7 +7,8 @@ from typing import Any
 
 from lazyt.errors import DeviceError, DTypeError, LazytError
 
-_KINDS = ("cpu", "cuda", "meta")
+_USED = ("cpu", "cuda")
+_KINDS = (*_USED, "meta")  # programs name "meta", to compare with
 _EMULATED = "emu"
 
 
@@ -78,7 +79,7 @@ def _parsed(given: object, index: Any) -> tuple[str, Any]:
     kind, colon, number = given.partition(":")
     if kind not in _KINDS:
         raise LazytError(
-            f"Expected one of {', '.join(_KINDS)} device type at start of device string: {given}"
+            f"Expected one of {', '.join(_USED)} device type at start of device string: {given}"
         )
     if number == _EMULATED or index == _EMULATED:
         if kind != "cuda":
@@ -141,7 +142,10 @@ def check_device(wanted: object) -> device:
         return CPU
     if place.type == "cuda":
         return _cuda(place)
-    raise DeviceError(f"tensors on the {place.type} device are not supported; use 'cpu'")
+    raise DeviceError(
+        f"tensors on the {place.type} device are not supported; use 'cpu': shapes are known, and "
+        "memory is taken, only when a value is looked at"
+    )
 
 
 def _cuda(place: device) -> device:

@@ -23,6 +23,7 @@ Donated = tuple[tuple[int, int], ...]
 
 #: Rooms whose code decides what a graph compiles to.
 _ROOMS = ("ir", "ops", "passes", "codegen")
+_RECIPE = "compiler.py"
 
 #: The tuning that new plans take part in, while there is one.
 session: Session | None = None
@@ -61,14 +62,15 @@ class Subject:
         ``reason`` is that of a graph which was not met before. Kernels that have to be compiled are
         handed to ``objects`` while others are still being made.
         """
-        from lazyt import sizes
+        from lazyt import compiler, sizes
         from lazyt.ir.program import Program
         from lazyt.runtime import cache, winners
 
         tuned = {} if self.place else winners.tables()["graphs"]
         order = [self.inputs.index(n) for n in topological(self.roots) if n.op.name == "input"]
         key = self._key(order)
-        stored = cache.get_text("plan", key)
+        keeps = compiler.own_passes is None
+        stored = cache.get_text("plan", key) if keeps else None
         found: Program | None = None
         if stored is not None:
             try:
@@ -83,13 +85,15 @@ class Subject:
         if open_sizes and not (tuned and self.name in tuned):
             made = sizes.find(graph, self.roots, self.inputs)
             if made is not None:
-                cache.put_text("plan", key, made.program.to_json())
+                if keeps:
+                    cache.put_text("plan", key, made.program.to_json())
                 return made.program, made.reason or reason
         choices = self.choices()
         fusing = choices.graphs.get(self.name) if choices is not None else None
         announce = None if self.place else objects.add
         program, _ = self.compile(choices, fusing, announce)
-        cache.put_text("plan", key, program.to_json())
+        if keeps:
+            cache.put_text("plan", key, program.to_json())
         return program, reason
 
     def compile(
@@ -170,7 +174,8 @@ def _code_stamp() -> str:
     """Changes whenever the compiler's own files do: plans on disk are only as good as the code
     that made them, and whoever edits a pass must not meet plans of the old one."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    stamps = []
+    facts = os.stat(os.path.join(folder, _RECIPE))
+    stamps = [("", _RECIPE, facts.st_size, facts.st_mtime_ns)]
     for room in _ROOMS:
         for place, _, names in os.walk(os.path.join(folder, room)):
             if not place.endswith("__pycache__"):

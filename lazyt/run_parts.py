@@ -31,7 +31,10 @@ def refuse_wholes(run: Run, parts: Sequence[Storage]) -> None:
         if any_name or all(n in names for n in re.findall(r"\.([a-zA-Z]\w*)", place.path)):
             found = place.tensor
             if found is not None and any(one_memory(found._storage, part) for part in parts):
-                raise CannotReplay("it can read the tensor that an argument is a part of")
+                raise CannotReplay(
+                    f"it can read {place.path}, which shares memory with an argument that is a "
+                    "part of a tensor; give it a clone()"
+                )
 
 
 def lives(storage: Storage) -> bool:

@@ -25,7 +25,6 @@ from multiprocessing import spawn
 from types import ModuleType
 from typing import Any
 
-from lazyt.absent import module_reason
 from lazyt.device import device
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType
@@ -56,10 +55,12 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname == "torch.jit":  # no module of lazyt's, but a function with attributes
             return importlib.machinery.ModuleSpec(fullname, _Jit())
         ours = _OURS + fullname[len(_THEIRS) :]
-        if ours not in sys.modules and importlib.util.find_spec(ours) is None:
-            why = module_reason(fullname.partition(".")[2])
-            if why is not None:
-                raise ModuleNotFoundError(f"No module named '{fullname}': {why}", name=fullname)
+        try:
+            absent = ours not in sys.modules and importlib.util.find_spec(ours) is None
+        except ModuleNotFoundError as error:  # lazyt says why
+            text = str(error).replace(f"'{ours}'", f"'{fullname}'", 1)
+            raise ModuleNotFoundError(text, name=fullname) from None
+        if absent:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, loader_state=ours)
 

@@ -51,13 +51,16 @@ class TuneReport:
     def _lines(self) -> Iterator[str]:
         for number, plan in enumerate(self.plans, 1):
             fusing = f", {plan.fusing}" if plan.fusing is not None else ""
-            yield f"plan {number}: {1e6 * plan.before:.1f} us -> {1e6 * plan.after:.1f} us{fusing}"
+            why = f" ({plan.why})" if plan.why else ""
+            times = f"{1e6 * plan.before:.1f} us -> {1e6 * plan.after:.1f} us"
+            yield f"plan {number}: {times}{fusing}{why}"
             if not plan.kernels:
                 yield "  no other form was tried: its kernels have none, or there was no time"
             for k in plan.kernels:
                 kept = k.form if plan.kept and k.form is not None else "as it was"
                 times = f"{1e6 * k.standard:.1f} us -> {1e6 * k.seconds:.1f} us"
-                yield f"  {k.outline}: {times} ({k.tried} forms) {kept}"
+                why = f" ({k.why})" if k.why else ""
+                yield f"  {k.outline}: {times} ({k.tried} forms) {kept}{why}"
         yield from self.messages
 
 

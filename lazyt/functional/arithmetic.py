@@ -273,7 +273,14 @@ logical_xor = _logical("logical_xor", "Where exactly one is true.")
 
 
 def result_type(tensor: Any, other: Any) -> DType:
-    """The dtype that arithmetic on the two operands gives, by PyTorch's promotion rules."""
+    """The dtype that arithmetic on the two operands gives, by PyTorch's promotion rules.
+
+    Raises DTypeError for complex numbers.
+    """
+    if isinstance(tensor, complex) or isinstance(other, complex):
+        from lazyt.absent import reason  # not for `import lazyt`
+
+        raise DTypeError(f"result_type(): {reason('complex')}")
     return operand_dtype([tensor, other])
 
 

@@ -35,8 +35,11 @@ _ABOUT_ARGUMENTS = re.compile(
 _UNEXPECTED = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'")
 _METHODS = (
     "as_strided", "as_strided_", "expand_as", "resize_as_", "resize_", "reshape_as", "swapaxes_",
-    "swapdims_", "transpose_", "type_as", "unfold", "unsqueeze_", "view_as",
+    "squeeze", "squeeze_", "swapdims_", "transpose_", "type_as", "unfold", "unsqueeze",
+    "unsqueeze_", "view_as",
 )  # fmt: skip
+#: Names that PyTorch takes from NumPy's users.
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 #: Arguments that are whole numbers, or sequences of them, where an annotation leaves it open.
 _BY_NAME = {
     **dict.fromkeys(("dim", "dim0", "dim1", "axis0", "axis1", "dimension", "dim2"), "int"),
@@ -174,6 +177,24 @@ def explain_call(
     return DTypeError(f"{name}() received an invalid combination of arguments - got ({got})")
 
 
+def _by_our_names(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """``kwargs`` with NumPy's names changed to PyTorch's, or None where that changes nothing.
+
+    Functions that have no parameter of NumPy's name refused the call before anything ran.
+    """
+    if not _NUMPY_NAMES.keys() & kwargs.keys():
+        return None
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return None
+    changed = {
+        name: ours
+        for name, ours in _NUMPY_NAMES.items()
+        if name in kwargs and name not in parameters and ours in parameters and ours not in kwargs
+    }
+    return {changed.get(name, name): value for name, value in kwargs.items()} if changed else None
+
+
 def explained(function: F, name: str, home: str, method: bool = False) -> F:
     """``function`` whose failing calls are explained under ``name``, a name in module ``home``."""
     skip = int(method)
@@ -182,6 +203,8 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
         try:
             return function(*args, **kwargs)
         except (TypeError, AttributeError, ValueError, LazytError) as error:
+            if kwargs and (renamed := _by_our_names(function, kwargs)) is not None:
+                return call(*args, **renamed)
             better = explain_call(error, function, name, args, kwargs, skip)
             if better is None:
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -316,11 +316,19 @@ def operand_node(value: Operand, dtype: DType) -> Node:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _refuse_keepdim(name: str, position: str = "") -> NoReturn:
+    """``sum(0, 1)`` is meant as two dimensions, and would be one, kept."""
+    raise DTypeError(f"{name}(): argument 'keepdim' {position}must be bool, not int")
+
+
 def numpy_names(function: F) -> F:
     """Decorator: also take NumPy's ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``.
 
-    The first argument has to be a tensor; DTypeError names the function otherwise.
+    The first argument has to be a tensor, and ``keepdim`` a bool; DTypeError names the function
+    otherwise.
     """
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    place = names.index("keepdim") if "keepdim" in names else -1
 
     @functools.wraps(function)
     def named(*args: Any, **kwargs: Any) -> Any:
@@ -331,6 +339,10 @@ def numpy_names(function: F) -> F:
                 kwargs["dim"] = kwargs.pop("axis")
             if "keepdims" in kwargs:
                 kwargs["keepdim"] = kwargs.pop("keepdims")
+            if type(kwargs.get("keepdim")) is int:
+                _refuse_keepdim(function.__name__)
+        if -1 < place < len(args) and type(args[place]) is int:
+            _refuse_keepdim(function.__name__, f"(position {place + 1}) ")
         return function(*args, **kwargs)
 
     return cast(F, named)

@@ -6,7 +6,8 @@ the binary of one writer with the checksum of another; ``<key>.c`` is its source
 ``<digest>.o`` is an object file that binaries are linked from.
 ``<kind>-<key>.txt`` is text after a line with its checksum. All files are written under a
 temporary name and renamed. Files that do not match their checksum, or belong to another user, are
-treated as absent. When the folder cannot be written, caching is lost and nothing else.
+treated as absent. When the folder cannot be written, caching is lost and nothing else; a warning
+says so once.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ import time
 from collections.abc import Iterator
 
 from lazyt.config import config
+from lazyt.errors import warn
 from lazyt.runtime import events
 
 FORMAT = 1  # raise when the meaning of an entry changes: old entries are then never read
 _STALE_SECONDS = 3600.0  # a temporary file this old belongs to a process that was killed
 _SWEEP_SECONDS = 600.0
 _WAIT_SECONDS = 60.0
+
+
+class NoCacheWarning(UserWarning):
+    """The disk cache cannot be written, so that every process compiles again."""
+
 
 _written = 0  # bytes since this process last swept
 _swept_at = 0.0
@@ -288,8 +295,12 @@ def _report(place: str, error: OSError) -> None:
     global _broken_folder
     if place != _broken_folder:
         _broken_folder = place
-        events.record(
-            "cache", f"the disk cache cannot be written, so nothing is kept: {error}", folder=place
+        reason = f"the disk cache cannot be written, so nothing is kept: {error}"
+        events.record("cache", reason, folder=place)
+        warn(
+            f"{reason}. Every process compiles again; set LAZYT_CACHE_DIR to a folder that can be "
+            "written, or LAZYT_DISK_CACHE=0 to do without.",
+            NoCacheWarning,
         )
 
 

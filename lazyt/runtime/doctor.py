@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -51,7 +52,9 @@ def examine() -> list[Finding]:
         _examine_cache,
         _examine_cuda,
     )
-    return [finding for check in checks for finding in check()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cache.NoCacheWarning)  # it is a finding
+        return [finding for check in checks for finding in check()]
 
 
 def _examine_compiler() -> list[Finding]:

@@ -16,7 +16,7 @@ from lazyt.errors import CompileError
 from lazyt.ir.kernel import Kernel
 from lazyt.runtime import devices, execute
 from lazyt.runtime.memory import Buffer
-from lazyt.tuning.clock import Runner, Steps, duel, race, repeats
+from lazyt.tuning.clock import MARGIN, Runner, Steps, duel, race, repeats
 
 #: Forms that are compiled together: enough for compilers on all cores.
 BATCH = 8
@@ -34,6 +34,7 @@ class KernelReport:
         standard, seconds: what it takes in the heuristics' form, and in the best.
         form: the best, None for that of the heuristics.
         tried: forms that were timed.
+        why: why the best form is the best, in words.
     """
 
     name: str
@@ -42,6 +43,7 @@ class KernelReport:
     seconds: float
     form: Tuned | None
     tried: int
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,16 @@ class KernelSearch:
         best = self._climb(base, times, known)
         name, short = signature(self.kernel), outline(self.kernel)
         if best is base:
-            return KernelReport(name, short, base.seconds, base.seconds, None, self.tried)
+            others = self.tried > 1
+            why = "no other form looked faster" if others else "there was no time for other forms"
+            return KernelReport(name, short, base.seconds, base.seconds, None, self.tried, why)
         rounds = max(3, min(9, int(self.left() / (2.2 * base.seconds * times))))
         old, new, faster = duel(base.runner, best.runner, times, rounds)
         form = best.tuned if faster else None
-        return KernelReport(name, short, old, new if faster else old, form, self.tried)
+        why = f"{abs(1 - new / old):.0%} {'faster' if new < old else 'slower'} at its best"
+        if not faster:
+            why = f"{best.tuned} was {why}: not certainly {MARGIN:.0%}"
+        return KernelReport(name, short, old, new if faster else old, form, self.tried, why)
 
     def _climb(self, base: _Candidate, times: int, known: Tuned | None) -> _Candidate:
         """The best form found from ``base`` on, in the time that there is."""

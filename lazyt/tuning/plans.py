@@ -45,6 +45,7 @@ class PlanReport:
         fusing: how much is fused, None for what heuristics decide.
         kernels: what was found for each kernel that was looked at.
         kept: whether the winners are kept: together they make the plan faster.
+        why: why they are not, in words, where there were any.
     """
 
     name: str
@@ -53,6 +54,7 @@ class PlanReport:
     fusing: Fusing | None
     kernels: tuple[KernelReport, ...]
     kept: bool
+    why: str = ""
 
 
 class Memory:
@@ -135,17 +137,19 @@ class PlanTuner:
         self._search(program, kernels, known)
         found = {r.name: r.form for r in self.reports if r.form is not None}
         before = after = old.seconds(times)
-        kept = False
+        kept, why = False, ""
         if found or fusing is not None:
             choices = Choices({**known.kernels, **found})
             program, kernels = self.subject.compile(choices, fusing)
             new = self._runner(execute.load(program, "tuned"), kernels)
             before, after, _ = duel(old, new, times, 5)
             kept = after < 0.99 * before
+            if not kept:
+                why = f"with what was found it took {1e6 * after:.1f} us: nothing is kept"
         self._keep(kept, fusing)
         report = PlanReport(
             self.subject.name, before, after if kept else before, fusing if kept else None,
-            tuple(self.reports), kept,
+            tuple(self.reports), kept, why,
         )  # fmt: skip
         return report, program if kept else None
 

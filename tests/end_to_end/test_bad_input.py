@@ -253,14 +253,18 @@ def test_a_cache_of_folders_and_of_unreadable_files(own_cache: Path) -> None:
         else:
             path.symlink_to("/dev/zero/nowhere")
     forget()
-    compute()
+    with pytest.warns(cache.NoCacheWarning, match="Directory not empty|Is a directory"):
+        compute()
 
 
 @pytest.mark.parametrize("place", ["/proc/nowhere", "/dev/null", "/dev/full/cache"])
 def test_a_home_that_cannot_hold_a_cache_costs_only_caching(run_child: Run, place: str) -> None:
-    code = "import lazyt as lt\nfrom lazyt.runtime import events\n"
-    code += "print((lt.arange(5.0) + 1).sum().item(), len(events.recorded('cache')))"
-    assert run_child(code, LAZYT_CACHE_DIR=place) == "15.0 1\n"
+    code = "import warnings\nimport lazyt as lt\nfrom lazyt.runtime import events\n"
+    code += (
+        "with warnings.catch_warnings(record=True) as said:\n    warnings.simplefilter('always')\n"
+    )
+    code += "    print((lt.arange(5.0) + 1).sum().item(), len(events.recorded('cache')), len(said))"
+    assert run_child(code, LAZYT_CACHE_DIR=place) == "15.0 1 1\n"
 
 
 def test_a_full_disk_costs_only_caching(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +272,8 @@ def test_a_full_disk_costs_only_caching(own_cache: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    compute()
+    with pytest.warns(cache.NoCacheWarning, match="No space left"):
+        compute()
     assert events.recorded("cache")
 
 

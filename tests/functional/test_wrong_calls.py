@@ -6,7 +6,7 @@ import ast
 import inspect
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -119,3 +119,32 @@ def test_functions_keep_their_signature_and_can_be_pickled() -> None:
     for function in (lazyt.gather, F.relu, lazyt.linalg.solve, lazyt.special.softmax, lazyt.clip):
         assert pickle.loads(pickle.dumps(function)) is function
     assert str(perform(lazyt, Sample("torch", "neg", "x"), "float32")[0].dtype) == "lazyt.float32"
+
+
+def test_two_dimensions_of_which_the_second_is_taken_for_keepdim() -> None:
+    amax: Any = lazyt.amax
+    x: Any = X
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: x.sum(0, 1), "(position 2) "),
+        (lambda: amax(x, 0, 1), "(position 3) "),
+        (lambda: x.mean(0, keepdim=1), ""),
+    ]
+    for wrong, position in calls:
+        with pytest.raises(TypeError) as caught:
+            wrong()
+        assert f"argument 'keepdim' {position}must be bool, not int" in str(caught.value)
+
+
+def test_functions_with_dim_take_numpys_axis() -> None:
+    lt: Any = lazyt
+    x: Any = lazyt.tensor([[3.0, 1.0], [2.0, 5.0]])
+    assert x.sort(axis=0)[0].tolist() == [[2, 1], [3, 5]]
+    assert lt.unsqueeze(x, axis=0).shape == x.unsqueeze(axis=0).shape == (1, 2, 2)
+    assert x[:1].squeeze(axis=0).shape == (2,)
+    assert lt.quantile(x, 0.5, axis=1, keepdims=True).shape == (2, 1)
+    with pytest.raises(TypeError, match="axis"):
+        x.sort(axis=0, dim=0)
+    with pytest.raises(TypeError, match="axes"):
+        x.sort(axes=0)
+    with pytest.raises(TypeError, match="no complex numbers"):
+        lazyt.result_type(x, 1j)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from lazyt import ops
+import lazyt
+from lazyt import compiler, ops
 from lazyt.compiler import PASSES, run_passes
+from lazyt.config import config
 from lazyt.ir.dtypes import bool_, float16, float32, int64
 from lazyt.ir.graph import Node, topological
 from lazyt.passes.split_reductions import split_reductions
@@ -121,3 +126,34 @@ def test_every_pass_says_why_it_stands_where_it_stands() -> None:
         "strip_markers", "simplify", "split_reductions", "simplify_again",
     ]  # fmt: skip
     assert all(p.reason for p in PASSES)
+
+
+def test_a_program_may_compile_with_passes_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def count(roots: Sequence[Node]) -> list[Node]:
+        seen.append(len(roots))
+        return list(roots)
+
+    def twice() -> list[float]:
+        found: list[float] = (lazyt.arange(7.0) * 3).flip(0).tolist()
+        return found
+
+    monkeypatch.setattr(config, "cache_dir", str(tmp_path))
+    monkeypatch.setattr(config, "disk_cache", True)
+    usual = PASSES
+    wanted = twice()
+    kept = len(list(tmp_path.rglob("plan-*")))
+    mine = compiler.Pass("count", count, "to see that it runs")
+    for _ in range(2):
+        with compiler.using_passes([*usual, mine]):
+            assert (*usual, mine) == compiler.PASSES
+            assert twice() == wanted and twice() == wanted
+    assert len(seen) == 2  # once in each block, though the plan was in memory and on disk
+    assert kept > 0 and len(list(tmp_path.rglob("plan-*"))) == kept
+    with pytest.raises(ZeroDivisionError), compiler.using_passes([mine]):
+        raise ZeroDivisionError
+    assert usual == compiler.PASSES
+    assert twice() == wanted and len(seen) == 2

@@ -14,7 +14,7 @@ import pytest
 from lazyt.config import config
 from lazyt.errors import CompileError, NoCompilerError
 from lazyt.ir.program import Program
-from lazyt.runtime import compile, devices, execute
+from lazyt.runtime import cache, compile, devices, execute
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.objects import Objects
 from tests.runtime.sample_programs import axpy, chain, failing, filled, floats
@@ -132,7 +132,7 @@ def test_a_compile_that_fails_raises_again_and_keeps_its_source(
     assert "error" in error.stderr and error.source_path
     assert "no such thing" in Path(error.source_path).read_text()
     monkeypatch.setattr(config, "cache_dir", "/proc/nowhere")
-    with pytest.raises(CompileError) as caught:
+    with pytest.warns(cache.NoCacheWarning), pytest.raises(CompileError) as caught:
         execute.load(failing())
     kept = caught.value.source_path
     assert kept and "no such thing" in Path(kept).read_text()

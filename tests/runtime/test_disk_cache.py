@@ -133,7 +133,9 @@ def test_a_folder_that_cannot_exist_costs_only_caching(
         place = str(tmp_path / "file" / "cache")
     monkeypatch.setattr(config, "cache_dir", place)
     started = compile.started
-    assert compute() and compute()
+    with pytest.warns(cache.NoCacheWarning, match="set LAZYT_CACHE_DIR") as warned:
+        assert compute() and compute()
+    assert len(warned) == 1
     assert compile.started > started + 1
     (event,) = events.recorded("cache")
     assert "cannot be written" in event.reason
@@ -144,7 +146,8 @@ def test_a_full_disk_costs_only_caching(cache_dir: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    assert compute()
+    with pytest.warns(cache.NoCacheWarning, match="No space left"):
+        assert compute()
     assert not files(cache_dir, "*.so") and not files(cache_dir, "tmp-*")
 
 

@@ -182,3 +182,11 @@ def test_compile_takes_pytorchs_arguments_and_no_others() -> None:
     refused(lt.ones(1))
     with pytest.raises(RuntimeError, match=r"a lambda .*test_jit_why.* cannot be captured"):
         refused(lt.ones(1))
+
+
+def test_a_part_that_the_function_knows_by_another_name_is_named() -> None:
+    row = lt.ones(4, 3).realize()[1]
+    doubled = lt.jit(lambda given: given + row)
+    for _ in range(3):
+        assert doubled(row).tolist() == [2, 2, 2]
+    assert "it can read row, which shares memory with an argument" in doubled.why()[-1]

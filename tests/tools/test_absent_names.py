@@ -141,3 +141,28 @@ def test_files_of_torchscript_are_refused_with_advice(tmp_path: Path) -> None:
         jit.save(nn.Linear(2, 2), tmp_path / "model.pt")
     with pytest.raises(RuntimeError, match="state_dict"):
         jit.load(tmp_path / "model.pt")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("lazyt.fft", "no complex numbers"),
+        ("lazyt.sparse", "no sparse tensors"),
+        ("lazyt.onnx", "save weights with lazyt.save"),
+        ("lazyt.fx", "lazyt.compile"),
+        ("lazyt.utils.tensorboard", "writes no logs"),
+    ],
+)
+def test_imports_of_absent_modules_say_why(name: str, said: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=said) as caught:
+        importlib.import_module(name)
+    assert caught.value.name == name
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'lazyt\.nowhere'$"):
+        importlib.import_module("lazyt.nowhere")
+
+
+def test_the_meta_device_is_no_choice() -> None:
+    with pytest.raises(RuntimeError, match="Expected one of cpu, cuda device type"):
+        lazyt.device("metal")
+    with pytest.raises(RuntimeError, match="memory is taken, only when a value is looked at"):
+        lazyt.zeros(2, device="meta")

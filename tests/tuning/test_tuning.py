@@ -343,3 +343,22 @@ def test_a_plan_without_other_forms_says_so() -> None:
     assert "no other form was tried" in str(
         lazyt.tuner.TuneReport((plans.PlanReport("g", 1.0, 1.0, None, (), False),), ())
     )
+
+
+def test_a_report_says_why_a_form_won_or_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = lazyt.randn(50, 48).realize(), lazyt.randn(48, 40).realize()
+    monkeypatch.setattr(plans, "FUSINGS", ())
+    monkeypatch.setattr(clock, "TRIAL_SECONDS", 1e-6)
+    verdicts = iter([(2e-6, 1e-6, True), (2e-6, 2e-6, False), (2e-6, 3e-6, False)])
+    monkeypatch.setattr(kernels.KernelSearch, "left", lambda self: 9.0 * (self.tried < 9))
+    # Every race is won by forms that were not in the one before; duels go as told.
+    races = itertools.count(1)
+    monkeypatch.setattr(kernels, "race", lambda runners, times: [1e-6 / next(races)] * len(runners))
+    monkeypatch.setattr(kernels, "duel", lambda *given: next(verdicts))
+    monkeypatch.setattr(plans, "duel", lambda *given: next(verdicts))
+    report = lazyt.tune(matmul, x, w, seconds=60)
+    assert "(50% faster at its best)" in str(report)
+    assert "with what was found it took 2.0 us: nothing is kept" in str(report)
+    assert report.plans[0].kernels[0].form is not None and not report.plans[0].kept
+    report = lazyt.tune(matmul, x, w, seconds=60)
+    assert "was 50% slower at its best: not certainly 3%" in str(report)
