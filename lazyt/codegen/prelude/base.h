@@ -10,6 +10,8 @@
 #endif
 #ifndef LZ_COPY
 #define LZ_COPY(to, from, size) __builtin_memcpy(to, from, size)
+#define LZ_ABS_F32(x) __builtin_fabsf(x)
+#define LZ_ABS_F64(x) __builtin_fabs(x)
 #define LZ_SQRT_F32(x) __builtin_sqrtf(x)
 #define LZ_SQRT_F64(x) __builtin_sqrt(x)
 #define LZ_INF_F32 __builtin_inff()

@@ -4,6 +4,8 @@
 #define LZ_FN static __device__ __forceinline__
 #define LZ_LONG_FN static __device__ __noinline__
 #define LZ_COPY(to, from, size) memcpy(to, from, size)
+#define LZ_ABS_F32(x) fabsf(x)
+#define LZ_ABS_F64(x) fabs(x)
 #define LZ_SQRT_F32(x) __fsqrt_rn(x)
 #define LZ_SQRT_F64(x) __dsqrt_rn(x)
 #define LZ_FUSED

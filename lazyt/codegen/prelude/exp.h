@@ -98,18 +98,30 @@ LZ_FN lz_@S lz_expm1_@S(lz_@S x) {
 }
 
 //@ lz_sigmoid_@S [floats] ulp=2.5
-// From exp(-|x|), which cannot overflow, so that small results keep their digits.
+// 1 / (1 + exp(-x)), both terms 2^-@{64|512} times that size: exp(-x) overflows where the result is
+// still a number, and the division rounds to a subnormal one.
 LZ_FN lz_@S lz_sigmoid_@S(lz_@S x) {
-  lz_@S e = lz_exp_nonpositive_@S(lz_copysign_@S(x, -1));
-  return (x < 0 ? e : 1) / (1 + e);
+  lz_@S magic = @{12582975.0f|6755399441056255.0};
+  lz_@S y = lz_at_most_@S(lz_at_least_@S(x, @{-105|-746}), @{20|40});
+  lz_@S t = LZ_FMA_@N(y, @{-1.44269502f|-1.4426950408889634}, magic), n = t - magic;
+  lz_@S r = LZ_FMA_@N(n, @{-0.693145751953125f|-0.69314718055989033}, -y);
+  r = LZ_FMA_@N(n, @{-1.42860682e-6f|-5.4979230187083712e-14}, r);
+  lz_@S p = lz_expm1_poly_@S(r), h = lz_from_bits_@S(lz_bits_@S(t) << @{23|52});
+  lz_@S one = @{0x1p-64f|0x1p-512};
+  return one / (LZ_FMA_@N(h, p, h) + one);
 }
 
-//@ lz_tanh_@S [floats] ulp=2.5
+//@ lz_tanh_@S [floats] ulp=2.75
+// m / (2 - m) with m = 1 - exp(-2|x|), whose leading digits do not cancel. The rest of ln(2) matters
+// little beside 1, in float32 nothing.
 LZ_FN lz_@S lz_tanh_@S(lz_@S x) {
-  // From e = exp(-2|x|), as (1 - e) / (1 + e).
-  lz_@S y = lz_at_least_@S(-2 * lz_abs_@S(x), @{-18|-40});
-  lz_@S h, p = lz_exp_parts_@S(y, 0, &h);
-  return lz_copysign_@S(LZ_FMA_@N(h, p, h - 1) / LZ_FMA_@N(h, p, h + 1), x);
+  lz_@S magic = @{12583039.0f|6755399441056767.0}, a = lz_at_most_@S(lz_abs_@S(x), @{10|20});
+  lz_@S y = a + a, t = LZ_FMA_@N(y, @{-1.44269502f|-1.4426950408889634}, magic), n = t - magic;
+  lz_@S r = LZ_FMA_@N(n, @{-0.693147182f|-0.69314718055994531}, -y);
+  r = @{r|LZ_FMA_F64(n, -2.3190468138462996e-17, r)};
+  lz_@S p = lz_expm1_poly_@S(r), h = lz_from_bits_@S(lz_bits_@S(t) << @{23|52});
+  lz_@S m = LZ_FMA_@N(-h, p, 1 - h);
+  return lz_from_bits_@S(lz_bits_@S(m / (2 - m)) | (lz_bits_@S(x) & (lz_@U)1 << @B));
 }
 
 //@ lz_sinh_poly_f32

@@ -34,9 +34,7 @@ LZ_FN lz_@S lz_neg_@S(lz_@S x) { return -x; }
 LZ_FN lz_@S lz_neg_@S(lz_@S x) { return (lz_@S)(0u - (lz_@U)x); }
 
 //@ lz_abs_@S [floats] ulp=0
-LZ_FN lz_@S lz_abs_@S(lz_@S x) {
-  return lz_from_bits_@S(lz_bits_@S(x) & ~((lz_@U)1 << @B));
-}
+LZ_FN lz_@S lz_abs_@S(lz_@S x) { return LZ_ABS_@N(x); }
 
 //@ lz_abs_@S [signed]
 LZ_FN lz_@S lz_abs_@S(lz_@S x) { return x < 0 ? (lz_@S)(0u - (lz_@U)x) : x; }
