@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
 
@@ -18,6 +18,13 @@ _FEW_BYTES = 128
 _WAYS = 8
 # Rows of A, neighbours in memory, of which a block is made where sums are short.
 _LINES = 96
+# Up to here, each thread packs B unless it is wide: to get panels out of another core's cache
+# takes longer.
+_FEW_THREADS = 4
+# Register tiles of time that the first one of a block takes longer, as it fetches the panel of B.
+_FIRST_TILE = 0.2
+# Columns of a thread from which on it takes them in two parts.
+_MANY_COLUMNS = 512
 # Up to here, copying B is a good part of the work.
 _FEW_ROWS = 256
 
@@ -32,10 +39,11 @@ class PackedForm:
         row_block, col_block: what one task computes.
         strip: columns whose sums are stored together.
         k_span, col_span: how much of B is packed at a time.
-        private: every thread packs B for itself, for a batch of its own.
+        private: every thread packs B for itself, for columns or a batch of its own.
         parallel: run tasks on several threads.
         straight: rows of A are read where they lie.
         ahead: register tiles ask for the next panel of B.
+        copies: every thread packs all of B for itself.
     """
 
     rows: int
@@ -50,6 +58,7 @@ class PackedForm:
     parallel: bool
     straight: bool = False
     ahead: bool = False
+    copies: bool = False
 
     def widths(self, spec: ContractSpec) -> tuple[int, int]:
         """Columns of a panel of A and of one of B."""
@@ -61,16 +70,17 @@ def register_tile(spec: ContractSpec) -> tuple[int, int]:
 
     With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32 (the
     64-byte vectors), 12 x 2, and twice the rows where one vector is enough. Fewer rows are taken
-    where they divide ``m`` better, at a small loss.
+    where they divide ``m`` better, at a small loss, which is larger for wide registers: 8 rows of
+    them wait for B from the second-level cache.
     """
-    most = 12 if spec.vector_bytes == 64 else 6
+    most, loss = (12, 1.5) if spec.vector_bytes == 64 else (6, 0.35)
     if spec.any_size:
         return most, 2
     if spec.n <= spec.lanes:
         return min(2 * most, max(spec.m, 1)), 1
 
     def cost(rows: int) -> float:
-        return ceil_div(spec.m, rows) * (rows + 0.35)
+        return ceil_div(spec.m, rows) * (rows + loss)
 
     return min(range(min(most, spec.m), min(most, 4) - 1, -1), key=cost), 2
 
@@ -90,7 +100,7 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
     rows, vectors = register_tile(spec)
     width = vectors * spec.lanes
     wide = spec.vector_bytes == 64
-    piece = l1 * 3 // 2 if wide else l1 * 2
+    piece = l1 * 3 if wide else l1 * 2
     k_block = max(64, piece // (width * spec.item) // 8 * 8)
     k_block = round_up(ceil_div(spec.k, ceil_div(spec.k, k_block)), 4)
     unit = _rows_stored(spec, rows)
@@ -127,12 +137,53 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
                 col_block = round_up(col_block // 2, width)
             else:
                 break
+        row_block = _shared_out(spec, row_block, rows, unit, ceil_div(spec.n, col_block))
     strip = min(col_block, 4 * width)
     straight = whole * spec.item <= _FEW_BYTES and lies_straight(spec, rows)
-    return PackedForm(
+    packed = k_span * col_span * spec.item
+    few = parallel and not (private or spec.any_size) and 1 < spec.threads <= _FEW_THREADS
+    form = PackedForm(
         rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel,
-        straight, not straight and k_span * col_span * spec.item > l2,
+        straight, not straight and packed > l2, few and spec.threads * packed <= l3 // 2,
     )  # fmt: skip
+    wide_b = spec.batch == 1 and 2 * spec.m < spec.n and spec.k > FEW_STEPS
+    return _columns_apart(spec, form) if few and wide_b else form
+
+
+def _columns_apart(spec: ContractSpec, form: PackedForm) -> PackedForm:
+    """The form in which threads get columns of their own rather than rows: B is packed only once,
+    and by the thread that multiplies it, while A, which has fewer elements, is packed by each."""
+    rows, width, l2 = form.rows, form.vectors * spec.lanes, spec.cache[1]
+    whole, unit = round_up(spec.n, width), _rows_stored(spec, rows)
+    # Fewer columns at a time would copy A more often.
+    parts = spec.threads * (2 if whole >= 2 * _MANY_COLUMNS * spec.threads else 1)
+    col_span = round_up(ceil_div(whole, parts), width)
+    col_block = min(col_span, round_up(_LONGEST_PACKED_TASK, width))
+    row_block = max(unit, l2 // 2 // (form.k_block * spec.item) // unit * unit)
+    row_block = min(row_block, round_up(spec.m, rows), max(1, 16 * rows // unit) * unit)
+    return replace(
+        form, row_block=row_block, col_block=col_block, strip=min(col_block, 4 * width),
+        k_span=spec.k, col_span=col_span, private=True, copies=False,
+        ahead=not form.straight and spec.k * col_span * spec.item > l2 // 2,
+    )  # fmt: skip
+
+
+def _shared_out(spec: ContractSpec, row_block: int, rows: int, unit: int, across: int) -> int:
+    """Rows of a task, up to ``row_block`` and at least half of them, so that the threads end
+    together: two threads take 9 and 8 blocks of 60 of 1024 rows, and 11 and 10.5 of 48."""
+    least = max(round_up(2 * rows, unit), row_block // 2 // unit * unit)
+    if spec.any_size or row_block <= least:
+        return row_block
+
+    def longest(block: int) -> float:
+        """Rows of the thread with most of them, where each takes the next task when it is free."""
+        whole, rest = divmod(spec.m, block)
+        loads = [0.0] * max(spec.threads, 1)
+        for task in [block] * (whole * across) + [rest] * across:
+            loads[loads.index(min(loads))] += round_up(task, unit) + _FIRST_TILE * rows
+        return max(loads)
+
+    return min(range(row_block, least - 1, -unit), key=longest)
 
 
 def _rows_stored(spec: ContractSpec, rows: int) -> int:

@@ -66,9 +66,12 @@ def _packed_fits(spec: ContractSpec, form: PackedForm) -> bool:
         return False
     if form.private and (not form.parallel or form.k_span < spec.k):
         return False
+    if form.copies and (not form.parallel or form.private):
+        return False
     if form.straight and (form.ahead or not lies_straight(spec, form.rows)):
         return False
-    packed = form.k_span * form.col_span * (spec.max_threads if form.private else 1)
+    copies = spec.max_threads if form.private else spec.threads if form.copies else 1
+    packed = form.k_span * form.col_span * copies
     tasks = form.row_block * (form.k_block + form.col_block) * spec.max_threads
     kept = spec.m * form.col_span if form.k_span < spec.k else 0
     return (packed + tasks + kept) * spec.item <= PACKED_BYTES
@@ -156,8 +159,9 @@ def _packed_moves(spec: ContractSpec, form: PackedForm) -> Iterator[PackedForm]:
     width = form.vectors * spec.lanes
     for strip in (width, 2 * width, 8 * width, form.col_block):
         yield replace(form, strip=min(strip, form.col_block))
-    yield replace(form, private=not form.private)
-    yield replace(form, parallel=not form.parallel, private=False)
+    yield replace(form, private=not form.private, copies=False)
+    yield replace(form, copies=not form.copies, private=False)
+    yield replace(form, parallel=not form.parallel, private=False, copies=False)
     yield replace(form, straight=not form.straight, ahead=False)
     yield replace(form, ahead=not (form.ahead or form.straight))
 

@@ -9,7 +9,8 @@ k ends wait in a scratch tile and continue exactly where they stopped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, replace
 
 from lazyt.codegen.contract_blocks import PackedForm
 from lazyt.codegen.contract_micro import lines_name, tile_name
@@ -20,6 +21,10 @@ from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel, store
 
 # Multiplications that a thread takes at a time, if tasks are smaller.
 _LEAST_SHARE = 1 << 17
+# Steps of which all panels of A are made before the next ones.
+_PIECE = 16
+# Steps from which on asking for results costs little beside them.
+_ASKING_STEPS = 128
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class _Layout:
 
     form: PackedForm
     tile_cols: int
+    tile: int
     kept_tiles: int
     shared: int
     private: int
@@ -42,21 +48,25 @@ def _in_one_block(spec: ContractSpec, form: PackedForm) -> bool:
 def _lay_out(spec: ContractSpec, form: PackedForm) -> _Layout:
     """Sizes of B's panels, A's panels and the scratch tiles."""
     item = spec.item
-    tile_cols = form.strip if _in_one_block(spec, form) else form.col_block
+    tile_cols = form.strip
     if tile_cols * item % ALIKE == 0:
         tile_cols += form.vectors * spec.lanes  # rows of a register tile share no set
-    tile = round_up(form.row_block * tile_cols * item, 64)
+    strips = 1 if _in_one_block(spec, form) else ceil_div(form.col_block, form.strip)
+    tile = round_up(strips * form.row_block * tile_cols * item, 64)
     panels_b = round_up(form.k_span * form.col_span * item, 64)
     panels_a = round_up(form.row_block * form.k_block * item, 64)
     kept = 0
     if form.k_span < spec.k:
         kept = ceil_div(spec.m, form.row_block) * ceil_div(form.col_span, form.col_block)
-    shared = (0 if form.private else panels_b) + kept * tile
-    private = panels_a + (0 if kept else tile) + (panels_b if form.private else 0)
+    own_b = form.private or form.copies
+    shared = (0 if own_b else panels_b) + kept * tile
+    private = panels_a + (0 if kept else tile) + (panels_b if own_b else 0)
     tasks = ceil_div(spec.m, form.row_block) * ceil_div(form.col_span, form.col_block)
-    most = max(tasks, spec.batch) if form.private else tasks
-    workers = min(spec.max_threads, most) if form.parallel else 1
-    return _Layout(form, tile_cols, kept, shared, private, max(workers, 1))
+    if form.private:
+        tasks = max(tasks, spec.batch * ceil_div(spec.n, form.col_span))
+    most = spec.threads if form.copies else spec.max_threads
+    workers = min(most, tasks) if form.parallel else 1
+    return _Layout(form, tile_cols, tile, kept, shared, private, max(workers, 1))
 
 
 def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
@@ -70,13 +80,11 @@ def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
         with out.block():
             _declare_workspace(out, spec, lay)
             if form.private and form.parallel:
-                out.pragma("omp for schedule(dynamic, 1)")
-                batches = out.loop("g_b", 0, spec.batch)
-            else:
-                batches = out.turns("g_b", spec.batch, always=spec.any_size)
+                out.pragma("omp for collapse(2) schedule(dynamic, 1)")
+            always = spec.any_size or form.private
             with (
-                batches,
-                out.turns("g_n0", spec.n, form.col_span, spec.any_size),
+                out.turns("g_b", spec.batch, always=always),
+                out.turns("g_n0", spec.n, form.col_span, always),
                 out.turns("g_k0", spec.k, form.k_span, spec.any_size),
             ):
                 out.clip("g_n1", "g_n0", form.col_span, spec.n)
@@ -142,19 +150,20 @@ def _declare_workspace(out: CText, spec: ContractSpec, lay: _Layout) -> None:
     out.add(f"char *g_mine = ws + {lay.shared} + (lz_i64){worker} * {lay.private};")
     panel = spec.panel
     out.add(f"{panel} *restrict g_pa = ({panel} *)g_mine;")
-    if lay.form.private:
+    own_b = lay.form.private or lay.form.copies
+    if own_b:
         out.add(f"{panel} *restrict g_pb = ({panel} *)(g_mine + {lay.private - panels_b});")
     else:
         out.add(f"{panel} *restrict g_pb = ({panel} *)ws;")
     if lay.kept_tiles:
-        out.add(f"{kind} *restrict g_tiles = ({kind} *)(ws + {panels_b});")
+        out.add(f"{kind} *restrict g_tiles = ({kind} *)(ws + {0 if own_b else panels_b});")
     else:
         out.add(f"{kind} *restrict g_tile = ({kind} *)(g_mine + {panels_a});")
 
 
 def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
     width = form.vectors * spec.lanes
-    if form.parallel and not form.private:
+    if form.parallel and not (form.private or form.copies):
         out.pragma("omp for collapse(2) schedule(static)")
     with (
         out.loop("g_col0", "g_n0", "g_n1", width),
@@ -176,7 +185,9 @@ def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
     if form.parallel and not form.private:
         macs = form.row_block * form.col_block * min(spec.k, form.k_span)
         share = 1 if spec.any_size else max(1, _LEAST_SHARE // macs)
-        out.pragma(f"omp for collapse(2) schedule(dynamic, {share})")
+        # Who has panels of its own need not wait for others to be done with them.
+        alone = form.copies and not lay.kept_tiles
+        out.pragma(f"omp for collapse(2) schedule(dynamic, {share})" + " nowait" * alone)
     with (
         out.loop("g_m0", 0, spec.m, form.row_block),
         out.loop("g_c0", "g_n0", "g_n1", form.col_block),
@@ -187,7 +198,7 @@ def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
             across = ceil_div(form.col_span, form.col_block)
             out.add(
                 f"{spec.ctype} *restrict g_tile = g_tiles + (g_m0 / {form.row_block} * {across} "
-                f"+ (g_c0 - g_n0) / {form.col_block}) * {form.row_block * lay.tile_cols};"
+                f"+ (g_c0 - g_n0) / {form.col_block}) * {lay.tile // spec.item};"
             )
         _blocks_of_k(out, spec, lay)
 
@@ -213,12 +224,19 @@ def _reaches(out: CText, form: PackedForm, rows: Rows) -> None:
 
 
 def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
-    with out.loop("g_row0", "g_m0", "g_m1", form.rows):
+    ragged = spec.any_size or bool(spec.m % form.rows)
+    load = spec.load_a("g_b", "g_row", "g_k")
+    side = Side("g_row", form.rows, spec.m, ragged, load, spec.a_unit == "k", spec.a_plain)
+    with contextlib.ExitStack() as loops:
+        if spec.a_unit != "k":
+            # Neighbouring panels take parts of the same lines, which lie apart from one step to the
+            # next, often in few sets of the caches.
+            loops.enter_context(out.loop("g_q0", "g_p0", "g_p1", _PIECE))
+            out.clip("g_q1", "g_q0", _PIECE, "g_p1")
+            side = replace(side, steps=("g_q0", "g_q1"))
+        loops.enter_context(out.loop("g_row0", "g_m0", "g_m1", form.rows))
         out.add(f"{spec.panel} *restrict g_to = g_pa + (g_row0 - g_m0) * {form.k_block};")
-        ragged = spec.any_size or bool(spec.m % form.rows)
-        load = spec.load_a("g_b", "g_row", "g_k")
-        turned, plain = spec.a_unit == "k", spec.a_plain
-        fill_panel(out, spec, "g_to", Side("g_row", form.rows, spec.m, ragged, load, turned, plain))
+        fill_panel(out, spec, "g_to", side)
 
 
 def _next_panel(form: PackedForm, right: str, width: int) -> str:
@@ -232,11 +250,30 @@ def _next_panel(form: PackedForm, right: str, width: int) -> str:
     return f",\n        {right} + {form.k_span * width} + {part}, {pace}"
 
 
+def _ask_for_results(out: CText, spec: ContractSpec, form: PackedForm, width: int) -> None:
+    """Ask for what the epilogue will read and write of a register tile, while that is multiplied:
+    results that nobody has looked at for long are in no near cache."""
+    if spec.ask is None or spec.k < _ASKING_STEPS:
+        return
+    with out.block("" if _in_one_block(spec, form) else f"if (g_p1 == {spec.k})"):
+        if spec.c_unit == "n":
+            out.clip("g_row1", "g_row0", form.rows, "g_m1")
+            with out.loop("g_row", "g_row0", "g_row1"):
+                out.add(*spec.ask("g_b", "g_row", "g_col0", width))
+        else:
+            out.clip("g_col1", "g_col0", width, "g_s1")
+            with out.loop("g_col", "g_col0", "g_col1"):
+                out.add(*spec.ask("g_b", "g_row0", "g_col", form.rows))
+
+
 def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idle: str) -> None:
     """Multiply the packed block of A with every panel of the task, and store finished strips."""
     form = lay.form
     width = form.vectors * spec.lanes
-    origin = "g_s0" if _in_one_block(spec, form) else "g_c0"
+    # Strips follow one another: rows of a tile are then next to each other, not a page apart.
+    strip = "g_tile"
+    if not _in_one_block(spec, form):
+        strip += f" + (g_s0 - g_c0) / {form.strip} * {form.row_block * lay.tile_cols}"
     micro = tile_name(spec.acc, form.rows, form.vectors, spec.vector_bytes, form.ahead)
     with out.loop("g_s0", "g_c0", "g_c1", form.strip):
         out.clip("g_s1", "g_s0", form.strip, "g_c1")
@@ -246,13 +283,14 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idl
         ):
             left = f"g_pa + (g_row0 - g_m0) * {form.k_block}"
             right = f"g_pb + (g_col0 - g_n0) * {form.k_span} + (g_p0 - g_k0) * {width}"
-            tile = f"g_tile + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - {origin})"
+            tile = f"{strip} + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - g_s0)"
             tile += f", {lay.tile_cols}, g_p0 == 0"
             if form.straight and spec.a_plain is not None:
                 micro = lines_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
                 out.clip("g_row1", "g_row0", form.rows, "g_m1")
                 place = spec.a_plain.at("g_b", "g_row0", "g_p0")
                 left = f"{place}, {spec.a_plain.side}, g_row1 - g_row0"
+            _ask_for_results(out, spec, form, width)
             if idle:
                 out.add(f"if (!({idle}))")
             if rows is not None:
@@ -263,6 +301,6 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idl
                     tile += _next_panel(form, right, width)
                 out.add(f"{micro}(g_p1 - g_p0, {left},", f"    {right},", f"    {tile});")
         with out.block(f"if (g_p1 == {spec.k})"):
-            place = f"g_tile[(g_row - g_m0) * {lay.tile_cols} + (g_col - {origin})]"
+            place = f"({strip})[(g_row - g_m0) * {lay.tile_cols} + (g_col - g_s0)]"
             rows_of, columns = ("g_m0", "g_m1"), ("g_s0", "g_s1")
             store_tile(out, spec, rows_of, columns, place, form.row_block)

@@ -24,6 +24,7 @@ class Side:
         load: element at the axis' and k's variables.
         unit_is_k: whether elements are neighbours along k, or nearly so.
         plain: where it lies, if nothing is computed.
+        steps: variables of the first step along k, and of the one behind the last.
     """
 
     name: str
@@ -33,13 +34,14 @@ class Side:
     load: tuple[list[str], str]
     unit_is_k: bool
     plain: Plain | None
+    steps: tuple[str, str] = ("g_p0", "g_p1")
 
 
 def _copy_panel(out: CText, dest: str, side: Side) -> None:
     """Fill ``dest[g_k - g_p0][axis - axis0]`` for the part of the panel that exists."""
     axis = side.name
     target = f"{dest}[(g_k - g_p0) * {side.width} + ({axis} - {axis}0)]"
-    with out.loop("g_k", "g_p0", "g_p1"):
+    with out.loop("g_k", *side.steps):
         out.pragma("omp simd")
         with out.loop(axis, f"{axis}0", f"{axis}1"):
             out.assign(target, side.load)
@@ -62,7 +64,7 @@ def fill_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
         with out.block("else"):
             out.clip(f"{name}1", f"{name}0", width, side.stop)
             _copy_panel(out, dest, side)
-            with out.loop("g_k", "g_p0", "g_p1"), out.loop("g_i", f"{name}1 - {name}0", width):
+            with out.loop("g_k", *side.steps), out.loop("g_i", f"{name}1 - {name}0", width):
                 out.add(f"{dest}[(g_k - g_p0) * {width} + g_i] = 0;")
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 Load = Callable[[str, str, str], tuple[list[str], str]]
 Epilogue = Callable[[str, str, str, str], list[str]]
+Ask = Callable[[str, str, str, int], list[str]]
 
 ITEM_BYTES = {
     "f32": 4, "f64": 8,
@@ -75,6 +76,8 @@ class ContractSpec:
             several at a time, see ``contract_groups.py``.
         any_size: other extents of rows, columns or k may change numbers of the text only.
         a_plain, b_plain: where A and B lie, if the loads do nothing but read them there.
+        ask: (b, m, n, count) -> statements that ask for the memory of the epilogue for ``count``
+            elements from there on along ``c_unit``; None where it reads and writes none.
     """
 
     name: str
@@ -98,6 +101,7 @@ class ContractSpec:
     group: str | None = None
     a_plain: Plain | None = None
     b_plain: Plain | None = None
+    ask: Ask | None = None
 
     @property
     def item(self) -> int:
@@ -153,6 +157,7 @@ def transpose_spec(spec: ContractSpec) -> ContractSpec:
     A product of two numbers does not depend on their order, so no bit of the result changes.
     """
     axis = {"m": "n", "n": "m", "k": "k", None: None}
+    ask = spec.ask
     return replace(
         spec,
         m=spec.n,
@@ -165,6 +170,7 @@ def transpose_spec(spec: ContractSpec) -> ContractSpec:
         c_unit="m" if spec.c_unit == "n" else "n",
         a_plain=spec.b_plain,
         b_plain=spec.a_plain,
+        ask=ask and (lambda b, m, n, count: ask(b, n, m, count)),
     )
 
 

@@ -207,7 +207,10 @@ def forced_forms(spec: ContractSpec) -> list[Form]:
     packed = choose_packed_form(small, True)
     return [
         packed,
-        replace(packed, private=True),
+        replace(packed, private=True, copies=False),
+        replace(packed, private=False, copies=True),
+        PackedForm(6, 2, 300, 12, 48, 32, 300, 48, True, True),
+        PackedForm(4, 2, 16, 8, 32, 32, 32, 48, False, True, copies=True),
         PackedForm(5, 1, 12, 10, 16, 8, 24, 32, False, True),
         PackedForm(4, 2, 16, 4, 32, 16, 32, 48, False, False),
         PackedForm(6, 2, 300, 12, 48, 32, 300, 200, False, True),
@@ -219,18 +222,6 @@ def forced_forms(spec: ContractSpec) -> list[Form]:
         RowForm(5, 16, 1, 1, True, True),
         DotForm(True),
     ]
-
-
-def test_tiles_ask_for_the_next_panel_where_the_second_level_does_not_hold_all() -> None:
-    for n, ahead in ((256, False), (2048, True)):
-        spec = replace(make_spec(Case(1, n, n, n)), cache=(1 << 15, 1 << 20, 1 << 25))
-        form = choose_packed_form(spec, True)
-        assert form.ahead is ahead
-        text = emit_contract(spec, form)
-        tiles = dict(text.sections)[f"lz_gemm_f32_6x16v{spec.vector_bytes}" + "ahead" * ahead]
-        assert ("__builtin_prefetch(next" in tiles) is ahead
-        # A block has 16 tiles, so that each step asks for one element of the 16 beside each other.
-        assert not ahead or "(g_row0 - g_m0) / 6 * 1024, 1)" in text.text
 
 
 def test_no_form_or_block_size_changes_a_bit(tmp_path: Path) -> None:
