@@ -192,7 +192,7 @@ class _Writer:
         return replace(
             form, rows=self.tile, row_block=block, k_span=spec.k,
             col_span=round_up(spec.n, width), private=self.private, parallel=True,
-            straight=False, ahead=form.ahead and not at_hand,
+            straight=False, apart=False, ahead=form.ahead and not at_hand,
         )  # fmt: skip
 
     # ----------------------------------------------------------------- text

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from lazyt.codegen.check_facts import Form
 from lazyt.codegen.check_memory import Memory, Pointer
 
-_TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?$")
+_TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?(apart)?$")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
@@ -40,6 +40,8 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
         if tile is not None:
             kind, rows, columns = tile[1], int(tile[2]), int(tile[3])
             made = {"gemm": _gemm, "slide": _slide, "broad": _broad, "lines": _straight}[kind]
+            if tile[4]:
+                made = {"gemm": _gemm_apart, "lines": _straight_apart}[kind]
             return made(pointers, forms, rows, columns)
         if lay is not None:
             return _lay(pointers, forms, int(lay[1]))
@@ -84,6 +86,28 @@ def _gemm(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> 
     a, b, c, *_ = places
     panels = [*_rows_of(a, forms[0], rows), *_rows_of(b, forms[0], columns)]
     return [*panels, _tile_of(c, forms[1], rows, columns)]
+
+
+def _gemm_apart(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
+    """``(kc, a, b, pitch_b, c, ldc, first)``: a panel, rows of b where they lie, a tile."""
+    a, b, c, *_ = places
+    read = [*_rows_of(a, forms[0], rows), *_apart(b, forms[0], forms[1], columns)]
+    return [*read, _tile_of(c, forms[2], rows, columns)]
+
+
+def _straight_apart(
+    places: list[Pointer], forms: list[Form], rows: int, columns: int
+) -> list[Access]:
+    """``(kc, a, pitch, count, b, pitch_b, c, ldc, first)``: lines, rows of b, a tile."""
+    a, b, c = places
+    read = [*_lines_of(a, forms), *_apart(b, forms[0], forms[3], columns)]
+    return [*read, _tile_of(c, forms[4], rows, columns)]
+
+
+def _apart(place: Pointer, steps: Form, pitch: Form, width: int) -> list[Access]:
+    """``steps`` rows of ``width`` elements."""
+    last = place.offset + steps.shifted(-1).times(_fixed(pitch) * place.item)
+    return [_whole(place, 1), Access(place.memory, last, width * place.item)]
 
 
 def _in_rows(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:

@@ -85,7 +85,10 @@ def emit_contract(
     elif isinstance(form, PackedForm):
         text, workspace = emit_packed_form(spec, form)
         tile = (spec.acc, form.rows, form.vectors, spec.vector_bytes)
-        sections = lines_sections(*tile) if form.straight else tile_sections(*tile, form.ahead)
+        if form.straight:
+            sections = lines_sections(*tile, form.apart)
+        else:
+            sections = tile_sections(*tile, form.ahead, form.apart)
         sections = (*panel_sections(spec, form.widths(spec), text), *sections)
     elif isinstance(form, RowForm):
         text, workspace = emit_row_form(spec, form)

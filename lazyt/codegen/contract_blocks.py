@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
+from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
 
 _LONGEST_PACKED_TASK = 1024
 # As many tasks as share the work well among a few threads.
@@ -14,12 +14,13 @@ _TASKS = 12
 FEW_STEPS = 64
 # Bytes across for which copying rows of A costs more than it brings.
 _FEW_BYTES = 128
-# Lines that share a set of a first-level cache.
-_WAYS = 8
+# Lines that share a set of a first-level cache, at least; its sets; bytes of a line.
+_WAYS, _SETS, _LINE = 8, 64, 64
+# The part of the second-level cache that two operands may fill to be read where they lie.
+_NEAR_SHARE = 4
 # Rows of A, neighbours in memory, of which a block is made where sums are short.
 _LINES = 96
-# Up to here, each thread packs B unless it is wide: to get panels out of another core's cache
-# takes longer.
+# Up to here, threads pack for themselves: to get panels out of another core's cache takes longer.
 _FEW_THREADS = 4
 # Register tiles of time that the first one of a block takes longer, as it fetches the panel of B.
 _FIRST_TILE = 0.2
@@ -44,6 +45,7 @@ class PackedForm:
         straight: rows of A are read where they lie.
         ahead: register tiles ask for the next panel of B.
         copies: every thread packs all of B for itself.
+        apart: nothing of B is packed, its rows are read where they lie.
     """
 
     rows: int
@@ -59,6 +61,7 @@ class PackedForm:
     straight: bool = False
     ahead: bool = False
     copies: bool = False
+    apart: bool = False
 
     def widths(self, spec: ContractSpec) -> tuple[int, int]:
         """Columns of a panel of A and of one of B."""
@@ -139,15 +142,18 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
                 break
         row_block = _shared_out(spec, row_block, rows, unit, ceil_div(spec.n, col_block))
     strip = min(col_block, 4 * width)
-    straight = whole * spec.item <= _FEW_BYTES and lies_straight(spec, rows)
+    near = _is_near(spec)
+    apart = near and reads_apart(spec, width)
+    straight = reads_straight(spec) or (near and lies_straight(spec, rows))
     packed = k_span * col_span * spec.item
     few = parallel and not (private or spec.any_size) and 1 < spec.threads <= _FEW_THREADS
+    copies = few and not apart and spec.threads * packed <= l3 // 2
     form = PackedForm(
         rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel,
-        straight, not straight and packed > l2, few and spec.threads * packed <= l3 // 2,
+        straight, not straight and packed > l2, copies, apart,
     )  # fmt: skip
-    wide_b = spec.batch == 1 and 2 * spec.m < spec.n and spec.k > FEW_STEPS
-    return _columns_apart(spec, form) if few and wide_b else form
+    wide_b = spec.batch == 1 and spec.m < spec.n and spec.k > FEW_STEPS
+    return _columns_apart(spec, form) if few and wide_b and not apart else form
 
 
 def _columns_apart(spec: ContractSpec, form: PackedForm) -> PackedForm:
@@ -192,16 +198,33 @@ def _rows_stored(spec: ContractSpec, rows: int) -> int:
     return math.lcm(rows, spec.lanes) if spec.c_unit == "m" else rows
 
 
+def _is_near(spec: ContractSpec) -> bool:
+    """Whether both operands of a point stay in the second-level cache, so that panels bring less
+    than making them takes."""
+    return (spec.m + spec.n) * spec.k * spec.item <= spec.cache[1] // _NEAR_SHARE
+
+
 def lies_straight(spec: ContractSpec, rows: int) -> bool:
     """Whether ``rows`` of A may be read where they lie at a time: they stay in the first-level
-    cache, where more than it has ways would push each other out if they lie a large power of two
-    apart."""
+    cache, where more than it has ways would push each other out if they share its sets."""
     a = spec.a_plain
     if a is None or a.k != 1 or spec.any_size or spec.group is not None:
         return False
-    return rows <= _WAYS or a.side * spec.item % ALIKE != 0 or spec.k * spec.item <= 64
+    lines, rest = divmod(a.side * spec.item, _LINE)
+    if rest or spec.k * spec.item <= _LINE:
+        return True
+    return ceil_div(rows, _SETS // math.gcd(lines, _SETS)) <= _WAYS
+
+
+def reads_apart(spec: ContractSpec, width: int) -> bool:
+    """Whether whole register tiles of B's columns may be read where they lie."""
+    b = spec.b_plain
+    plain = b is not None and b.side == 1 and spec.group is None
+    return plain and spec.n % width == 0 and not spec.any_size
 
 
 def reads_straight(spec: ContractSpec) -> bool:
-    """Whether the form that is chosen reads rows of A where they lie."""
-    return spec.k > 0 and choose_packed_form(spec, False).straight
+    """Whether rows of A meet so few columns that they are read where they lie."""
+    rows, vectors = register_tile(spec)
+    whole = round_up(spec.n, vectors * spec.lanes)
+    return spec.k > 0 and whole * spec.item <= _FEW_BYTES and lies_straight(spec, rows)

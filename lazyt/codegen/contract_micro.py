@@ -23,6 +23,7 @@ static inline int lz_worker(void) { return 0; }
 
 #: Asks for a part of what is multiplied later, into the second-level cache.
 ASK_NEXT = "__builtin_prefetch(next + k * pace, 0, 2);"
+_PITCH = "lz_i64 pitch_b, "
 # Bytes of rows of which a tile's next ones find room in the first-level cache.
 _SHORT = 512
 
@@ -84,31 +85,35 @@ def mac_section(acc: str) -> tuple[str, str]:
     return f"lz_mac_{acc}", text
 
 
-def tile_name(acc: str, rows: int, vectors: int, vector_bytes: int, ahead: bool = False) -> str:
+def tile_name(
+    acc: str, rows: int, vectors: int, vector_bytes: int, ahead: bool = False, apart: bool = False
+) -> str:
     """Name of the micro-kernel for a tile of ``rows`` by ``vectors`` registers; with ``ahead`` it
-    asks for what is multiplied later."""
+    asks for what is multiplied later, with ``apart`` rows of B lie where they will."""
     columns = vectors * vector_bytes // ITEM_BYTES[acc]
-    return f"lz_gemm_{acc}_{rows}x{columns}v{vector_bytes}" + "ahead" * ahead
+    return f"lz_gemm_{acc}_{rows}x{columns}v{vector_bytes}" + "ahead" * ahead + "apart" * apart
 
 
 def tile_sections(
-    acc: str, rows: int, vectors: int, vector_bytes: int, ahead: bool
+    acc: str, rows: int, vectors: int, vector_bytes: int, ahead: bool, apart: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Sections of the micro-kernel ``name(kc, a, b, c, ldc, first)``.
 
     ``a`` is a panel [kc][rows], ``b`` a panel [kc][columns], ``c`` a tile of row stride ``ldc``
     which is overwritten when ``first`` and continued otherwise. With ``ahead``, each step asks for
     what lies ``pace`` elements further than the one before, from ``next`` on; these are two more
-    arguments.
+    arguments. With ``apart``, one more behind ``b`` says how far apart its rows are.
     """
-    name = tile_name(acc, rows, vectors, vector_bytes, ahead)
+    name = tile_name(acc, rows, vectors, vector_bytes, ahead, apart)
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
-        f"    const lz_{acc} *restrict b, lz_{acc} *restrict c, lz_i64 ldc, int first"
+        f"    const lz_{acc} *restrict b, {_PITCH * apart}"
+        f"lz_{acc} *restrict c, lz_i64 ldc, int first"
         + (f", const lz_{acc} *next, lz_i64 pace" * ahead)
         + ") {",
     ]
-    step = (f"a += {rows};", f"b += {vectors * vector_bytes // ITEM_BYTES[acc]};")
+    width = str(vectors * vector_bytes // ITEM_BYTES[acc])
+    step = (f"a += {rows};", f"b += {'pitch_b' if apart else width};")
     out += tile_body(
         acc, rows, vectors, vector_bytes, lambda r: f"a[{r}]", step, (ASK_NEXT,) * ahead
     )
@@ -159,35 +164,36 @@ def splat(vec: str, value: str, lanes: int) -> str:
     return f"({vec}){{{', '.join([value] * lanes)}}}"
 
 
-def lines_name(acc: str, rows: int, vectors: int, vector_bytes: int) -> str:
-    """Name of the micro-kernel whose rows are read where they lie."""
-    return f"lz_lines_{acc}_{rows}x{vectors * vector_bytes // ITEM_BYTES[acc]}v{vector_bytes}"
+def lines_name(acc: str, rows: int, vectors: int, vector_bytes: int, apart: bool = False) -> str:
+    """Name of the micro-kernel that reads rows where they lie; if ``apart``, those of B, too."""
+    columns = vectors * vector_bytes // ITEM_BYTES[acc]
+    return f"lz_lines_{acc}_{rows}x{columns}v{vector_bytes}" + "apart" * apart
 
 
 def lines_sections(
-    acc: str, rows: int, vectors: int, vector_bytes: int
+    acc: str, rows: int, vectors: int, vector_bytes: int, apart: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Sections of ``name(kc, a, pitch, count, b, c, ldc, first)``.
 
     ``a`` is ``count`` rows of ``kc`` elements, ``pitch`` apart; sums of rows from ``count`` on are
-    nobody's. The rest is as for ``tile_sections``. The rows of the next tile are asked for.
+    nobody's. The rest is as for ``tile_sections``. The rows of the next tile are asked for, unless
+    both operands are small enough to be read where they lie.
     """
-    name, size = lines_name(acc, rows, vectors, vector_bytes), ITEM_BYTES[acc]
+    name, size = lines_name(acc, rows, vectors, vector_bytes, apart), ITEM_BYTES[acc]
     kind = f"lz_{acc}"
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const {kind} *restrict a,",
-        f"    lz_i64 pitch, lz_i64 count, const {kind} *restrict b, {kind} *restrict c, "
-        "lz_i64 ldc, int first) {",
-        # Long rows would leave the first-level cache before they are multiplied.
-        f"    if (kc <= {_SHORT // size})",
-        *_ask_ahead(rows, size, ""),
-        "    else",
-        *_ask_ahead(rows, size, ", 0, 2"),
+        f"    lz_i64 pitch, lz_i64 count, const {kind} *restrict b, {_PITCH * apart}"
+        f"{kind} *restrict c, lz_i64 ldc, int first) {{",
     ]
+    if not apart:
+        # Long rows would leave the first-level cache before they are multiplied.
+        out.append(f"    if (kc <= {_SHORT // size})")
+        out += [*_ask_ahead(rows, size, ""), "    else", *_ask_ahead(rows, size, ", 0, 2")]
     for r in range(rows):
         row = f"({r} < count ? {r} * pitch : 0)" if r else "0"
         out.append(f"    const {kind} *const a{r} = a + {row};")
-    step = (f"b += {vectors * vector_bytes // size};",)
+    step = (f"b += {'pitch_b' if apart else vectors * vector_bytes // size};",)
     out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a{r}[k]", step)
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
 

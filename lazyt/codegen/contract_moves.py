@@ -20,7 +20,7 @@ from lazyt.codegen.contract import (
     choose_packed_form,
     choose_row_form,
 )
-from lazyt.codegen.contract_blocks import lies_straight
+from lazyt.codegen.contract_blocks import lies_straight, reads_apart
 from lazyt.codegen.contract_spec import ceil_div, round_up
 from lazyt.codegen.slide import splits
 from lazyt.codegen.slide_form import SlideForm, SlidePlan, tiles_for
@@ -67,6 +67,8 @@ def _packed_fits(spec: ContractSpec, form: PackedForm) -> bool:
     if form.private and (not form.parallel or form.k_span < spec.k):
         return False
     if form.copies and (not form.parallel or form.private):
+        return False
+    if form.apart and (form.ahead or form.copies or not reads_apart(spec, width)):
         return False
     if form.straight and (form.ahead or not lies_straight(spec, form.rows)):
         return False
@@ -160,10 +162,11 @@ def _packed_moves(spec: ContractSpec, form: PackedForm) -> Iterator[PackedForm]:
     for strip in (width, 2 * width, 8 * width, form.col_block):
         yield replace(form, strip=min(strip, form.col_block))
     yield replace(form, private=not form.private, copies=False)
-    yield replace(form, copies=not form.copies, private=False)
+    yield replace(form, copies=not form.copies, private=False, apart=False)
     yield replace(form, parallel=not form.parallel, private=False, copies=False)
     yield replace(form, straight=not form.straight, ahead=False)
-    yield replace(form, ahead=not (form.ahead or form.straight))
+    yield replace(form, ahead=not (form.ahead or form.straight or form.apart))
+    yield replace(form, apart=not form.apart, ahead=False, copies=False)
 
 
 def retiled(spec: ContractSpec, form: PackedForm, rows: int, vectors: int) -> PackedForm:

@@ -45,6 +45,11 @@ def _in_one_block(spec: ContractSpec, form: PackedForm) -> bool:
     return spec.k <= form.k_block and not spec.any_size
 
 
+def _panels_b(spec: ContractSpec, form: PackedForm) -> int:
+    """Bytes of what is packed of B at a time."""
+    return 0 if form.apart else round_up(form.k_span * form.col_span * spec.item, 64)
+
+
 def _lay_out(spec: ContractSpec, form: PackedForm) -> _Layout:
     """Sizes of B's panels, A's panels and the scratch tiles."""
     item = spec.item
@@ -53,7 +58,7 @@ def _lay_out(spec: ContractSpec, form: PackedForm) -> _Layout:
         tile_cols += form.vectors * spec.lanes  # rows of a register tile share no set
     strips = 1 if _in_one_block(spec, form) else ceil_div(form.col_block, form.strip)
     tile = round_up(strips * form.row_block * tile_cols * item, 64)
-    panels_b = round_up(form.k_span * form.col_span * item, 64)
+    panels_b = _panels_b(spec, form)
     panels_a = round_up(form.row_block * form.k_block * item, 64)
     kept = 0
     if form.k_span < spec.k:
@@ -89,7 +94,8 @@ def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
             ):
                 out.clip("g_n1", "g_n0", form.col_span, spec.n)
                 out.clip("g_k1", "g_k0", form.k_span, spec.k)
-                _pack_b(out, spec, form)
+                if not form.apart:
+                    _pack_b(out, spec, form)
                 _tasks(out, spec, lay)
     return out.text(), lay.shared + lay.private * lay.workers
 
@@ -97,7 +103,7 @@ def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
 def scratch_bytes(spec: ContractSpec, form: PackedForm) -> tuple[int, int]:
     """Bytes of the right operand's panels, and of a thread's panels and tiles, in bands."""
     lay = _lay_out(spec, form)
-    panels = round_up(form.k_span * form.col_span * spec.item, 64)
+    panels = _panels_b(spec, form)
     return panels, lay.private - (panels if form.private else 0)
 
 
@@ -144,7 +150,7 @@ def emit_row_blocks(
 
 def _declare_workspace(out: CText, spec: ContractSpec, lay: _Layout) -> None:
     kind, item = spec.ctype, spec.item
-    panels_b = round_up(lay.form.k_span * lay.form.col_span * item, 64)
+    panels_b = _panels_b(spec, lay.form)
     panels_a = round_up(lay.form.row_block * lay.form.k_block * item, 64)
     worker = "lz_worker()" if lay.form.parallel else "0"
     out.add(f"char *g_mine = ws + {lay.shared} + (lz_i64){worker} * {lay.private};")
@@ -274,7 +280,8 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idl
     strip = "g_tile"
     if not _in_one_block(spec, form):
         strip += f" + (g_s0 - g_c0) / {form.strip} * {form.row_block * lay.tile_cols}"
-    micro = tile_name(spec.acc, form.rows, form.vectors, spec.vector_bytes, form.ahead)
+    tile_of = (spec.acc, form.rows, form.vectors, spec.vector_bytes)
+    micro = tile_name(*tile_of, form.ahead, form.apart)
     with out.loop("g_s0", "g_c0", "g_c1", form.strip):
         out.clip("g_s1", "g_s0", form.strip, "g_c1")
         with (
@@ -283,10 +290,13 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idl
         ):
             left = f"g_pa + (g_row0 - g_m0) * {form.k_block}"
             right = f"g_pb + (g_col0 - g_n0) * {form.k_span} + (g_p0 - g_k0) * {width}"
+            if form.apart and spec.b_plain is not None:
+                place = spec.b_plain.at("g_b", "g_col0", "g_p0")
+                right = f"{place}, {spec.b_plain.k}"
             tile = f"{strip} + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - g_s0)"
             tile += f", {lay.tile_cols}, g_p0 == 0"
             if form.straight and spec.a_plain is not None:
-                micro = lines_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+                micro = lines_name(*tile_of, form.apart)
                 out.clip("g_row1", "g_row0", form.rows, "g_m1")
                 place = spec.a_plain.at("g_b", "g_row0", "g_p0")
                 left = f"{place}, {spec.a_plain.side}, g_row1 - g_row0"

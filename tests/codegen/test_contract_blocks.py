@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from lazyt.codegen.contract import choose_packed_form, emit_contract
-from tests.codegen.test_contract import Case, make_spec
+from lazyt.codegen.contract import ContractSpec, Form, PackedForm, choose_packed_form, emit_contract
+from lazyt.codegen.contract_moves import form_fits
+from tests.codegen.test_contract import Case, check, compile_all, make_spec
 
 
 def test_tiles_ask_for_the_next_panel_where_the_second_level_does_not_hold_all() -> None:
@@ -45,3 +47,34 @@ def test_rows_are_shared_out_evenly() -> None:
         for rows in tasks:
             loads[loads.index(min(loads))] += rows
         assert max(loads) <= 1.1 * m / threads + form.rows
+
+
+def test_small_operands_are_read_where_they_lie(tmp_path: Path) -> None:
+    """No panels, and the bits of a plain loop; each operand by itself, too, and sums in parts."""
+    case = Case(3, 23, 96, 59, plain=True)
+    base = make_spec(case)
+    chosen = choose_packed_form(base, True)
+    assert chosen.apart and chosen.straight
+    forms = [replace(chosen, apart=a, straight=s) for a in (True, False) for s in (True, False)]
+    forms.append(PackedForm(4, 2, 16, 8, 32, 32, 32, 48, False, True, apart=True))
+    work: list[tuple[ContractSpec, Form | None, bool]] = []
+    for number, form in enumerate(forms):
+        width = form.vectors * base.lanes
+        form = replace(form, col_span=max(form.col_span // width * width, width))
+        spec = replace(base, name=f"k{number}")
+        text = emit_contract(spec, form).text
+        assert ("g_to = g_pb" in text) is not form.apart
+        assert ("g_to = g_pa" in text) is not form.straight
+        work.append((spec, form, False))
+    library = compile_all(tmp_path, work)
+    for spec, given, _ in work:
+        check(library, case, spec, emit_contract(spec, given).workspace_bytes)
+
+
+def test_columns_beside_whole_tiles_are_packed() -> None:
+    spec = make_spec(Case(3, 23, 90, 59, plain=True))
+    form = choose_packed_form(spec, True)
+    assert not form.apart
+    assert not form_fits(spec, replace(form, apart=True, copies=False, ahead=False))
+    large = make_spec(Case(3, 1024, 1024, 1024, plain=True))
+    assert not choose_packed_form(large, True).apart
