@@ -48,20 +48,24 @@ LZ_FN lz_@S lz_exp_clamp_@S(lz_@S x) {
 }
 
 //@ lz_exp_@S [floats] ulp=1.25
+// The lower bound is where both steps of the scale are 0: of -inf and other masks no product
+// underflows, for which many processors stop.
 LZ_FN lz_@S lz_exp_@S(lz_@S x) {
-  return lz_exp_sum_@S(lz_exp_clamp_@S(x), @{-0.0f|-0.0}, 0);
+  lz_@S y = lz_at_most_@S(lz_at_least_@S(x, @{-176|-1418}), @{105|746});
+  return lz_exp_sum_@S(y, @{-0.0f|-0.0}, 0);
 }
 
 //@ lz_exp_nonpositive_@S [floats] ulp=1.25
-// exp(x) for x <= 0, and of NaN: the same bits for less. The scale, 2^n times 2^@{64|512}, is a normal
-// number for all of them, and the last step is the only one that may round to a subnormal one.
+// exp(x) for x <= 0, and of NaN: the same bits for less. The scale, 2^n times 2^@{63|512}, is a normal
+// number for all of them, and the last step is the only one that may round to a subnormal one; at the bound it
+// is 0, as for lz_exp_@S.
 LZ_FN lz_@S lz_exp_nonpositive_@S(lz_@S x) {
-  lz_@S magic = @{12583103.0f|6755399441057279.0}, y = lz_at_least_@S(x, @{-105|-746});
+  lz_@S magic = @{12583102.0f|6755399441057279.0}, y = lz_at_least_@S(x, @{-132|-1064});
   lz_@S t = LZ_FMA_@N(y, @{1.44269502f|1.4426950408889634}, magic), n = t - magic;
   lz_@S r = LZ_FMA_@N(n, @{-0.693145751953125f|-0.69314718055989033}, y);
   r = LZ_FMA_@N(n, @{-1.42860682e-6f|-5.4979230187083712e-14}, r);
   lz_@S p = lz_expm1_poly_@S(r), h = lz_from_bits_@S(lz_bits_@S(t) << @{23|52});
-  return LZ_FMA_@N(h, p, h) * (lz_@S)@{0x1p-64|0x1p-512};
+  return LZ_FMA_@N(h, p, h) * (lz_@S)@{0x1p-63|0x1p-512};
 }
 
 //@ lz_exp_half_@S [floats]
