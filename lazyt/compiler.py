@@ -187,8 +187,9 @@ def _print_c(
     caches = (device.l1, device.l2, device.l3)
     tuned = choices.of(kernel) if choices else None
     made = print_kernel_c(
-        kernel, device.vector_bytes, caches, names, any_size, tuned, max(device.cores, 2)
-    )
+        kernel, device.vector_bytes, caches, names, any_size, tuned, max(device.cores, 2),
+        device.ungrouped,
+    )  # fmt: skip
     if config.verify and names != {}:
         from lazyt.codegen.check_c import argument_bytes, require_in_bounds
 

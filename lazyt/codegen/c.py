@@ -34,6 +34,7 @@ def print_kernel_c(
     any_size: bool = False,
     tuned: Tuned | None = None,
     threads: int = 64,
+    ungrouped: frozenset[str] = frozenset(),
 ) -> PrintedKernel:
     """The kernel's C function ``void name(char *b0_, ..., int threads)``.
 
@@ -41,11 +42,13 @@ def print_kernel_c(
     int threads)``. ``names`` are those of constants that it takes as arguments, see Expressions.
     ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``; else in the
     form ``tuned``, where it fits. ``threads``: more are of no use to kernels with scratch for each.
+    ``ungrouped``: kinds of narrow numbers that are multiplied one by one.
     """
     # Where a pointer begins is no number of the text.
     origins = {} if any_size else find_origins(kernel)
     offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.arguments)
     expressions = Expressions(kernel.buffers, origins)
+    expressions.ungrouped = ungrouped
     if kernel.segments:
         return segments_text(kernel, expressions)
     first = kernel.phases[0]

@@ -157,7 +157,11 @@ def _group(phase: ContractPhase, e: Expressions) -> str | None:
     """What both operands hold, where several of it are multiplied at a time."""
     for kind, number, total in (("bf16x2", bfloat16, "f32"), ("i8x4", int8, "i32")):
         fits = phase.accumulator.compute.suffix == total
-        if fits and all(_holds(v, number, e) for v in (phase.left, phase.right)):
+        if (
+            fits
+            and kind not in e.ungrouped
+            and all(_holds(v, number, e) for v in (phase.left, phase.right))
+        ):
             return kind
     return None
 

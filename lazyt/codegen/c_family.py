@@ -42,6 +42,7 @@ class Expressions:
             they are first printed. None to write all of them out; empty to name all of them.
         constants: C type and text of every constant so far.
         streamed: results that go past the caches.
+        ungrouped: kinds of narrow numbers that contractions multiply one by one.
     """
 
     def __init__(self, buffers: Sequence[Buffer], origins: Mapping[str, int] | None = None) -> None:
@@ -59,6 +60,7 @@ class Expressions:
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
         self.streamed: frozenset[str] = frozenset()
+        self.ungrouped: frozenset[str] = frozenset()
         self._numbered: dict[int, int] = {}
         self._tests: list[ct.Node] = []
         self._in_row = False

@@ -33,9 +33,16 @@ from lazyt.ir.kernel import ContractPhase, Kernel, Phase
 class Field:
     """The forms of one kernel."""
 
-    def __init__(self, kernel: Kernel, vector_bytes: int, caches: tuple[int, int, int]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        vector_bytes: int,
+        caches: tuple[int, int, int],
+        ungrouped: frozenset[str] = frozenset(),
+    ) -> None:
         self.kernel = kernel
         self.expressions = Expressions(kernel.buffers, find_origins(kernel))
+        self.expressions.ungrouped = ungrouped
         self.second = caches[1]
         self.made: Contraction | None = None
         first = kernel.phases[0]

@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 
 import lazyt as lt
+from lazyt import ops
+from lazyt.codegen.c import print_kernel_c
 from lazyt.codegen.contract import ContractSpec, choose_packed_form, emit_contract
 from lazyt.codegen.contract_groups import grouped
+from lazyt.compiler import compile_graph
+from lazyt.dispatch import wrap
+from lazyt.ir.dtypes import bfloat16
 
 CC = shutil.which("gcc") or shutil.which("cc")
 TYPES = """#include <string.h>
@@ -123,6 +128,17 @@ def test_products_of_bfloat16_are_rounded_once(shape: tuple[int, int, int]) -> N
     assert lt.equal((a @ b).realize().float(), want)
     assert lt.equal(a.float() @ b.float(), lt.from_numpy(total))
     assert lt.equal((b.T @ a.T).T.float(), want)
+
+
+def test_numbers_that_gain_nothing_in_groups_are_multiplied_one_by_one() -> None:
+    a, b = (ops.input_((64, 64), bfloat16) for _ in range(2))
+    (kernel,) = compile_graph([(wrap(a) @ wrap(b)).node], [a, b])[1]
+    machine = (64, (48 << 10, 2 << 20, 32 << 20))
+    in_groups = print_kernel_c(kernel, *machine)
+    alone = print_kernel_c(kernel, *machine, ungrouped=frozenset({"bf16x2"}))
+    for printed, want in ((in_groups, True), (alone, False)):
+        names = [name for name, _ in printed.sections]
+        assert any(name.startswith("lz_dot_bf16x2") for name in names) is want
 
 
 def test_sums_of_half_values_are_rounded_once() -> None:

@@ -114,10 +114,12 @@ def test_wrong_forms_are_dropped_with_a_message(monkeypatch: pytest.MonkeyPatch)
     printer = print_kernel_c
     numbers: dict[Tuned | None, int] = {}
 
-    def spoilt(kernel: Kernel, vector: int, caches: Any, *, tuned: Tuned | None) -> Any:
+    def spoilt(
+        kernel: Kernel, vector: int, caches: Any, *, tuned: Tuned | None, ungrouped: frozenset[str]
+    ) -> Any:
         from dataclasses import replace
 
-        made = printer(kernel, vector, caches, tuned=tuned)
+        made = printer(kernel, vector, caches, tuned=tuned, ungrouped=ungrouped)
         number = numbers.setdefault(tuned, len(numbers))
         text = made.source.text.replace("3.0f", "4.0f") if number % 2 else made.source.text
         text += "\n#error broken\n" if number == 2 else f"/* {number} */\n"
