@@ -41,8 +41,7 @@ class Expressions:
         names: the C names of constants that are arguments, by their number in the order in which
             they are first printed. None to write all of them out; empty to name all of them.
         constants: C type and text of every constant so far.
-        streamed: results that go past the caches.
-        ungrouped: kinds of narrow numbers that contractions multiply one by one.
+        streamed, ungrouped: results that go past caches; numbers that no product takes in groups.
     """
 
     def __init__(self, buffers: Sequence[Buffer], origins: Mapping[str, int] | None = None) -> None:
@@ -59,8 +58,7 @@ class Expressions:
         self.used: set[str] = set()
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
-        self.streamed: frozenset[str] = frozenset()
-        self.ungrouped: frozenset[str] = frozenset()
+        self.streamed = self.ungrouped = frozenset[str]()
         self._numbered: dict[int, int] = {}
         self._tests: list[ct.Node] = []
         self._in_row = False
