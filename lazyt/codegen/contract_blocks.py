@@ -17,7 +17,7 @@ _FEW_BYTES = 128
 # Lines that share a set of a first-level cache, at least; its sets; bytes of a line.
 _WAYS, _SETS, _LINE = 8, 64, 64
 # The part of the second-level cache that two operands may fill to be read where they lie.
-_NEAR_SHARE = 4
+_NEAR_SHARE = 5
 # Rows of A, neighbours in memory, of which a block is made where sums are short.
 _LINES = 96
 # Up to here, threads pack for themselves: to get panels out of another core's cache takes longer.
