@@ -73,17 +73,16 @@ def register_tile(spec: ContractSpec) -> tuple[int, int]:
 
     With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32 (the
     64-byte vectors), 12 x 2, and twice the rows where one vector is enough. Fewer rows are taken
-    where they divide ``m`` better, at a small loss, which is larger for wide registers: 8 rows of
-    them wait for B from the second-level cache.
+    where they divide ``m`` better, at a small loss.
     """
-    most, loss = (12, 1.5) if spec.vector_bytes == 64 else (6, 0.35)
+    most = 12 if spec.vector_bytes == 64 else 6
     if spec.any_size:
         return most, 2
     if spec.n <= spec.lanes:
         return min(2 * most, max(spec.m, 1)), 1
 
     def cost(rows: int) -> float:
-        return ceil_div(spec.m, rows) * (rows + loss)
+        return ceil_div(spec.m, rows) * (rows + 0.35)
 
     return min(range(min(most, spec.m), min(most, 4) - 1, -1), key=cost), 2
 
