@@ -23,6 +23,7 @@ from lazyt.codegen.band_scratch import (
 from lazyt.codegen.band_tails import BandPhase, Start, ends_of_sums
 from lazyt.codegen.c_contract import describe
 from lazyt.codegen.c_family import Expressions, c_type
+from lazyt.codegen.contract_axes import merge_axes
 from lazyt.codegen.contract_blocks import PackedForm, choose_packed_form, register_tile
 from lazyt.codegen.contract_groups import group_of, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, tile_sections
@@ -36,7 +37,6 @@ from lazyt.codegen.contract_panels import panel_sections
 from lazyt.codegen.contract_rows import Rows, rows_sections, rows_tile
 from lazyt.codegen.contract_spec import ContractSpec, ContractText, ceil_div, round_up
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel
-from lazyt.codegen.slide import merge_axes
 from lazyt.ir.bands import BLOCK_ROWS, PANELS, row_of
 from lazyt.ir.kernel import AnyPhase, Bands, Buffer, ContractPhase, Kernel, Phase
 

@@ -19,9 +19,10 @@ from lazyt.codegen.contract import (
     RowForm,
     emit_contract,
 )
+from lazyt.codegen.contract_axes import Groups, merge_axes, merge_groups, over_results, split_axes
 from lazyt.codegen.contract_moves import form_fits, slide_fits
-from lazyt.codegen.contract_spec import Ask, Plain, transpose_spec
-from lazyt.codegen.slide import as_slide, find_slide, merge_axes
+from lazyt.codegen.contract_spec import Ask, Place, Walk, transpose_spec
+from lazyt.codegen.slide import as_slide, find_slide
 from lazyt.codegen.slide_form import SlideForm, SlidePlan, worth_sliding
 from lazyt.codegen.slide_panels import choose_slide
 from lazyt.codegen.slide_sums import SumsForm, choose_sums, emit_sums, worth_summing
@@ -90,15 +91,23 @@ def describe(
     any_size: bool = False,
 ) -> Contraction:
     """What the printers of contractions are given."""
-    phase = phase if any_size else merge_axes(phase)
+    whole = phase if any_size else merge_axes(phase)
+    phase = phase if any_size else split_axes(phase)
     groups = (phase.batch, phase.rows, phase.columns, phase.inner)
     batch, m, n, k = (_extent(g) for g in groups)
     arguments = []
     for buffer in kernel.arguments:
         const = "const " if buffer.role == "in" else ""
         arguments.append((f"{const}{c_type(buffer.dtype)} *restrict", buffer.name))
-    left_groups = (phase.batch, phase.rows, phase.inner)
-    right_groups = (phase.batch, phase.inner, phase.columns)
+    left, right = phase.left, phase.right
+    left_groups: Groups = (phase.batch, phase.rows, phase.inner)
+    right_groups: Groups = (phase.batch, phase.columns, phase.inner)
+    if not any_size:
+        left, left_groups = merge_groups(left, left_groups)
+        right, right_groups = merge_groups(right, right_groups)
+    ending = phase if any_size else over_results(phase)
+    _, rows, inner = left_groups
+    _, columns, steps = right_groups
     spec = ContractSpec(
         name=kernel.name,
         arguments=tuple(arguments),
@@ -107,50 +116,44 @@ def describe(
         n=n,
         k=k,
         acc=phase.accumulator.compute.suffix,
-        load_a=_loader(expressions, phase.left, left_groups),
-        load_b=_loader(expressions, phase.right, right_groups),
-        a_unit=unit_axis(phase.left, expressions, {"m": phase.rows, "k": phase.inner}),
-        b_unit=unit_axis(phase.right, expressions, {"k": phase.inner, "n": phase.columns}),
-        epilogue=_epilogue(expressions, phase),
+        load_a=_loader(expressions, left, left_groups),
+        load_b=_loader(expressions, right, (right_groups[0], steps, columns)),
+        a_unit=unit_axis(left, expressions, {"m": rows, "k": inner}),
+        b_unit=unit_axis(right, expressions, {"k": steps, "n": columns}),
+        epilogue=_epilogue(expressions, ending),
         vector_bytes=vector_bytes,
         cache=caches,
-        c_unit=_store_axis(phase, expressions),
+        c_unit=_store_axis(ending, expressions),
         any_size=any_size,
         group=_group(phase, expressions),
-        a_plain=_plain(expressions, phase, phase.left, phase.rows),
-        b_plain=_plain(expressions, phase, phase.right, phase.columns),
+        a_place=_place(expressions, phase.accumulator, left, left_groups),
+        b_place=_place(expressions, phase.accumulator, right, right_groups),
     )
     if not any_size:
-        spec = replace(spec, ask=_asker(expressions, phase, spec.c_unit))
-    return Contraction(spec) if any_size else _sliding(phase, expressions, spec)
+        spec = replace(spec, ask=_asker(expressions, ending, spec.c_unit))
+    return Contraction(spec) if any_size else _sliding(whole, expressions, spec)
 
 
-def _plain(e: Expressions, phase: ContractPhase, value: Expr, side: Sequence[Axis]) -> Plain | None:
-    """Where an operand lies, if it is nothing but elements of a buffer at even distances."""
+def _place(e: Expressions, accumulator: DType, value: Expr, groups: Groups) -> Place | None:
+    """Where an operand lies, if it is nothing but elements of a buffer, over its axes of the batch,
+    along the panel and of k."""
     if not isinstance(value, Load):
         return None
     buffer = e.buffers[value.buffer]
-    if buffer.dtype is not phase.accumulator.compute or buffer.role == "band":
+    if buffer.dtype is not accumulator.compute or buffer.role == "band":
         return None
     flat = linearize(value.index, buffer.shape)
-    sides, inner = ([a for a in axes if a.extent > 1] for axes in (side, phase.inner))
-    batch = [a for a in phase.batch if a.extent > 1]
-    if len(sides) > 1 or len(inner) > 1:
-        return None
-    strides = {a: flat.coefficient(a) or 0 for a in (*batch, *sides, *inner)}
+    strides = {a: flat.coefficient(a) or 0 for axes in groups for a in axes if a.extent > 1}
     if any(atom not in strides or factor < 0 for atom, factor in flat.terms):
         return None
-    places, divisor = [], 1
-    for axis in reversed(batch):
-        places.append((divisor, axis.extent, strides[axis]))
-        divisor *= axis.extent
-    return Plain(
-        value.buffer,
-        flat.const - e.origins.get(buffer.name, 0),
-        tuple(place for place in reversed(places) if place[2]),
-        strides[sides[0]] if sides else 0,
-        strides[inner[0]] if inner else 0,
-    )
+    found: list[Walk] = []
+    for axes in groups:
+        places, divisor = [], 1
+        for axis in reversed([a for a in axes if a.extent > 1]):
+            places.append((divisor, axis.extent, strides[axis]))
+            divisor *= axis.extent
+        found.append(tuple(reversed(places)))
+    return Place(value.buffer, flat.const - e.origins.get(buffer.name, 0), *found)
 
 
 def _group(phase: ContractPhase, e: Expressions) -> str | None:

@@ -14,7 +14,7 @@ from lazyt.codegen.check_facts import Form
 from lazyt.codegen.check_memory import Memory, Pointer
 
 _TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?(apart)?$")
-_LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+$")
+_LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+(_apart)?$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
 _MOVE = re.compile(r"lz_(turn|panel)_[a-z]+\d+_v(\d+)$")
@@ -44,7 +44,7 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
                 made = {"gemm": _gemm_apart, "lines": _straight_apart}[kind]
             return made(pointers, forms, rows, columns)
         if lay is not None:
-            return _lay(pointers, forms, int(lay[1]))
+            return (_lay_apart if lay[2] else _lay)(pointers, forms, int(lay[1]))
         if dots is not None:
             return _dots(pointers, forms, int(dots[1]), int(dots[2]))
         if lines is not None and lines[1] == "rows":
@@ -160,6 +160,15 @@ def _lay(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
     """``(kc, from, pitch, count, to)``: rows of ``kc`` elements, as columns of a panel."""
     source, target = places
     return [*_lines_of(source, forms), *_rows_of(target, forms[0], width)]
+
+
+def _lay_apart(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
+    """``(kc, from, reach, at, count, to)``: rows of ``kc`` elements, none further than reach."""
+    source, distances, target = places
+    kc, reach, count = forms
+    last = source.offset + kc.shifted(_fixed(reach) - 1).times(source.item)
+    read = [_whole(source, 1), Access(source.memory, last, source.item)]
+    return [*read, *_rows_of(distances, count, 1), *_rows_of(target, kc, width)]
 
 
 def _lines_of(source: Pointer, forms: list[Form]) -> list[Access]:

@@ -234,7 +234,7 @@ def _pack_columns(out: CText, spec: ContractSpec) -> None:
     out.add(f"{spec.ctype} *restrict g_x = ({spec.ctype} *)ws;")
     load = spec.load_b("g_b", "g_k", "g_col")
     turned = spec.b_unit == "k" and spec.n > 1
-    side = Side("g_col", spec.n, spec.n, False, load, turned, spec.b_plain)
+    side = Side("g_col", spec.n, spec.n, False, load, turned, spec.b_place)
     with out.loop("g_b", 0, spec.batch):
         out.add(
             f"const lz_i64 g_col0 = 0, g_p0 = 0, g_p1 = {spec.k};",

@@ -40,8 +40,8 @@ def grouped(spec: ContractSpec) -> ContractSpec:
         acc=kind,
         load_a=_load_group(spec, kind, spec.load_a, 2),
         load_b=_load_group(spec, kind, spec.load_b, 1),
-        a_plain=None,
-        b_plain=None,
+        a_place=None,
+        b_place=None,
     )
 
 

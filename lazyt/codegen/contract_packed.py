@@ -182,8 +182,8 @@ def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
         )
         ragged = spec.any_size or bool(spec.n % width)
         load = spec.load_b("g_b", "g_k", "g_col")
-        turned, plain = spec.b_unit == "k", spec.b_plain
-        fill_panel(out, spec, "g_to", Side("g_col", width, spec.n, ragged, load, turned, plain))
+        turned, place = spec.b_unit == "k", spec.b_place
+        fill_panel(out, spec, "g_to", Side("g_col", width, spec.n, ragged, load, turned, place))
 
 
 def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
@@ -232,7 +232,7 @@ def _reaches(out: CText, form: PackedForm, rows: Rows) -> None:
 def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
     ragged = spec.any_size or bool(spec.m % form.rows)
     load = spec.load_a("g_b", "g_row", "g_k")
-    side = Side("g_row", form.rows, spec.m, ragged, load, spec.a_unit == "k", spec.a_plain)
+    side = Side("g_row", form.rows, spec.m, ragged, load, spec.a_unit == "k", spec.a_place)
     with contextlib.ExitStack() as loops:
         if spec.a_unit != "k":
             # Neighbouring panels take parts of the same lines, which lie apart from one step to the

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lazyt.codegen.contract_spec import ContractSpec, Plain
+from lazyt.codegen.contract_spec import ContractSpec, Place, run_of
 from lazyt.codegen.contract_text import CText
 from lazyt.codegen.contract_turn import lay_name, lay_section
 
 # Elements of a row that are computed before they are turned into a panel.
 _LINE = 64
+# Elements side by side from which on they are copied as they lie, run by run.
+_RUN = 16
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Side:
         ragged: whether its last panel is incomplete.
         load: element at the axis' and k's variables.
         unit_is_k: whether elements are neighbours along k, or nearly so.
-        plain: where it lies, if nothing is computed.
+        place: where it lies, if nothing is computed.
         steps: variables of the first step along k, and of the one behind the last.
     """
 
@@ -33,7 +35,7 @@ class Side:
     ragged: bool
     load: tuple[list[str], str]
     unit_is_k: bool
-    plain: Plain | None
+    place: Place | None
     steps: tuple[str, str] = ("g_p0", "g_p1")
 
 
@@ -59,7 +61,7 @@ def fill_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
     name, width = side.name, side.width
     with out.block(f"if ({name}0 + {width} <= {side.stop})" if side.ragged else ""):
         out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
-        _copy_panel(out, dest, side)
+        _copy_whole_panel(out, spec, dest, side)
     if side.ragged:
         with out.block("else"):
             out.clip(f"{name}1", f"{name}0", width, side.stop)
@@ -68,21 +70,46 @@ def fill_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
                 out.add(f"{dest}[(g_k - g_p0) * {width} + g_i] = 0;")
 
 
+def _copy_whole_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
+    """Fill a complete panel. Where elements lie side by side in runs, such as those of a head, a
+    panel within a run has no divisions for each element."""
+    place, name, width = side.place, side.name, side.width
+    run = run_of(place.sides) if place is not None else 0
+    if spec.any_size or place is None or place.plain is not None or run < max(width, _RUN):
+        _copy_panel(out, dest, side)
+        return
+    parted = run % width != 0
+    within = f"if ({name}0 % {run} + {width} <= {run})" if parted else ""
+    with out.block(within), out.loop("g_k", *side.steps):
+        out.add(f"const {spec.ctype} *const g_from = {place.at('g_b', f'{name}0', 'g_k')};")
+        out.pragma("omp simd")
+        with out.loop("g_i", 0, width):
+            out.add(f"{dest}[(g_k - g_p0) * {width} + g_i] = g_from[g_i];")
+    if parted:
+        with out.block("else"):
+            _copy_panel(out, dest, side)
+
+
 def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
     """Rows along k become columns, straight from where they lie, or from a piece of each that is
     computed first."""
-    name, width = side.name, side.width
+    name, width, place = side.name, side.width, side.place
     lay = lay_name(spec.panel_item, width, spec.vector_bytes)
     count = str(width)
     if side.ragged:
         out.clip(f"{name}1", f"{name}0", width, side.stop)
         count = f"{name}1 - {name}0"
-    if side.plain is not None and side.plain.k == 1:
-        place = side.plain.at("g_b", f"{name}0", "g_p0")
-        out.add(f"{lay}(g_p1 - g_p0, {place}, {side.plain.side}, {count}, {dest});")
+    plain = place.plain if place is not None else None
+    if plain is not None and plain.k == 1:
+        here = plain.at("g_b", f"{name}0", "g_p0")
+        out.add(f"{lay}(g_p1 - g_p0, {here}, {plain.side}, {count}, {dest});")
         return
     if not side.ragged:
         out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
+    run = run_of(place.steps) if place is not None else 0
+    if place is not None and run >= _RUN and not spec.any_size:
+        _turn_runs(out, spec, dest, side, place, count)
+        return
     out.add(f"_Alignas(64) {spec.panel} g_line[{width * _LINE}];")
     with out.loop("g_q0", "g_p0", "g_p1", _LINE):
         out.clip("g_q1", "g_q0", _LINE, "g_p1")
@@ -94,10 +121,31 @@ def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
         out.add(f"{lay}(g_q1 - g_q0, g_line, {_LINE}, {count}, {target});")
 
 
+def _turn_runs(
+    out: CText, spec: ContractSpec, dest: str, side: Side, place: Place, count: str
+) -> None:
+    """Rows, at any distances, become columns where they lie, one run along k after the other."""
+    name, width, run = side.name, side.width, run_of(place.steps)
+    lay = lay_name(spec.panel_item, width, spec.vector_bytes, apart=True)
+    out.add(f"lz_i64 g_at[{width}];")
+    with out.loop(name, f"{name}0", f"{name}1"):
+        out.add(f"g_at[{name} - {name}0] = {place.beside(name)};")
+    with out.block(f"for (lz_i64 g_r = g_p0 / {run}; g_r * {run} < g_p1; g_r++)"):
+        out.add(f"const lz_i64 g_q0 = g_r * {run} > g_p0 ? g_r * {run} : g_p0;")
+        out.clip("g_q1", f"g_r * {run}", run, "g_p1")
+        here = f"{place.at('g_b', '0', f'g_r * {run}')} + (g_q0 - g_r * {run})"
+        target = f"{dest} + (g_q0 - g_p0) * {width}"
+        out.add(f"{lay}(g_q1 - g_q0, {here}, {place.reach}, g_at, {count}, {target});")
+
+
 def panel_sections(
     spec: ContractSpec, widths: tuple[int, int], text: str
 ) -> tuple[tuple[str, str], ...]:
     """The helpers with which ``text`` fills panels of some widths."""
     item, size = spec.panel_item, spec.vector_bytes
-    found = [lay_section(item, width, size) for width in sorted(set(widths))]
+    found = [
+        lay_section(item, width, size, apart)
+        for width in sorted(set(widths))
+        for apart in (False, True)
+    ]
     return tuple(section for section in found if f"{section[0]}(" in text)

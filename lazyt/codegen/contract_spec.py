@@ -22,30 +22,88 @@ ALIKE = 1024
 _SUMS = {"bf16x2": "f32", "i8x2": "i32", "i8x4": "i32"}
 
 
+#: (divisor, extent, stride) of each axis of a group, outermost first: a flat position of the group
+#: is at ``position // divisor % extent`` of an axis, and elements ``stride`` apart along it.
+Walk = tuple[tuple[int, int, int], ...]
+
+
+def _walked(position: str, walk: Walk) -> list[str]:
+    """C terms of the distance at which a flat position of a group lies, none where that is 0."""
+    terms = []
+    for number, (divisor, extent, stride) in enumerate(walk):
+        at = f"({position})" if divisor == 1 else f"({position}) / {divisor}"
+        if number:
+            at = f"{at} % {extent}"
+        if stride:
+            terms.append(at if stride == 1 else f"{at} * {stride}")
+    return terms
+
+
 class Plain(NamedTuple):
-    """An operand that lies in a buffer as it is multiplied, strides in elements.
+    """An operand that lies in a buffer at even distances, strides in elements.
 
     Attributes:
         name: the C variable that points to the buffer.
         start: where element (0, 0, 0) is.
-        batch: (divisor, extent, stride) of each axis of the batch.
+        batch: the axes of the batch.
         side: stride along m or n.
         k: stride along k.
     """
 
     name: str
     start: int
-    batch: tuple[tuple[int, int, int], ...]
+    batch: Walk
     side: int
     k: int
 
     def at(self, b: str, side: str, k: str) -> str:
         """C pointer to an element."""
-        axes = [f"({b}) / {d} % {extent} * {stride}" for d, extent, stride in self.batch]
-        sides = [f"({i}) * {n}" for i, n in ((side, self.side), (k, self.k)) if n]
-        start = [str(self.start)] if self.start else []
-        place = " + ".join([*axes, *sides, *start]) or "0"
-        return f"{self.name} + {place}"
+        whole = Place(self.name, self.start, self.batch, ((1, 0, self.side),), ((1, 0, self.k),))
+        return whole.at(b, side, k)
+
+
+class Place(NamedTuple):
+    """An operand that is multiplied as it lies in a buffer.
+
+    Attributes:
+        name: the C variable that points to the buffer.
+        start: where element (0, 0, 0) is.
+        batch, sides, steps: the axes of the batch, of m or n, and of k.
+    """
+
+    name: str
+    start: int
+    batch: Walk
+    sides: Walk
+    steps: Walk
+
+    @property
+    def plain(self) -> Plain | None:
+        """The same over one axis of m or n and one of k, if that is all there is."""
+        if len(self.sides) > 1 or len(self.steps) > 1:
+            return None
+        side, k = ((walk[0][2] if walk else 0) for walk in (self.sides, self.steps))
+        return Plain(self.name, self.start, self.batch, side, k)
+
+    def at(self, b: str, side: str, k: str) -> str:
+        """C pointer to an element."""
+        walks = ((b, self.batch), (side, self.sides), (k, self.steps))
+        terms = [term for position, walk in walks for term in _walked(position, walk)]
+        return " + ".join([self.name, *terms, *([str(self.start)] if self.start else [])])
+
+    @property
+    def reach(self) -> int:
+        """The largest distance between elements of one batch and step of k."""
+        return sum((extent - 1) * stride for _, extent, stride in self.sides)
+
+    def beside(self, side: str) -> str:
+        """C distance of an element from that of position 0 of m or n."""
+        return " + ".join(_walked(side, self.sides)) or "0"
+
+
+def run_of(walk: Walk) -> int:
+    """How many elements lie side by side along a group, from each multiple of that on."""
+    return walk[-1][1] if walk and walk[-1][2] == 1 else 0
 
 
 @dataclass(frozen=True)
@@ -75,7 +133,7 @@ class ContractSpec:
         group: kind of the narrow numbers that both operands are, which the packed form may multiply
             several at a time, see ``contract_groups.py``.
         any_size: other extents of rows, columns or k may change numbers of the text only.
-        a_plain, b_plain: where A and B lie, if the loads do nothing but read them there.
+        a_place, b_place: where A and B lie, if the loads do nothing but read them there.
         ask: (b, m, n, count) -> statements that ask for the memory of the epilogue for ``count``
             elements from there on along ``c_unit``; None where it reads and writes none.
     """
@@ -99,9 +157,19 @@ class ContractSpec:
     threads: int = 8
     any_size: bool = False
     group: str | None = None
-    a_plain: Plain | None = None
-    b_plain: Plain | None = None
+    a_place: Place | None = None
+    b_place: Place | None = None
     ask: Ask | None = None
+
+    @property
+    def a_plain(self) -> Plain | None:
+        """A, if it lies at even distances."""
+        return self.a_place.plain if self.a_place is not None else None
+
+    @property
+    def b_plain(self) -> Plain | None:
+        """B, if it lies at even distances."""
+        return self.b_place.plain if self.b_place is not None else None
 
     @property
     def item(self) -> int:
@@ -168,8 +236,8 @@ def transpose_spec(spec: ContractSpec) -> ContractSpec:
         b_unit=axis[spec.a_unit],
         epilogue=lambda b, m, n, value: spec.epilogue(b, n, m, value),
         c_unit="m" if spec.c_unit == "n" else "n",
-        a_plain=spec.b_plain,
-        b_plain=spec.a_plain,
+        a_place=spec.b_place,
+        b_place=spec.a_place,
         ask=ask and (lambda b, m, n, count: ask(b, n, m, count)),
     )
 

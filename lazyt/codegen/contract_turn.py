@@ -80,9 +80,11 @@ def turning(
     return parts
 
 
-def lay_name(item: str, width: int, vector_bytes: int) -> str:
-    """Name of the copy of ``width`` rows, adjacent along k, into a panel [k][width]."""
-    return f"lz_lay_{item}_{width}x{_lay_lanes(item, width, vector_bytes)}"
+def lay_name(item: str, width: int, vector_bytes: int, apart: bool = False) -> str:
+    """Name of the copy of ``width`` rows, adjacent along k, into a panel [k][width]; ``apart`` is
+    that of rows at any distances."""
+    name = f"lz_lay_{item}_{width}x{_lay_lanes(item, width, vector_bytes)}"
+    return f"{name}_apart" if apart else name
 
 
 def _lay_lanes(item: str, width: int, vector_bytes: int) -> int:
@@ -91,13 +93,15 @@ def _lay_lanes(item: str, width: int, vector_bytes: int) -> int:
     return min(16, vector_bytes // ITEM_BYTES[item], max(2, 1 << (width - 1).bit_length()))
 
 
-def lay_section(item: str, width: int, vector_bytes: int) -> tuple[str, str]:
+def lay_section(item: str, width: int, vector_bytes: int, apart: bool = False) -> tuple[str, str]:
     """``name(kc, from, pitch, count, to)``: ``count`` rows of ``kc`` elements, ``pitch`` apart,
     become the columns of the panel ``to``; the first row also fills the columns from ``count`` on.
+    With ``apart``, it is ``name(kc, from, reach, at, count, to)``: ``at`` are the distances of the
+    rows, none above ``reach``.
 
     Squares are turned in registers, and the last one overlaps the one before it.
     """
-    name, lanes = lay_name(item, width, vector_bytes), _lay_lanes(item, width, vector_bytes)
+    name, lanes = lay_name(item, width, vector_bytes, apart), _lay_lanes(item, width, vector_bytes)
     kind, size = f"lz_{item}", ITEM_BYTES[item]
     vec, ref, part = f"{name}_vec", f"{name}_ref", f"{name}_part"
     bytes_ = lanes * size
@@ -106,11 +110,12 @@ def lay_section(item: str, width: int, vector_bytes: int) -> tuple[str, str]:
         f"typedef {kind} {ref} __attribute__((vector_size({bytes_}), aligned({size}), may_alias));",
         part_type(kind, part, lanes, size),
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const {kind} *restrict from,",
-        f"    lz_i64 pitch, lz_i64 count, {kind} *restrict to) {{",
+        f"    {'lz_i64 reach, const lz_i64 *at' if apart else 'lz_i64 pitch'}, lz_i64 count,",
+        f"    {kind} *restrict to) {{",
     ]
     for start in range(0, width, lanes):
         used = min(lanes, width - start)
-        out += _lay_square(kind, width, lanes, start, used, (vec, ref, part), used * size)
+        out += _lay_square(kind, width, lanes, start, used, (vec, ref, part), used * size, apart)
     out.append("}")
     return name, "\n".join(out) + "\n"
 
@@ -136,6 +141,7 @@ def _lay_square(
     used: int,
     types: tuple[str, str, str],
     stored: int,
+    apart: bool,
 ) -> list[str]:
     """Columns ``start .. start + used`` of a panel."""
     vec, ref, part = types
@@ -144,13 +150,16 @@ def _lay_square(
     for r in range(used):
         row = start + r
         begin = f"({row} < count ? {row} * pitch : 0)" if row else "0"
+        if apart:
+            begin = f"at[{row} < count ? {row} : 0]"
         out.append(f"        const {kind} *const r{r} = from + {begin};")
     out += [
         f"        for (lz_i64 k = 0; k < kc && kc >= {lanes}; k += {lanes}) {{",
         f"            const lz_i64 i = k < kc - {lanes} ? k : kc - {lanes};",
     ]
-    # The rows of the next panel; what is behind the last one is never loaded.
-    out += [f"            __builtin_prefetch(r{r} + {width} * pitch + i);" for r in range(used)]
+    if not apart:
+        # The rows of the next panel; what is behind the last one is never loaded.
+        out += [f"            __builtin_prefetch(r{r} + {width} * pitch + i);" for r in range(used)]
 
     def place(row: int, at: int) -> str:
         return f"*(const {part} *)(r{row if row < used else 0} + i + {at * wide})"

@@ -10,7 +10,6 @@ writing every element out once for each tap that reads it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from lazyt.ir.index import (
     replace_axes,
     variable,
 )
-from lazyt.ir.kernel import ContractPhase, Let, Statement, Store
+from lazyt.ir.kernel import ContractPhase
 from lazyt.ir.point import Guard, Guarded, Load, Position, sub_expressions
 from lazyt.ir.scalar import Call, Expr, call
 
@@ -239,81 +238,3 @@ def split_guards(
             rest.append(guard)
     inside = Guarded(tuple(rest), value.value, value.other) if rest else value.value
     return fixed, (low, max(low, high)), inside, value.other
-
-
-def merge_axes(phase: ContractPhase) -> ContractPhase:
-    """The phase with neighbouring axes made one where all that it reads and writes allows it."""
-    forms = [index for value in (phase.left, phase.right) for index in forms_of(value)]
-    for statement in phase.epilogue:
-        if isinstance(statement, Store):
-            forms += statement.index
-        forms += forms_of(statement.value)
-    table: dict[Axis, Linear] = {}
-    groups = [
-        _merged(group, forms, table)
-        for group in (phase.batch, phase.rows, phase.columns, phase.inner)
-    ]
-    if not table:
-        return phase
-    return replace(
-        phase,
-        batch=groups[0],
-        rows=groups[1],
-        columns=groups[2],
-        inner=groups[3],
-        left=at_axes(phase.left, table),
-        right=at_axes(phase.right, table),
-        epilogue=tuple(_statement_at(s, table) for s in phase.epilogue),
-    )
-
-
-def _statement_at(statement: Statement, table: Mapping[Axis, Linear]) -> Statement:
-    assert isinstance(statement, Let | Store)
-    value = at_axes(statement.value, table)
-    if isinstance(statement, Let):
-        return replace(statement, value=value)
-    index = tuple(replace_axes(i, table) for i in statement.index)
-    return replace(statement, index=index, value=value)
-
-
-def merge_inner(value: Expr, axes: Sequence[Axis]) -> tuple[Expr, tuple[Axis, ...]]:
-    """An expression over as few axes as make up the given ones, and these axes."""
-    table: dict[Axis, Linear] = {}
-    merged = _merged(axes, list(forms_of(value)), table)
-    return (at_axes(value, table) if table else value), merged
-
-
-def _merged(
-    axes: Sequence[Axis], forms: Sequence[Linear], table: dict[Axis, Linear]
-) -> tuple[Axis, ...]:
-    """Axes of more than one point, neighbours merged; ``table`` gets what replaces them."""
-    out: list[list[Axis]] = []
-    for axis in axes:
-        if axis.extent == 1:
-            continue
-        if out and all(_one_run(form, [*out[-1], axis]) for form in forms):
-            out[-1].append(axis)
-        else:
-            out.append([axis])
-    result: list[Axis] = []
-    for run in out:
-        last = run[-1]
-        if len(run) > 1:
-            last = Axis(f"{last.name}_", prod(a.extent for a in run))
-            table |= dict.fromkeys(run, constant(0)) | {run[-1]: variable(last)}
-        result.append(last)
-    return tuple(result)
-
-
-def _one_run(form: Linear, axes: Sequence[Axis]) -> bool:
-    """Whether an index depends on axes as on one that counts through all of them."""
-    factors = [form.coefficient(a) for a in axes]
-    if None in factors:
-        return False
-    want = factors[-1]
-    for axis, factor in zip(reversed(axes), reversed(factors), strict=True):
-        if factor != want:
-            return False
-        assert want is not None
-        want *= axis.extent
-    return True

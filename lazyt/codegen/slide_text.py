@@ -20,10 +20,10 @@ from contextlib import ExitStack
 from math import prod
 
 from lazyt.codegen.c_family import Expressions
+from lazyt.codegen.contract_axes import merge_inner
 from lazyt.codegen.contract_micro import WORKER_SECTION
 from lazyt.codegen.contract_spec import ContractText, ceil_div
 from lazyt.codegen.contract_text import clamp_threads, open_kernel
-from lazyt.codegen.slide import merge_inner
 from lazyt.codegen.slide_copy import Copy, SlideText
 from lazyt.codegen.slide_form import (
     PARALLEL_FLOPS,

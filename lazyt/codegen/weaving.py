@@ -25,7 +25,7 @@ from lazyt.ir.index import (
     replace_axes,
     variable,
 )
-from lazyt.ir.kernel import Let, Phase, Statement, Store
+from lazyt.ir.kernel import Phase, Statement, Store
 from lazyt.ir.point import Guard, Guarded, Load, Position, Var, sub_expressions
 from lazyt.ir.scalar import Call, Expr, call
 
@@ -37,10 +37,13 @@ def weave(phase: Phase) -> list[Phase]:
     """The phase as one or a few without remainders of its last axes; alone where it has none.
 
     The last axis becomes groups, with what is left over in a phase of its own. Conditions on a
-    remainder of the axis before become phases, one for each remainder.
+    remainder of the axis before become phases, one for each remainder. Folds along columns that
+    are put together from a few parts become a phase for each part.
     """
-    if phase.lanes != "grid" or not phase.grid or not straight(phase) or _reads_by_value(phase):
+    if phase.lanes != "grid" or not phase.grid or _reads_by_value(phase):
         return [phase]
+    if not straight(phase):
+        return _parts(phase)
     out = [phase]
     if len(phase.grid) > 1:
         place = len(phase.grid) - 2
@@ -77,6 +80,19 @@ def _groups(phase: Phase) -> list[Phase]:
     if whole * divisor == axis.extent:
         return [made]
     return [made, over(phase, place, whole * divisor, axis.extent)]
+
+
+def _parts(phase: Phase) -> list[Phase]:
+    """A phase for each value of a short axis on which alone conditions depend, other than the last:
+    compilers leave large loops as they are, and test every element."""
+    statements = sum(len(stage.body) for stage in phase.stages)
+    for place, axis in enumerate(phase.grid[:-1]):
+        if not 1 < axis.extent <= MOST_REMAINDERS or axis.extent * statements > MOST_STATEMENTS:
+            continue
+        bounded = any(s.guard and axis in axes_of(s.guard.index) for s in phase.stages)
+        if not bounded and any(axes_of(index) == {axis} for index in _conditions(phase)):
+            return [_every(phase, place, axis.extent, value) for value in range(axis.extent)]
+    return [phase]
 
 
 def _every(phase: Phase, place: int, divisor: int, rest: int) -> Phase:
@@ -147,7 +163,6 @@ def _at(statement: Statement, table: Mapping[Axis, Linear], suffix: str = "") ->
         index = tuple(replace_axes(i, table) for i in statement.index)
         guards = tuple(Guard(replace_axes(g.index, table), g.low, g.high) for g in statement.guards)
         return replace(statement, value=value, index=index, guards=guards)
-    assert isinstance(statement, Let)
     return replace(statement, value=value, name=statement.name + suffix)
 
 
