@@ -42,10 +42,8 @@ from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Stage, reduction_
 
 #: Bytes of sums that a tile holds at most: a quarter of a usual second-level cache.
 SUMS = 256 * 1024
-#: Tiles that a phase has at least, so that threads have something to share, while tiles are wide.
-LEAST_TILES = 8
-#: Points of a tile below which it is not made narrower to have more of them.
-NARROW = 256
+#: Tiles that threads have to share: while these have so many points; else, as long as they can be.
+LEAST_TILES, NARROW, FEW_TILES = 8, 256, 4
 #: Steps of a sum that are taken at once: along whole rows, and along parts of rows.
 STEPS, PART_STEPS = 4, 8
 #: Statements of a stage's body from which steps are taken one by one.
@@ -133,7 +131,8 @@ class CpuPhase(StreamPhase):
         if all(s.axis is None or self._has_few_rows(s, s.axis) for s in stages):
             most = COLUMNS
         most = max(most // TILE * TILE, TILE)
-        strips = max(-(-extent // most), min(-(-LEAST_TILES // rows), extent // NARROW))
+        shared = ((LEAST_TILES, NARROW), (FEW_TILES, TILE))
+        strips = max(-(-extent // most), *(min(-(-n // rows), extent // w) for n, w in shared))
         self.tile = extent if strips <= 1 else -(-extent // (strips * TILE)) * TILE
         self.steps = STEPS if self.tile == extent else PART_STEPS
 

@@ -175,9 +175,10 @@ def _same(pointers: list[int]) -> list[int]:
     return pointers
 
 
-#: About 20 us of spinning at the end of a parallel loop: two small kernels in a row meet no
-#: sleeping thread, and a busy machine loses little.
-_SPINS = "20000"
+#: 50 to 200 us of spinning at the end of a parallel loop, as a processor's pause takes 12 to 45 ns:
+#: two small kernels in a row meet no sleeping thread. Five times that was what each launch took as
+#: long as the system had both threads on one core.
+_SPINS = "4000"
 
 _loaded: dict[str, Executable] = {}
 _entries: dict[str, Entry] = {}

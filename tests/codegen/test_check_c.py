@@ -97,7 +97,7 @@ MUTATIONS = [
     ("reduce_columns", 3, "r0_p[6]", "r0_p[5]"),
     ("reduce_rows", 0, "lz_f32 r0_a0[32]", "lz_f32 r0_a0[31]"),
     ("reduce_columns", 0, "? (600 - low)", "? (601 - low)"),
-    ("reduce_columns", 0, "< 320) ? (", "< 321) ? ("),
+    ("reduce_columns", 0, "< 192) ? (", "< 193) ? ("),
     ("reduce_split_rows", 0, "t0 < 977", "t0 < 978"),
     ("reduce_split_rows", 0, "(q * 1024)]", "(q * 1025)]"),
     ("softmax", 0, "y1[(i0 * 1000)", "y1[(i0 * 1001)"),

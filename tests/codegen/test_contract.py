@@ -26,7 +26,7 @@ from lazyt.codegen.contract import (
     emit_contract,
 )
 from lazyt.codegen.contract_micro import mac_section
-from lazyt.codegen.contract_spec import Plain
+from lazyt.codegen.contract_spec import Place
 from lazyt.errors import InternalError
 
 CC = shutil.which("gcc") or shutil.which("cc")
@@ -90,8 +90,10 @@ def make_spec(
     def epilogue(b: str, m: str, n: str, value: str) -> list[str]:
         return [f"out[({b} * {c.m} + {m}) * {c.n} + {n}] = {store.format(value)};"]
 
-    plain_a = Plain("a", 0, ((1, c.batch, c.m * c.k),), *((c.k, 1) if c.a == "mk" else (1, c.m)))
-    plain_b = Plain("b", 0, ((1, c.batch, c.k * c.n),), *((1, c.n) if c.b == "kn" else (c.k, 1)))
+    row, step = (c.k, 1) if c.a == "mk" else (1, c.m)
+    place_a = Place("a", 0, ((1, c.batch, c.m * c.k),), ((1, c.m, row),), ((1, c.k, step),))
+    column, step = (1, c.n) if c.b == "kn" else (c.k, 1)
+    place_b = Place("b", 0, ((1, c.batch, c.k * c.n),), ((1, c.n, column),), ((1, c.k, step),))
     kind = f"lz_{c.acc}"
     arguments = (
         (f"const {kind} *restrict", "a"), (f"const {kind} *restrict", "b"),
@@ -101,7 +103,7 @@ def make_spec(
         name, arguments, c.batch, c.m, c.n, c.k, c.acc, load_a, load_b,
         "k" if c.a == "mk" else "m", "n" if c.b == "kn" else "k", epilogue,
         c.vector_bytes, CACHE, max_threads=4,
-        a_plain=plain_a if c.plain and load == "{}" else None, b_plain=plain_b if c.plain else None,
+        a_place=place_a if c.plain and load == "{}" else None, b_place=place_b if c.plain else None,
     )  # fmt: skip
 
 

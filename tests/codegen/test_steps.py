@@ -31,6 +31,14 @@ def test_steps_of_a_sum_share_what_they_load() -> None:
     assert _text(ops.reduce_("sum", x, (1,)), x).count("+ x0[") == 8
 
 
+@pytest.mark.parametrize(
+    ("columns", "tile"), [(100, 100), (128, 64), (256, 64), (600, 192), (1024, 256), (4096, 512)]
+)
+def test_few_columns_are_shared_out_too(columns: int, tile: int) -> None:
+    x = ops.input_((1024, columns), float32)
+    assert f"lz_f32 r0[{tile}];" in _text(ops.reduce_("sum", x, (0,)), x)
+
+
 def test_weights_of_channels_are_read_once_a_channel() -> None:
     x, w = ops.input_((4, 32, 512), float32), ops.input_((32,), float32)
     y = ops.reshape(

@@ -108,3 +108,16 @@ def test_long_bodies_large_divisors_and_short_axes_stay_whole() -> None:
     for result in (many, short, x * 2):
         phase = phase_of(result)
         assert weave(phase) == [phase]
+
+
+def test_sums_of_columns_from_a_few_parts_are_a_phase_for_each() -> None:
+    parts = [leaf(6, 70, 64) + i for i in range(3)]
+    joined = lt.stack(parts, 1).permute(2, 0, 1, 3).reshape(70, 6 * 3 * 64)
+    result = joined.sum(0)
+    with lt.config.override(interpret=True):
+        wanted = (joined * 1).sum(0).numpy()
+    phase = phase_of(result)
+    pieces = weave(phase)
+    assert len(pieces) == 3 and " if " in sources(phase)
+    assert not any(" if " in sources(piece) for piece in pieces)
+    np.testing.assert_array_equal(result.numpy(), wanted)
