@@ -15,7 +15,7 @@ its sums wait in cache.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from math import prod
 
@@ -64,16 +64,18 @@ class SlidePrinter(SlideText):
             f"{kind} *restrict g_x = ({kind} *)g_mine;",
             f"{kind} *restrict g_c = ({kind} *)(g_mine + {lay.sums});",
         ]
-        return self.kernel(pointers, lay.tasks, (lay.shared, lay.private))
+        return self.kernel(pointers, lay.tasks, (lay.shared, lay.private), {"g_x": lay.sums})
 
     def kernel(
         self,
         pointers: Sequence[str],
         tasks: int,
         space: tuple[int, int],
+        rooms: Mapping[str, int],
         more: tuple[tuple[str, str], ...] = (),
     ) -> ContractText:
-        """The kernel around tables and tasks. ``space``: bytes shared, and of a thread."""
+        """The kernel around tables and tasks. ``space``: bytes shared, and of a thread; ``rooms``:
+        those of a thread's copies, of which register tiles read more than is written."""
         spec, form, out = self.spec, self.form, self.out
         workers = min(spec.max_threads, tasks) if spec.flops >= PARALLEL_FLOPS else 1
         with open_kernel(out, spec):
@@ -82,6 +84,11 @@ class SlidePrinter(SlideText):
                 out.pragma("omp parallel num_threads(g_threads)")
             with out.block():
                 out.add(f"{spec.ctype} *restrict g_a = ({spec.ctype} *)ws;", *pointers)
+                # What is multiplied beyond rows is stored nowhere, but takes many times as long
+                # where memory happens to hold subnormal numbers.
+                for name, nbytes in rooms.items():
+                    with out.loop("g_k", 0, nbytes // spec.item):
+                        out.add(f"{name}[g_k] = 0;")
                 self._pack()
                 out.pragma("omp single nowait")
                 with out.block():
@@ -226,7 +233,8 @@ class PanelPrinter(SlidePrinter):
             f"{kind} *restrict g_c = ({kind} *)(g_mine + {lay.sums});",
         ]
         more = (panel_section(spec.acc, spec.vector_bytes),)
-        return self.kernel(pointers, lay.tasks, (lay.shared, lay.private), more)
+        rooms = {"g_x": lay.panel, "g_w": lay.sums - lay.panel}
+        return self.kernel(pointers, lay.tasks, (lay.shared, lay.private), rooms, more)
 
     def tables(self) -> None:
         """Where taps, rows of results, and steps of a panel begin."""
