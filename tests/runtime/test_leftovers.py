@@ -1,8 +1,8 @@
 """Kernels compute with nothing that was left over in their scratch memory.
 
-What is multiplied there and stored nowhere changes no result, but it may hold subnormal numbers, for
-which processors take many times as long. Here it holds signaling numbers: to compute with one of
-them raises the processor's flag of invalid operations.
+What is multiplied there and stored nowhere changes no result, but it may hold subnormal numbers,
+for which processors take many times as long. Here it holds signaling numbers: to compute with one
+of them raises the processor's flag of invalid operations.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ def weight_gradient(shape: Sequence[int], filters: Sequence[int], stride: int = 
     return w.grad
 
 
+def attention(shape: Sequence[int], causal: bool) -> lt.Tensor:
+    q, k, v = rand(*shape), rand(*shape), rand(*shape)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
 CASES: dict[str, Make] = {
     "pictures": lambda: F.conv2d(rand(1, 16, 28, 28), rand(32, 16, 3, 3)),
     "padding": lambda: F.conv2d(rand(1, 16, 28, 28), rand(32, 16, 3, 3), None, 1, 1),
@@ -56,10 +61,8 @@ CASES: dict[str, Make] = {
     "deep product": lambda: rand(50, 3001) @ rand(3001, 41),
     "batched product": lambda: rand(5, 33, 29) @ rand(5, 29, 17),
     "matrix and vector": lambda: rand(203, 28) @ rand(28),
-    "attention": lambda: F.scaled_dot_product_attention(*(rand(2, 3, 37, 24) for _ in range(3))),
-    "causal attention": lambda: F.scaled_dot_product_attention(
-        *(rand(1, 2, 131, 64) for _ in range(3)), is_causal=True
-    ),
+    "attention": lambda: attention((2, 3, 37, 24), False),
+    "causal attention": lambda: attention((1, 2, 131, 64), True),
     "softmax": lambda: rand(33, 1001).softmax(-1),
     "norm": lambda: F.layer_norm(rand(37, 129), (129,)),
     "columns": lambda: rand(517, 67).var(0),
