@@ -29,8 +29,8 @@ from lazyt.ir.kernel import Phase, Statement, Store
 from lazyt.ir.point import Guard, Guarded, Load, Position, Var, sub_expressions
 from lazyt.ir.scalar import Call, Expr, call
 
-#: Largest divisor; most statements of a loop; least groups along an axis.
-MOST_REMAINDERS, MOST_STATEMENTS, LEAST_GROUPS = 4, 32, 8
+#: Largest divisor; most statements of a loop, and of phases for parts; least groups along an axis.
+MOST_REMAINDERS, MOST_STATEMENTS, MOST_OF_PARTS, LEAST_GROUPS = 4, 32, 64, 8
 
 
 def weave(phase: Phase) -> list[Phase]:
@@ -87,7 +87,7 @@ def _parts(phase: Phase) -> list[Phase]:
     compilers leave large loops as they are, and test every element."""
     statements = sum(len(stage.body) for stage in phase.stages)
     for place, axis in enumerate(phase.grid[:-1]):
-        if not 1 < axis.extent <= MOST_REMAINDERS or axis.extent * statements > MOST_STATEMENTS:
+        if not 1 < axis.extent <= MOST_REMAINDERS or axis.extent * statements > MOST_OF_PARTS:
             continue
         bounded = any(s.guard and axis in axes_of(s.guard.index) for s in phase.stages)
         if not bounded and any(axes_of(index) == {axis} for index in _conditions(phase)):

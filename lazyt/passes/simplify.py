@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from lazyt import ops
-from lazyt.ir.graph import Node, rebuild, remake
+from lazyt.ir.graph import Node, rebuild, remake, topological
 
 
 def simplify(roots: Sequence[Node]) -> list[Node]:
     """Joins movement ops with movement ops, and drops those that do nothing.
 
     ``reshape(reshape(x)) -> reshape(x)``, ``permute(permute(x)) -> permute(x)``, identities
-    vanish, and so do writes of nothing and what a write of everything covers. Leaves arithmetic
-    alone: rewriting it could change rounding, NaN or signed zeros. May run at any time.
+    vanish, and so do writes of nothing and what a write of everything covers. A contraction of
+    which only a permutation is read is computed in that order. Leaves arithmetic alone: rewriting
+    it could change rounding, NaN or signed zeros. May run at any time.
     """
-    return rebuild(roots, _change)
+    uses = Counter(roots)
+    for node in topological(roots):
+        uses.update(set(node.inputs))
+    return rebuild(roots, lambda node, inputs: _change(node, inputs, uses))
 
 
-def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
+def _change(node: Node, inputs: tuple[Node, ...], uses: Counter[Node]) -> Node:
+    read_once = len(node.inputs) == 1 and uses[node.inputs[0]] == 1
     node = remake(node, inputs)
     name = node.op.name
     if node.size == 0 and name != "input":
@@ -33,6 +39,8 @@ def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
         if source.op.name == "permute":
             axes = tuple(source.params.axes[a] for a in axes)
             source = source.inputs[0]
+        elif source.op.name == "contract" and read_once:
+            return _in_order(source, axes)
         return source if axes == tuple(range(len(axes))) else ops.permute(source, axes)
     if name == "expand" and inputs[0].shape == node.shape:
         return inputs[0]
@@ -45,6 +53,14 @@ def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
     if name == "update" and _writes_all(node):
         return inputs[1]
     return node
+
+
+def _in_order(node: Node, axes: Sequence[int]) -> Node:
+    """A contraction with its axes in another order."""
+    params, (left, right) = node.params, node.inputs
+    made = ops.contract(left, right, params.left, params.right, [params.out[a] for a in axes])
+    made.source = made.source or node.source
+    return made
 
 
 def _writes_all(node: Node) -> bool:

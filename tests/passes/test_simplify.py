@@ -33,6 +33,18 @@ def test_permutations_join() -> None:
     assert only(ops.permute(twice, (1, 2, 0))) is x
 
 
+def test_products_are_computed_in_the_order_that_is_read() -> None:
+    a, b = ops.input_((5, 3, 4), float32), ops.input_((5, 4, 6), float32)
+    product = ops.contract(a, b, (0, 1, 2), (0, 2, 3), (0, 1, 3))
+    turned = ops.permute(ops.permute(product, (0, 2, 1)), (1, 0, 2))
+    found = only(turned)
+    assert found.op.name == "contract" and found.shape == turned.shape == (6, 5, 3)
+    assert found.params.out == (3, 0, 1)
+    # Where the product is read as it is, too, it is computed once.
+    one, two = simplify([turned, ops.apply("neg", product)])
+    assert one.op.name == "permute" and two.inputs == one.inputs == (product,)
+
+
 @pytest.mark.parametrize("name", ["expand", "slice", "flip", "reshape", "permute"])
 def test_what_does_nothing_vanishes(name: str) -> None:
     x = leaf(3, 4)
