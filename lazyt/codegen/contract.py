@@ -27,7 +27,7 @@ from lazyt.codegen.contract_direct import (
 )
 from lazyt.codegen.contract_groups import group_of, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, lines_sections, mac_section, tile_sections
-from lazyt.codegen.contract_packed import emit_packed_form
+from lazyt.codegen.contract_packed import emit_packed_form, ragged_vectors
 from lazyt.codegen.contract_panels import panel_sections
 from lazyt.codegen.contract_spec import (
     ITEM_BYTES,
@@ -84,12 +84,13 @@ def emit_contract(
         reason = f"{reason}, {kind} to a lane"
     elif isinstance(form, PackedForm):
         text, workspace = emit_packed_form(spec, form)
-        tile = (spec.acc, form.rows, form.vectors, spec.vector_bytes)
-        if form.straight:
-            sections = lines_sections(*tile, form.apart)
-        else:
-            sections = tile_sections(*tile, form.ahead, form.apart)
-        sections = (*panel_sections(spec, form.widths(spec), text), *sections)
+        sections = panel_sections(spec, form.widths(spec), text)
+        for vectors in dict.fromkeys((form.vectors, ragged_vectors(spec, form) or form.vectors)):
+            tile = (spec.acc, form.rows, vectors, spec.vector_bytes)
+            if form.straight:
+                sections += lines_sections(*tile, form.apart)
+            else:
+                sections += tile_sections(*tile, form.ahead, form.apart)
     elif isinstance(form, RowForm):
         text, workspace = emit_row_form(spec, form)
         sections = (mac_section(spec.acc),)

@@ -28,6 +28,11 @@ _FIRST_TILE = 0.2
 _MANY_COLUMNS = 512
 # Up to here, copying B is a good part of the work.
 _FEW_ROWS = 256
+# Steps at a time, and rows whose lines share sets of a first-level cache, where operands are read
+# where they lie but are in no near cache; rows of a block of those that meet few columns.
+_FAR_STEPS, _FAR_ROWS, _FAR_BLOCK = 256, 8, 64
+# Lines of a set of a second-level cache that rows of B may take.
+_SECOND_WAYS = 8
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,8 @@ def padding(spec: ContractSpec) -> float:
     """Multiplications with padding, per multiplication asked for."""
     rows, vectors = register_tile(spec)
     width = vectors * spec.lanes
-    return round_up(spec.m, rows) * round_up(spec.n, width) / (spec.m * spec.n)
+    columns = round_up(spec.n, spec.lanes if _reads_both(spec, width) else width)
+    return round_up(spec.m, rows) * columns / (spec.m * spec.n)
 
 
 def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
@@ -151,8 +157,83 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
         rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel,
         straight, not straight and packed > l2, copies, apart,
     )  # fmt: skip
-    wide_b = spec.batch == 1 and spec.m < spec.n and spec.k > FEW_STEPS
-    return _columns_apart(spec, form) if few and wide_b and not apart else form
+    if apart:
+        return form
+    return _far_form(spec, form, few and spec.batch == 1 and spec.m < spec.n and spec.k > FEW_STEPS)
+
+
+def _far_form(spec: ContractSpec, form: PackedForm, wide: bool) -> PackedForm:
+    """A form for operands that are in no near cache: one that reads some of them where they lie, if
+    copying them takes longer, or gives threads columns of their own, where B is ``wide``."""
+    if spec.k > _FAR_STEPS and _are_few(spec) and not (form.straight or spec.any_size):
+        return _straight_far(spec, form)
+    if _reads_both(spec, form.vectors * spec.lanes):
+        return _both_far(spec, form)
+    return _columns_apart(spec, form) if wide else form
+
+
+def _steps_of(spec: ContractSpec, most: int) -> int:
+    """About as many steps as are multiplied at once, so that all pieces are alike."""
+    return round_up(ceil_div(spec.k, ceil_div(spec.k, most)), 4)
+
+
+def _straight_far(spec: ContractSpec, form: PackedForm) -> PackedForm:
+    """The form for rows of A that meet few columns and lie so far apart that only some of them can
+    be read where they lie at a time."""
+    if not lies_straight(spec, _FAR_ROWS):
+        return form
+    return replace(
+        form, rows=_FAR_ROWS, k_block=_steps_of(spec, _FAR_STEPS), straight=True, ahead=False,
+        row_block=min(_FAR_BLOCK, round_up(spec.m, _FAR_ROWS)),
+    )  # fmt: skip
+
+
+def _both_far(spec: ContractSpec, form: PackedForm) -> PackedForm:
+    """The form in which few rows read B where it lies, in no near cache: to copy it would be a good
+    part of the work. Threads share columns, where each gets some."""
+    rows = form.rows
+    straight = lies_straight(spec, rows)
+    if not straight and rows > _FAR_ROWS and lies_straight(spec, _FAR_ROWS):
+        rows, straight = _FAR_ROWS, True
+    width = form.vectors * spec.lanes
+    whole, row_block = round_up(spec.n, width), round_up(spec.m, rows)
+    col_block = min(whole, round_up(_LONGEST_PACKED_TASK, width))
+    if form.parallel and not form.private:
+        tasks = spec.threads if spec.threads <= _FEW_THREADS else _TASKS
+        parts = ceil_div(tasks, spec.batch)
+        panels, tiles = whole // width, row_block // rows
+        # Threads with columns of their own read less of B; a tenth more work is too much for that.
+        across, down = (ceil_div(n, parts) / n for n in (panels, tiles))
+        if panels >= parts and across <= 1.1 * down:
+            col_block = min(col_block, round_up(ceil_div(whole, parts), width))
+        else:
+            row_block = max(rows, round_up(ceil_div(spec.m, parts), rows))
+    return replace(
+        form, rows=rows, k_block=_steps_of(spec, _far_steps(spec)), row_block=row_block,
+        col_block=col_block,
+        strip=min(col_block, 4 * width), k_span=spec.k, col_span=whole, straight=straight,
+        ahead=False, copies=False, apart=True,
+    )  # fmt: skip
+
+
+def _far_steps(spec: ContractSpec) -> int:
+    """Steps of k of which a panel of B stays in the second-level cache where it lies; 0 where these
+    are too few."""
+    if spec.b_plain is None:
+        return 0
+    sets = spec.cache[1] // (2 * _SECOND_WAYS * _LINE)
+    lines, rest = divmod(spec.b_plain.k * spec.item, _LINE)
+    shared = 1 if rest else math.gcd(max(lines, 1), sets)
+    steps = _SECOND_WAYS * sets // shared
+    return min(steps, _FAR_STEPS) if steps >= FEW_STEPS else 0
+
+
+def _reads_both(spec: ContractSpec, width: int) -> bool:
+    """Whether B is read where it lies: where both operands are near, or few rows read it."""
+    if not reads_apart(spec, width):
+        return False
+    few = spec.k > FEW_STEPS and spec.m <= _FEW_ROWS
+    return _is_near(spec) or (few and _far_steps(spec) > 0)
 
 
 def _columns_apart(spec: ContractSpec, form: PackedForm) -> PackedForm:
@@ -216,14 +297,21 @@ def lies_straight(spec: ContractSpec, rows: int) -> bool:
 
 
 def reads_apart(spec: ContractSpec, width: int) -> bool:
-    """Whether whole register tiles of B's columns may be read where they lie."""
+    """Whether register tiles of B's columns may be read where they lie."""
     b = spec.b_plain
-    plain = b is not None and b.side == 1 and spec.group is None
-    return plain and spec.n % width == 0 and not spec.any_size
+    if b is None or b.side != 1 or spec.group is not None or spec.any_size:
+        return False
+    # Behind the end of a row there is the next one, but for the last.
+    return spec.n % width == 0 or (spec.k > 1 and b.k >= spec.n and b.k >= width)
+
+
+def _are_few(spec: ContractSpec) -> bool:
+    """Whether there are so few columns that copying rows of A for them does not pay."""
+    _, vectors = register_tile(spec)
+    return round_up(spec.n, vectors * spec.lanes) * spec.item <= _FEW_BYTES
 
 
 def reads_straight(spec: ContractSpec) -> bool:
     """Whether rows of A meet so few columns that they are read where they lie."""
-    rows, vectors = register_tile(spec)
-    whole = round_up(spec.n, vectors * spec.lanes)
-    return spec.k > 0 and whole * spec.item <= _FEW_BYTES and lies_straight(spec, rows)
+    rows, _ = register_tile(spec)
+    return spec.k > 0 and _are_few(spec) and lies_straight(spec, rows)

@@ -272,6 +272,75 @@ def _ask_for_results(out: CText, spec: ContractSpec, form: PackedForm, width: in
                 out.add(*spec.ask("g_b", "g_row0", "g_col", form.rows))
 
 
+def _right_of(spec: ContractSpec, form: PackedForm, width: int) -> str:
+    """The arguments of a micro-kernel that say where B is, from step ``g_p0`` on."""
+    if form.apart and spec.b_plain is not None:
+        return f"{spec.b_plain.at('g_b', 'g_col0', 'g_p0')}, {spec.b_plain.k}"
+    return f"g_pb + (g_col0 - g_n0) * {form.k_span} + (g_p0 - g_k0) * {width}"
+
+
+def _multiply(
+    out: CText,
+    spec: ContractSpec,
+    form: PackedForm,
+    tile: str,
+    steps: tuple[str, str] = ("g_p0", "g_p1"),
+    right: str = "",
+    vectors: int = 0,
+) -> None:
+    """Call the micro-kernel of a register tile for steps of k, of ``right`` or of B as it is."""
+    vectors = vectors or form.vectors
+    width = vectors * spec.lanes
+    begin, end = steps
+    tile_of = (spec.acc, form.rows, vectors, spec.vector_bytes)
+    micro = tile_name(*tile_of, form.ahead, form.apart)
+    left = f"g_pa + (g_row0 - g_m0) * {form.k_block}"
+    if begin != "g_p0":
+        left += f" + ({begin} - g_p0) * {form.rows}"
+    if form.straight and spec.a_plain is not None:
+        micro = lines_name(*tile_of, form.apart)
+        left = f"{spec.a_plain.at('g_b', 'g_row0', begin)}, {spec.a_plain.side}, g_row1 - g_row0"
+    own = _right_of(spec, form, width)
+    tile += f", {begin} == 0"
+    if form.ahead:
+        tile += _next_panel(form, own, width)
+    out.add(f"{micro}({end} - {begin}, {left},", f"    {right or own},", f"    {tile});")
+
+
+def _last_row(out: CText, spec: ContractSpec, width: int) -> None:
+    """The end of B's last row, behind which nothing may be read."""
+    assert spec.b_plain is not None
+    out.add(f"_Alignas(64) {spec.panel} g_last[{width}];")
+    with out.block(f"if (g_p1 == {spec.k} && g_col0 + {width} > {spec.n})"):
+        place = spec.b_plain.at("g_b", "0", str(spec.k - 1))
+        out.add(f"const {spec.panel} *const g_row_end = {place};")
+        with out.loop("g_i", 0, width):
+            out.add(f"g_last[g_i] = g_col0 + g_i < {spec.n} ? g_row_end[g_col0 + g_i] : 0;")
+
+
+def _multiply_ragged(out: CText, spec: ContractSpec, form: PackedForm, tile: str) -> None:
+    """The same where the last columns are no whole register tile: in all rows of B but the last one
+    something follows them, which nobody stores. One vector is enough for few of them."""
+    width = form.vectors * spec.lanes
+    with out.block(f"if (g_col0 + {width} <= {spec.n})"):
+        _multiply(out, spec, form, tile)
+    with out.block("else"):
+        vectors, last = ragged_vectors(spec, form), spec.k - 1
+        out.add(f"const lz_i64 g_end = g_p1 < {last} ? g_p1 : {last};")
+        _multiply(out, spec, form, tile, ("g_p0", "g_end"), vectors=vectors)
+        with out.block(f"if (g_p1 == {spec.k})"):
+            out.add(f"const lz_i64 g_more = {last};")
+            own = f"g_last, {width}"
+            _multiply(out, spec, form, tile, ("g_more", "g_p1"), own, vectors)
+
+
+def ragged_vectors(spec: ContractSpec, form: PackedForm) -> int:
+    """Vectors of the register tile of the last columns, where it is another one; else 0."""
+    rest = spec.n % (form.vectors * spec.lanes)
+    vectors = ceil_div(rest, spec.lanes)
+    return vectors if form.apart and 0 < vectors < form.vectors else 0
+
+
 def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idle: str) -> None:
     """Multiply the packed block of A with every panel of the task, and store finished strips."""
     form = lay.form
@@ -280,36 +349,28 @@ def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idl
     strip = "g_tile"
     if not _in_one_block(spec, form):
         strip += f" + (g_s0 - g_c0) / {form.strip} * {form.row_block * lay.tile_cols}"
-    tile_of = (spec.acc, form.rows, form.vectors, spec.vector_bytes)
-    micro = tile_name(*tile_of, form.ahead, form.apart)
     with out.loop("g_s0", "g_c0", "g_c1", form.strip):
         out.clip("g_s1", "g_s0", form.strip, "g_c1")
-        with (
-            out.loop("g_col0", "g_s0", "g_s1", width),
-            out.loop("g_row0", "g_m0", "g_m1", form.rows),
-        ):
-            left = f"g_pa + (g_row0 - g_m0) * {form.k_block}"
-            right = f"g_pb + (g_col0 - g_n0) * {form.k_span} + (g_p0 - g_k0) * {width}"
-            if form.apart and spec.b_plain is not None:
-                place = spec.b_plain.at("g_b", "g_col0", "g_p0")
-                right = f"{place}, {spec.b_plain.k}"
-            tile = f"{strip} + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - g_s0)"
-            tile += f", {lay.tile_cols}, g_p0 == 0"
-            if form.straight and spec.a_plain is not None:
-                micro = lines_name(*tile_of, form.apart)
-                out.clip("g_row1", "g_row0", form.rows, "g_m1")
-                place = spec.a_plain.at("g_b", "g_row0", "g_p0")
-                left = f"{place}, {spec.a_plain.side}, g_row1 - g_row0"
-            _ask_for_results(out, spec, form, width)
-            if idle:
-                out.add(f"if (!({idle}))")
-            if rows is not None:
-                end = f"g_ends[(g_row0 - g_m0) / {form.rows}]"
-                out.add(*rows.multiply(end, right, tile))
-            else:
-                if form.ahead:
-                    tile += _next_panel(form, right, width)
-                out.add(f"{micro}(g_p1 - g_p0, {left},", f"    {right},", f"    {tile});")
+        ragged = form.apart and spec.n % width != 0
+        with out.loop("g_col0", "g_s0", "g_s1", width):
+            if ragged:
+                _last_row(out, spec, width)
+            with out.loop("g_row0", "g_m0", "g_m1", form.rows):
+                tile = f"{strip} + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - g_s0)"
+                tile += f", {lay.tile_cols}"
+                _ask_for_results(out, spec, form, width)
+                if form.straight:
+                    out.clip("g_row1", "g_row0", form.rows, "g_m1")
+                if idle:
+                    out.add(f"if (!({idle}))")
+                if rows is not None:
+                    end = f"g_ends[(g_row0 - g_m0) / {form.rows}]"
+                    right = _right_of(spec, form, width)
+                    out.add(*rows.multiply(end, right, f"{tile}, g_p0 == 0"))
+                elif ragged:
+                    _multiply_ragged(out, spec, form, tile)
+                else:
+                    _multiply(out, spec, form, tile)
         with out.block(f"if (g_p1 == {spec.k})"):
             place = f"({strip})[(g_row - g_m0) * {lay.tile_cols} + (g_col - g_s0)]"
             rows_of, columns = ("g_m0", "g_m1"), ("g_s0", "g_s1")

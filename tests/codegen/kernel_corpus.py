@@ -292,12 +292,19 @@ def matmul(left: Node, right: Node) -> Node:
 
 @graph
 def matmul_large() -> list[Node]:
-    return [matmul(leaf(200, 300), leaf(300, 250)), matmul(leaf(512, 512), leaf(512, 512))]
+    return [matmul(leaf(260, 300), leaf(300, 250)), matmul(leaf(512, 512), leaf(512, 512))]
+
+
+@graph
+def matmul_few_rows() -> list[Node]:
+    wide, near = matmul(leaf(200, 300), leaf(300, 250)), matmul(leaf(61, 67), leaf(67, 71))
+    far, columns = matmul(leaf(64, 4096), leaf(4096, 256)), matmul(leaf(2000, 1024), leaf(1024, 12))
+    return [wide, near, far, columns]
 
 
 @graph
 def matmul_huge() -> list[Node]:
-    return [matmul(leaf(3000, 3000), leaf(3000, 3000)), matmul(leaf(100, 70_000), leaf(70_000, 99))]
+    return [matmul(leaf(3000, 3000), leaf(3000, 3000)), matmul(leaf(300, 70_000), leaf(70_000, 99))]
 
 
 @graph

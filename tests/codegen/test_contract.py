@@ -341,11 +341,15 @@ def test_forms_follow_the_extents() -> None:
     assert isinstance(choose_form(make_spec(Case(1, 8, 512, 512, b="nk")))[0], DotForm)
     assert isinstance(choose_form(make_spec(Case(1, 9, 512, 512, b="nk")))[0], PackedForm)
     few = chosen(1, 64, 64, 16384)
-    assert isinstance(few, PackedForm) and few.k_span < 16384
+    assert isinstance(few, PackedForm) and few.apart and few.k_span == 16384
     narrow = chosen(1, 5000, 16, 200)
     assert isinstance(narrow, PackedForm) and narrow.straight
-    wide = chosen(1, 64, 2048, 2048)
-    assert isinstance(wide, PackedForm) and wide.col_span < 2048
+    skinny = choose_form(make_spec(Case(1, 5000, 16, 1024, vector_bytes=64)))[0]
+    assert isinstance(skinny, PackedForm) and skinny.straight and skinny.k_block < 1024
+    wide = choose_form(make_spec(Case(1, 64, 2048, 2048, b="nk")))[0]
+    assert isinstance(wide, PackedForm) and wide.col_span < 2048 and not wide.apart
+    deep = choose_form(make_spec(Case(1, 64, 64, 16384, b="nk")))[0]
+    assert isinstance(deep, PackedForm) and deep.k_span < 16384
 
 
 def test_results_across_a_tile_are_stored_by_vectors(tmp_path: Path) -> None:

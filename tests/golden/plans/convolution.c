@@ -8,6 +8,9 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *ws, int threads) {
         char *g_mine = ws + 1024 + (lz_i64)lz_worker() * 4032;
         lz_f32 *restrict g_x = (lz_f32 *)g_mine;
         lz_f32 *restrict g_c = (lz_f32 *)(g_mine + 3264);
+        for (lz_i64 g_k = 0; g_k < 816; g_k++) {
+            g_x[g_k] = 0;
+        }
 #pragma omp for schedule(static) nowait
         for (lz_i64 g_u = 0; g_u < 2; g_u++) {
             lz_f32 *restrict g_to = g_a + g_u * 108;
