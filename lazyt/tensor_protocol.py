@@ -182,7 +182,8 @@ def realize(*tensors: Tensor) -> None:
         return
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"realize expects tensors, not {type(tensor).__name__}")
+            hint = ": realize(*tensors)" if isinstance(tensor, list | tuple) else ""
+            raise TypeError(f"realize expects tensors, not {type(tensor).__name__}{hint}")
     if capturing() is None:  # a captured function computes everything at its end
         pending.realize_nodes([tensor.node for tensor in tensors])
 

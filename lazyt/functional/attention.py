@@ -7,7 +7,7 @@ import math
 from lazyt import ops
 from lazyt.cast_mode import in_low_precision
 from lazyt.dispatch import type_title
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import DTypeError, InternalError, LazytError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.dropouts import check_probability
@@ -20,6 +20,7 @@ from lazyt.functional.results import give
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
+from lazyt.ir.shapes import broadcast_shapes
 from lazyt.tensor import Tensor
 
 _MUL, _ADD = scalar_build("mul"), scalar_build("add")
@@ -73,6 +74,16 @@ def _check_operands(query: Tensor, key: Tensor, value: Tensor) -> None:
         raise DTypeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{names[0]} key.dtype: {names[1]} and value.dtype: {names[2]} instead."
+        )
+    if query.shape[-1] != key.shape[-1]:
+        raise ShapeError(
+            "Expected query and key to have the same last dimension, but got query "
+            f"{list(query.shape)} and key {list(key.shape)}."
+        )
+    if key.shape[-2] != value.shape[-2]:
+        raise ShapeError(
+            "Expected key and value to have the same length in dimension -2, but got key "
+            f"{list(key.shape)} and value {list(value.shape)}."
         )
 
 
@@ -132,6 +143,13 @@ def _masked_scores(scores: Node, mask: Tensor | None, causal: bool) -> Node:
         scores = choose(keep, scores, nothing, dtype)
     if mask is None:
         return scores
+    try:
+        broadcast_shapes(tuple(mask.shape), scores.shape)
+    except InternalError:
+        raise ShapeError(
+            "Expected attn_mask to be broadcastable with the scores, "
+            f"{list(scores.shape)}, but got {list(mask.shape)}."
+        ) from None
     if mask.dtype is bool_:
         return choose(mask.node, scores, nothing, dtype)
     return mapped(_ADD, (scores, mask.node), dtype, None)

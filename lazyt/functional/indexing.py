@@ -123,7 +123,8 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     if not plan.picks:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
         check_writable(view)
-        refuse_overlap(view, (source,))
+        if source is not None and source.shape.numel() == view.shape.numel():
+            refuse_overlap(view, (source,))  # what is repeated PyTorch does not look into
         if view._view is not None:
             view._view.refuse_repeats()
     else:

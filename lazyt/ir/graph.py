@@ -328,15 +328,29 @@ def rebuild(
 ) -> list[Node]:
     """The graph with every node replaced by ``change(node, new inputs)``; returns the new roots.
 
-    Nodes for which ``stop`` holds are passed with their old inputs.
+    Nodes for which ``stop`` holds are passed with their old inputs. What is made in place of a node
+    belongs to the line of the program that made that.
     """
     done: dict[Node, Node] = {}
+    here = position_to_note()
     for node in topological(roots, stop):
         if stop is not None and stop(node):
             done[node] = change(node, node.inputs)
         else:
             done[node] = change(node, tuple(done[i] for i in node.inputs))
+        if here is not None and node.source != here:
+            _ascribe(done[node], here, node.source)
     return [done[r] for r in roots]
+
+
+def _ascribe(node: Node, here: Source, source: Source | None) -> None:
+    """Give nodes that were made at the position ``here`` another one, inputs included."""
+    work = [node]
+    while work:
+        item = work.pop()
+        if item.inputs and item.source == here:
+            item.source = source
+            work.extend(item.inputs)
 
 
 def remake(node: Node, inputs: tuple[Node, ...]) -> Node:

@@ -58,9 +58,7 @@ def _change(node: Node, inputs: tuple[Node, ...], uses: Counter[Node]) -> Node:
 def _in_order(node: Node, axes: Sequence[int]) -> Node:
     """A contraction with its axes in another order."""
     params, (left, right) = node.params, node.inputs
-    made = ops.contract(left, right, params.left, params.right, [params.out[a] for a in axes])
-    made.source = made.source or node.source
-    return made
+    return ops.contract(left, right, params.left, params.right, [params.out[a] for a in axes])
 
 
 def _writes_all(node: Node) -> bool:

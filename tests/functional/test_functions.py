@@ -173,6 +173,17 @@ def test_attention_with_a_mask_is_causal_too() -> None:
         _close(got, F.scaled_dot_product_attention(q, k, v, both).tolist())
 
 
+def test_attention_says_which_sizes_do_not_fit() -> None:
+    q, k, v = lt.ones(2, 3, 5, 24), lt.ones(2, 3, 7, 24), lt.ones(2, 3, 7, 24)
+    for operands, words in (
+        ((q, k[..., :23], v), r"query \[2, 3, 5, 24\] and key \[2, 3, 7, 23\]"),
+        ((q, k, v[:, :, :6]), r"key \[2, 3, 7, 24\] and value \[2, 3, 6, 24\]"),
+        ((q, k, v, lt.ones(5, 6)), r"attn_mask .* scores, \[2, 3, 5, 7\], but got \[5, 6\]"),
+    ):
+        with pytest.raises(lt.errors.ShapeError, match=words):
+            F.scaled_dot_product_attention(*operands)
+
+
 def test_a_mask_and_is_causal_are_refused_where_pytorch_refuses_them() -> None:
     q, mask = lt.ones(2, 2, 3, 4), lt.ones(3, 3)
     for operands, given, dropout in (

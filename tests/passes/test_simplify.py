@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import pytest
 
+import lazyt as lt
 from lazyt import ops
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
@@ -87,3 +91,13 @@ def test_shared_values_stay_shared() -> None:
     shared = ops.apply("exp", ops.reshape(ops.reshape(x, (6,)), (2, 3)))
     first, second = simplify([ops.apply("neg", shared), ops.apply("add", shared, shared)])
     assert first.inputs[0] is second.inputs[0] is ops.apply("exp", x)
+
+
+def test_what_passes_make_belongs_to_the_line_that_made_the_original() -> None:
+    x = lt.randn(64, 100)
+    mean = (x * x).mean(-1, keepdim=True)
+    first = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+    total = (x - mean).square().sum(-1)
+    report = str(lt.explain(total))
+    lines = [int(line) for line in re.findall(r"reduce \[64\] \([^)]*:(\d+)\)", report)]
+    assert lines == [first, first + 2]

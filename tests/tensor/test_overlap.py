@@ -70,3 +70,16 @@ def test_out_takes_no_part_in_differentiation() -> None:
     _refused(lambda: lt.add(x, 1, out=lt.zeros(2)), r"add\(\): functions with out=")
     with lt.no_grad():
         assert lt.add(x, 1, out=lt.zeros(2)).tolist() == [2, 2]
+
+
+def test_what_is_repeated_may_come_from_where_it_is_written() -> None:
+    """As in PyTorch, which looks into no value that it repeats."""
+    for index, value in ((0, (0, slice(1, 2))), (slice(None), 0), (0, (0, 1))):
+        x = lt.arange(12.0).view(2, 6)
+        wanted = x.numpy().copy()
+        wanted[index] = wanted[value].copy()
+        x[index] = x[value]
+        assert x.tolist() == wanted.tolist()
+    x = lt.arange(12.0).view(2, 6)
+    with pytest.raises(RuntimeError, match=_SHARED):
+        x[0, :3] = x[0, 1:4]
