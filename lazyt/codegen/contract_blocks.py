@@ -232,8 +232,9 @@ def _reads_both(spec: ContractSpec, width: int) -> bool:
     """Whether B is read where it lies: where both operands are near, or few rows read it."""
     if not reads_apart(spec, width):
         return False
-    few = spec.k > FEW_STEPS and spec.m <= _FEW_ROWS
-    return _is_near(spec) or (few and _far_steps(spec) > 0)
+    steps = _far_steps(spec)
+    few = _FEW_ROWS if steps == _FAR_STEPS else _FAR_BLOCK  # short pieces fetch their sums often
+    return _is_near(spec) or (spec.k > FEW_STEPS and spec.m <= few and steps > 0)
 
 
 def _columns_apart(spec: ContractSpec, form: PackedForm) -> PackedForm:

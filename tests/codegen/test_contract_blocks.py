@@ -123,6 +123,8 @@ def test_few_rows_read_what_is_in_no_near_cache_in_short_pieces() -> None:
         assert steps - 8 <= form.k_block <= steps
     many = choose_packed_form(replace(make_spec(Case(1, 64, 16384, 512)), cache=caches), True)
     assert not many.apart  # their lines would push each other out
+    rows = choose_packed_form(replace(make_spec(Case(1, 200, 2048, 4096)), cache=caches), True)
+    assert not rows.apart  # sums would be fetched too often
     for m, n in ((64, 512), (200, 72)):  # columns for each thread, or rows where that is more even
         spec = replace(make_spec(Case(1, m, n, 4096)), cache=caches, threads=2)
         form = choose_packed_form(spec, True)
