@@ -175,10 +175,10 @@ def _same(pointers: list[int]) -> list[int]:
     return pointers
 
 
-#: 50 to 200 us of spinning at the end of a parallel loop, as a processor's pause takes 12 to 45 ns:
-#: two small kernels in a row meet no sleeping thread. Five times that was what each launch took as
-#: long as the system had both threads on one core.
-_SPINS = "4000"
+#: About 1 ms of spinning at the end of a parallel loop, as a processor's pause takes 12 ns or more.
+#: Who is woken up may come to the core of who wakes it, and both share that one for a while; kernels
+#: in a row meet no sleeping thread. libgomp's own choice is five times that.
+_SPINS = "60000"
 
 _loaded: dict[str, Executable] = {}
 _entries: dict[str, Entry] = {}
