@@ -21,7 +21,7 @@ from lazyt.codegen.contract import (
 )
 from lazyt.codegen.contract_axes import Groups, merge_axes, merge_groups, over_results, split_axes
 from lazyt.codegen.contract_moves import form_fits, slide_fits
-from lazyt.codegen.contract_spec import Ask, Place, Walk, transpose_spec
+from lazyt.codegen.contract_spec import Ask, Place, Strides, transpose_spec
 from lazyt.codegen.slide import as_slide, find_slide
 from lazyt.codegen.slide_form import SlideForm, SlidePlan, worth_sliding
 from lazyt.codegen.slide_panels import choose_slide
@@ -146,7 +146,7 @@ def _place(e: Expressions, accumulator: DType, value: Expr, groups: Groups) -> P
     strides = {a: flat.coefficient(a) or 0 for axes in groups for a in axes if a.extent > 1}
     if any(atom not in strides or factor < 0 for atom, factor in flat.terms):
         return None
-    found: list[Walk] = []
+    found: list[Strides] = []
     for axes in groups:
         places, divisor = [], 1
         for axis in reversed([a for a in axes if a.extent > 1]):

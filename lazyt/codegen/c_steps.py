@@ -42,7 +42,7 @@ from lazyt.ir.kernel import BLOCK, LANES, Keep, Phase, Reduce, Stage, reduction_
 
 #: Bytes of sums that a tile holds at most: a quarter of a usual second-level cache.
 SUMS = 256 * 1024
-#: Tiles that threads have to share: while these have so many points; else, as long as they can be.
+#: Tiles for threads to share while a tile has NARROW points; and fewer while it has a few vectors.
 LEAST_TILES, NARROW, FEW_TILES = 8, 256, 4
 #: Steps of a sum that are taken at once: along whole rows, and along parts of rows.
 STEPS, PART_STEPS = 4, 8

@@ -163,7 +163,7 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
 
 
 def _far_form(spec: ContractSpec, form: PackedForm, wide: bool) -> PackedForm:
-    """A form for operands that are in no near cache: one that reads some of them where they lie, if
+    """A form for operands that are not both in a near cache: one that reads some where they lie, if
     copying them takes longer, or gives threads columns of their own, where B is ``wide``."""
     if spec.k > _FAR_STEPS and _are_few(spec) and not (form.straight or spec.any_size):
         return _straight_far(spec, form)

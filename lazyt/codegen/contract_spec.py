@@ -24,10 +24,10 @@ _SUMS = {"bf16x2": "f32", "i8x2": "i32", "i8x4": "i32"}
 
 #: (divisor, extent, stride) of each axis of a group, outermost first: a flat position of the group
 #: is at ``position // divisor % extent`` of an axis, and elements ``stride`` apart along it.
-Walk = tuple[tuple[int, int, int], ...]
+Strides = tuple[tuple[int, int, int], ...]
 
 
-def _walked(position: str, walk: Walk) -> list[str]:
+def _walked(position: str, walk: Strides) -> list[str]:
     """C terms of the distance at which a flat position of a group lies, none where that is 0."""
     terms = []
     for number, (divisor, extent, stride) in enumerate(walk):
@@ -52,7 +52,7 @@ class Plain(NamedTuple):
 
     name: str
     start: int
-    batch: Walk
+    batch: Strides
     side: int
     k: int
 
@@ -73,9 +73,9 @@ class Place(NamedTuple):
 
     name: str
     start: int
-    batch: Walk
-    sides: Walk
-    steps: Walk
+    batch: Strides
+    sides: Strides
+    steps: Strides
 
     @property
     def plain(self) -> Plain | None:
@@ -101,7 +101,7 @@ class Place(NamedTuple):
         return " + ".join(_walked(side, self.sides)) or "0"
 
 
-def run_of(walk: Walk) -> int:
+def run_of(walk: Strides) -> int:
     """How many elements lie side by side along a group, from each multiple of that on."""
     return walk[-1][1] if walk and walk[-1][2] == 1 else 0
 

@@ -176,8 +176,8 @@ def _same(pointers: list[int]) -> list[int]:
 
 
 #: About 1 ms of spinning at the end of a parallel loop, as a processor's pause takes 12 ns or more.
-#: Who is woken up may come to the core of who wakes it, and both share that one for a while; kernels
-#: in a row meet no sleeping thread. libgomp's own choice is five times that.
+#: Who is woken up may come to the core of who wakes it, and both share that one for a while;
+#: kernels in a row meet no sleeping thread. libgomp's own choice is five times that.
 _SPINS = "60000"
 
 _loaded: dict[str, Executable] = {}
