@@ -92,7 +92,9 @@ def describe(
 ) -> Contraction:
     """What the printers of contractions are given."""
     whole = phase if any_size else merge_axes(phase)
-    phase = phase if any_size else split_axes(phase)
+    # In a band the places of rows are told from the phase's own axes.
+    own = any_size or kernel.bands is not None
+    phase = whole if own else split_axes(phase)
     groups = (phase.batch, phase.rows, phase.columns, phase.inner)
     batch, m, n, k = (_extent(g) for g in groups)
     arguments = []
@@ -102,10 +104,10 @@ def describe(
     left, right = phase.left, phase.right
     left_groups: Groups = (phase.batch, phase.rows, phase.inner)
     right_groups: Groups = (phase.batch, phase.columns, phase.inner)
-    if not any_size:
+    if not own:
         left, left_groups = merge_groups(left, left_groups)
         right, right_groups = merge_groups(right, right_groups)
-    ending = phase if any_size else over_results(phase)
+    ending = phase if own else over_results(phase)
     _, rows, inner = left_groups
     _, columns, steps = right_groups
     spec = ContractSpec(

@@ -301,3 +301,14 @@ def test_random_chains_have_the_same_bits(seed: int, monkeypatch: pytest.MonkeyP
     with lazyt.config.override(bands=False):
         apart = bits_of(build)
     assert bits_of(build) == apart
+
+
+def test_heads_side_by_side_leave_a_band_its_axes() -> None:
+    """A product with heads put together divides axes that the rows of a band are told from."""
+    lazyt.manual_seed(0)
+    layer = lazyt.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+    x = drawn(4, 404, 64)
+    found = layer(x).detach().tolist()
+    with lazyt.config.override(eager=True):
+        alone = layer(x).detach().tolist()
+    assert found == alone
