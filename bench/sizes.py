@@ -20,8 +20,9 @@ COUNT, LEAST, MOST, WIDTH = 50, 16, 512, 256
 
 
 def compilations() -> list[str]:
-    """Why kernels were compiled so far."""
-    return [event.reason for event in lazyt.why_compiled() if event.kind == "compile"]
+    """Why kernels were compiled so far; this file is named without its folders."""
+    reasons = [event.reason for event in lazyt.why_compiled() if event.kind == "compile"]
+    return [reason.replace(__file__, Path(__file__).name) for reason in reasons]
 
 
 def measure(any_size: bool, count: int) -> dict[str, object]:
