@@ -89,6 +89,9 @@ class Config:
         bands: run contractions and what reads their rows as one launch, some rows at a time, where
             what they hand on would not fit in cache; read when a plan is made
             (``LAZYT_BANDS``, default on).
+        matrix_registers: multiply bfloat16 and int8 in the CPU's matrix registers, where it has
+            them (AMX); sums of bfloat16 are then rounded in another order than fused steps are;
+            read when a plan is made (``LAZYT_MATRIX_REGISTERS``, default on).
         memory_budget: how much of the memory that computing values again could save a plan uses
             nevertheless: 1 keeps all values, 0 needs the least memory that is found within twice
             the time (``LAZYT_MEMORY_BUDGET``, default 1).
@@ -115,6 +118,7 @@ class Config:
         "emulator_seed",
         "inline_reduce",
         "interpret",
+        "matrix_registers",
         "provenance",
         "strict_laziness",
         "tune",
@@ -143,6 +147,7 @@ class Config:
         self.tune: bool = _flag("LAZYT_TUNE", False)
         self.tune_seconds: int = _count("LAZYT_TUNE_SECONDS", 20)
         self.bands: bool = _flag("LAZYT_BANDS", True)
+        self.matrix_registers: bool = _flag("LAZYT_MATRIX_REGISTERS", True)
         self.verify: bool = _flag("LAZYT_VERIFY", False)
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
         self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)

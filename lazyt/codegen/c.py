@@ -23,6 +23,7 @@ from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
 from lazyt.codegen.weaving import weave
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel
+from lazyt.ir.narrow import PLAIN, Narrow
 from lazyt.ir.program import KernelSource, Launch
 
 
@@ -34,7 +35,7 @@ def print_kernel_c(
     any_size: bool = False,
     tuned: Tuned | None = None,
     threads: int = 64,
-    ungrouped: frozenset[str] = frozenset(),
+    narrow: Narrow = PLAIN,
 ) -> PrintedKernel:
     """The kernel's C function ``void name(char *b0_, ..., int threads)``.
 
@@ -42,13 +43,13 @@ def print_kernel_c(
     int threads)``. ``names`` are those of constants that it takes as arguments, see Expressions.
     ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``; else in the
     form ``tuned``, where it fits. ``threads``: more are of no use to kernels with scratch for each.
-    ``ungrouped``: kinds of narrow numbers that are multiplied one by one.
+    ``narrow``: how products of narrow numbers are computed.
     """
     # Where a pointer begins is no number of the text.
     origins = {} if any_size else find_origins(kernel)
     offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.arguments)
     expressions = Expressions(kernel.buffers, origins)
-    expressions.ungrouped = ungrouped
+    expressions.narrow = narrow
     if kernel.segments:
         return segments_text(kernel, expressions)
     first = kernel.phases[0]

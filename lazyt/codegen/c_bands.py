@@ -21,7 +21,7 @@ from lazyt.codegen.band_scratch import (
     rows_at_hand,
 )
 from lazyt.codegen.band_tails import BandPhase, Start, ends_of_sums
-from lazyt.codegen.c_contract import describe
+from lazyt.codegen.c_contract import describe, without_tiles
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.contract_axes import merge_axes
 from lazyt.codegen.contract_blocks import PackedForm, choose_packed_form, register_tile
@@ -114,6 +114,9 @@ class _Writer:
             for p in self.phases
         ]
         known = [spec for spec in self.specs if spec is not None]
+        if not all(spec.tiles for spec in known):  # rows of a band are those of one kind of tile
+            self.specs = [s and without_tiles(s, expressions) for s in self.specs]
+            known = [spec for spec in self.specs if spec is not None]
         wide = [spec for spec in known if spec.n > spec.lanes]
         self.tile = register_tile((wide or known)[0])[0]
         self._place_scratch()
@@ -161,7 +164,7 @@ class _Writer:
         if kind:
             spec = grouped(spec)
             form = self._form(spec, False)
-            self.sections += group_sections(kind, form.rows, form.vectors, vector_bytes, form.ahead)
+            self.sections += group_sections(spec, form.rows, form.vectors, form.ahead)
         else:
             source = rows_at_hand(self.kernel, phase)
             form = self._form(spec, source is not None)
@@ -210,6 +213,8 @@ class _Writer:
             out.pragma("omp parallel num_threads(g_threads)")
             with out.block():
                 self._declare()
+                if spec.tiles:
+                    out.add("lz_mat_begin();")
                 if self.private:
                     self._points()
                 else:
@@ -218,6 +223,8 @@ class _Writer:
                         out.pragma("omp for schedule(dynamic, 1)")
                         with out.loop("g_r0", 0, bands.rows, self.size):
                             self._band(str(bands.rows))
+                if spec.tiles:
+                    out.add("lz_mat_end();")
         note = f"bands of {self.size} rows, {self.own} bytes of scratch a thread; " + "; ".join(
             f"{p.form}" for p in self.products if p is not None
         )

@@ -33,6 +33,9 @@ from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
 from lazyt.ir.point import Load, sub_expressions
 from lazyt.ir.scalar import Call, Expr
 
+#: Numbers of which several share a lane, and types of sums, by the kind of group. What int32 has
+#: summed is cut to int8, which is the same modulo 2^8.
+_NARROW = {"bf16x2": (bfloat16, ("f32",)), "i8x4": (int8, ("i32", "i8"))}
 #: Elements from one step to the next up to which a row is put together before it is turned.
 _NEAR = 8
 
@@ -107,7 +110,7 @@ def describe(
     if not own:
         left, left_groups = merge_groups(left, left_groups)
         right, right_groups = merge_groups(right, right_groups)
-    ending = phase if own else over_results(phase)
+    ending, accumulator = phase if own else over_results(phase), phase.accumulator.compute
     _, rows, inner = left_groups
     _, columns, steps = right_groups
     spec = ContractSpec(
@@ -117,7 +120,7 @@ def describe(
         m=m,
         n=n,
         k=k,
-        acc=phase.accumulator.compute.suffix,
+        acc=accumulator.suffix,
         load_a=_loader(expressions, left, left_groups),
         load_b=_loader(expressions, right, (right_groups[0], steps, columns)),
         a_unit=unit_axis(left, expressions, {"m": rows, "k": inner}),
@@ -128,21 +131,23 @@ def describe(
         c_unit=_store_axis(ending, expressions),
         any_size=any_size,
         group=_group(phase, expressions),
-        a_place=_place(expressions, phase.accumulator, left, left_groups),
-        b_place=_place(expressions, phase.accumulator, right, right_groups),
+        a_place=_place(expressions, accumulator, left, left_groups),
+        b_place=_place(expressions, accumulator, right, right_groups),
     )
+    sides = ((left, left_groups), (right, right_groups))
+    spec = _with_tiles(phase, expressions, spec, sides)
     if not any_size:
         spec = replace(spec, ask=_asker(expressions, ending, spec.c_unit))
     return Contraction(spec) if any_size else _sliding(whole, expressions, spec)
 
 
-def _place(e: Expressions, accumulator: DType, value: Expr, groups: Groups) -> Place | None:
-    """Where an operand lies, if it is nothing but elements of a buffer, over its axes of the batch,
-    along the panel and of k."""
+def _place(e: Expressions, dtype: DType, value: Expr, groups: Groups) -> Place | None:
+    """Where an operand lies, if it is nothing but elements of ``dtype`` of a buffer, over its axes
+    of the batch, along the panel and of k."""
     if not isinstance(value, Load):
         return None
     buffer = e.buffers[value.buffer]
-    if buffer.dtype is not accumulator.compute or buffer.role == "band":
+    if buffer.dtype is not dtype or buffer.role == "band":
         return None
     flat = linearize(value.index, buffer.shape)
     strides = {a: flat.coefficient(a) or 0 for axes in groups for a in axes if a.extent > 1}
@@ -159,16 +164,30 @@ def _place(e: Expressions, accumulator: DType, value: Expr, groups: Groups) -> P
 
 
 def _group(phase: ContractPhase, e: Expressions) -> str | None:
-    """What both operands hold, where several of it are multiplied at a time."""
-    for kind, number, total in (("bf16x2", bfloat16, "f32"), ("i8x4", int8, "i32")):
-        fits = phase.accumulator.compute.suffix == total
-        if (
-            fits
-            and kind not in e.ungrouped
-            and all(_holds(v, number, e) for v in (phase.left, phase.right))
-        ):
+    """The kind of group that both operands' numbers may be multiplied in."""
+    for kind, (number, totals) in _NARROW.items():
+        fits = phase.accumulator.compute.suffix in totals
+        if fits and all(_holds(v, number, e) for v in (phase.left, phase.right)):
             return kind
     return None
+
+
+def _with_tiles(
+    phase: ContractPhase, e: Expressions, spec: ContractSpec, sides: Sequence[tuple[Expr, Groups]]
+) -> ContractSpec:
+    """The contraction in matrix registers, where they multiply this kind of numbers, and may: what
+    they round in another order than single steps has to be rounded again, to bfloat16."""
+    exact = spec.group == "i8x4" or phase.accumulator is bfloat16
+    if not exact or spec.group not in e.narrow.tiled or spec.vector_bytes < 64:
+        return without_tiles(spec, e)
+    number, _ = _NARROW[spec.group]
+    left, right = (_place(e, number, *side) for side in sides)
+    return replace(spec, tiles=True, a_narrow=left, b_narrow=right)
+
+
+def without_tiles(spec: ContractSpec, e: Expressions) -> ContractSpec:
+    """The contraction as it is computed in vectors."""
+    return replace(spec, tiles=False, group=None if spec.group in e.narrow.alone else spec.group)
 
 
 def _holds(value: Expr, dtype: DType, e: Expressions) -> bool:

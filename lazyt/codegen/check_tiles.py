@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from lazyt.codegen.check_facts import Form
 from lazyt.codegen.check_memory import Memory, Pointer
+from lazyt.codegen.contract_tiles import SQUARE
 
 _TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?(apart)?$")
+_MAT = re.compile(r"lz_mat_[a-z0-9]+_(\d+)x(\d+)v64(?:ahead)?$")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+(_apart)?$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
@@ -31,8 +34,8 @@ class Access(NamedTuple):
 def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
     """The accesses of a call; None for other functions, none at all where it is not understood."""
     tile, move, lay = _TILE.match(name), _MOVE.match(name), _LAY.match(name)
-    dots, lines = _DOTS.match(name), _ROWS.match(name)
-    if not any((tile, move, lay, dots, lines)):
+    dots, lines, mat = _DOTS.match(name), _ROWS.match(name), _MAT.match(name)
+    if not any((tile, move, lay, dots, lines, mat)):
         return None
     pointers = [a for a in arguments if isinstance(a, Pointer)]
     forms = [a for a in arguments if isinstance(a, Form)]
@@ -43,6 +46,8 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
             if tile[4]:
                 made = {"gemm": _gemm_apart, "lines": _straight_apart}[kind]
             return made(pointers, forms, rows, columns)
+        if mat is not None:
+            return _squares(pointers, forms, int(mat[1]), int(mat[2]))
         if lay is not None:
             return (_lay_apart if lay[2] else _lay)(pointers, forms, int(lay[1]))
         if dots is not None:
@@ -86,6 +91,18 @@ def _gemm(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> 
     a, b, c, *_ = places
     panels = [*_rows_of(a, forms[0], rows), *_rows_of(b, forms[0], columns)]
     return [*panels, _tile_of(c, forms[1], rows, columns)]
+
+
+def _squares(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
+    """``(kc, a, far, b, c, ldc, first)``: squares of 16 rows, the next ones ``far`` further on, a
+    panel of B, a tile. ``kc`` is filled up to whole squares."""
+    a, b, c, *_ = places
+    kc, far, stride = forms[:3]
+    read = [*_rows_of(b, kc, columns), _tile_of(c, stride, rows, columns)]
+    for start in range(0, rows // SQUARE):
+        square = replace(a, offset=a.offset.shifted(start * _fixed(far) * a.item))
+        read += _rows_of(square, kc, SQUARE)
+    return read
 
 
 def _gemm_apart(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:

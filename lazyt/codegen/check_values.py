@@ -211,10 +211,13 @@ class Values:
         inner = self.value(node.expr)
         kind = node.to_type.type
         if isinstance(kind, c_ast.PtrDecl):
-            if not isinstance(inner, Pointer) or inner.item != 1:
-                self.complain(node, "a cast of something that is no argument")
-                return None
-            return self._cut(node, inner, size_of(kind_name(kind.type)))
+            size = size_of(kind_name(kind.type))
+            if isinstance(inner, Pointer) and inner.item == 1:
+                return self._cut(node, inner, size)
+            if isinstance(inner, Pointer) and inner.item < size and "const" in kind.type.quals:
+                return Pointer(inner.memory, inner.offset, size)  # several numbers at a time
+            self.complain(node, "a cast of something that is no argument")
+            return None
         bounds = INTEGERS.get(kind_name(kind))
         if bounds is None or not isinstance(inner, Form):
             return None
@@ -233,11 +236,9 @@ class Values:
             for access in touched:
                 self._inside(node, access.memory, access.offset, access.size)
             return None
-        if _ROUTINE.match(name):
-            self._routine(node, arguments)
-            return None
-        if name.startswith("lz_across_"):
-            self._across(node, arguments)
+        across = name.startswith("lz_across_")
+        if across or _ROUTINE.match(name):
+            (self._across if across else self._routine)(node, arguments)
             return None
         if name.startswith(("lz_widen_", "lz_narrow_", "lz_stream_")) and arguments:
             self._as_many(node, arguments)

@@ -79,9 +79,9 @@ def emit_contract(
         spec = grouped(spec)
         form = choose_packed_form(spec, form.parallel)
         text, workspace = emit_packed_form(spec, form)
-        sections = group_sections(kind, form.rows, form.vectors, spec.vector_bytes, form.ahead)
+        sections = group_sections(spec, form.rows, form.vectors, form.ahead)
         sections = (*panel_sections(spec, form.widths(spec), text), *sections)
-        reason = f"{reason}, {kind} to a lane"
+        reason += f", {kind} {'in matrix registers' if spec.tiles else 'to a lane'}"
     elif isinstance(form, PackedForm):
         text, workspace = emit_packed_form(spec, form)
         sections = panel_sections(spec, form.widths(spec), text)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
+from lazyt.codegen.contract_tiles import SQUARE, mat_tile
 
 _LONGEST_PACKED_TASK = 1024
 # As many tasks as share the work well among a few threads.
@@ -31,6 +32,9 @@ _FEW_ROWS = 256
 # Steps at a time, and rows whose lines share sets of a first-level cache, where operands are read
 # where they lie but are in no near cache; rows of a block of those that meet few columns.
 _FAR_STEPS, _FAR_ROWS, _FAR_BLOCK = 256, 8, 64
+# With matrix registers: the most columns of a task, and register tiles of rows below which panels
+# of B are fetched too often.
+_LONGEST_TILED_TASK, _LEAST_TILES = 4096, 4
 # Lines of a set of a second-level cache that rows of B may take.
 _SECOND_WAYS = 8
 
@@ -70,7 +74,7 @@ class PackedForm:
 
     def widths(self, spec: ContractSpec) -> tuple[int, int]:
         """Columns of a panel of A and of one of B."""
-        return self.rows, self.vectors * spec.lanes
+        return SQUARE if spec.tiles else self.rows, self.vectors * spec.lanes
 
 
 def register_tile(spec: ContractSpec) -> tuple[int, int]:
@@ -78,8 +82,10 @@ def register_tile(spec: ContractSpec) -> tuple[int, int]:
 
     With 16 registers, 6 x 2 sums leave room for two vectors of B and two of A; with 32 (the
     64-byte vectors), 12 x 2, and twice the rows where one vector is enough. Fewer rows are taken
-    where they divide ``m`` better, at a small loss.
+    where they divide ``m`` better, at a small loss. Matrix registers have tiles of their own.
     """
+    if spec.tiles:
+        return mat_tile(spec)
     most = 12 if spec.vector_bytes == 64 else 6
     if spec.any_size:
         return most, 2
@@ -101,6 +107,11 @@ def padding(spec: ContractSpec) -> float:
 
 
 def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
+    """Block sizes from the extents and the caches."""
+    return _form_of_tiles(spec, parallel) if spec.tiles else _form_of_vectors(spec, parallel)
+
+
+def _form_of_vectors(spec: ContractSpec, parallel: bool) -> PackedForm:
     """Block sizes from the caches: A's block in level 2, what is packed of B at a time in half of
     level 3, and a piece of B's panel beyond level 1. Tiles read B slowly enough for level 2, and
     gain from sums that stay in registers for longer."""
@@ -160,6 +171,50 @@ def choose_packed_form(spec: ContractSpec, parallel: bool) -> PackedForm:
     if apart:
         return form
     return _far_form(spec, form, few and spec.batch == 1 and spec.m < spec.n and spec.k > FEW_STEPS)
+
+
+def _form_of_tiles(spec: ContractSpec, parallel: bool) -> PackedForm:
+    """The form for matrix registers, beside which copying is a good part of the work: all threads
+    together copy B once, and A as seldom as its block fits into level 2.
+
+    Both operands come from level 2. A piece of B's panel that stays in level 1 would save a quarter
+    of the time of loads, and sums that wait more often cost as much.
+    """
+    l1, l2, l3 = spec.cache
+    rows, vectors = mat_tile(spec)
+    width = vectors * spec.lanes
+    whole = round_up(spec.n, width)
+    k_block = max(64, l1 * 3 // (width * spec.item) // SQUARE * SQUARE)
+    k_block = round_up(ceil_div(spec.k, ceil_div(spec.k, k_block)), SQUARE)
+    row_block = max(rows, l2 // 2 // (k_block * spec.item) // rows * rows)
+    row_block = min(row_block, round_up(spec.m, rows))
+    col_block = _LONGEST_TILED_TASK
+    if spec.k > k_block:  # sums wait in level 2
+        row_block = max(rows, min(row_block, l2 // 4 // (k_block * spec.item) // rows * rows))
+        col_block = l2 // 4 // (row_block * spec.item)
+    col_block = min(whole, round_up(col_block, width))
+    limit = max(l3 // 2, 4 << 20) // spec.item
+    col_span, k_span = whole, spec.k
+    if whole * spec.k > limit:
+        col_span = min(whole, max(col_block, limit // spec.k // col_block * col_block))
+        if col_span * spec.k > limit:
+            k_span = min(spec.k, max(k_block, limit // col_span // k_block * k_block))
+    private = parallel and spec.batch >= 4 and whole * spec.k * spec.item <= l2 * 2
+    if parallel and not private:
+        tasks = min(_TASKS, 2 * spec.threads)
+        while ceil_div(spec.m, row_block) * ceil_div(spec.n, col_block) < tasks:
+            if row_block > _LEAST_TILES * rows:
+                row_block = max(_LEAST_TILES * rows, row_block // 2 // rows * rows)
+            elif col_block > 8 * width and col_span == whole:
+                col_block = round_up(col_block // 2, width)
+            else:
+                break
+        row_block = _shared_out(spec, row_block, rows, rows, ceil_div(spec.n, col_block))
+    packed = k_span * col_span * spec.item
+    return PackedForm(
+        rows, vectors, k_block, row_block, col_block, min(col_block, 4 * width), k_span, col_span,
+        private, parallel, ahead=packed > l2,
+    )  # fmt: skip
 
 
 def _far_form(spec: ContractSpec, form: PackedForm, wide: bool) -> PackedForm:

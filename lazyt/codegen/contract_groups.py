@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from lazyt.codegen.contract_micro import ASK_NEXT, splat, tile_name, vector_section
 from lazyt.codegen.contract_spec import ContractSpec, Load, ceil_div
+from lazyt.codegen.contract_tiles import filled_up, in_groups, mat_sections
 
 #: Numbers that share a lane, by the kind of group.
 SIZES = {"bf16x2": 2, "i8x2": 2, "i8x4": 4}
@@ -34,14 +35,18 @@ def grouped(spec: ContractSpec) -> ContractSpec:
     """The contraction over groups of k; its panels hold 32 bits a group."""
     kind = group_of(spec)
     assert kind is not None
+    size = SIZES[kind]
+    groups = ceil_div(spec.k, size)
+    k = filled_up(groups) if spec.tiles else groups
     return replace(
         spec,
-        k=ceil_div(spec.k, SIZES[kind]),
+        k=k,
+        filled=k - groups,
         acc=kind,
         load_a=_load_group(spec, kind, spec.load_a, 2),
         load_b=_load_group(spec, kind, spec.load_b, 1),
-        a_place=None,
-        b_place=None,
+        a_place=in_groups(spec.a_narrow, size) if spec.tiles else None,
+        b_place=in_groups(spec.b_narrow, size) if spec.tiles else None,
     )
 
 
@@ -60,7 +65,8 @@ def _load_group(spec: ContractSpec, kind: str, load: Load, place: int) -> Load:
             guard = f"if ({position} < {spec.k}) " if ragged and step else ""
             if kind == "bf16x2":
                 bits = f"lz_bits_f32({value})"
-                part = f"{bits} & 0xffff0000u" if step == 0 else f"{bits} >> 16"
+                upper = step == (1 if spec.tiles else 0)  # as they lie in memory, or see above
+                part = f"{bits} & 0xffff0000u" if upper else f"{bits} >> 16"
             elif kind == "i8x2":
                 part = f"((lz_u32)({value}) & 65535u) << {16 * step}"
             else:
@@ -68,16 +74,20 @@ def _load_group(spec: ContractSpec, kind: str, load: Load, place: int) -> Load:
             lines.append(f"{guard}{{")
             lines += [f"    {line}" for line in statements]
             lines += [f"    g_group |= {part};", "}"]
-        signed = kind == "i8x4" and place == 2
+        signed = kind == "i8x4" and place == 2 and not spec.tiles
         return lines, "g_group ^ 0x80808080u" if signed else "g_group"
 
     return joined
 
 
 def group_sections(
-    kind: str, rows: int, vectors: int, vector_bytes: int, ahead: bool
+    spec: ContractSpec, rows: int, vectors: int, ahead: bool
 ) -> tuple[tuple[str, str], ...]:
-    """Sections of the micro-kernel over groups; its arguments are those of ``tile_sections``."""
+    """Sections of the micro-kernel over groups of ``grouped`` ``spec``; its arguments are those of
+    ``tile_sections``, or, in matrix registers, of ``mat_sections``."""
+    kind, vector_bytes = spec.acc, spec.vector_bytes
+    if spec.tiles:
+        return mat_sections(kind, rows, vectors, ahead)
     item, lanes = ("f32" if kind == "bf16x2" else "i32"), vector_bytes // 4
     single = vector_section(item, vector_bytes)
     tile = _tile(kind, item, rows, vectors, lanes, ahead)

@@ -18,6 +18,7 @@ from lazyt.codegen.contract_panels import Side, fill_panel
 from lazyt.codegen.contract_rows import Rows
 from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel, store_tile
+from lazyt.codegen.contract_tiles import SQUARE, mat_name, pack_left
 
 # Multiplications that a thread takes at a time, if tasks are smaller.
 _LEAST_SHARE = 1 << 17
@@ -84,6 +85,8 @@ def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
             out.pragma("omp parallel num_threads(g_threads)")
         with out.block():
             _declare_workspace(out, spec, lay)
+            if spec.tiles:
+                out.add("lz_mat_begin();")
             if form.private and form.parallel:
                 out.pragma("omp for collapse(2) schedule(dynamic, 1)")
             always = spec.any_size or form.private
@@ -97,6 +100,8 @@ def emit_packed_form(spec: ContractSpec, form: PackedForm) -> tuple[str, int]:
                 if not form.apart:
                     _pack_b(out, spec, form)
                 _tasks(out, spec, lay)
+            if spec.tiles:
+                out.add("lz_mat_end();")
     return out.text(), lay.shared + lay.private * lay.workers
 
 
@@ -183,7 +188,15 @@ def _pack_b(out: CText, spec: ContractSpec, form: PackedForm) -> None:
         ragged = spec.any_size or bool(spec.n % width)
         load = spec.load_b("g_b", "g_k", "g_col")
         turned, place = spec.b_unit == "k", spec.b_place
-        fill_panel(out, spec, "g_to", Side("g_col", width, spec.n, ragged, load, turned, place))
+        side = Side("g_col", width, spec.n, ragged, load, turned, place)
+        if not (spec.filled or (spec.tiles and spec.any_size)):
+            fill_panel(out, spec, "g_to", side)
+            return
+        groups = spec.k - spec.filled
+        out.add(f"const lz_i64 g_p2 = g_p1 < {groups} ? g_p1 : {groups};")
+        fill_panel(out, spec, "g_to", replace(side, steps=("g_p0", "g_p2")))
+        with out.loop("g_k", "g_p2", "g_p1"), out.loop("g_i", 0, width):
+            out.add(f"g_to[(g_k - g_p0) * {width} + g_i] = 0;")
 
 
 def _tasks(out: CText, spec: ContractSpec, lay: _Layout) -> None:
@@ -230,6 +243,9 @@ def _reaches(out: CText, form: PackedForm, rows: Rows) -> None:
 
 
 def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
+    if spec.tiles:
+        pack_left(out, spec, form.k_block)
+        return
     ragged = spec.any_size or bool(spec.m % form.rows)
     load = spec.load_a("g_b", "g_row", "g_k")
     side = Side("g_row", form.rows, spec.m, ragged, load, spec.a_unit == "k", spec.a_place)
@@ -294,9 +310,13 @@ def _multiply(
     begin, end = steps
     tile_of = (spec.acc, form.rows, vectors, spec.vector_bytes)
     micro = tile_name(*tile_of, form.ahead, form.apart)
+    if spec.tiles:
+        micro = mat_name(spec.acc, form.rows, vectors, form.ahead)
     left = f"g_pa + (g_row0 - g_m0) * {form.k_block}"
     if begin != "g_p0":
         left += f" + ({begin} - g_p0) * {form.rows}"
+    if spec.tiles:
+        left += f", {SQUARE * form.k_block}"
     if form.straight and spec.a_plain is not None:
         micro = lines_name(*tile_of, form.apart)
         left = f"{spec.a_plain.at('g_b', 'g_row0', begin)}, {spec.a_plain.side}, g_row1 - g_row0"

@@ -26,7 +26,8 @@ class Side:
         load: element at the axis' and k's variables.
         unit_is_k: whether elements are neighbours along k, or nearly so.
         place: where it lies, if nothing is computed.
-        steps: variables of the first step along k, and of the one behind the last.
+        steps: variables of the first step along k, and of the one behind the last; the first one is
+            ``g_p0`` where elements are neighbours along k.
     """
 
     name: str
@@ -95,14 +96,14 @@ def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
     computed first."""
     name, width, place = side.name, side.width, side.place
     lay = lay_name(spec.panel_item, width, spec.vector_bytes)
-    count = str(width)
+    count, (_, end) = str(width), side.steps
     if side.ragged:
         out.clip(f"{name}1", f"{name}0", width, side.stop)
         count = f"{name}1 - {name}0"
     plain = place.plain if place is not None else None
     if plain is not None and plain.k == 1:
         here = plain.at("g_b", f"{name}0", "g_p0")
-        out.add(f"{lay}(g_p1 - g_p0, {here}, {plain.side}, {count}, {dest});")
+        out.add(f"{lay}({end} - g_p0, {here}, {plain.side}, {count}, {dest});")
         return
     if not side.ragged:
         out.add(f"const lz_i64 {name}1 = {name}0 + {width};")
@@ -111,8 +112,8 @@ def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
         _turn_runs(out, spec, dest, side, place, count)
         return
     out.add(f"_Alignas(64) {spec.panel} g_line[{width * _LINE}];")
-    with out.loop("g_q0", "g_p0", "g_p1", _LINE):
-        out.clip("g_q1", "g_q0", _LINE, "g_p1")
+    with out.loop("g_q0", "g_p0", end, _LINE):
+        out.clip("g_q1", "g_q0", _LINE, end)
         with out.loop(name, f"{name}0", f"{name}1"):
             out.pragma("omp simd")
             with out.loop("g_k", "g_q0", "g_q1"):
@@ -125,14 +126,14 @@ def _turn_runs(
     out: CText, spec: ContractSpec, dest: str, side: Side, place: Place, count: str
 ) -> None:
     """Rows, at any distances, become columns where they lie, one run along k after the other."""
-    name, width, run = side.name, side.width, run_of(place.steps)
+    name, width, run, (_, end) = side.name, side.width, run_of(place.steps), side.steps
     lay = lay_name(spec.panel_item, width, spec.vector_bytes, apart=True)
     out.add(f"lz_i64 g_at[{width}];")
     with out.loop(name, f"{name}0", f"{name}1"):
         out.add(f"g_at[{name} - {name}0] = {place.beside(name)};")
-    with out.block(f"for (lz_i64 g_r = g_p0 / {run}; g_r * {run} < g_p1; g_r++)"):
+    with out.block(f"for (lz_i64 g_r = g_p0 / {run}; g_r * {run} < {end}; g_r++)"):
         out.add(f"const lz_i64 g_q0 = g_r * {run} > g_p0 ? g_r * {run} : g_p0;")
-        out.clip("g_q1", f"g_r * {run}", run, "g_p1")
+        out.clip("g_q1", f"g_r * {run}", run, end)
         here = f"{place.at('g_b', '0', f'g_r * {run}')} + (g_q0 - g_r * {run})"
         target = f"{dest} + (g_q0 - g_p0) * {width}"
         out.add(f"{lay}(g_q1 - g_q0, {here}, {place.reach}, g_at, {count}, {target});")

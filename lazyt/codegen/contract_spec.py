@@ -132,8 +132,11 @@ class ContractSpec:
         threads: how many the work is cut for.
         group: kind of the narrow numbers that both operands are, which the packed form may multiply
             several at a time, see ``contract_groups.py``.
+        tiles: whether it does so in matrix registers, see ``contract_tiles.py``.
+        filled: of ``k``, how many steps at the end are zeros that no operand has.
         any_size: other extents of rows, columns or k may change numbers of the text only.
         a_place, b_place: where A and B lie, if the loads do nothing but read them there.
+        a_narrow, b_narrow: the same for narrow numbers, strides in these.
         ask: (b, m, n, count) -> statements that ask for the memory of the epilogue for ``count``
             elements from there on along ``c_unit``; None where it reads and writes none.
     """
@@ -160,6 +163,10 @@ class ContractSpec:
     a_place: Place | None = None
     b_place: Place | None = None
     ask: Ask | None = None
+    tiles: bool = False
+    filled: int = 0
+    a_narrow: Place | None = None
+    b_narrow: Place | None = None
 
     @property
     def a_plain(self) -> Plain | None:
@@ -238,6 +245,8 @@ def transpose_spec(spec: ContractSpec) -> ContractSpec:
         c_unit="m" if spec.c_unit == "n" else "n",
         a_place=spec.b_place,
         b_place=spec.a_place,
+        a_narrow=spec.b_narrow,
+        b_narrow=spec.a_narrow,
         ask=ask and (lambda b, m, n, count: ask(b, n, m, count)),
     )
 

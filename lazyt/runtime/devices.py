@@ -13,6 +13,11 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 
+from lazyt.config import config
+from lazyt.ir.narrow import PLAIN, Narrow
+
+# arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), see the kernel's Documentation/x86/xstate.
+_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18
 _UNLIMITED = 1 << 60  # cgroup v1 writes a number near 2**63 where there is no limit
 
 
@@ -30,7 +35,7 @@ class Device:
         l3: bytes of the last-level cache that cores share.
         vector_bytes: width of the widest usable vector register.
         memory: bytes that this process may allocate.
-        ungrouped: kinds of narrow numbers that are multiplied faster one by one than in groups.
+        narrow: how it multiplies narrow numbers.
     """
 
     name: str
@@ -42,7 +47,7 @@ class Device:
     l3: int
     vector_bytes: int
     memory: int
-    ungrouped: frozenset[str] = frozenset()
+    narrow: Narrow = PLAIN
 
 
 @cache
@@ -60,11 +65,31 @@ def cpu() -> Device:
         l3=l3,
         vector_bytes=_vector_bytes(features),
         memory=memory_limit(),
-        ungrouped=_ungrouped(),
+        narrow=Narrow(_alone(), _tiled(features)),
     )
 
 
-def _ungrouped() -> frozenset[str]:
+def narrow() -> Narrow:
+    """How products of narrow numbers are compiled now: as the CPU can, or, with
+    ``config.matrix_registers`` off, without these."""
+    found = cpu().narrow
+    return found if config.matrix_registers else found._replace(tiled=frozenset())
+
+
+def _tiled(features: tuple[str, ...]) -> frozenset[str]:
+    """AMX multiplies bfloat16 and int8 in matrix registers, for processes that Linux lets use them
+    when they ask; their threads and children then may, too."""
+    kinds = {"amx_bf16": "bf16x2", "amx_int8": "i8x4"}
+    found = frozenset(kind for flag, kind in kinds.items() if flag in features)
+    if not found or not {"amx_tile", "avx512f"} <= set(features):
+        return frozenset()
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
+        return frozenset()
+    refused = ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA)
+    return frozenset() if refused else found
+
+
+def _alone() -> frozenset[str]:
     """Intel's processors multiply a vector of pairs of bfloat16 in the time of four fused steps of
     float32 (AMD's in that of one), and a pair is two steps."""
     return frozenset({"bf16x2"} if "GenuineIntel" in _first_processor() else ())
