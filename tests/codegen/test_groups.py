@@ -17,6 +17,7 @@ from lazyt.codegen.c import print_kernel_c
 from lazyt.codegen.contract import ContractSpec, choose_packed_form, emit_contract
 from lazyt.codegen.contract_groups import grouped
 from lazyt.compiler import compile_graph
+from lazyt.config import config
 from lazyt.dispatch import wrap
 from lazyt.ir.dtypes import bfloat16
 from lazyt.ir.narrow import Narrow
@@ -120,15 +121,16 @@ def test_pairs_and_fours_of_int8(library: ctypes.CDLL, kind: str) -> None:
 
 @pytest.mark.parametrize("shape", [(64, 70, 129), (40, 333, 64)])
 def test_products_of_bfloat16_are_rounded_once(shape: tuple[int, int, int]) -> None:
-    """Alone, and with what reads them in the same kernel."""
+    """Alone, and with what reads them in the same kernel; matrix registers have another order."""
     m, n, k = shape
     a, b = lt.randn(m, k).bfloat16().realize(), lt.randn(k, n).bfloat16().realize()
     total = _single_steps(a.float().numpy(), b.float().numpy())
     want = lt.from_numpy(total).bfloat16().float()
-    assert lt.equal((a @ b).float(), want)
-    assert lt.equal((a @ b).realize().float(), want)
     assert lt.equal(a.float() @ b.float(), lt.from_numpy(total))
-    assert lt.equal((b.T @ a.T).T.float(), want)
+    with config.override(matrix_registers=False):
+        assert lt.equal((a @ b).float(), want)
+        assert lt.equal((a @ b).realize().float(), want)
+        assert lt.equal((b.T @ a.T).T.float(), want)
 
 
 def test_numbers_that_gain_nothing_in_groups_are_multiplied_one_by_one() -> None:
