@@ -30,7 +30,7 @@ from lazyt.codegen.slide_text import emit_slide
 from lazyt.ir.dtypes import DType, bfloat16, int8
 from lazyt.ir.index import Axis, Linear, constant, data_of, linearize
 from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
-from lazyt.ir.point import Load, sub_expressions
+from lazyt.ir.point import Load, Var, sub_expressions
 from lazyt.ir.scalar import Call, Expr
 
 #: Numbers of which several share a lane, and types of sums, by the kind of group. What int32 has
@@ -137,19 +137,37 @@ def describe(
     sides = ((left, left_groups), (right, right_groups))
     spec = _with_tiles(phase, expressions, spec, sides)
     if not any_size:
-        spec = replace(spec, ask=_asker(expressions, ending, spec.c_unit))
+        ask = _asker(expressions, ending, spec.c_unit)
+        spec = replace(spec, ask=ask, c_place=_result_place(expressions, ending))
     return Contraction(spec) if any_size else _sliding(whole, expressions, spec)
 
 
 def _place(e: Expressions, dtype: DType, value: Expr, groups: Groups) -> Place | None:
     """Where an operand lies, if it is nothing but elements of ``dtype`` of a buffer, over its axes
     of the batch, along the panel and of k."""
-    if not isinstance(value, Load):
+    return _lies(e, dtype, value, groups) if isinstance(value, Load) else None
+
+
+def _result_place(e: Expressions, phase: ContractPhase) -> Place | None:
+    """Where sums go, if they are stored once and as they are, over the axes of the batch, of rows
+    and of columns."""
+    if len(phase.epilogue) != 1:
         return None
-    buffer = e.buffers[value.buffer]
+    (store,) = phase.epilogue
+    if not isinstance(store, Store) or store.guards or store.combine is not None:
+        return None
+    if not isinstance(store.value, Var) or store.value.name != phase.name:
+        return None
+    groups = (phase.batch, phase.rows, phase.columns)
+    return _lies(e, phase.accumulator.compute, store, groups)
+
+
+def _lies(e: Expressions, dtype: DType, item: Load | Store, groups: Groups) -> Place | None:
+    """Where elements of ``dtype`` of a buffer lie, over three groups of axes."""
+    buffer = e.buffers[item.buffer]
     if buffer.dtype is not dtype or buffer.role == "band":
         return None
-    flat = linearize(value.index, buffer.shape)
+    flat = linearize(item.index, buffer.shape)
     strides = {a: flat.coefficient(a) or 0 for axes in groups for a in axes if a.extent > 1}
     if any(atom not in strides or factor < 0 for atom, factor in flat.terms):
         return None
@@ -160,7 +178,7 @@ def _place(e: Expressions, dtype: DType, value: Expr, groups: Groups) -> Place |
             places.append((divisor, axis.extent, strides[axis]))
             divisor *= axis.extent
         found.append(tuple(reversed(places)))
-    return Place(value.buffer, flat.const - e.origins.get(buffer.name, 0), *found)
+    return Place(item.buffer, flat.const - e.origins.get(buffer.name, 0), *found)
 
 
 def _group(phase: ContractPhase, e: Expressions) -> str | None:

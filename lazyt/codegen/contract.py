@@ -27,7 +27,7 @@ from lazyt.codegen.contract_direct import (
 )
 from lazyt.codegen.contract_groups import group_of, group_sections, grouped
 from lazyt.codegen.contract_micro import WORKER_SECTION, lines_sections, mac_section, tile_sections
-from lazyt.codegen.contract_packed import emit_packed_form, ragged_vectors
+from lazyt.codegen.contract_packed import emit_packed_form
 from lazyt.codegen.contract_panels import panel_sections
 from lazyt.codegen.contract_spec import (
     ITEM_BYTES,
@@ -35,6 +35,7 @@ from lazyt.codegen.contract_spec import (
     ContractText,
     transpose_spec,
 )
+from lazyt.codegen.contract_strips import ragged_vectors
 from lazyt.codegen.contract_text import CText, open_kernel
 from lazyt.errors import InternalError
 

@@ -35,6 +35,8 @@ _FAR_STEPS, _FAR_ROWS, _FAR_BLOCK = 256, 8, 64
 # With matrix registers: the most columns of a task, and register tiles of rows below which panels
 # of B are fetched too often.
 _LONGEST_TILED_TASK, _LEAST_TILES = 4096, 4
+# Steps below which copying B costs nothing beside storing sums.
+_LEAST_STEPS = 16
 # Lines of a set of a second-level cache that rows of B may take.
 _SECOND_WAYS = 8
 
@@ -289,7 +291,7 @@ def _reads_both(spec: ContractSpec, width: int) -> bool:
         return False
     steps = _far_steps(spec)
     few = _FEW_ROWS if steps == _FAR_STEPS else _FAR_BLOCK  # short pieces fetch their sums often
-    return _is_near(spec) or (spec.k > FEW_STEPS and spec.m <= few and steps > 0)
+    return _is_near(spec) or (spec.k >= _LEAST_STEPS and spec.m <= few and steps > 0)
 
 
 def _columns_apart(spec: ContractSpec, form: PackedForm) -> PackedForm:
@@ -346,10 +348,13 @@ def lies_straight(spec: ContractSpec, rows: int) -> bool:
     a = spec.a_plain
     if a is None or a.k != 1 or spec.any_size or spec.group is not None:
         return False
-    lines, rest = divmod(a.side * spec.item, _LINE)
-    if rest or spec.k * spec.item <= _LINE:
-        return True
-    return ceil_div(rows, _SETS // math.gcd(lines, _SETS)) <= _WAYS
+    return spec.k * spec.item <= _LINE or shares_few_sets(a.side * spec.item, rows)
+
+
+def shares_few_sets(distance: int, rows: int) -> bool:
+    """Whether rows so many bytes apart find room in the first-level cache side by side."""
+    lines, rest = divmod(distance, _LINE)
+    return rest > 0 or ceil_div(rows, _SETS // math.gcd(lines, _SETS)) <= _WAYS
 
 
 def reads_apart(spec: ContractSpec, width: int) -> bool:

@@ -114,9 +114,8 @@ def tile_sections(
     ]
     width = str(vectors * vector_bytes // ITEM_BYTES[acc])
     step = (f"a += {rows};", f"b += {'pitch_b' if apart else width};")
-    out += tile_body(
-        acc, rows, vectors, vector_bytes, lambda r: f"a[{r}]", step, (ASK_NEXT,) * ahead
-    )
+    ask = (ASK_NEXT,) * ahead + _ask_beside(vectors, vector_bytes, ITEM_BYTES[acc]) * apart
+    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a[{r}]", step, ask)
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
 
 
@@ -194,8 +193,17 @@ def lines_sections(
         row = f"({r} < count ? {r} * pitch : 0)" if r else "0"
         out.append(f"    const {kind} *const a{r} = a + {row};")
     step = (f"b += {'pitch_b' if apart else vectors * vector_bytes // size};",)
-    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a{r}[k]", step)
+    ask = _ask_beside(vectors, vector_bytes, size) * apart
+    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a{r}[k]", step, ask)
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
+
+
+def _ask_beside(vectors: int, vector_bytes: int, size: int) -> tuple[str, ...]:
+    """Asks for what a row of B has beside the columns of a tile, into the second level: where rows
+    are long, there are more of them than the processor follows by itself."""
+    width, line = vectors * vector_bytes // size, 64 // size
+    starts = range(width, 2 * width, line)
+    return tuple(f"__builtin_prefetch(b + {start}, 0, 2);" for start in starts)
 
 
 def _ask_ahead(rows: int, size: int, level: str) -> list[str]:

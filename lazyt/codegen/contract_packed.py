@@ -13,19 +13,17 @@ import contextlib
 from dataclasses import dataclass, replace
 
 from lazyt.codegen.contract_blocks import PackedForm
-from lazyt.codegen.contract_micro import lines_name, tile_name
 from lazyt.codegen.contract_panels import Side, fill_panel
 from lazyt.codegen.contract_rows import Rows
 from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
-from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel, store_tile
-from lazyt.codegen.contract_tiles import SQUARE, mat_name, pack_left
+from lazyt.codegen.contract_strips import in_one_block, multiply_strips
+from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel
+from lazyt.codegen.contract_tiles import pack_left
 
 # Multiplications that a thread takes at a time, if tasks are smaller.
 _LEAST_SHARE = 1 << 17
 # Steps of which all panels of A are made before the next ones.
 _PIECE = 16
-# Steps from which on asking for results costs little beside them.
-_ASKING_STEPS = 128
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,6 @@ class _Layout:
     workers: int
 
 
-def _in_one_block(spec: ContractSpec, form: PackedForm) -> bool:
-    """Whether sums are finished in one go, and only those of a strip wait to be stored."""
-    return spec.k <= form.k_block and not spec.any_size
-
-
 def _panels_b(spec: ContractSpec, form: PackedForm) -> int:
     """Bytes of what is packed of B at a time."""
     return 0 if form.apart else round_up(form.k_span * form.col_span * spec.item, 64)
@@ -57,7 +50,7 @@ def _lay_out(spec: ContractSpec, form: PackedForm) -> _Layout:
     tile_cols = form.strip
     if tile_cols * item % ALIKE == 0:
         tile_cols += form.vectors * spec.lanes  # rows of a register tile share no set
-    strips = 1 if _in_one_block(spec, form) else ceil_div(form.col_block, form.strip)
+    strips = 1 if in_one_block(spec, form) else ceil_div(form.col_block, form.strip)
     tile = round_up(strips * form.row_block * tile_cols * item, 64)
     panels_b = _panels_b(spec, form)
     panels_a = round_up(form.row_block * form.k_block * item, 64)
@@ -232,7 +225,7 @@ def _blocks_of_k(
             _pack_a(out, spec, lay.form)
         if rows is not None:
             _reaches(out, lay.form, rows)
-        _strips(out, spec, lay, rows, idle)
+        multiply_strips(out, spec, lay.form, lay.tile_cols, rows, idle)
 
 
 def _reaches(out: CText, form: PackedForm, rows: Rows) -> None:
@@ -259,139 +252,3 @@ def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
         loops.enter_context(out.loop("g_row0", "g_m0", "g_m1", form.rows))
         out.add(f"{spec.panel} *restrict g_to = g_pa + (g_row0 - g_m0) * {form.k_block};")
         fill_panel(out, spec, "g_to", side)
-
-
-def _next_panel(form: PackedForm, right: str, width: int) -> str:
-    """Which part of B's next panel a tile asks for, and how many elements of it at each step.
-
-    Tiles of one block share it. Without that the first tile of a panel waits for the last-level
-    cache or for memory: 6 % of a large product.
-    """
-    pace = ceil_div(width, form.row_block // form.rows)
-    part = f"(g_row0 - g_m0) / {form.rows} * {form.k_block * pace}"
-    return f",\n        {right} + {form.k_span * width} + {part}, {pace}"
-
-
-def _ask_for_results(out: CText, spec: ContractSpec, form: PackedForm, width: int) -> None:
-    """Ask for what the epilogue will read and write of a register tile, while that is multiplied:
-    results that nobody has looked at for long are in no near cache."""
-    if spec.ask is None or spec.k < _ASKING_STEPS:
-        return
-    with out.block("" if _in_one_block(spec, form) else f"if (g_p1 == {spec.k})"):
-        if spec.c_unit == "n":
-            out.clip("g_row1", "g_row0", form.rows, "g_m1")
-            with out.loop("g_row", "g_row0", "g_row1"):
-                out.add(*spec.ask("g_b", "g_row", "g_col0", width))
-        else:
-            out.clip("g_col1", "g_col0", width, "g_s1")
-            with out.loop("g_col", "g_col0", "g_col1"):
-                out.add(*spec.ask("g_b", "g_row0", "g_col", form.rows))
-
-
-def _right_of(spec: ContractSpec, form: PackedForm, width: int) -> str:
-    """The arguments of a micro-kernel that say where B is, from step ``g_p0`` on."""
-    if form.apart and spec.b_plain is not None:
-        return f"{spec.b_plain.at('g_b', 'g_col0', 'g_p0')}, {spec.b_plain.k}"
-    return f"g_pb + (g_col0 - g_n0) * {form.k_span} + (g_p0 - g_k0) * {width}"
-
-
-def _multiply(
-    out: CText,
-    spec: ContractSpec,
-    form: PackedForm,
-    tile: str,
-    steps: tuple[str, str] = ("g_p0", "g_p1"),
-    right: str = "",
-    vectors: int = 0,
-) -> None:
-    """Call the micro-kernel of a register tile for steps of k, of ``right`` or of B as it is."""
-    vectors = vectors or form.vectors
-    width = vectors * spec.lanes
-    begin, end = steps
-    tile_of = (spec.acc, form.rows, vectors, spec.vector_bytes)
-    micro = tile_name(*tile_of, form.ahead, form.apart)
-    if spec.tiles:
-        micro = mat_name(spec.acc, form.rows, vectors, form.ahead)
-    left = f"g_pa + (g_row0 - g_m0) * {form.k_block}"
-    if begin != "g_p0":
-        left += f" + ({begin} - g_p0) * {form.rows}"
-    if spec.tiles:
-        left += f", {SQUARE * form.k_block}"
-    if form.straight and spec.a_plain is not None:
-        micro = lines_name(*tile_of, form.apart)
-        left = f"{spec.a_plain.at('g_b', 'g_row0', begin)}, {spec.a_plain.side}, g_row1 - g_row0"
-    own = _right_of(spec, form, width)
-    tile += f", {begin} == 0"
-    if form.ahead:
-        tile += _next_panel(form, own, width)
-    out.add(f"{micro}({end} - {begin}, {left},", f"    {right or own},", f"    {tile});")
-
-
-def _last_row(out: CText, spec: ContractSpec, width: int) -> None:
-    """The end of B's last row, behind which nothing may be read."""
-    assert spec.b_plain is not None
-    out.add(f"_Alignas(64) {spec.panel} g_last[{width}];")
-    with out.block(f"if (g_p1 == {spec.k} && g_col0 + {width} > {spec.n})"):
-        place = spec.b_plain.at("g_b", "0", str(spec.k - 1))
-        out.add(f"const {spec.panel} *const g_row_end = {place};")
-        with out.loop("g_i", 0, width):
-            out.add(f"g_last[g_i] = g_col0 + g_i < {spec.n} ? g_row_end[g_col0 + g_i] : 0;")
-
-
-def _multiply_ragged(out: CText, spec: ContractSpec, form: PackedForm, tile: str) -> None:
-    """The same where the last columns are no whole register tile: in all rows of B but the last one
-    something follows them, which nobody stores. One vector is enough for few of them."""
-    width = form.vectors * spec.lanes
-    with out.block(f"if (g_col0 + {width} <= {spec.n})"):
-        _multiply(out, spec, form, tile)
-    with out.block("else"):
-        vectors, last = ragged_vectors(spec, form), spec.k - 1
-        out.add(f"const lz_i64 g_end = g_p1 < {last} ? g_p1 : {last};")
-        _multiply(out, spec, form, tile, ("g_p0", "g_end"), vectors=vectors)
-        with out.block(f"if (g_p1 == {spec.k})"):
-            out.add(f"const lz_i64 g_more = {last};")
-            own = f"g_last, {width}"
-            _multiply(out, spec, form, tile, ("g_more", "g_p1"), own, vectors)
-
-
-def ragged_vectors(spec: ContractSpec, form: PackedForm) -> int:
-    """Vectors of the register tile of the last columns, where it is another one; else 0."""
-    rest = spec.n % (form.vectors * spec.lanes)
-    vectors = ceil_div(rest, spec.lanes)
-    return vectors if form.apart and 0 < vectors < form.vectors else 0
-
-
-def _strips(out: CText, spec: ContractSpec, lay: _Layout, rows: Rows | None, idle: str) -> None:
-    """Multiply the packed block of A with every panel of the task, and store finished strips."""
-    form = lay.form
-    width = form.vectors * spec.lanes
-    # Strips follow one another: rows of a tile are then next to each other, not a page apart.
-    strip = "g_tile"
-    if not _in_one_block(spec, form):
-        strip += f" + (g_s0 - g_c0) / {form.strip} * {form.row_block * lay.tile_cols}"
-    with out.loop("g_s0", "g_c0", "g_c1", form.strip):
-        out.clip("g_s1", "g_s0", form.strip, "g_c1")
-        ragged = form.apart and spec.n % width != 0
-        with out.loop("g_col0", "g_s0", "g_s1", width):
-            if ragged:
-                _last_row(out, spec, width)
-            with out.loop("g_row0", "g_m0", "g_m1", form.rows):
-                tile = f"{strip} + (g_row0 - g_m0) * {lay.tile_cols} + (g_col0 - g_s0)"
-                tile += f", {lay.tile_cols}"
-                _ask_for_results(out, spec, form, width)
-                if form.straight:
-                    out.clip("g_row1", "g_row0", form.rows, "g_m1")
-                if idle:
-                    out.add(f"if (!({idle}))")
-                if rows is not None:
-                    end = f"g_ends[(g_row0 - g_m0) / {form.rows}]"
-                    right = _right_of(spec, form, width)
-                    out.add(*rows.multiply(end, right, f"{tile}, g_p0 == 0"))
-                elif ragged:
-                    _multiply_ragged(out, spec, form, tile)
-                else:
-                    _multiply(out, spec, form, tile)
-        with out.block(f"if (g_p1 == {spec.k})"):
-            place = f"({strip})[(g_row - g_m0) * {lay.tile_cols} + (g_col - g_s0)]"
-            rows_of, columns = ("g_m0", "g_m1"), ("g_s0", "g_s1")
-            store_tile(out, spec, rows_of, columns, place, form.row_block)

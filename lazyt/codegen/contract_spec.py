@@ -137,6 +137,7 @@ class ContractSpec:
         any_size: other extents of rows, columns or k may change numbers of the text only.
         a_place, b_place: where A and B lie, if the loads do nothing but read them there.
         a_narrow, b_narrow: the same for narrow numbers, strides in these.
+        c_place: where sums go, if nothing is done with them; its sides are m, its steps n.
         ask: (b, m, n, count) -> statements that ask for the memory of the epilogue for ``count``
             elements from there on along ``c_unit``; None where it reads and writes none.
     """
@@ -167,6 +168,7 @@ class ContractSpec:
     filled: int = 0
     a_narrow: Place | None = None
     b_narrow: Place | None = None
+    c_place: Place | None = None
 
     @property
     def a_plain(self) -> Plain | None:
@@ -177,6 +179,11 @@ class ContractSpec:
     def b_plain(self) -> Plain | None:
         """B, if it lies at even distances."""
         return self.b_place.plain if self.b_place is not None else None
+
+    @property
+    def c_plain(self) -> Plain | None:
+        """Sums, if they go to even distances."""
+        return self.c_place.plain if self.c_place is not None else None
 
     @property
     def item(self) -> int:
@@ -232,7 +239,7 @@ def transpose_spec(spec: ContractSpec) -> ContractSpec:
     A product of two numbers does not depend on their order, so no bit of the result changes.
     """
     axis = {"m": "n", "n": "m", "k": "k", None: None}
-    ask = spec.ask
+    ask, sums = spec.ask, spec.c_place
     return replace(
         spec,
         m=spec.n,
@@ -245,6 +252,7 @@ def transpose_spec(spec: ContractSpec) -> ContractSpec:
         c_unit="m" if spec.c_unit == "n" else "n",
         a_place=spec.b_place,
         b_place=spec.a_place,
+        c_place=sums and sums._replace(sides=sums.steps, steps=sums.sides),
         a_narrow=spec.b_narrow,
         b_narrow=spec.a_narrow,
         ask=ask and (lambda b, m, n, count: ask(b, n, m, count)),
