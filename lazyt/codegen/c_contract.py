@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from lazyt.codegen import c_tree as ct
@@ -17,11 +18,20 @@ from lazyt.codegen.contract import (
     DotForm,
     PackedForm,
     RowForm,
+    choose_form,
     emit_contract,
 )
-from lazyt.codegen.contract_axes import Groups, merge_axes, merge_groups, over_results, split_axes
+from lazyt.codegen.contract_axes import (
+    Groups,
+    merge_axes,
+    merge_groups,
+    over_results,
+    split_axes,
+    spread_batches,
+)
 from lazyt.codegen.contract_moves import form_fits, slide_fits
-from lazyt.codegen.contract_spec import Ask, Place, Strides, transpose_spec
+from lazyt.codegen.contract_places import operand_place, result_place, store_axis, unit_axis
+from lazyt.codegen.contract_spec import Ask, transpose_spec
 from lazyt.codegen.slide import as_slide, find_slide
 from lazyt.codegen.slide_form import SlideForm, SlidePlan, worth_sliding
 from lazyt.codegen.slide_panels import choose_slide
@@ -30,14 +40,12 @@ from lazyt.codegen.slide_text import emit_slide
 from lazyt.ir.dtypes import DType, bfloat16, int8
 from lazyt.ir.index import Axis, Linear, constant, data_of, linearize
 from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
-from lazyt.ir.point import Load, Var, sub_expressions
+from lazyt.ir.point import Load, sub_expressions
 from lazyt.ir.scalar import Call, Expr
 
 #: Numbers of which several share a lane, and types of sums, by the kind of group. What int32 has
 #: summed is cut to int8, which is the same modulo 2^8.
 _NARROW = {"bf16x2": (bfloat16, ("f32",)), "i8x4": (int8, ("i32", "i8"))}
-#: Elements from one step to the next up to which a row is put together before it is turned.
-_NEAR = 8
 
 
 class Contraction(NamedTuple):
@@ -97,7 +105,37 @@ def describe(
     whole = phase if any_size else merge_axes(phase)
     # In a band the places of rows are told from the phase's own axes.
     own = any_size or kernel.bands is not None
-    phase = whole if own else split_axes(phase)
+    given = partial(_spec, kernel, e=expressions, caches=caches, any_size=any_size, own=own)
+    given = partial(given, vector_bytes=vector_bytes)
+    if own:
+        spec = given(whole)
+        return Contraction(spec) if any_size else _sliding(whole, expressions, spec)
+    shapes = {name: buffer.shape for name, buffer in expressions.buffers.items()}
+    pictures = spread_batches(split_axes(phase), shapes, vector_bytes)
+    if pictures is not None:
+        spec = given(pictures)
+        if _reads_in_place(spec):
+            return Contraction(spec)
+    return _sliding(whole, expressions, given(split_axes(phase)))
+
+
+def _reads_in_place(spec: ContractSpec) -> bool:
+    """Whether the larger operand is multiplied where it lies."""
+    form, _, _ = choose_form(spec)
+    return isinstance(form, PackedForm) and form.apart
+
+
+def _spec(
+    kernel: Kernel,
+    phase: ContractPhase,
+    e: Expressions,
+    vector_bytes: int,
+    caches: tuple[int, int, int],
+    any_size: bool,
+    own: bool,
+) -> ContractSpec:
+    """A contraction for the packed and other forms; its axes are those of the phase where they are
+    its ``own``, else as few as memory is walked along."""
     groups = (phase.batch, phase.rows, phase.columns, phase.inner)
     batch, m, n, k = (_extent(g) for g in groups)
     arguments = []
@@ -105,12 +143,15 @@ def describe(
         const = "const " if buffer.role == "in" else ""
         arguments.append((f"{const}{c_type(buffer.dtype)} *restrict", buffer.name))
     left, right = phase.left, phase.right
+    ending = phase
     left_groups: Groups = (phase.batch, phase.rows, phase.inner)
     right_groups: Groups = (phase.batch, phase.columns, phase.inner)
     if not own:
-        left, left_groups = merge_groups(left, left_groups)
-        right, right_groups = merge_groups(right, right_groups)
-    ending, accumulator = phase if own else over_results(phase), phase.accumulator.compute
+        shapes = {name: buffer.shape for name, buffer in e.buffers.items()}
+        left, left_groups = merge_groups(left, left_groups, shapes)
+        right, right_groups = merge_groups(right, right_groups, shapes)
+        ending = over_results(phase, shapes)
+    accumulator = phase.accumulator.compute
     _, rows, inner = left_groups
     _, columns, steps = right_groups
     spec = ContractSpec(
@@ -121,64 +162,25 @@ def describe(
         n=n,
         k=k,
         acc=accumulator.suffix,
-        load_a=_loader(expressions, left, left_groups),
-        load_b=_loader(expressions, right, (right_groups[0], steps, columns)),
-        a_unit=unit_axis(left, expressions, {"m": rows, "k": inner}),
-        b_unit=unit_axis(right, expressions, {"k": steps, "n": columns}),
-        epilogue=_epilogue(expressions, ending),
+        load_a=_loader(e, left, left_groups),
+        load_b=_loader(e, right, (right_groups[0], steps, columns)),
+        a_unit=unit_axis(left, e, {"m": rows, "k": inner}),
+        b_unit=unit_axis(right, e, {"k": steps, "n": columns}),
+        epilogue=_epilogue(e, ending),
         vector_bytes=vector_bytes,
         cache=caches,
-        c_unit=_store_axis(ending, expressions),
+        c_unit=store_axis(ending, e),
         any_size=any_size,
-        group=_group(phase, expressions),
-        a_place=_place(expressions, accumulator, left, left_groups),
-        b_place=_place(expressions, accumulator, right, right_groups),
+        group=_group(phase, e),
+        a_place=operand_place(e, accumulator, left, left_groups),
+        b_place=operand_place(e, accumulator, right, right_groups),
     )
     sides = ((left, left_groups), (right, right_groups))
-    spec = _with_tiles(phase, expressions, spec, sides)
-    if not any_size:
-        ask = _asker(expressions, ending, spec.c_unit)
-        spec = replace(spec, ask=ask, c_place=_result_place(expressions, ending))
-    return Contraction(spec) if any_size else _sliding(whole, expressions, spec)
-
-
-def _place(e: Expressions, dtype: DType, value: Expr, groups: Groups) -> Place | None:
-    """Where an operand lies, if it is nothing but elements of ``dtype`` of a buffer, over its axes
-    of the batch, along the panel and of k."""
-    return _lies(e, dtype, value, groups) if isinstance(value, Load) else None
-
-
-def _result_place(e: Expressions, phase: ContractPhase) -> Place | None:
-    """Where sums go, if they are stored once and as they are, over the axes of the batch, of rows
-    and of columns."""
-    if len(phase.epilogue) != 1:
-        return None
-    (store,) = phase.epilogue
-    if not isinstance(store, Store) or store.guards or store.combine is not None:
-        return None
-    if not isinstance(store.value, Var) or store.value.name != phase.name:
-        return None
-    groups = (phase.batch, phase.rows, phase.columns)
-    return _lies(e, phase.accumulator.compute, store, groups)
-
-
-def _lies(e: Expressions, dtype: DType, item: Load | Store, groups: Groups) -> Place | None:
-    """Where elements of ``dtype`` of a buffer lie, over three groups of axes."""
-    buffer = e.buffers[item.buffer]
-    if buffer.dtype is not dtype or buffer.role == "band":
-        return None
-    flat = linearize(item.index, buffer.shape)
-    strides = {a: flat.coefficient(a) or 0 for axes in groups for a in axes if a.extent > 1}
-    if any(atom not in strides or factor < 0 for atom, factor in flat.terms):
-        return None
-    found: list[Strides] = []
-    for axes in groups:
-        places, divisor = [], 1
-        for axis in reversed([a for a in axes if a.extent > 1]):
-            places.append((divisor, axis.extent, strides[axis]))
-            divisor *= axis.extent
-        found.append(tuple(reversed(places)))
-    return Place(item.buffer, flat.const - e.origins.get(buffer.name, 0), *found)
+    spec = _with_tiles(phase, e, spec, sides)
+    if any_size:
+        return spec
+    place = None if own else result_place(e, ending)
+    return replace(spec, ask=_asker(e, ending, spec.c_unit), c_place=place)
 
 
 def _group(phase: ContractPhase, e: Expressions) -> str | None:
@@ -199,7 +201,7 @@ def _with_tiles(
     if not exact or spec.group not in e.narrow.tiled or spec.vector_bytes < 64:
         return without_tiles(spec, e)
     number, _ = _NARROW[spec.group]
-    left, right = (_place(e, number, *side) for side in sides)
+    left, right = (operand_place(e, number, *side) for side in sides)
     return replace(spec, tiles=True, a_narrow=left, b_narrow=right)
 
 
@@ -220,7 +222,7 @@ def _holds(value: Expr, dtype: DType, e: Expressions) -> bool:
 def _sliding(phase: ContractPhase, expressions: Expressions, spec: ContractSpec) -> Contraction:
     """The contraction, also as a convolution or as one of its gradients, if it is one."""
     slide = find_slide(phase) or as_slide(phase)
-    if slide is None:
+    if slide is None or (not slide.walks and _reads_in_place(spec)):
         return Contraction(spec)
     points, others = _extent(slide.points), _extent(slide.others)
     plan = SlidePlan(
@@ -335,35 +337,3 @@ def _statements(expressions: Expressions, phase: ContractPhase, value: str) -> l
             texts = map(ct.text, expressions.store(statement))
             lines += [t if t.endswith("}") else f"{t};" for t in texts]
     return lines
-
-
-def unit_axis(value: Expr, e: Expressions, groups: dict[str, Sequence[Axis]]) -> str | None:
-    """Along which group elements of the largest operand are neighbours in memory; along ``k``, a
-    few others may lie between them."""
-    best: tuple[int, int, str] | None = None
-    for item in sub_expressions(value):
-        if not isinstance(item, Load):
-            continue
-        buffer = e.buffers[item.buffer]
-        flat = linearize(item.index, buffer.shape)
-        for label, axes in groups.items():
-            last = next((a for a in reversed(axes) if a.extent > 1), None)
-            step = abs(flat.coefficient(last) or 0) if last is not None else 0
-            near = _NEAR if label == "k" else 1
-            if 0 < step <= near and (best is None or (math.prod(buffer.shape), -step) > best[:2]):
-                best = (math.prod(buffer.shape), -step, label)
-    return best[2] if best else None
-
-
-def _store_axis(phase: ContractPhase, e: Expressions) -> str:
-    """``n`` unless the outputs are contiguous along the rows."""
-    for statement in phase.epilogue:
-        if isinstance(statement, Store):
-            flat = linearize(statement.index, e.buffers[statement.buffer].shape)
-            last = next((a for a in reversed(phase.columns) if a.extent > 1), None)
-            rows = next((a for a in reversed(phase.rows) if a.extent > 1), None)
-            if last is not None and flat.coefficient(last) == 1:
-                return "n"
-            if rows is not None and flat.coefficient(rows) == 1:
-                return "m"
-    return "n"

@@ -9,12 +9,15 @@ from math import prod
 
 from lazyt.codegen.axes import divisors_of
 from lazyt.codegen.slide import at_axes, forms_of
-from lazyt.ir.index import Axis, Linear, constant, replace_axes, variable
+from lazyt.ir.index import Axis, Linear, constant, delinearize, linearize, replace_axes, variable
 from lazyt.ir.kernel import ContractPhase, Let, Statement, Store
+from lazyt.ir.point import Guarded, Load, Position, sub_expressions
 from lazyt.ir.scalar import Expr
 
 #: Axes of an operand: of the batch, of rows or columns, and of k.
 Groups = tuple[tuple[Axis, ...], tuple[Axis, ...], tuple[Axis, ...]]
+#: The shapes of buffers, by name.
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 def merge_axes(phase: ContractPhase) -> ContractPhase:
@@ -30,21 +33,65 @@ def split_axes(phase: ContractPhase) -> ContractPhase:
     return _over(phase, [_split(group, forms, table) for group in _groups(phase)], table)
 
 
-def merge_groups(value: Expr, groups: Groups) -> tuple[Expr, Groups]:
-    """An expression over as few axes as make up each of some groups, and these axes."""
-    forms, table = list(forms_of(value)), dict[Axis, Linear]()
-    batch, side, inner = (_merged(group, forms, table) for group in groups)
+def spread_batches(phase: ContractPhase, shapes: Shapes, least: int) -> ContractPhase | None:
+    """The phase with those axes of rows, or of columns, as batches along which an operand's
+    elements do not lie side by side as they do along the rest, of ``least`` points or more:
+    pictures whose points are rows. Each picture is a matrix then, and all are multiplied with the
+    same one. None where there are none.
+    """
+    for number, (value, axes) in enumerate(
+        ((phase.left, phase.rows), (phase.right, phase.columns))
+    ):
+        forms, side = _in_memory(value, shapes), [a for a in axes if a.extent > 1]
+        start = len(side) - 1
+        while start > 0 and all(_one_run(form, side[start - 1 :]) for form in forms):
+            start -= 1
+        beside = bool(side) and all(form.coefficient(side[-1]) == 1 for form in forms)
+        if not beside or not isinstance(value, Load) or start == 0:
+            continue
+        if prod(a.extent for a in side[start:]) >= least:
+            batch, rest = (*phase.batch, *side[:start]), tuple(side[start:])
+            if number == 0:
+                return replace(phase, batch=batch, rows=rest)
+            return replace(phase, batch=batch, columns=rest)
+    return None
+
+
+def merge_groups(value: Expr, groups: Groups, shapes: Shapes) -> tuple[Expr, Groups]:
+    """An expression over as few axes as make up each of some groups, and these axes; buffers have
+    the given shapes."""
+    forms, table = _in_memory(value, shapes), dict[Axis, Linear]()
+    batch, side, inner = (_merged(group, forms, table, parts=True) for group in groups)
     return (at_axes(value, table) if table else value), (batch, side, inner)
 
 
-def over_results(phase: ContractPhase) -> ContractPhase:
+def over_results(phase: ContractPhase, shapes: Shapes) -> ContractPhase:
     """The phase over as few axes as its results are walked along; its operands are as they were."""
-    forms, table = _forms_at(phase.epilogue), dict[Axis, Linear]()
+    forms, table = list[Linear](), dict[Axis, Linear]()
+    for statement in phase.epilogue:
+        if isinstance(statement, Store):
+            forms += [linearize(statement.index, shapes[statement.buffer])]
+            forms += [guard.index for guard in statement.guards]
+        forms += _in_memory(statement.value, shapes)
     batch, rows, columns = (
-        _merged(group, forms, table) for group in (phase.batch, phase.rows, phase.columns)
+        _merged(group, forms, table, parts=True)
+        for group in (phase.batch, phase.rows, phase.columns)
     )
     epilogue = tuple(_statement_at(s, table) for s in phase.epilogue)
     return replace(phase, batch=batch, rows=rows, columns=columns, epilogue=epilogue)
+
+
+def _in_memory(value: Expr, shapes: Shapes) -> list[Linear]:
+    """Where an expression reads, and all other indices in it."""
+    found: list[Linear] = []
+    for item in sub_expressions(value):
+        if isinstance(item, Load):
+            found.append(linearize(item.index, shapes[item.buffer]))
+        elif isinstance(item, Position):
+            found.append(item.index)
+        elif isinstance(item, Guarded):
+            found += [guard.index for guard in item.guards]
+    return found
 
 
 def _groups(phase: ContractPhase) -> tuple[Sequence[Axis], ...]:
@@ -130,9 +177,10 @@ def merge_inner(value: Expr, axes: Sequence[Axis]) -> tuple[Expr, tuple[Axis, ..
 
 
 def _merged(
-    axes: Sequence[Axis], forms: Sequence[Linear], table: dict[Axis, Linear]
+    axes: Sequence[Axis], forms: Sequence[Linear], table: dict[Axis, Linear], parts: bool = False
 ) -> tuple[Axis, ...]:
-    """Axes of more than one point, neighbours merged; ``table`` gets what replaces them."""
+    """Axes of more than one point, neighbours merged; ``table`` gets what replaces them: the last
+    of neighbours counts for all, or each is its part of the whole with ``parts``."""
     out: list[list[Axis]] = []
     for axis in axes:
         if axis.extent == 1:
@@ -147,6 +195,8 @@ def _merged(
         if len(run) > 1:
             last = Axis(f"{last.name}_", prod(a.extent for a in run))
             table |= dict.fromkeys(run, constant(0)) | {run[-1]: variable(last)}
+            if parts:
+                table |= dict(zip(run, delinearize(variable(last), [a.extent for a in run])))
         result.append(last)
     return tuple(result)
 

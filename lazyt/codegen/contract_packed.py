@@ -16,7 +16,7 @@ from lazyt.codegen.contract_blocks import PackedForm
 from lazyt.codegen.contract_panels import Side, fill_panel
 from lazyt.codegen.contract_rows import Rows
 from lazyt.codegen.contract_spec import ALIKE, ContractSpec, ceil_div, round_up
-from lazyt.codegen.contract_strips import in_one_block, multiply_strips
+from lazyt.codegen.contract_strips import in_one_block, multiply_strips, stores_directly
 from lazyt.codegen.contract_text import CText, clamp_threads, open_kernel
 from lazyt.codegen.contract_tiles import pack_left
 
@@ -50,8 +50,11 @@ def _lay_out(spec: ContractSpec, form: PackedForm) -> _Layout:
     tile_cols = form.strip
     if tile_cols * item % ALIKE == 0:
         tile_cols += form.vectors * spec.lanes  # rows of a register tile share no set
+    if stores_directly(spec, form):  # only what is no whole tile waits
+        tile_cols = form.vectors * spec.lanes
     strips = 1 if in_one_block(spec, form) else ceil_div(form.col_block, form.strip)
-    tile = round_up(strips * form.row_block * tile_cols * item, 64)
+    waiting = form.rows if stores_directly(spec, form) else strips * form.row_block
+    tile = round_up(waiting * tile_cols * item, 64)
     panels_b = _panels_b(spec, form)
     panels_a = round_up(form.row_block * form.k_block * item, 64)
     kept = 0

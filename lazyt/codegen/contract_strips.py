@@ -118,7 +118,7 @@ def ragged_vectors(spec: ContractSpec, form: PackedForm) -> int:
     return vectors if form.apart and 0 < vectors < form.vectors else 0
 
 
-def _stores_directly(spec: ContractSpec, form: PackedForm) -> bool:
+def stores_directly(spec: ContractSpec, form: PackedForm) -> bool:
     """Whether whole register tiles are stored where their sums belong, with no way through scratch
     memory: where that is all that happens to them, and rows of a tile, to which they go in turn,
     stay in the first-level cache side by side."""
@@ -174,7 +174,7 @@ def multiply_strips(
     strip = "g_tile"
     if not in_one_block(spec, form):
         strip += f" + (g_s0 - g_c0) / {form.strip} * {form.row_block * pitch}"
-    direct = not idle and rows is None and _stores_directly(spec, form)
+    direct = stores_directly(spec, form)
     with out.loop("g_s0", "g_c0", "g_c1", form.strip):
         out.clip("g_s1", "g_s0", form.strip, "g_c1")
         with out.loop("g_col0", "g_s0", "g_s1", width):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_contract import unit_axis
 from lazyt.codegen.c_family import Expressions
+from lazyt.codegen.contract_places import unit_axis
 from lazyt.codegen.stages import coordinates
 from lazyt.ir.dtypes import DType
 from lazyt.ir.index import Axis, axes_of, linearize

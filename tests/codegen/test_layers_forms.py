@@ -34,6 +34,9 @@ def test_products_of_batches_of_rows_are_packed(side: str) -> None:
     assert form.startswith("PackedForm")
 
 
-def test_products_over_the_points_of_images_slide() -> None:
+def test_points_of_images_are_multiplied_where_they_lie() -> None:
+    """By few rows of weights; more of them pay for a copy."""
     (form,) = forms(lazyt.einsum("oc,bcp->bop", leaf(64, 64), leaf(4, 64, 96)))
+    assert form.startswith("PackedForm") and "apart=True" in form
+    (form,) = forms(lazyt.einsum("oc,bcp->bop", leaf(600, 64), leaf(4, 64, 4096)))
     assert form.startswith("SlideForm")
