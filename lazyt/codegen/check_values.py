@@ -53,8 +53,7 @@ class Values:
             return
         text = str(c_generator.CGenerator().visit(node))
         interval = None if found is None else self.facts.range_of(found)
-        line = node.coord.line if node.coord else 0
-        item = Violation(line, text, reason, interval, extent)
+        item = Violation(node.coord.line if node.coord else 0, text, reason, interval, extent)
         if item not in self.violations:
             self.violations.append(item)
 
@@ -212,10 +211,11 @@ class Values:
         kind = node.to_type.type
         if isinstance(kind, c_ast.PtrDecl):
             size = size_of(kind_name(kind.type))
-            if isinstance(inner, Pointer) and inner.item == 1:
-                return self._cut(node, inner, size)
-            if isinstance(inner, Pointer) and inner.item < size and "const" in kind.type.quals:
-                return Pointer(inner.memory, inner.offset, size)  # several numbers at a time
+            if isinstance(inner, Pointer):
+                if inner.memory.node and "const" in kind.type.quals:  # narrow numbers as a group
+                    return Pointer(inner.memory, inner.offset, size)
+                if inner.item == 1:
+                    return self._cut(node, inner, size)
             self.complain(node, "a cast of something that is no argument")
             return None
         bounds = INTEGERS.get(kind_name(kind))

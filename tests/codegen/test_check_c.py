@@ -109,7 +109,7 @@ MUTATIONS = [
     ("updates", 1, "(-(i0 * 2))", "(i0 * 2)"),
     ("scans", 0, "lz_f32 running[64]", "lz_f32 running[63]"),
     ("matmul_large", 0, "g_mine + 24000", "g_mine + 23936"),
-    ("matmul_large", 0, "(lz_i64)lz_worker() * 29120", "(lz_i64)lz_worker() * 29056"),
+    ("matmul_large", 0, "(lz_i64)lz_worker() * 24320", "(lz_i64)lz_worker() * 24256"),
     ("matmul_large", 0, "threads < 13 ? threads : 13", "threads < 14 ? threads : 14"),
     ("matmul_large", 0, ", 300, 5, g_to)", ", 300, 6, g_to)"),
     ("matmul_large", 0, "if (g_col0 + 16 <= 250)", "if (g_col0 + 16 <= 256)"),

@@ -21,6 +21,7 @@ import pytest
 import lazyt as lt
 from lazyt import ops
 from lazyt.codegen.c import print_kernel_c
+from lazyt.codegen.check_c import argument_bytes, check_kernel_c
 from lazyt.codegen.contract import ContractSpec, choose_packed_form, emit_contract
 from lazyt.codegen.contract_groups import grouped
 from lazyt.codegen.contract_spec import Place
@@ -266,12 +267,12 @@ def test_other_sizes_share_a_kernel(tiled: Callable[[], int]) -> None:
     operands = [_bf16(rows, 96) for rows in (40, 50, 60, 70, 113, 200, 301, 17, 33)]
     before = len(lt.why_compiled())
     with config.override(disk_cache=False):
-        results = [(x @ weight).realize() for x in operands]
+        results = [(x @ weight - 0.375).realize() for x in operands]  # a graph of its own
     made = [e.kind for e in lt.why_compiled()[before:]].count("compile")
     assert tiled() > 0
     assert made <= 3
     for x, got in zip(operands, results, strict=True):
-        want = x.float() @ weight.float()
+        want = x.float() @ weight.float() - 0.375
         assert float((got.float() - want).abs().max() / want.abs().max()) < 0.01
 
 
@@ -282,6 +283,26 @@ def test_float32_keeps_its_order(tiled: Callable[[], int]) -> None:
         got = (a.float() @ b.float()).realize()
         want = a.float().realize() @ b.float().realize()
     assert lt.equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("+ (g_row) * 48 + (g_q0)", "+ (g_row) * 49 + (g_q0)"),
+        (", 768,\n", ", 784,\n"),
+        ("g_from[g_k - g_q0]", "g_from[g_k - g_q0 + 1]"),
+        ("lz_mat_bf16x2_32x32v64(g_p1 - g_p0", "lz_mat_bf16x2_32x32v64(g_p1 - g_p0 + 16"),
+        ("g_q0 += 16", "g_q0 += 15"),
+    ],
+)
+def test_broken_text_is_found(old: str, new: str) -> None:
+    operands = [ops.input_((100, 96), bfloat16), ops.input_((96, 64), bfloat16)]
+    (kernel,) = compile_graph([(wrap(operands[0]) @ wrap(operands[1])).node], operands)[1]
+    printed = print_kernel_c(kernel, 64, (48 << 10, 2 << 20, 32 << 20), narrow=TILED)
+    text, sizes = printed.source.text, argument_bytes(kernel, printed.workspace, printed.offsets)
+    assert not check_kernel_c(text, sizes)
+    assert old in text
+    assert check_kernel_c(text.replace(old, new), sizes)
 
 
 def test_they_can_be_left_out(tiled: Callable[[], int]) -> None:
