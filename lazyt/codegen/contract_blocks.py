@@ -165,7 +165,7 @@ def _form_of_vectors(spec: ContractSpec, parallel: bool) -> PackedForm:
     straight = reads_straight(spec) or (near and lies_straight(spec, rows))
     packed = k_span * col_span * spec.item
     few = parallel and not (private or spec.any_size) and 1 < spec.threads <= _FEW_THREADS
-    copies = few and not apart and spec.threads * packed <= l3 // 2
+    copies = few and not apart and packed <= l2  # else it comes from level 3 anyway
     form = PackedForm(
         rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel,
         straight, not straight and packed > l2, copies, apart,
