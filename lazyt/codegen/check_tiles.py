@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from lazyt.codegen.check_facts import Form
 from lazyt.codegen.check_memory import Memory, Pointer
+from lazyt.codegen.contract_spec import ITEM_BYTES
 from lazyt.codegen.contract_tiles import SQUARE
 
 _TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?(apart)?$")
 _MAT = re.compile(r"lz_mat_[a-z0-9]+_(\d+)x(\d+)v64(?:ahead)?$")
+_SUMS = re.compile(r"lz_(?:gemm|lines|mat)_([a-z0-9]+)_")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+(_apart)?$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
@@ -39,7 +41,10 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
         return None
     pointers = [a for a in arguments if isinstance(a, Pointer)]
     forms = [a for a in arguments if isinstance(a, Form)]
+    sums = _SUMS.match(name)
     try:
+        if sums is not None and pointers[2].item != ITEM_BYTES[sums[1]]:
+            return []
         if tile is not None:
             kind, rows, columns = tile[1], int(tile[2]), int(tile[3])
             made = {"gemm": _gemm, "slide": _slide, "broad": _broad, "lines": _straight}[kind]

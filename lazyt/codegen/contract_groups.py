@@ -47,6 +47,8 @@ def grouped(spec: ContractSpec) -> ContractSpec:
         load_b=_load_group(spec, kind, spec.load_b, 1),
         a_place=in_groups(spec.a_narrow, size) if spec.tiles else None,
         b_place=in_groups(spec.b_narrow, size) if spec.tiles else None,
+        # Sums of 32 bits do not fit where int8 goes.
+        c_place=spec.c_place if spec.item == 4 else None,
     )
 
 

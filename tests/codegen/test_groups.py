@@ -133,6 +133,17 @@ def test_products_of_bfloat16_are_rounded_once(shape: tuple[int, int, int]) -> N
         assert lt.equal((b.T @ a.T).T.float(), want)
 
 
+@pytest.mark.parametrize("shape", [(64, 64, 64), (33, 70, 129), (200, 96, 256), (17, 300, 64)])
+def test_products_of_int8_wrap(shape: tuple[int, int, int]) -> None:
+    """Sums of 32 bits are cut off, also where nothing else is done with them."""
+    m, n, k = shape
+    a, b = (lt.randint(-128, 128, s, dtype=lt.int8).realize() for s in ((m, k), (k, n)))
+    want = (a.numpy().astype(np.int64) @ b.numpy().astype(np.int64)).astype(np.int8)
+    with config.override(verify=True, any_size=False):
+        np.testing.assert_array_equal((a @ b).numpy(), want)
+        np.testing.assert_array_equal((a @ b * 2 + 1).numpy(), want * np.int8(2) + np.int8(1))
+
+
 def test_numbers_that_gain_nothing_in_groups_are_multiplied_one_by_one() -> None:
     a, b = (ops.input_((64, 64), bfloat16) for _ in range(2))
     (kernel,) = compile_graph([(wrap(a) @ wrap(b)).node], [a, b])[1]
