@@ -46,6 +46,8 @@ PARALLEL_FLOPS = 400_000
 # Below this many multiply-adds copying operands costs more than it saves.
 PACKED_MACS = 48**3
 PACKED_LEAST_SIDE = 16
+# The same where nothing is copied.
+IN_PLACE_MACS = 16**3
 TINY_MACS = 1024
 DOT_MOST_COLUMNS = 3
 # The same where rows are turned in registers, which costs as much as four columns' sums.
@@ -120,6 +122,10 @@ def choose_form(spec: ContractSpec) -> tuple[Form, bool, str]:
         return DotForm(parallel), True, "a few rows, and columns of B adjacent"
     if macs >= PACKED_MACS and min(spec.m, spec.n) >= PACKED_LEAST_SIDE:
         return _choose_packed(spec, parallel)
+    if macs >= IN_PLACE_MACS and spec.m >= PACKED_LEAST_SIDE and spec.n > spec.lanes:
+        form = choose_packed_form(spec, parallel)
+        if form.apart and form.straight and spec.c_unit == "n":
+            return form, False, "small; both operands are read where they lie"
     return _choose_rows(spec, parallel)
 
 
