@@ -117,7 +117,7 @@ def _form_of_vectors(spec: ContractSpec, parallel: bool) -> PackedForm:
     """Block sizes from the caches: A's block in level 2, what is packed of B at a time in half of
     level 3, and a piece of B's panel beyond level 1. Tiles read B slowly enough for level 2, and
     gain from sums that stay in registers for longer."""
-    l1, l2, l3 = spec.cache
+    l1, l2, _ = spec.cache
     rows, vectors = register_tile(spec)
     width = vectors * spec.lanes
     wide = spec.vector_bytes == 64
@@ -129,12 +129,7 @@ def _form_of_vectors(spec: ContractSpec, parallel: bool) -> PackedForm:
     row_block = min(row_block, round_up(spec.m, rows), max(1, 16 * rows // unit) * unit)
     col_block = min(round_up(spec.n, width), round_up(_LONGEST_PACKED_TASK, width))
     whole = round_up(spec.n, width)
-    limit = max(l3 // 2, 4 << 20) // spec.item
-    col_span, k_span = whole, spec.k
-    if whole * spec.k > limit:
-        col_span = min(whole, max(col_block, limit // spec.k // col_block * col_block))
-        if col_span * spec.k > limit:
-            k_span = min(spec.k, max(k_block, limit // col_span // k_block * k_block))
+    col_span, k_span = _spans(spec, whole, col_block, k_block)
     fits = whole * spec.k * spec.item <= max(l2, 1 << 18) * 2
     private = parallel and spec.batch >= 4 and fits
     large = whole * spec.k * spec.item > l2 and not (private or spec.any_size)
@@ -175,6 +170,17 @@ def _form_of_vectors(spec: ContractSpec, parallel: bool) -> PackedForm:
     return _far_form(spec, form, few and spec.batch == 1 and spec.m < spec.n and spec.k > FEW_STEPS)
 
 
+def _spans(spec: ContractSpec, whole: int, col_block: int, k_block: int) -> tuple[int, int]:
+    """Columns and steps of B that are packed at a time: half of level 3, in whole blocks."""
+    limit = max(spec.cache[2] // 2, 4 << 20) // spec.item
+    if whole * spec.k <= limit:
+        return whole, spec.k
+    col_span = min(whole, max(col_block, limit // spec.k // col_block * col_block))
+    if col_span * spec.k <= limit:
+        return col_span, spec.k
+    return col_span, min(spec.k, max(k_block, limit // col_span // k_block * k_block))
+
+
 def _form_of_tiles(spec: ContractSpec, parallel: bool) -> PackedForm:
     """The form for matrix registers, beside which copying is a good part of the work: all threads
     together copy B once, and A as seldom as its block fits into level 2.
@@ -182,7 +188,7 @@ def _form_of_tiles(spec: ContractSpec, parallel: bool) -> PackedForm:
     Both operands come from level 2. A piece of B's panel that stays in level 1 would save a quarter
     of the time of loads, and sums that wait more often cost as much.
     """
-    l1, l2, l3 = spec.cache
+    l1, l2, _ = spec.cache
     rows, vectors = mat_tile(spec)
     width = vectors * spec.lanes
     whole = round_up(spec.n, width)
@@ -195,12 +201,7 @@ def _form_of_tiles(spec: ContractSpec, parallel: bool) -> PackedForm:
         row_block = max(rows, min(row_block, l2 // 4 // (k_block * spec.item) // rows * rows))
         col_block = l2 // 4 // (row_block * spec.item)
     col_block = min(whole, round_up(col_block, width))
-    limit = max(l3 // 2, 4 << 20) // spec.item
-    col_span, k_span = whole, spec.k
-    if whole * spec.k > limit:
-        col_span = min(whole, max(col_block, limit // spec.k // col_block * col_block))
-        if col_span * spec.k > limit:
-            k_span = min(spec.k, max(k_block, limit // col_span // k_block * k_block))
+    col_span, k_span = _spans(spec, whole, col_block, k_block)
     private = parallel and spec.batch >= 4 and whole * spec.k * spec.item <= l2 * 2
     if parallel and not private:
         tasks = min(_TASKS, 2 * spec.threads)
