@@ -147,7 +147,11 @@ class PhasePrinter:
             here = ct.binary("+", self.first, here)
         if index and axis.extent > 1:
             body = [ct.declare("lz_i64", axis.name, here, const=True), *body]
-        loop = ct.loop("u", ct.integer(0), self.run, body)
+        return self._points("u", self.run, body, simd)
+
+    def _points(self, name: str, count: ct.Node, body: Trees, simd: bool) -> Trees:
+        """A loop over neighbouring points, whose steps may run at once if ``simd``."""
+        loop = ct.loop(name, ct.integer(0), count, body, kind=self.integer)
         return self._simd(loop) if simd else [loop]
 
     def _array(self, kind: str, name: str, *extents: int) -> ct.Node:
@@ -193,10 +197,8 @@ class PhasePrinter:
                 body += self._simple(statement)
         inner = self._over_run(body, simd=not stage.sequential)
         limit = self.e.limit(stage, axis)
-        loop = ct.loop(axis.name, ct.integer(0), limit, inner, kind=self.integer)
-        if self.vector or stage.sequential:
-            return [*before, loop]
-        return [*before, *self._simd(loop)]
+        by_lanes = not (self.vector or stage.sequential)
+        return [*before, *self._points(axis.name, limit, inner, by_lanes)]
 
     def _keep(self, statement: Keep, axis: Axis) -> ct.Node:
         return self._array(compute_type(statement.value.dtype), statement.name, axis.extent)
@@ -376,10 +378,8 @@ class PhasePrinter:
         return [ct.assign(acc, self.e.fold(r.kind, acc, value, r.dtype))]
 
     def _halve(self, reduces: Sequence[Reduce], level: int, width: int) -> Trees:
-        """Folds the lanes by halves: l takes l + 16, then + 8, 4, 2, 1.
-
-        Lanes past ``width`` hold the neutral element, so folding them in changes nothing.
-        """
+        """Folds the lanes by halves: l takes l + 16, then + 8, 4, 2, 1. Lanes past ``width`` hold
+        the neutral element, so folding them in changes nothing."""
 
         def fold(distance: ct.Node, count: ct.Node) -> ct.Node:
             body: Trees = []

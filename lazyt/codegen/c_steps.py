@@ -17,7 +17,7 @@ from dataclasses import replace
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
 from lazyt.codegen.c_abreast import ABREAST, stands_abreast
-from lazyt.codegen.c_ahead import rows_ahead
+from lazyt.codegen.c_ahead import lines_ahead
 from lazyt.codegen.c_columns import COLUMNS
 from lazyt.codegen.c_dense import best_lanes
 from lazyt.codegen.c_family import Expressions
@@ -81,10 +81,8 @@ class CpuPhase(StreamPhase):
             self.turns = {id(s): turns_of(phase, s, expressions) for s in phase.stages}
             if not any(self.turns.values()):
                 self._widen(second)
-        if not (self.vector or any_size):
-            self.asks = rows_ahead(phase, expressions, second)
-            asked = {a.buffer for asks in self.asks.values() for a in asks if a.write}
-            expressions.streamed -= asked  # while they come, there is arithmetic to do
+        if not self.abreast:
+            self.asks = lines_ahead(phase, expressions, second, any_size)
         self.share = given.share
         self.tile = ABREAST if self.abreast else given.tile or self.tile
         self.steps = given.steps or self.steps
