@@ -9,7 +9,6 @@ from functools import partial
 from typing import NamedTuple
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_ahead import LINE
 from lazyt.codegen.c_family import Expressions, c_type, compute_type
 from lazyt.codegen.choices import Tuned
 from lazyt.codegen.contract import (
@@ -31,16 +30,16 @@ from lazyt.codegen.contract_axes import (
 )
 from lazyt.codegen.contract_moves import form_fits, slide_fits
 from lazyt.codegen.contract_places import operand_place, result_place, store_axis, unit_axis
-from lazyt.codegen.contract_spec import Ask, transpose_spec
+from lazyt.codegen.contract_spec import transpose_spec
 from lazyt.codegen.slide import as_slide, find_slide
 from lazyt.codegen.slide_form import SlideForm, SlidePlan, worth_sliding
 from lazyt.codegen.slide_panels import choose_slide
 from lazyt.codegen.slide_sums import SumsForm, choose_sums, emit_sums, worth_summing
 from lazyt.codegen.slide_text import emit_slide
 from lazyt.ir.dtypes import DType, bfloat16, int8
-from lazyt.ir.index import Axis, Linear, constant, data_of, linearize
+from lazyt.ir.index import Axis
 from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
-from lazyt.ir.point import Load, sub_expressions
+from lazyt.ir.point import Load
 from lazyt.ir.scalar import Call, Expr
 
 #: Numbers of which several share a lane, and types of sums, by the kind of group. What int32 has
@@ -180,7 +179,7 @@ def _spec(
     if any_size:
         return spec
     place = None if own else result_place(e, ending)
-    return replace(spec, ask=_asker(e, ending, spec.c_unit), c_place=place)
+    return replace(spec, c_place=place)
 
 
 def _group(phase: ContractPhase, e: Expressions) -> str | None:
@@ -282,46 +281,6 @@ def _epilogue(
         return lines + _statements(expressions, phase, value)
 
     return finish
-
-
-def _asker(e: Expressions, phase: ContractPhase, unit: str) -> Ask | None:
-    """Asks for the memory that the epilogue reads and writes, where neighbours along the outputs'
-    adjacent axis lie side by side, and rows of them apart."""
-    along, across = phase.columns, phase.rows
-    if unit == "m":
-        along, across = across, along
-    last = next((a for a in reversed(along) if a.extent > 1), None)
-    accesses: dict[tuple[str, Linear], bool] = {}
-    for statement in phase.epilogue:
-        items: list[Load | Store] = [
-            x for x in sub_expressions(statement.value) if isinstance(x, Load)
-        ]
-        if isinstance(statement, Store):
-            items.append(statement)
-        for item in items:
-            buffer = e.buffers[item.buffer]
-            place = linearize(item.index, buffer.shape)
-            apart = any(place.coefficient(a) for a in across if a.extent > 1)
-            if buffer.role == "band" or last is None or place.coefficient(last) != 1:
-                continue
-            if apart and not data_of(place):
-                accesses[item.buffer, place] = item is statement
-    if not accesses:
-        return None
-
-    def ask(batch: str, m: str, n: str, count: int) -> list[str]:
-        lines: list[str] = []
-        for flat, axes in ((batch, phase.batch), (m, phase.rows), (n, phase.columns)):
-            lines += _coordinates(flat, axes)
-        for (name, place), write in accesses.items():
-            buffer = e.buffers[name]
-            function = "lz_ahead_write" if write else "lz_ahead"
-            for offset in range(0, count, max(LINE // buffer.dtype.itemsize, 1)):
-                at = ct.binary("+", ct.name(name), e.place(buffer, place + constant(offset)))
-                lines.append(f"{ct.text(e.prelude(function, at))};")
-        return lines
-
-    return ask
 
 
 def _statements(expressions: Expressions, phase: ContractPhase, value: str) -> list[str]:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 Load = Callable[[str, str, str], tuple[list[str], str]]
 Epilogue = Callable[[str, str, str, str], list[str]]
-Ask = Callable[[str, str, str, int], list[str]]
 
 ITEM_BYTES = {
     "f32": 4, "f64": 8,
@@ -138,8 +137,6 @@ class ContractSpec:
         a_place, b_place: where A and B lie, if the loads do nothing but read them there.
         a_narrow, b_narrow: the same for narrow numbers, strides in these.
         c_place: where sums go, if nothing is done with them; its sides are m, its steps n.
-        ask: (b, m, n, count) -> statements that ask for the memory of the epilogue for ``count``
-            elements from there on along ``c_unit``; None where it reads and writes none.
     """
 
     name: str
@@ -163,7 +160,6 @@ class ContractSpec:
     group: str | None = None
     a_place: Place | None = None
     b_place: Place | None = None
-    ask: Ask | None = None
     tiles: bool = False
     filled: int = 0
     a_narrow: Place | None = None
@@ -239,7 +235,7 @@ def transpose_spec(spec: ContractSpec) -> ContractSpec:
     A product of two numbers does not depend on their order, so no bit of the result changes.
     """
     axis = {"m": "n", "n": "m", "k": "k", None: None}
-    ask, sums = spec.ask, spec.c_place
+    sums = spec.c_place
     return replace(
         spec,
         m=spec.n,
@@ -255,7 +251,6 @@ def transpose_spec(spec: ContractSpec) -> ContractSpec:
         c_place=sums and sums._replace(sides=sums.steps, steps=sums.sides),
         a_narrow=spec.b_narrow,
         b_narrow=spec.a_narrow,
-        ask=ask and (lambda b, m, n, count: ask(b, n, m, count)),
     )
 
 

@@ -9,9 +9,6 @@ from lazyt.codegen.contract_spec import ContractSpec, ceil_div
 from lazyt.codegen.contract_text import CText, store_tile
 from lazyt.codegen.contract_tiles import SQUARE, mat_name
 
-# Steps from which on asking for results costs little beside them.
-_ASKING_STEPS = 128
-
 
 def in_one_block(spec: ContractSpec, form: PackedForm) -> bool:
     """Whether sums are finished in one go, and only those of a strip wait to be stored."""
@@ -27,22 +24,6 @@ def _next_panel(form: PackedForm, right: str, width: int) -> str:
     pace = ceil_div(width, form.row_block // form.rows)
     part = f"(g_row0 - g_m0) / {form.rows} * {form.k_block * pace}"
     return f",\n        {right} + {form.k_span * width} + {part}, {pace}"
-
-
-def _ask_for_results(out: CText, spec: ContractSpec, form: PackedForm, width: int) -> None:
-    """Ask for what the epilogue will read and write of a register tile, while that is multiplied:
-    results that nobody has looked at for long are in no near cache."""
-    if spec.ask is None or spec.k < _ASKING_STEPS:
-        return
-    with out.block("" if in_one_block(spec, form) else f"if (g_p1 == {spec.k})"):
-        if spec.c_unit == "n":
-            out.clip("g_row1", "g_row0", form.rows, "g_m1")
-            with out.loop("g_row", "g_row0", "g_row1"):
-                out.add(*spec.ask("g_b", "g_row", "g_col0", width))
-        else:
-            out.clip("g_col1", "g_col0", width, "g_s1")
-            with out.loop("g_col", "g_col0", "g_col1"):
-                out.add(*spec.ask("g_b", "g_row0", "g_col", form.rows))
 
 
 def _right_of(spec: ContractSpec, form: PackedForm, width: int) -> str:
@@ -181,7 +162,6 @@ def multiply_strips(
             if form.apart and spec.n % width:
                 _last_row(out, spec, width)
             with out.loop("g_row0", "g_m0", "g_m1", form.rows):
-                _ask_for_results(out, spec, form, width)
                 if form.straight or direct:
                     out.clip("g_row1", "g_row0", form.rows, "g_m1")
                 if direct:

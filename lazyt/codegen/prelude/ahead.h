@@ -2,6 +2,3 @@
 
 //@ lz_ahead
 LZ_FN void lz_ahead(const void *place) { __builtin_prefetch(place); }
-
-//@ lz_ahead_write
-LZ_FN void lz_ahead_write(const void *place) { __builtin_prefetch(place, 1); }
