@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lazyt.codegen.contract_blocks import PackedForm, shares_few_sets
 from lazyt.codegen.contract_micro import lines_name, tile_name
 from lazyt.codegen.contract_rows import Rows
@@ -146,10 +148,17 @@ def _multiply_for_later(
 
 
 def multiply_strips(
-    out: CText, spec: ContractSpec, form: PackedForm, pitch: int, rows: Rows | None, idle: str
+    out: CText,
+    spec: ContractSpec,
+    form: PackedForm,
+    pitch: int,
+    rows: Rows | None,
+    idle: str,
+    pack: Callable[[], None] | None = None,
 ) -> None:
     """Multiply the packed block of A with every panel of the task, and store finished strips; rows
-    of the scratch tile are ``pitch`` apart."""
+    of the scratch tile are ``pitch`` apart. The first block of rows has the panel at ``g_col0``
+    packed, if there is something to ``pack`` it."""
     width = form.vectors * spec.lanes
     # Strips follow one another: rows of a tile are then next to each other, not a page apart.
     strip = "g_tile"
@@ -161,6 +170,9 @@ def multiply_strips(
         with out.loop("g_col0", "g_s0", "g_s1", width):
             if form.apart and spec.n % width:
                 _last_row(out, spec, width)
+            if pack is not None:
+                with out.block("if (g_m0 == 0)"):
+                    pack()
             with out.loop("g_row0", "g_m0", "g_m1", form.rows):
                 if form.straight or direct:
                     out.clip("g_row1", "g_row0", form.rows, "g_m1")
