@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lazyt.codegen.contract_blocks import PackedForm, shares_few_sets
+from lazyt.codegen.contract_blocks import PackedForm
 from lazyt.codegen.contract_micro import lines_name, tile_name
 from lazyt.codegen.contract_rows import Rows
 from lazyt.codegen.contract_spec import ContractSpec, ceil_div
@@ -103,12 +103,10 @@ def ragged_vectors(spec: ContractSpec, form: PackedForm) -> int:
 
 def stores_directly(spec: ContractSpec, form: PackedForm) -> bool:
     """Whether whole register tiles are stored where their sums belong, with no way through scratch
-    memory: where that is all that happens to them, and rows of a tile, to which they go in turn,
-    stay in the first-level cache side by side."""
+    memory: where that is all that happens to them. Rows of a tile, to which they go in turn, may
+    share a set of the first-level cache: stores wait elsewhere."""
     sums = spec.c_plain
-    if sums is None or sums.k != 1 or not in_one_block(spec, form):
-        return False
-    return shares_few_sets(sums.side * spec.item, form.rows)
+    return sums is not None and sums.k == 1 and in_one_block(spec, form)
 
 
 def _multiply_and_store(out: CText, spec: ContractSpec, form: PackedForm, pitch: int) -> None:
