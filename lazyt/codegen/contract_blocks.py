@@ -260,9 +260,11 @@ def _both_far(spec: ContractSpec, form: PackedForm) -> PackedForm:
         tasks = spec.threads if spec.threads <= _FEW_THREADS else _TASKS
         parts = ceil_div(tasks, spec.batch)
         panels, tiles = whole // width, row_block // rows
-        # Threads with columns of their own read less of B; a tenth more work is too much for that.
+        # Threads with columns of their own read less of B; a tenth more work is too much for that,
+        # and so is one panel each: rows of A are then read once for every 32 columns.
         across, down = (ceil_div(n, parts) / n for n in (panels, tiles))
-        if panels >= parts and across <= 1.1 * down:
+        least = 2 * parts if tiles >= parts else parts
+        if panels >= least and across <= 1.1 * down:
             col_block = min(col_block, round_up(ceil_div(whole, parts), width))
         else:
             row_block = max(rows, round_up(ceil_div(spec.m, parts), rows))
