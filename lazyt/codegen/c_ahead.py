@@ -121,14 +121,15 @@ class AheadPhase(AbreastPhase):
 
 def lines_ahead(phase: Phase, e: Expressions, second: int, any_size: bool) -> dict[int, list[Ask]]:
     """For what the stages of a phase ask; ``second`` is the size of the second-level cache, which
-    must hold what is asked for, and does not hold everything. A kernel for ``any_size`` asks as if
-    it were large: small arrays take as long."""
-    if e.bands or not phase.grid:
+    must hold what is asked for, and does not hold everything. A kernel for ``any_size`` asks for
+    points as if there were many: a few take as long. Its rows do not ask, whose text would depend
+    on sizes in more ways."""
+    if e.bands or not phase.grid or (any_size and phase.lanes != "grid"):
         return {}
     sizes = {name: math.prod(b.shape) * b.dtype.itemsize for name, b in e.buffers.items()}
     far = any_size or sum(sizes.values()) >= FAR
     if phase.lanes != "grid":
-        return _along_rows(phase, e, second, far, any_size)
+        return _along_rows(phase, e, second, far)
     found: dict[int, list[Ask]] = {}
     seen: set[tuple[str, Linear]] = set()
     last = phase.grid[-1]
@@ -142,9 +143,7 @@ def lines_ahead(phase: Phase, e: Expressions, second: int, any_size: bool) -> di
     return found
 
 
-def _along_rows(
-    phase: Phase, e: Expressions, second: int, far: bool, any_size: bool
-) -> dict[int, list[Ask]]:
+def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[int, list[Ask]]:
     """For what the loops of a phase ask whose points are rows."""
     across = [axis for axis in phase.grid if axis.extent > 1]
     looped = [(s, s.axis) for s in phase.stages if s.axis is not None]
@@ -159,7 +158,7 @@ def _along_rows(
             size = axis.extent * e.buffers[name].dtype.itemsize
             suits = LEAST_ROW <= size <= second // 4 and size * points > second
             apart = (place.coefficient(last) or 0) >= axis.extent
-            if row in seen or not apart or not (suits or any_size):
+            if row in seen or not apart or not suits:
                 continue
             seen.add(row)
             if write:
