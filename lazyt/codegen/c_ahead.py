@@ -38,7 +38,7 @@ from lazyt.ir.scalar import Call
 #: Bytes of a line of the cache, and how many of them a loop that asks takes at a time: a processor
 #: waits for a dozen at once, and asking for 16 of each array lost half of what was gained.
 LINE, GROUP = 64, 4
-#: How far ahead a loop asks, in bytes; 1 to 4 KiB were as good.
+#: How far ahead a loop asks, in bytes; less was as good, 4 KiB a little slower.
 DISTANCE = 2048
 #: Bytes of a kernel's arrays from which they count as being in memory.
 FAR = 16 << 20

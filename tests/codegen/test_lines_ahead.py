@@ -76,9 +76,11 @@ def test_results_past_the_caches_are_not_asked_for() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (2048, 4096)])
-def test_kernels_for_any_size_ask_whatever_their_size(shape: tuple[int, int]) -> None:
+def test_points_of_any_size_ask_whatever_their_number(shape: tuple[int, int]) -> None:
     text = kernel_text(lambda x: x.exp(), *shape, any_size=True)
     assert len(loops_that_ask(text)) == 8 and text.count("lz_exp_f32(") == 1
+    rows = kernel_text(lambda x: lt.softmax(x, -1), *shape, any_size=True)
+    assert not loops_that_ask(rows), "their text would depend on sizes in more ways"
 
 
 @pytest.mark.parametrize(
