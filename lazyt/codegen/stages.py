@@ -35,9 +35,14 @@ def _datum_names(expr: Expr) -> list[str]:
 def calls_paths(*values: Expr) -> bool:
     """Whether one of them calls a function that gcc only vectorises where it is always called."""
     calls = (e for value in values for e in sub_expressions(value) if isinstance(e, Call))
-    return any(
-        has_paths(f"lz_{e.fn.name}_{e.args[0].dtype.compute.suffix}") for e in calls if e.args
-    )
+    return any(has_paths(_function(e)) for e in calls if e.args)
+
+
+def _function(call: Call) -> str:
+    """The function of the prelude that a call becomes."""
+    if call.fn.name == "cast" and call.dtype.is_half:
+        return f"lz_round_{call.dtype.suffix}"
+    return f"lz_{call.fn.name}_{call.args[0].dtype.compute.suffix}"
 
 
 def coordinates(flat: ct.Node, axes: Sequence[Axis], kind: str) -> list[ct.Node]:
