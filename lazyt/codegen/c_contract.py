@@ -175,7 +175,7 @@ def _spec(
         b_place=operand_place(e, accumulator, right, right_groups),
     )
     sides = ((left, left_groups), (right, right_groups))
-    spec = _with_tiles(phase, e, spec, sides)
+    spec = _in_groups(phase, e, spec, sides)
     if any_size:
         return spec
     place = None if own else result_place(e, ending)
@@ -191,17 +191,21 @@ def _group(phase: ContractPhase, e: Expressions) -> str | None:
     return None
 
 
-def _with_tiles(
+def _in_groups(
     phase: ContractPhase, e: Expressions, spec: ContractSpec, sides: Sequence[tuple[Expr, Groups]]
 ) -> ContractSpec:
-    """The contraction in matrix registers, where they multiply this kind of numbers, and may: what
-    they round in another order than single steps has to be rounded again, to bfloat16."""
+    """Where narrow numbers lie, and the contraction in matrix registers, where they multiply this
+    kind of numbers, and may: what they round in another order than single steps has to be rounded
+    again, to bfloat16."""
+    if spec.group is None:
+        return spec
+    number, _ = _NARROW[spec.group]
+    left, right = (operand_place(e, number, _as_stored(v), groups) for v, groups in sides)
+    spec = replace(spec, a_narrow=left, b_narrow=right)
     exact = spec.group == "i8x4" or phase.accumulator is bfloat16
     if not exact or spec.group not in e.narrow.tiled or spec.vector_bytes < 64:
         return without_tiles(spec, e)
-    number, _ = _NARROW[spec.group]
-    left, right = (operand_place(e, number, *side) for side in sides)
-    return replace(spec, tiles=True, a_narrow=left, b_narrow=right)
+    return replace(spec, tiles=True)
 
 
 def without_tiles(spec: ContractSpec, e: Expressions) -> ContractSpec:
@@ -216,6 +220,13 @@ def _holds(value: Expr, dtype: DType, e: Expressions) -> bool:
     if isinstance(value, Call) and value.fn.name == "cast":
         return value.dtype is dtype or _holds(value.args[0], dtype, e)
     return False
+
+
+def _as_stored(value: Expr) -> Expr:
+    """A value that ``_holds`` what a buffer does, as it is there."""
+    while isinstance(value, Call) and value.fn.name == "cast":
+        value = value.args[0]
+    return value
 
 
 def _sliding(phase: ContractPhase, expressions: Expressions, spec: ContractSpec) -> Contraction:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lazyt.codegen.contract_micro import ASK_NEXT, splat, tile_name, vector_section
-from lazyt.codegen.contract_spec import ContractSpec, Load, ceil_div
+from lazyt.codegen.contract_spec import ContractSpec, Load, Place, ceil_div
 from lazyt.codegen.contract_tiles import filled_up, in_groups, mat_sections
 
 #: Numbers that share a lane, by the kind of group.
@@ -38,24 +38,38 @@ def grouped(spec: ContractSpec) -> ContractSpec:
     size = SIZES[kind]
     groups = ceil_div(spec.k, size)
     k = filled_up(groups) if spec.tiles else groups
+    left, right = in_groups(spec.a_narrow, size), in_groups(spec.b_narrow, size)
     return replace(
         spec,
         k=k,
         filled=k - groups,
         acc=kind,
-        load_a=_load_group(spec, kind, spec.load_a, 2),
-        load_b=_load_group(spec, kind, spec.load_b, 1),
-        a_place=in_groups(spec.a_narrow, size) if spec.tiles else None,
-        b_place=in_groups(spec.b_narrow, size) if spec.tiles else None,
+        load_a=_load_group(spec, kind, spec.load_a, 2, left),
+        load_b=_load_group(spec, kind, spec.load_b, 1, right),
+        a_place=left if spec.tiles else None,
+        b_place=right if spec.tiles else None,
         # Sums of 32 bits do not fit where int8 goes.
         c_place=spec.c_place if spec.item == 4 else None,
     )
 
 
-def _load_group(spec: ContractSpec, kind: str, load: Load, place: int) -> Load:
-    """Loads a group, zeros past the end; ``place`` is where k stands among the indices."""
+def _load_group(spec: ContractSpec, kind: str, load: Load, place: int, lies: Place | None) -> Load:
+    """Loads a group, zeros past the end; ``place`` is where k stands among the indices, and groups
+    are whole and neighbours in memory where they have a place there that ``lies`` says."""
     size = SIZES[kind]
     ragged = spec.any_size or spec.k % size != 0
+    signed = kind == "i8x4" and place == 2 and not spec.tiles
+
+    def at_once(*indices: str) -> tuple[list[str], str]:
+        assert lies is not None
+        b, k, side = indices[0], indices[place], indices[3 - place]
+        group = f"({lies.at(b, side, k)})[0]"
+        if kind == "bf16x2" and not spec.tiles:  # see above
+            return [f"const lz_u32 g_pair = {group};"], "g_pair << 16 | g_pair >> 16"
+        return [], f"{group} ^ 0x80808080u" if signed else group
+
+    if lies is not None and kind != "i8x2" and not spec.any_size:  # int8 two by two fill 16 bits
+        return at_once
 
     def joined(*indices: str) -> tuple[list[str], str]:
         lines: list[str] = ["lz_u32 g_group = 0;"]
@@ -76,7 +90,6 @@ def _load_group(spec: ContractSpec, kind: str, load: Load, place: int) -> Load:
             lines.append(f"{guard}{{")
             lines += [f"    {line}" for line in statements]
             lines += [f"    g_group |= {part};", "}"]
-        signed = kind == "i8x4" and place == 2 and not spec.tiles
         return lines, "g_group ^ 0x80808080u" if signed else "g_group"
 
     return joined
