@@ -101,31 +101,64 @@ LZ_FN lz_@S lz_expm1_@S(lz_@S x) {
   return lz_abs_@S(x) < @{3e-8f|5e-17} ? x : r;
 }
 
-//@ lz_sigmoid_@S [floats] ulp=2.5
-// 1 / (1 + exp(-x)), both terms 2^-@{64|512} times that size: exp(-x) overflows where the result is
-// still a number, and the division rounds to a subnormal one.
+//@ lz_tanh_poly_f32
+// tanh(r) for |r| <= ln(2)/4.
+LZ_FN lz_f32 lz_tanh_poly_f32(lz_f32 r) {
+  lz_f32 s = r * r;
+  return LZ_FMA_F32(r * s, LZ_FMA_F32(0.131096244f, s, -0.333312541f), r);
+}
+
+//@ lz_tanh_poly_f64
+// tanh(r) for |r| <= ln(2)/4.
+LZ_FN lz_f64 lz_tanh_poly_f64(lz_f64 r) {
+  lz_f64 s = r * r, z = s * s, p = LZ_FMA_F64(-0.0088589299945332939, z, -0.053968253498241279);
+  lz_f64 q = LZ_FMA_F64(0.0034638263460007755, z, 0.02186942168074071);
+  p = LZ_FMA_F64(p, z, -0.33333333333333282); q = LZ_FMA_F64(q, z, 0.13333333333212377);
+  return LZ_FMA_F64(r * s, LZ_FMA_F64(q, s, p), r);
+}
+
+//@ lz_half_tanh_f32
+// tanh(r/2) for |r| <= ln(2)/2, with which exp(r) is (1 + tanh(r/2)) / (1 - tanh(r/2)).
+LZ_FN lz_f32 lz_half_tanh_f32(lz_f32 r) {
+  lz_f32 s = r * r;
+  return LZ_FMA_F32(LZ_FMA_F32(0.00409184070f, s, -0.0416635498f), s, 0.5f) * r;
+}
+
+//@ lz_half_tanh_f64
+// tanh(r/2) for |r| <= ln(2)/2, with which exp(r) is (1 + tanh(r/2)) / (1 - tanh(r/2)).
+LZ_FN lz_f64 lz_half_tanh_f64(lz_f64 r) {
+  lz_f64 s = r * r, z = s * s, p = LZ_FMA_F64(-4.3256494113932102e-06, z, -0.00042162698045501002);
+  lz_f64 q = LZ_FMA_F64(4.2283036450204779e-07, z, 4.27137142201967e-05);
+  p = LZ_FMA_F64(p, z, -0.041666666666666602); q = LZ_FMA_F64(q, z, 0.0041666666666288679);
+  return LZ_FMA_F64(LZ_FMA_F64(q, s, p), s, 0.5) * r;
+}
+
+//@ lz_sigmoid_@S [floats] ulp=2.75
+// 1 / (1 + exp(-x)) with the quotient that exp is: it takes fewer steps than a polynomial, and the
+// division is there anyway. All terms are 2^-@{64|512} times their size: exp(-x) overflows where the
+// result is still a number, and the division rounds to a subnormal one.
 LZ_FN lz_@S lz_sigmoid_@S(lz_@S x) {
   lz_@S magic = @{12582975.0f|6755399441056255.0};
   lz_@S y = lz_at_most_@S(lz_at_least_@S(x, @{-105|-746}), @{20|40});
   lz_@S t = LZ_FMA_@N(y, @{-1.44269502f|-1.4426950408889634}, magic), n = t - magic;
   lz_@S r = LZ_FMA_@N(n, @{-0.693145751953125f|-0.69314718055989033}, -y);
   r = LZ_FMA_@N(n, @{-1.42860682e-6f|-5.4979230187083712e-14}, r);
-  lz_@S p = lz_expm1_poly_@S(r), h = lz_from_bits_@S(lz_bits_@S(t) << @{23|52});
-  lz_@S one = @{0x1p-64f|0x1p-512};
-  return one / (LZ_FMA_@N(h, p, h) + one);
+  lz_@S o = lz_half_tanh_@S(r), h = lz_from_bits_@S(lz_bits_@S(t) << @{23|52});
+  lz_@S one = @{0x1p-64f|0x1p-512}, d = LZ_FMA_@N(-o, one, one);
+  return d / LZ_FMA_@N(h, 1 + o, d);
 }
 
 //@ lz_tanh_@S [floats] ulp=2.75
-// m / (2 - m) with m = 1 - exp(-2|x|), whose leading digits do not cancel. The rest of ln(2) matters
-// little beside 1, in float32 nothing.
+// (1 - e) / (1 + e) for e = exp(-2|x|) = h (1 + o) / (1 - o), both terms times 1 - o: where h is 1
+// nothing is left of the first but 2 o. The rest of ln(2) matters little beside 1, in float32 nothing.
 LZ_FN lz_@S lz_tanh_@S(lz_@S x) {
   lz_@S magic = @{12583039.0f|6755399441056767.0}, a = lz_at_most_@S(lz_abs_@S(x), @{10|20});
-  lz_@S y = a + a, t = LZ_FMA_@N(y, @{-1.44269502f|-1.4426950408889634}, magic), n = t - magic;
-  lz_@S r = LZ_FMA_@N(n, @{-0.693147182f|-0.69314718055994531}, -y);
-  r = @{r|LZ_FMA_F64(n, -2.3190468138462996e-17, r)};
-  lz_@S p = lz_expm1_poly_@S(r), h = lz_from_bits_@S(lz_bits_@S(t) << @{23|52});
-  lz_@S m = LZ_FMA_@N(-h, p, 1 - h);
-  return lz_from_bits_@S(lz_bits_@S(m / (2 - m)) | (lz_bits_@S(x) & (lz_@U)1 << @B));
+  lz_@S t = LZ_FMA_@N(a, @{-2.88539004f|-2.8853900817779268}, magic), n = t - magic;
+  lz_@S r = LZ_FMA_@N(n, @{-0.346573591f|-0.34657359027997264}, -a);
+  r = @{r|LZ_FMA_F64(n, -1.1595234069231498e-17, r)};
+  lz_@S o = lz_tanh_poly_@S(r), h = lz_from_bits_@S(lz_bits_@S(t) << @{23|52});
+  lz_@S more = 1 + h, less = 1 - h, m = LZ_FMA_@N(-o, more, less) / LZ_FMA_@N(-o, less, more);
+  return lz_from_bits_@S(lz_bits_@S(m) | (lz_bits_@S(x) & (lz_@U)1 << @B));
 }
 
 //@ lz_sinh_poly_f32
