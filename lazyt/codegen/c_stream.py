@@ -1,4 +1,4 @@
-"""Results that are larger than the caches go past them.
+"""Results that fill the caches go past them.
 
 A plain store reads its line from memory first, and by the time that anybody reads the results of a
 large array they have left the caches. So loops along such results fill some lines on the stack, as
@@ -26,8 +26,9 @@ RUN = 64
 
 
 def past_caches(kernel: Kernel, third: int) -> frozenset[str]:
-    """Results that nothing in the kernel reads, stored once, and larger than the last cache, of
-    ``third`` bytes: those of its size were faster or slower."""
+    """Results that nothing in the kernel reads, stored once, and at least as large as the last
+    cache, of ``third`` bytes. As large as half of it, they are stored faster, too, but whoever reads
+    them finds them there."""
     stored: dict[str, int] = {}
     read: set[str] = set()
     for phase in kernel.phases:
@@ -43,7 +44,7 @@ def past_caches(kernel: Kernel, third: int) -> frozenset[str]:
         b.name
         for b in kernel.buffers
         if b.role == "out" and stored.get(b.name) == 1 and b.name not in read
-        and not b.dtype.is_half and math.prod(b.shape) * b.dtype.itemsize > third
+        and not b.dtype.is_half and math.prod(b.shape) * b.dtype.itemsize >= third
     )  # fmt: skip
 
 

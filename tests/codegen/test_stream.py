@@ -36,6 +36,7 @@ def streams(
 
 def test_large_results_go_past_the_caches() -> None:
     assert streams(lambda x: x * 2 + 1, LARGE) == 1
+    assert streams(lambda x: x[:1024] * 2, LARGE) == 1, "as large as the last cache"
     assert streams(lambda x: (x * 2, x.exp()), LARGE) == 2, "several at once"
     assert streams(lambda x: x / (x * x).sum(-1, keepdim=True), LARGE) == 1, "rows"
     assert streams(lambda x: x[:, ::2] * 2, (4096, 2048)) == 1, "strided operands"
@@ -45,7 +46,7 @@ def test_large_results_go_past_the_caches() -> None:
     "function",
     [
         lambda x: x.sum(-1),  # small results
-        lambda x: x[:1024] * 2,  # the cache holds them
+        lambda x: x[:1023] * 2,  # the cache holds them
         lambda x: lt.softmax(x, -1),  # asked for while exponentials are computed
         lambda x: x.cumsum(0),  # steps in order
     ],
