@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
     from lazyt.runtime.objects import Objects
+    from lazyt.sizes import Sized
     from lazyt.tuning.session import Session
 
 Donated = tuple[tuple[int, int], ...]
@@ -56,6 +56,14 @@ class Subject:
 
         return print_graph(self.roots)
 
+    @functools.cached_property
+    def sized(self) -> Sized:
+        """The graph as those of other sizes are compared with it."""
+        from lazyt.sizes import Sized
+
+        order = [self.inputs.index(n) for n in topological(self.roots) if n.op.name == "input"]
+        return Sized(self.text, tuple(order), self.donated)
+
     def program(self, reason: str, objects: Objects) -> tuple[Program, str]:
         """The graph's program, and the reason why it is new: the one given, if it is nothing else.
 
@@ -67,8 +75,7 @@ class Subject:
         from lazyt.runtime import cache, winners
 
         tuned = {} if self.place else winners.tables()["graphs"]
-        order = [self.inputs.index(n) for n in topological(self.roots) if n.op.name == "input"]
-        key = self._key(order)
+        key = self._key()
         keeps = compiler.own_passes is None
         stored = cache.get_text("plan", key) if keeps else None
         found: Program | None = None
@@ -77,24 +84,30 @@ class Subject:
                 found = Program.from_json(stored)
             except (ValueError, KeyError, TypeError):
                 found = None
-        graph = sizes.Sized(self.text, tuple(order), self.donated)
-        sizes.remember(graph)
+        sizes.remember(self.sized)
         if found is not None:
             return found, reason
         open_sizes = not self.place and session is None and not _tunes()
         if open_sizes and not (tuned and self.name in tuned):
-            made = sizes.find(graph, self.roots, self.inputs)
+            made = sizes.find(self.sized, self.roots, self.inputs)
             if made is not None:
                 if keeps:
                     cache.put_text("plan", key, made.program.to_json())
                 return made.program, made.reason or reason
+        return self.own_program(objects), reason
+
+    def own_program(self, objects: Objects) -> Program:
+        """The graph compiled for its very sizes, which is kept on disk."""
+        from lazyt import compiler
+        from lazyt.runtime import cache
+
         choices = self.choices()
         fusing = choices.graphs.get(self.name) if choices is not None else None
         announce = None if self.place else objects.add
         program, _ = self.compile(choices, fusing, announce)
-        if keeps:
-            cache.put_text("plan", key, program.to_json())
-        return program, reason
+        if compiler.own_passes is None:
+            cache.put_text("plan", self._key(), program.to_json())
+        return program
 
     def compile(
         self,
@@ -152,7 +165,7 @@ class Subject:
 
         return current()
 
-    def _key(self, order: Sequence[int]) -> str:
+    def _key(self) -> str:
         """What the program is kept under on disk."""
         from lazyt.runtime import cache, devices, winners
 
@@ -166,7 +179,7 @@ class Subject:
         elif found := winners.digest():
             settings = (*settings, found)
         settings = (*settings, config.inline_reduce, config.memory_budget, config.bands)
-        facts = (_code_stamp(), self.donated, settings, list(order), target)
+        facts = (_code_stamp(), self.donated, settings, list(self.sized.order), target)
         return cache.hash_text("plan", repr(facts), self.text)
 
 

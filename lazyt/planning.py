@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lazyt.ir.program import Program
     from lazyt.making import Donated, Subject
     from lazyt.placed_plans import Launcher
+    from lazyt.promotion import Heat
     from lazyt.runtime.execute import Executable
 
 
@@ -39,8 +40,8 @@ class _Plan:
     ``heads`` are those of the nodes with constants, as it was made for them, ``sizes`` the bytes of
     its outputs, and ``measured`` the bytes and seconds that its last run took. A plan for another
     device than the CPU has a ``launcher`` and no executable. ``table`` is an input behind all
-    others, of a program that takes sizes as arguments. ``subject``: the graph, where the plan is to
-    be tuned when it runs.
+    others, of a program that takes sizes as arguments, which has ``heat``, too, until it is
+    promoted. ``subject``: the graph, where the plan is to be tuned when it runs.
     """
 
     heads: tuple[Head, ...]
@@ -53,6 +54,7 @@ class _Plan:
     launcher: Launcher | None = None
     table: Buffer | None = None
     subject: Subject | None = None
+    heat: Heat | None = None
 
     def fits(self, constants: tuple[Any, ...]) -> bool:
         """Whether the plan computes a graph with these constants."""
@@ -74,6 +76,8 @@ class _Plan:
         begin = perf_counter()
         outputs = [Buffer(size) for size in self.sizes]
         if self.executable is not None:
+            # Those who found the plan before it was promoted give it a table, too.
+            inputs = inputs[: self.executable.inputs]
             if events.watching:
                 from lazyt.timing import run_timed
 
@@ -82,7 +86,13 @@ class _Plan:
                 self.executable.run(inputs, outputs)
         self.measured = pool.peak - before, perf_counter() - begin
         pool.peak = max(pool.peak, highest)
-        return [outputs[n] if n >= 0 else inputs[-1 - n] for n in self.program.results]
+        found = [outputs[n] if n >= 0 else inputs[-1 - n] for n in self.program.results]
+        heat = self.heat
+        if heat is not None and heat.is_enough(len(self.program.launches), self.measured[1]):
+            from lazyt.promotion import promote
+
+            promote(self)
+        return found
 
     def explain(self) -> Explanation:
         """The plan's kernels, and what it takes."""
@@ -317,6 +327,10 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
     plan = _Plan((), constants, lifted, program, executable, outputs, table=table)
     if executable is not None and subject.is_wanted:
         plan.subject = subject
+    if executable is not None and table is not None:
+        from lazyt.promotion import heat_of
+
+        plan.heat = heat_of(subject)
     return plan
 
 

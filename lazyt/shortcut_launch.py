@@ -59,6 +59,8 @@ class Midway(Inlet):
         self._launcher = prepared.plan.launcher
         if self._launcher is None and prepared.plan.executable is None:
             refuse("a plan without kernels")
+        if prepared.plan.heat is not None:
+            refuse("a plan that may get kernels of its own soon")
         if self._launcher is not None and not self._launcher.is_direct:
             refuse("a plan of a device without kernels, or with results on the host")
         self._plan, self._fixed, self._inputs = prepared.plan, prepared.fixed, inputs

@@ -36,6 +36,8 @@ _PATIENCE = 2
 #: Sizes beside the first that have plans of their own where rows run in bands: these are not
 #: written for any size, but are faster and need less memory.
 _BANDED = 2
+#: Sizes of a family that may have kernels of their own because they are run often.
+_OFTEN = 4
 #: Extents below this decide the form of kernels: they are unrolled, or no axis at all. Graphs that
 #: have them at other places are of another family.
 LEAST = 2
@@ -74,6 +76,7 @@ class _Family:
         templates: texts that serve several of them, the latest last.
         failed: for how many sizes there was none since the last one that had one.
         alone: further sizes that may have plans of their own for the sake of bands.
+        often: further sizes that may have some because they are run often.
     """
 
     def __init__(self, first: Sized) -> None:
@@ -82,6 +85,7 @@ class _Family:
         self.templates: list[Template] = []
         self.failed = 0
         self.alone = _BANDED
+        self.often = _OFTEN
 
 
 class Found(NamedTuple):
@@ -108,6 +112,16 @@ def remember(graph: Sized) -> None:
     """Takes note of a graph that has a plan: those of other sizes are compared with it."""
     if len(graph.text) <= _LONGEST:
         _family(graph)
+
+
+def may_have_own(graph: Sized) -> bool:
+    """Whether one more size of a graph may have kernels of its own."""
+    return _family(graph).often > 0
+
+
+def has_own(graph: Sized) -> None:
+    """Takes note that one more size of a graph has kernels of its own."""
+    _family(graph).often -= 1
 
 
 def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found | None:

@@ -59,6 +59,7 @@ RECIPE = frozenset(
         "explanation",
         "footprint",
         "placed_plans",
+        "promotion",
         "sizes",
         "steps",
         "timing",

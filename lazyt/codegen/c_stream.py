@@ -27,8 +27,8 @@ RUN = 64
 
 def past_caches(kernel: Kernel, third: int) -> frozenset[str]:
     """Results that nothing in the kernel reads, stored once, and at least as large as the last
-    cache, of ``third`` bytes. As large as half of it, they are stored faster, too, but whoever reads
-    them finds them there."""
+    cache, of ``third`` bytes. As large as half of it, they are stored faster, too, but whoever
+    reads them finds them there."""
     stored: dict[str, int] = {}
     read: set[str] = set()
     for phase in kernel.phases:

@@ -1,45 +1,52 @@
-"""Takes the borders off: points whose conditions fail get loops of their own.
+"""Cuts loops where conditions change: each piece has one source for what it reads.
 
 Where a window reaches beyond its input, every element is tested, although the tests fail only at
-the edges of the picture. Loads under a condition that lie two apart are not even vectorised. The
-inside of the grid, where each test is known to hold, becomes a phase without them.
+the edges of the picture. What is put together of parts (a roll, a concatenation, padding that
+reflects) chooses a part for every element. Loads under a condition that lie two apart are not even
+vectorised, and each part is another load under a mask. A phase whose grid is cut where the tests
+turn has none left to do inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
+from math import prod
 
 from lazyt.codegen.slide import at_axes
 from lazyt.ir.index import Axis, Linear, replace_axes, variable
 from lazyt.ir.kernel import Let, Phase, Statement, Store
 from lazyt.ir.point import Guard, Guarded, Load, sub_expressions
+from lazyt.ir.scalar import Call, Expr, call
 
-#: Shortest inside that is worth loops of its own, and its least share of the axis.
+#: Shortest piece that is worth loops of its own beside others, and the least share of an axis that
+#: such pieces have to cover.
 LEAST_INSIDE, LEAST_SHARE = 8, 0.5
+#: Most pieces along an axis, and most statements of all pieces of a phase.
+MOST_PIECES, MOST_STATEMENTS = 16, 128
 
 
 def peel(phase: Phase) -> list[Phase]:
-    """The phase as one for its inside and some for its borders; alone where that gains nothing.
+    """The phase as pieces, the largest first; alone where cutting gains nothing.
 
-    Only straight-line phases whose lanes run along the grid are taken apart, on their last two
-    axes, and only where elements are read under conditions that are not adjacent.
+    Only straight-line phases whose lanes run along the grid are cut, and only where elements are
+    read under conditions that are not adjacent, or chosen from several places.
     """
-    if phase.lanes != "grid" or not phase.grid or not straight(phase) or not _has_gaps(phase):
+    if phase.lanes != "grid" or not phase.grid or not straight(phase):
         return [phase]
-    inside, borders = phase, list[Phase]()
-    for place in range(len(phase.grid) - 1, max(len(phase.grid) - 3, -1), -1):
-        axis = phase.grid[place]
-        low, high = _inside(axis, inside)
-        if (low, high) == (0, axis.extent):
-            continue
-        if high - low < max(LEAST_INSIDE, LEAST_SHARE * axis.extent):
-            return [phase]
-        for begin, end in ((0, low), (high, axis.extent)):
-            if begin < end:
-                borders.append(over(inside, place, begin, end))
-        inside = over(inside, place, low, high)
-    return [inside, *borders]
+    if not _has_gaps(phase) and not _chooses(phase):
+        return [phase]
+    done: list[Phase] = []
+    whole = [phase]
+    for place in range(len(phase.grid) - 1, -1, -1):
+        found = [_cut(piece, place) for piece in whole]
+        statements = sum(_statements(p) for cut, _ in found for p in cut)
+        if statements + sum(map(_statements, done)) > MOST_STATEMENTS:
+            break
+        whole = [inside for cut, longs in found for inside, long in zip(cut, longs) if long]
+        done += [border for cut, longs in found for border, long in zip(cut, longs) if not long]
+    return sorted([*whole, *done], key=lambda p: -prod(a.extent for a in p.grid))
 
 
 def straight(phase: Phase) -> bool:
@@ -54,16 +61,40 @@ def _is_plain(statement: Statement) -> bool:
     return isinstance(statement, Store) and statement.combine is None
 
 
-def _inside(axis: Axis, phase: Phase) -> tuple[int, int]:
-    """Where all conditions on the axis alone hold."""
-    low, high = 0, axis.extent
+def _statements(phase: Phase) -> int:
+    return sum(len(stage.body) for stage in phase.stages)
+
+
+def _cut(phase: Phase, place: int) -> tuple[list[Phase], list[bool]]:
+    """The phase in pieces along an axis of its grid, and which of these are long. Short ones that
+    are neighbours stay together, with their tests."""
+    axis = phase.grid[place]
+    ends = sorted({0, axis.extent, *_turns(axis, phase)})
+    pieces: list[tuple[int, int, bool]] = []
+    for begin, end in pairwise(ends):
+        long = end - begin >= LEAST_INSIDE
+        if pieces and not long and not pieces[-1][2]:
+            pieces[-1] = (pieces[-1][0], end, False)
+        else:
+            pieces.append((begin, end, long))
+    covered = sum(end - begin for begin, end, long in pieces if long)
+    if not 1 < len(pieces) <= MOST_PIECES or covered < LEAST_SHARE * axis.extent:
+        return [phase], [True]
+    return [over(phase, place, b, e) for b, e, _ in pieces], [long for _, _, long in pieces]
+
+
+def _turns(axis: Axis, phase: Phase) -> Iterator[int]:
+    """Where along the axis a condition on it alone begins or ceases to hold."""
     for guard in (guard for item in _guarded(phase) for guard in item.guards):
         factor = guard.index.coefficient(axis)
-        if factor is None or factor <= 0 or guard.index.terms != ((axis, factor),):
+        if not factor or guard.index.terms != ((axis, factor),):
             continue
-        low = max(low, -(-(guard.low - guard.index.const) // factor))
-        high = min(high, -(-(guard.high - guard.index.const) // factor))
-    return low, max(low, high)
+        low, high = guard.low - guard.index.const, guard.high - guard.index.const
+        if factor > 0:
+            found = (-(-low // factor), -(-high // factor))
+        else:
+            found = (high // factor + 1, low // factor + 1)
+        yield from (turn for turn in found if 0 < turn < axis.extent)
 
 
 def _guarded(phase: Phase) -> Iterator[Guarded]:
@@ -82,8 +113,15 @@ def _has_gaps(phase: Phase) -> bool:
     return any(step is not None and step > 1 for step in steps)
 
 
+def _chooses(phase: Phase) -> bool:
+    """Whether an element comes from one of several places."""
+    others = (item for g in _guarded(phase) for item in sub_expressions(g.other))
+    return any(isinstance(item, Load) for item in others)
+
+
 def over(phase: Phase, place: int, begin: int, end: int) -> Phase:
-    """The phase from ``begin`` to before ``end`` of one axis of its grid."""
+    """The phase from ``begin`` to before ``end`` of one axis of its grid, without the conditions
+    that this decides."""
     axis = phase.grid[place]
     part = Axis(axis.name, end - begin)
     table = {axis: variable(part) + begin}
@@ -94,9 +132,34 @@ def over(phase: Phase, place: int, begin: int, end: int) -> Phase:
 
 def _moved(statement: Statement, table: dict[Axis, Linear]) -> Statement:
     """A statement at other indices."""
-    value = at_axes(statement.value, table)
+    value = _decided(at_axes(statement.value, table))
     if isinstance(statement, Store):
         index = tuple(replace_axes(i, table) for i in statement.index)
         guards = tuple(Guard(replace_axes(g.index, table), g.low, g.high) for g in statement.guards)
         return replace(statement, value=value, index=index, guards=guards)
     return replace(statement, value=value)
+
+
+def _decided(value: Expr) -> Expr:
+    """An expression without the conditions that the axes' ranges decide."""
+    made: dict[int, Expr] = {}
+    for item in sub_expressions(value):
+        new = item
+        if isinstance(item, Call):
+            new = call(item.fn, *(made[id(a)] for a in item.args), dtype=item.dtype)
+        elif isinstance(item, Guarded):
+            new = open_guards(item.guards, made[id(item.value)], made[id(item.other)])
+        made[id(item)] = new
+    return made[id(value)]
+
+
+def open_guards(guards: tuple[Guard, ...], value: Expr, other: Expr) -> Expr:
+    """``value`` under those guards that are open, or what closed ones leave."""
+    left = []
+    for guard in guards:
+        low, high = guard.index.bounds
+        if high < guard.low or low >= guard.high:
+            return other
+        if low < guard.low or high >= guard.high:
+            left.append(guard)
+    return Guarded(tuple(left), value, other) if left else value

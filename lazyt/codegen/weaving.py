@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from lazyt.codegen.peeling import over, straight
+from lazyt.codegen.peeling import open_guards, over, straight
 from lazyt.codegen.slide import at_axes
 from lazyt.ir.index import (
     Atom,
@@ -176,18 +176,6 @@ def _value_at(value: Expr, suffix: str) -> Expr:
         elif isinstance(item, Call):
             new = call(item.fn, *(made[id(a)] for a in item.args), dtype=item.dtype)
         elif isinstance(item, Guarded):
-            new = _guarded(item.guards, made[id(item.value)], made[id(item.other)])
+            new = open_guards(item.guards, made[id(item.value)], made[id(item.other)])
         made[id(item)] = new
     return made[id(value)]
-
-
-def _guarded(guards: tuple[Guard, ...], value: Expr, other: Expr) -> Expr:
-    """``value`` under those guards that are open, or what closed ones leave."""
-    open_guards = []
-    for guard in guards:
-        low, high = guard.index.bounds
-        if high < guard.low or low >= guard.high:
-            return other
-        if low < guard.low or high >= guard.high:
-            open_guards.append(guard)
-    return Guarded(tuple(open_guards), value, other) if open_guards else value

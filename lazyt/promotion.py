@@ -1,0 +1,75 @@
+"""Sizes that run often get kernels of their own.
+
+From the second size of a graph on, its kernels take sizes as arguments (``sizes.py``), which saves
+the compiler's time and costs some of theirs: a transposed copy takes five times as long, a roll six
+times, most others a few percent. Where a size comes back and back that is the wrong trade. So a
+plan of such kernels counts its runs, and once it has been run for about as long as compiling takes,
+or very often, its graph is compiled for the sizes that it has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lazyt import sizes
+from lazyt.ir.graph import source_text
+
+if TYPE_CHECKING:
+    from lazyt.making import Subject
+    from lazyt.planning import _Plan
+
+#: Runs after which a plan is promoted, and the fewest: what is in flight comes back.
+OFTEN, LEAST = 64, 4
+#: Seconds that compiling takes, and for each kernel more, about.
+BASE, EACH = 0.3, 0.15
+
+
+class Heat:
+    """What a plan of kernels for any size has been run.
+
+    Attributes:
+        subject: its graph.
+        runs, seconds: how often, and for how long together.
+    """
+
+    __slots__ = ("runs", "seconds", "subject")
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.runs = 0
+        self.seconds = 0.0
+
+    def is_enough(self, kernels: int, seconds: float) -> bool:
+        """Notes one more run that took ``seconds``; whether kernels of its own are worth it."""
+        self.runs += 1
+        self.seconds += seconds
+        if self.runs < LEAST:
+            return False
+        return self.runs >= OFTEN or self.seconds >= BASE + EACH * kernels
+
+
+def heat_of(subject: Subject) -> Heat | None:
+    """What a new plan of kernels for any size counts its runs by; None where enough sizes of its
+    graph have kernels of their own."""
+    return Heat(subject) if sizes.may_have_own(subject.sized) else None
+
+
+def promote(plan: _Plan) -> None:
+    """Lets a plan run kernels for its own sizes from now on, if its family may still have some."""
+    from lazyt import planning
+    from lazyt.runtime import execute
+    from lazyt.runtime.objects import Objects
+
+    heat, plan.heat = plan.heat, None
+    assert heat is not None
+    subject = heat.subject
+    with planning.lock, Objects() as objects:
+        if not sizes.may_have_own(subject.sized):
+            return
+        sizes.has_own(subject.sized)
+        program = subject.own_program(objects)
+        reason = f"these sizes were run {heat.runs} times: they get kernels of their own"
+        where = source_text(subject.roots[0].source)
+        executable = execute.load(program, reason, where, objects)
+        plan.program, plan.executable = program, executable
+        plan.sizes, plan.table = subject.output_sizes(program), None
