@@ -45,7 +45,7 @@ def test_a_size_that_is_run_often_gets_kernels_of_its_own(captured: bool) -> Non
         return lt.roll(x.t() * 2 + captured, 3, 1).cumsum(0)
 
     function = lt.jit(program) if captured else program
-    run(function, lt.rand(30, 41), 3)
+    run(function, lt.rand(30, 41).realize(), 3)
     x = lt.rand(33, 52).realize()
     few = run(function, x, promotion.LEAST)
     assert promoted() == 0
@@ -62,7 +62,7 @@ def test_long_runs_count_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     def program(x: Tensor) -> Tensor:
         return lt.roll(x.t() - 1, 3, 1).cumsum(0)
 
-    run(program, lt.rand(30, 41), 1)
+    run(program, lt.rand(30, 41).realize(), 1)
     x = lt.rand(33, 52).realize()
     run(program, x, promotion.LEAST + 1)
     assert promoted() == 0
