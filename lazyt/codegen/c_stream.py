@@ -55,6 +55,16 @@ class StreamPhase(AheadPhase):
         shared = any(isinstance(s, Let) and s.name in self.shared for s in stage.body)
         if not self.vector or shared or not self._streamed(stage, self.phase.grid[-1]):
             return super()._straight(stage)
+        return [*self._runs_of_points(stage), self.e.prelude("lz_stream_end")]
+
+    def _points_of_step(self, stage: Stage, axis: Axis) -> tuple[Trees, Trees]:
+        plain = all(isinstance(s, Let | Store) for s in stage.body)
+        if not plain or stage.guard or not self._streamed(stage, self.phase.grid[-1]):
+            return super()._points_of_step(stage, axis)
+        return self._runs_of_points(stage), [self.e.prelude("lz_stream_end")]
+
+    def _runs_of_points(self, stage: Stage) -> Trees:
+        """The stage for the points of a tile, which lie along the grid's last axis."""
         axis = self.phase.grid[-1]
 
         def at(place: ct.Node) -> Trees:
@@ -68,7 +78,9 @@ class StreamPhase(AheadPhase):
         whole = not (self.vector or stage.sequential or stage.guard or axis in self.e.ends)
         if not (plain and whole and self._streamed(stage, axis)):
             return super()._plain(stage, axis)
-        return self._in_runs(stage, axis, axis.name, ct.integer(axis.extent), lambda place: [])
+        count = ct.integer(axis.extent)
+        runs = self._in_runs(stage, axis, axis.name, count, lambda place: [])
+        return [*runs, self.e.prelude("lz_stream_end")]
 
     def _streamed(self, stage: Stage, axis: Axis) -> Mapping[str, str]:
         """The arrays in which results wait that a stage stores one behind the other."""
@@ -86,7 +98,7 @@ class StreamPhase(AheadPhase):
         self, stage: Stage, axis: Axis, name: str, count: ct.Node, at: Callable[[ct.Node], Trees]
     ) -> Trees:
         """The stage for ``count`` points ``name``, some of them at a time; ``at`` declares what
-        depends on the point."""
+        depends on the point. ``lz_stream_end`` has to follow."""
         waiting = self._streamed(stage, axis)
         group, lane = ct.name("g"), ct.name("v")
         here = [ct.declare(self.integer, name, ct.binary("+", group, lane), const=True)]
@@ -113,10 +125,7 @@ class StreamPhase(AheadPhase):
         whole = ct.binary("-", count, ct.integer(RUN - 1))
         asked = self._ask_all(stage, axis, "g", RUN)
         turn = [*asked, *before, *self._simd(steps), *after]
-        out: Trees = [
-            ct.loop("g", ct.integer(0), whole, turn, step=RUN),
-            self.e.prelude("lz_stream_end"),
-        ]
+        out: Trees = [ct.loop("g", ct.integer(0), whole, turn, step=RUN)]
         known = ct.fixed(count)
         if known is not None and known % RUN == 0:
             return out

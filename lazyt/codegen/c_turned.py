@@ -213,10 +213,16 @@ class TurnedPhase(SeriesPhase):
         else:
             start, here = ct.name("k"), ct.name(axis.name)
             lane = ct.declare("lz_i64", "l", ct.binary("-", here, start), const=True)
-            body = [lane, *self._over_run(self._element(stage, axis))]
-            loop = ct.loop(axis.name, start, ct.binary("+", start, steps), body, kind=self.integer)
+            points, end = self._points_of_step(stage, axis)
+            stop = ct.binary("+", start, steps)
+            loop = ct.loop(axis.name, start, stop, [lane, *points], kind=self.integer)
+            after += end
         self.e.elements.clear()
         return ct.block([*before, loop, *after])
+
+    def _points_of_step(self, stage: Stage, axis: Axis) -> tuple[Trees, Trees]:
+        """The loop over the tile's points in one step, and what has to follow the last step."""
+        return self._over_run(self._element(stage, axis)), []
 
 
 def _is_light(stage: Stage, axis: Axis) -> bool:

@@ -81,7 +81,7 @@ MUTATIONS = [
     ("pad_with_gaps", 0, "i0 < 51", "i0 < 52"),
     ("pad_with_gaps", 0, "(i1 * 2) >= 2", "(i1 * 2) >= 0"),
     ("pad_with_gaps", 0, "- 65]", "- 66]"),
-    ("concatenation", 0, "i1 < 8", "i1 < 9"),
+    ("concatenation", 0, "i1 < 3", "i1 < 4"),
     ("slices", 0, "+ 1900", "+ 1909"),
     ("overlapping_window", 0, "* 4) + i1]", "* 4) + i1 + 14]"),
     ("reduce_rows", 0, "const lz_i64 end = 1000;", "const lz_i64 end = 1001;"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import lazyt as lt
+from lazyt import planning
+from lazyt.codegen import c
 from lazyt.codegen.lower import lower_group
 from lazyt.codegen.peeling import peel
 from lazyt.compiler import group_graph
@@ -65,3 +69,46 @@ def test_what_is_adjacent_or_all_border_stays_whole() -> None:
 
 def test_single_values_have_no_borders() -> None:
     assert (lt.ones(()) + lt.rand(1)[0]).item() >= 1
+
+
+def pieces(result: lt.Tensor) -> list[tuple[int, ...]]:
+    """Extents of the pieces that a phase is cut into."""
+    return [tuple(a.extent for a in piece.grid) for piece in peel(phase_of(result))]
+
+
+def test_choices_between_places_are_cut_where_they_turn() -> None:
+    x, y = lt.rand(40, 50).realize(), lt.rand(40, 60).realize()
+    assert pieces(lt.cat([x, y, x], 1)) == [(40, 60), (40, 50), (40, 50)]
+    for piece in peel(phase_of(lt.cat([x, y, x], 1))):
+        assert conditions(piece) == 0
+    assert pieces(lt.roll(x, (10, 20), (0, 1))) == [(30, 30), (30, 20), (10, 30), (10, 20)]
+    assert pieces(F.pad(x[None], (3, 3), mode="reflect")) == [
+        (1, 40, 50), (1, 40, 3), (1, 40, 3)
+    ]  # fmt: skip
+    many = lt.cat([y[:, :9]] * 20, 1)
+    assert pieces(many) == [(40, 180)], "more pieces than are worth it"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: lt.roll(x, (3, 5, -7), (0, 1, 2)),
+        lambda x: F.pad(x, (4, 9, 3, 1), mode="reflect"),
+        lambda x: F.pad(x, (11, 2, 0, 17), mode="replicate"),
+        lambda x: F.pad(x, (2, 12, 9, 3), mode="circular"),
+        lambda x: lt.cat([x.flip(2), x * 2, x[..., :9].exp()], 2),
+        lambda x: lt.cat([x, lt.stack([x, -x], 1).flatten(0, 1)], 0),
+        lambda x: F.pad(lt.cat([x, x.roll(4, -1)], 1), (1, -3), value=2.0),
+    ],
+)
+def test_cut_loops_keep_their_bits(
+    function: Callable[[lt.Tensor], lt.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = (lt.rand(6, 21, 35) - 0.5).realize()
+    monkeypatch.setattr(lt.config, "disk_cache", False)
+    monkeypatch.setattr(lt.config, "verify", True)
+    planning.clear()
+    found = function(x).numpy()
+    monkeypatch.setattr(c, "peel", lambda phase: [phase])
+    planning.clear()
+    np.testing.assert_array_equal(function(x).numpy(), found)

@@ -40,6 +40,7 @@ def test_large_results_go_past_the_caches() -> None:
     assert streams(lambda x: (x * 2, x.exp()), LARGE) == 2, "several at once"
     assert streams(lambda x: x / (x * x).sum(-1, keepdim=True), LARGE) == 1, "rows"
     assert streams(lambda x: x[:, ::2] * 2, (4096, 2048)) == 1, "strided operands"
+    assert streams(lambda x: x.t().contiguous() + 1, LARGE) == 1, "turned operands"
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,7 @@ def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: Any) -> None:
         found = [
             x * 2 + 1, x > 0, (x * 50).to(lt.int8), x.double() * 3, (x * 1e6).to(lt.int64),
             lt.softmax(x, -1), x.flip(0) - x, lt.full(shape, 3.0), x[..., 1:] + 1,
+            x.transpose(0, -1).exp(),
         ]  # fmt: skip
         return [t.numpy().tobytes() for t in found]
 

@@ -3,12 +3,14 @@ typedef lz_@S lz_eight_@S __attribute__((vector_size(32), aligned(4), may_alias)
 
 //@ lz_across_@S [f32 i32 u32]
 /* Rows become columns: to[c * width + r] = from[r * pitch + c]. Whole lines of the side whose rows
-   lie further apart are used up before the next ones. */
+   lie further apart are used up before the next ones. Of rows that lie far apart the next lines are
+   asked for: no processor expects them, and whoever turns a tile mostly turns the one behind it. */
 static __attribute__((noinline, unused)) void lz_across_@S(
     lz_i64 rows, lz_i64 columns, const lz_@S *__restrict__ from, lz_i64 pitch,
     lz_@S *__restrict__ to, lz_i64 width)
 {
-  const int turned = pitch < width;
+  const lz_i64 line = 64 / (lz_i64)sizeof(lz_@S);
+  const int turned = pitch < width, far = !turned && pitch >= 16 * line;
   const lz_i64 outer = turned ? columns : rows, inner = turned ? rows : columns;
   for (lz_i64 o = 0; o < outer; o += 8)
     for (lz_i64 i = 0; i < inner; i += 8)
@@ -24,6 +26,8 @@ static __attribute__((noinline, unused)) void lz_across_@S(
             b[y * width + x] = a[x * pitch + y];
         continue;
       }
+      if (far && i % line == 0)
+        for (int n = 0; n < 8; n++) __builtin_prefetch(a + n * pitch + columns, 0, 2);
 #define LZ_ROW(n) const lz_eight_@S a##n = *(const lz_eight_@S *)(a + n * pitch);
       LZ_ROW(0) LZ_ROW(1) LZ_ROW(2) LZ_ROW(3) LZ_ROW(4) LZ_ROW(5) LZ_ROW(6) LZ_ROW(7)
 #undef LZ_ROW
@@ -57,7 +61,8 @@ static __attribute__((noinline, unused)) void lz_across_@S(
     lz_i64 rows, lz_i64 columns, const lz_@S *__restrict__ from, lz_i64 pitch,
     lz_@S *__restrict__ to, lz_i64 width)
 {
-  const int turned = pitch < width;
+  const lz_i64 line = 64 / (lz_i64)sizeof(lz_@S);
+  const int turned = pitch < width, far = !turned && pitch >= 16 * line;
   const lz_i64 outer = turned ? columns : rows, inner = turned ? rows : columns;
   for (lz_i64 o = 0; o < outer; o += 4)
     for (lz_i64 i = 0; i < inner; i += 4)
@@ -73,6 +78,8 @@ static __attribute__((noinline, unused)) void lz_across_@S(
             b[y * width + x] = a[x * pitch + y];
         continue;
       }
+      if (far && i % line == 0)
+        for (int n = 0; n < 4; n++) __builtin_prefetch(a + n * pitch + columns, 0, 2);
 #define LZ_ROW(n) const lz_four_@S a##n = *(const lz_four_@S *)(a + n * pitch);
       LZ_ROW(0) LZ_ROW(1) LZ_ROW(2) LZ_ROW(3)
 #undef LZ_ROW
@@ -99,7 +106,8 @@ static __attribute__((noinline, unused)) void lz_across_@S(
     lz_i64 rows, lz_i64 columns, const lz_@S *__restrict__ from, lz_i64 pitch,
     lz_@S *__restrict__ to, lz_i64 width)
 {
-  const int turned = pitch < width;
+  const lz_i64 line = 64 / (lz_i64)sizeof(lz_@S);
+  const int turned = pitch < width, far = !turned && pitch >= 16 * line;
   const lz_i64 outer = turned ? columns : rows, inner = turned ? rows : columns;
   for (lz_i64 o = 0; o < outer; o += 8)
     for (lz_i64 i = 0; i < inner; i += 8)
@@ -115,6 +123,8 @@ static __attribute__((noinline, unused)) void lz_across_@S(
             b[y * width + x] = a[x * pitch + y];
         continue;
       }
+      if (far && i % line == 0)
+        for (int n = 0; n < 8; n++) __builtin_prefetch(a + n * pitch + columns, 0, 2);
 #define LZ_ROW(n) const lz_eight_@S a##n = *(const lz_eight_@S *)(a + n * pitch);
       LZ_ROW(0) LZ_ROW(1) LZ_ROW(2) LZ_ROW(3) LZ_ROW(4) LZ_ROW(5) LZ_ROW(6) LZ_ROW(7)
 #undef LZ_ROW
