@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from lazyt import ops
@@ -15,7 +16,9 @@ from lazyt.storage import Storage
 from lazyt.tensor import Tensor
 from lazyt.views import is_contiguous
 
-_LINE, _SHAPES = 64, 256  # bytes; calls of different shapes that are remembered
+#: Bytes at whose multiples parts begin, and memory that is read as it lies; calls of different
+#: shapes that are remembered.
+_LINE, _WORD, _SHAPES = 64, 16, 256
 
 
 def is_part(tensor: Tensor) -> bool:
@@ -52,36 +55,56 @@ class Values:
     """The tensors among a call's arguments.
 
     Attributes:
-        tensors: what the function works on: those whose memory NumPy sees are replaced by copies.
-        copies: storages of those copies.
         parts: numbers of those that are parts of larger tensors.
     """
 
     def __init__(self, given: list[Tensor]) -> None:
-        self.tensors = list(given)
-        self.copies: list[Storage] = []
         self._given = given
         self._values: dict[int, Node] = {}
-        for number, tensor in enumerate(given):
-            if tensor._storage.exposure() is not None:
-                self.tensors[number] = own = wrap(tensor.node)
-                self.copies.append(own._storage)
-                self._values[id(own)] = own._storage.current()
-        self.parts = [n for n, t in enumerate(self.tensors) if is_part(t)]
+        self._shown = [n for n, t in enumerate(given) if t._storage.exposure() is not None]
+        self.parts = [n for n, t in enumerate(given) if is_part(t) and n not in self._shown]
+
+    @cached_property
+    def tensors(self) -> list[Tensor]:
+        """What the function works on: tensors whose memory NumPy sees are replaced by copies."""
+        found = list(self._given)
+        for number in self._shown:
+            found[number] = own = wrap(self._given[number].node)
+            self._values[id(own)] = own._storage.current()
+        return found
+
+    @property
+    def any_shown(self) -> bool:
+        """Whether NumPy sees the memory of one."""
+        return bool(self._shown)
+
+    @property
+    def copies(self) -> list[Storage]:
+        """Storages of what ``tensors`` has in place of tensors whose memory NumPy sees."""
+        return [self.tensors[number]._storage for number in self._shown]
+
+    def in_place(self) -> list[Tensor]:
+        """As ``tensors``, but over the memory that NumPy sees, for who only reads it, and now."""
+        found = list(self._given)
+        for number in self._shown:
+            given = found[number]
+            node = _value_in_place(given)
+            found[number] = wrap(node if node is not None else given.node)
+        return found
 
     def leaves(self) -> dict[int, Node]:
         """The parts as leaves of their own."""
-        return {number: value_of_part(self.tensors[number]) for number in self.parts}
+        return {number: value_of_part(self._given[number]) for number in self.parts}
 
     def exposed(self) -> list[Tensor]:
         """The arguments whose memory NumPy sees."""
-        return [old for own, old in zip(self.tensors, self._given) if own is not old]
+        return [self._given[number] for number in self._shown]
 
-    def originals(self, results: list[Any]) -> list[Any]:
-        """``results`` with the tensors that were given instead of those that replaced them."""
-        if not self.copies:
+    def originals(self, results: list[Any], used: list[Tensor]) -> list[Any]:
+        """``results`` with the tensors that were given instead of those that were ``used``."""
+        if not self._shown:
             return results
-        known = {id(own): old for own, old in zip(self.tensors, self._given)}
+        known = {id(used[number]): self._given[number] for number in self._shown}
         return [known.get(id(r), r) for r in results]
 
     def write_back(self) -> None:
@@ -90,6 +113,20 @@ class Values:
             # Autograd does not count writes through ``.data``, so that values have to tell.
             if own is not old and own._storage.current() is not self._values[id(own)]:
                 old.copy_(own)
+
+
+def _value_in_place(tensor: Tensor) -> Node | None:
+    """A leaf over the memory of a tensor that NumPy sees; None for parts of such memory, and where
+    kernels could not read it as it lies."""
+    storage = tensor._storage
+    exposed, share = storage.exposure(), storage.share
+    plain = tensor._view is None and tensor._fn is None and storage.fn is None
+    if exposed is None or share is None or share.region is not None or not plain:
+        return None
+    buffer, value = exposed.buffer, share.memory.value
+    if buffer.ptr % _WORD or value.shape != tuple(tensor.shape) or value.dtype is not tensor.dtype:
+        return None
+    return ops.input_(value.shape, value.dtype, Buffer.foreign(buffer.ptr, value.nbytes, buffer))
 
 
 class Changing:

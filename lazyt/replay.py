@@ -246,6 +246,18 @@ class Replay:
             self._fresh.append(storage)
         return Made(value, -1, self._fresh.index(storage))
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether a run has read what it needs when it is over: all results that are no arguments
+        have memory of their own."""
+        prepared, _, outputs = self.prepared or (None, (), ())
+        if prepared is None:
+            return False
+        plan, parts = prepared.plan, [*self.results, *(part for _, part in self.effects)]
+        own = all(kind == "output" and plan.program.results[n] >= 0 for kind, n in outputs)
+        same = all(p.source < 0 or p.number >= 0 for p in parts if isinstance(p, Made))
+        return own and same and plan.launcher is None
+
     # ------------------------------------------------------------------ running
 
     def run(

@@ -108,21 +108,23 @@ class Captured:
             values = Values(given)
             reason = ""
             for replay, result in reversed(self._captures.get(key, ())):
+                in_place = values.any_shown and replay.only_reads
+                tensors = values.in_place() if in_place else values.tensors
                 try:
-                    parts = replay.run(values.tensors, values.leaves(), [leaves[n] for n in moving])
+                    parts = replay.run(tensors, values.leaves(), [leaves[n] for n in moving])
                 except Missed as missed:
                     reason = reason or str(missed)
                     continue
                 self._unused = 0
                 self._shortcuts.follow(replay, shape, leaves, result, moving)
-                return Tree.build(result, iter(values.originals(parts)))
+                return Tree.build(result, iter(values.originals(parts, tensors)))
             if self._captures:
                 reason = reason or keys_differ(key, self._last_key, self.function)
                 if self._reasons[-1] != f"captured again: {reason}":
                     self._say(f"captured again: {reason}")
             if not self._codes:
                 return self._observe(args, kwargs)
-            if values.copies and key not in self._harmless:
+            if values.any_shown and key not in self._harmless:
                 return self._try(key, leaves, args, kwargs, values.exposed())
             return self._capture(key, shape, leaves, values, args, kwargs, moving)
 
@@ -185,6 +187,8 @@ class Captured:
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         others = [(v, "an argument") for v in leaves if not isinstance(v, Tensor)]
         storages = [tensor._storage for tensor in exposed]
+        for storage in storages:  # what NumPy wrote until now is none of the function's writes
+            storage.current()
         before = [(signature(t), t._storage.memory().content) for t in exposed]
         try:
             guards = note_state(self.function, self._codes, given, others)
@@ -218,13 +222,13 @@ class Captured:
         called = [n for v, n in zip(leaves, names) if isinstance(v, Tensor)]
         given = Tree.containers((args, *kwargs.values()))
         numbers = Numbers([leaves[n] for n in moving])
-        if values.copies and given:
+        if values.any_shown and given:
             self._fail("tensors in a list or dict argument share memory with NumPy")
             return self.function(*args, **kwargs)
         if len({values.tensors[n].node for n in values.parts}) < len(values.parts):
             self._fail("two arguments are the same part of a tensor, as they need not always be")
             return self.function(*args, **kwargs)
-        if values.copies or moving:
+        if values.any_shown or moving:
             tensors = iter(values.tensors)
             own = [next(tensors) if isinstance(v, Tensor) else v for v in leaves]
             for place, number in zip(moving, numbers.lifted()):
@@ -261,7 +265,7 @@ class Captured:
         elif not unknown:
             known = (called, [names[n] for n in moving])
             self._keep(key, run, values, lifted, result, numbers, known)
-        return Tree.build(result, iter(values.originals(parts)))
+        return Tree.build(result, iter(values.originals(parts, values.tensors)))
 
     def _keep(
         self, key: Any, run: Run, values: Values, parts: list[Any], result: Any, numbers: Numbers,
