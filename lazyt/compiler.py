@@ -188,7 +188,7 @@ def _print_c(
     tuned = choices.of(kernel) if choices else None
     made = print_kernel_c(
         kernel, device.vector_bytes, caches, names, any_size, tuned, max(device.cores, 2),
-        devices.narrow(),
+        devices.traits(),
     )  # fmt: skip
     if config.verify and names != {}:
         from lazyt.codegen.check_c import argument_bytes, require_in_bounds

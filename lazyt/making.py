@@ -172,7 +172,7 @@ class Subject:
         device = devices.cpu()
         caches = (device.l1, device.l2, device.l3)
         settings: tuple[Any, ...] = (device.vector_bytes, caches, device.cores, config.any_size)
-        settings = (*settings, *map(sorted, devices.narrow()))
+        settings = (*settings, *map(sorted, devices.traits()))
         target = "cuda" if self.place else "c"
         if self.place:
             settings = ()

@@ -23,8 +23,8 @@ from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
 from lazyt.codegen.weaving import weave
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel
-from lazyt.ir.narrow import PLAIN, Narrow
 from lazyt.ir.program import KernelSource, Launch
+from lazyt.ir.traits import PLAIN, Traits
 
 
 def print_kernel_c(
@@ -35,7 +35,7 @@ def print_kernel_c(
     any_size: bool = False,
     tuned: Tuned | None = None,
     threads: int = 64,
-    narrow: Narrow = PLAIN,
+    traits: Traits = PLAIN,
 ) -> PrintedKernel:
     """The kernel's C function ``void name(char *b0_, ..., int threads)``.
 
@@ -43,13 +43,13 @@ def print_kernel_c(
     int threads)``. ``names`` are those of constants that it takes as arguments, see Expressions.
     ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``; else in the
     form ``tuned``, where it fits. ``threads``: more are of no use to kernels with scratch for each.
-    ``narrow``: how products of narrow numbers are computed.
+    ``traits``: what the processor does differently from others.
     """
     # Where a pointer begins is no number of the text.
     origins = {} if any_size else find_origins(kernel)
     offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.arguments)
     expressions = Expressions(kernel.buffers, origins)
-    expressions.narrow = narrow
+    expressions.traits = traits
     if kernel.segments:
         return segments_text(kernel, expressions)
     first = kernel.phases[0]

@@ -127,7 +127,8 @@ def lines_ahead(phase: Phase, e: Expressions, second: int, any_size: bool) -> di
     if e.bands or not phase.grid or (any_size and phase.lanes != "grid"):
         return {}
     sizes = {name: math.prod(b.shape) * b.dtype.itemsize for name, b in e.buffers.items()}
-    far = any_size or sum(sizes.values()) >= FAR
+    waits = "streams" not in e.traits.fetches
+    far = waits and (any_size or sum(sizes.values()) >= FAR)
     if phase.lanes != "grid":
         return _along_rows(phase, e, second, far)
     found: dict[int, list[Ask]] = {}

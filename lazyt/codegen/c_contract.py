@@ -203,14 +203,14 @@ def _in_groups(
     left, right = (operand_place(e, number, _as_stored(v), groups) for v, groups in sides)
     spec = replace(spec, a_narrow=left, b_narrow=right)
     exact = spec.group == "i8x4" or phase.accumulator is bfloat16
-    if not exact or spec.group not in e.narrow.tiled or spec.vector_bytes < 64:
+    if not exact or spec.group not in e.traits.tiled or spec.vector_bytes < 64:
         return without_tiles(spec, e)
     return replace(spec, tiles=True)
 
 
 def without_tiles(spec: ContractSpec, e: Expressions) -> ContractSpec:
     """The contraction as it is computed in vectors."""
-    return replace(spec, tiles=False, group=None if spec.group in e.narrow.alone else spec.group)
+    return replace(spec, tiles=False, group=None if spec.group in e.traits.alone else spec.group)
 
 
 def _holds(value: Expr, dtype: DType, e: Expressions) -> bool:

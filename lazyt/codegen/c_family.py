@@ -18,9 +18,9 @@ from lazyt.errors import InternalError
 from lazyt.ir.dtypes import DType, bool_, float32, int64
 from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, axes_of, linearize
 from lazyt.ir.kernel import Buffer, Reduce, Stage, Store
-from lazyt.ir.narrow import PLAIN
 from lazyt.ir.point import Guard, Guarded, Load, Position, Var
 from lazyt.ir.scalar import Call, Const, Expr
+from lazyt.ir.traits import PLAIN
 
 _BOOLEAN = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 
@@ -42,7 +42,7 @@ class Expressions:
         names: the C names of constants that are arguments, by their number in the order in which
             they are first printed. None to write all of them out; empty to name all of them.
         constants: C type and text of every constant so far.
-        streamed, narrow: results that go past caches; how narrow numbers are multiplied.
+        streamed, traits: results that go past caches; what the processor does differently.
     """
 
     def __init__(self, buffers: Sequence[Buffer], origins: Mapping[str, int] | None = None) -> None:
@@ -59,7 +59,7 @@ class Expressions:
         self.used: set[str] = set()
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
-        self.streamed, self.narrow = frozenset[str](), PLAIN
+        self.streamed, self.traits = frozenset[str](), PLAIN
         self._numbered: dict[int, int] = {}
         self._tests: list[ct.Node] = []
         self._in_row = False

@@ -28,7 +28,7 @@ from lazyt.codegen.slide_form import SlideForm
 from lazyt.codegen.slide_panels import choose_slide
 from lazyt.codegen.slide_sums import SumsForm, choose_sums
 from lazyt.ir.kernel import ContractPhase, Kernel, Phase
-from lazyt.ir.narrow import PLAIN, Narrow
+from lazyt.ir.traits import PLAIN, Traits
 
 
 class Field:
@@ -39,11 +39,11 @@ class Field:
         kernel: Kernel,
         vector_bytes: int,
         caches: tuple[int, int, int],
-        narrow: Narrow = PLAIN,
+        traits: Traits = PLAIN,
     ) -> None:
         self.kernel = kernel
         self.expressions = Expressions(kernel.buffers, find_origins(kernel))
-        self.expressions.narrow = narrow
+        self.expressions.traits = traits
         self.second = caches[1]
         self.made: Contraction | None = None
         first = kernel.phases[0]

@@ -20,7 +20,7 @@ from lazyt.compiler import compile_graph
 from lazyt.config import config
 from lazyt.dispatch import wrap
 from lazyt.ir.dtypes import bfloat16
-from lazyt.ir.narrow import Narrow
+from lazyt.ir.traits import Traits
 
 CC = shutil.which("gcc") or shutil.which("cc")
 TYPES = """#include <string.h>
@@ -149,7 +149,7 @@ def test_numbers_that_gain_nothing_in_groups_are_multiplied_one_by_one() -> None
     (kernel,) = compile_graph([(wrap(a) @ wrap(b)).node], [a, b])[1]
     machine = (64, (48 << 10, 2 << 20, 32 << 20))
     in_groups = print_kernel_c(kernel, *machine)
-    alone = print_kernel_c(kernel, *machine, narrow=Narrow(alone=frozenset({"bf16x2"})))
+    alone = print_kernel_c(kernel, *machine, traits=Traits(alone=frozenset({"bf16x2"})))
     for printed, want in ((in_groups, True), (alone, False)):
         names = [name for name, _ in printed.sections]
         assert any(name.startswith("lz_dot_bf16x2") for name in names) is want

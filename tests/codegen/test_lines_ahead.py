@@ -17,6 +17,8 @@ from lazyt.compiler import compile_graph
 from lazyt.config import config
 from lazyt.dispatch import wrap
 from lazyt.ir.dtypes import float32
+from lazyt.ir.traits import PLAIN, Traits
+from lazyt.runtime import devices
 
 #: So that the text does not depend on who runs the test.
 VECTOR_BYTES = 32
@@ -27,11 +29,14 @@ def kernel_text(
     *shape: int,
     third: int = 256 << 20,
     any_size: bool = False,
+    traits: Traits = PLAIN,
 ) -> str:
     x = ops.input_(shape, float32)
     kernels = compile_graph([function(wrap(x)).node], [x])[1]
     caches = (32 << 10, 1 << 20, third)
-    printed = [print_kernel_c(k, VECTOR_BYTES, caches, any_size=any_size) for k in kernels]
+    printed = [
+        print_kernel_c(k, VECTOR_BYTES, caches, any_size=any_size, traits=traits) for k in kernels
+    ]
     return "".join(p.source.text for p in printed)
 
 
@@ -83,6 +88,18 @@ def test_points_of_any_size_ask_whatever_their_number(shape: tuple[int, int]) ->
     assert not loops_that_ask(rows), "their text would depend on sizes in more ways"
 
 
+def test_processors_that_fetch_streams_are_asked_for_rows_of_exponentials_only() -> None:
+    def asked(function: Callable[[Tensor], Tensor], any_size: bool = False) -> set[str]:
+        fetches = Traits(fetches=frozenset({"streams"}))
+        return set(
+            loops_that_ask(kernel_text(function, 2048, 4096, any_size=any_size, traits=fetches))
+        )
+
+    assert asked(lambda x: lt.log_softmax(x, -1)) == {"x0", "y1"}
+    assert not asked(lambda x: x.exp() + x) and not asked(lambda x: x.exp(), any_size=True)
+    assert not asked(lambda x: lt.nn.functional.layer_norm(x, (4096,)))
+
+
 @pytest.mark.parametrize(
     ("function", "shape"),
     [
@@ -119,6 +136,7 @@ def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: Any) -> None:
     ]
     monkeypatch.setattr(config, "verify", True)
     monkeypatch.setattr(c_ahead, "FAR", 0)
+    monkeypatch.setattr(devices, "traits", lambda: PLAIN)
     monkeypatch.setattr(config, "disk_cache", False)
     asking = [f(x).numpy().tobytes() for f in functions]
     monkeypatch.setattr(c_steps, "lines_ahead", lambda *_: {})

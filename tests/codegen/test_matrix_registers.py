@@ -30,12 +30,12 @@ from lazyt.compiler import compile_graph
 from lazyt.config import config
 from lazyt.dispatch import wrap
 from lazyt.ir.dtypes import bfloat16
-from lazyt.ir.narrow import Narrow
+from lazyt.ir.traits import Traits
 from lazyt.nn import functional as F
 from lazyt.runtime import devices
 
 CC = shutil.which("gcc") or shutil.which("cc")
-TILED = Narrow(tiled=frozenset({"bf16x2", "i8x4"}))
+TILED = Traits(tiled=frozenset({"bf16x2", "i8x4"}))
 pytestmark = [
     pytest.mark.skipif(CC is None, reason="needs a C compiler"),
     pytest.mark.skipif(
@@ -76,7 +76,7 @@ def registers(tmp_path_factory: Any) -> Iterator[ctypes.CDLL]:
 @pytest.fixture
 def tiled(registers: ctypes.CDLL, monkeypatch: Any) -> Callable[[], int]:
     """A machine with matrix registers; how many instructions have been executed since."""
-    machine = dataclasses.replace(devices.cpu(), narrow=TILED, vector_bytes=64)
+    machine = dataclasses.replace(devices.cpu(), traits=TILED, vector_bytes=64)
     if "avx512f" not in machine.features:
         pytest.skip("kernels for machines with matrix registers have 64-byte vectors")
     monkeypatch.setattr(devices, "cpu", lambda: machine)
@@ -300,7 +300,7 @@ def test_float32_keeps_its_order(tiled: Callable[[], int]) -> None:
 def test_broken_text_is_found(old: str, new: str) -> None:
     operands = [ops.input_((100, 96), bfloat16), ops.input_((96, 64), bfloat16)]
     (kernel,) = compile_graph([(wrap(operands[0]) @ wrap(operands[1])).node], operands)[1]
-    printed = print_kernel_c(kernel, 64, (48 << 10, 2 << 20, 32 << 20), narrow=TILED)
+    printed = print_kernel_c(kernel, 64, (48 << 10, 2 << 20, 32 << 20), traits=TILED)
     text, sizes = printed.source.text, argument_bytes(kernel, printed.workspace, printed.offsets)
     assert not check_kernel_c(text, sizes)
     assert old in text
@@ -313,7 +313,7 @@ def test_they_can_be_left_out(tiled: Callable[[], int]) -> None:
     for allowed in (True, False):
         with config.override(matrix_registers=allowed):
             printed = print_kernel_c(
-                kernel, 64, (48 << 10, 2 << 20, 32 << 20), narrow=devices.narrow()
+                kernel, 64, (48 << 10, 2 << 20, 32 << 20), traits=devices.traits()
             )
         assert ("lz_mat_begin();" in printed.source.text) is allowed
 

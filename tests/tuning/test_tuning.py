@@ -26,7 +26,7 @@ from lazyt.config import config, tuned_here
 from lazyt.dispatch import wrap
 from lazyt.errors import OutOfMemoryError
 from lazyt.ir.kernel import Kernel
-from lazyt.ir.narrow import Narrow
+from lazyt.ir.traits import Traits
 from lazyt.making import Subject
 from lazyt.runtime import devices, events, winners
 from lazyt.runtime.winners import TuneFileError
@@ -116,11 +116,11 @@ def test_wrong_forms_are_dropped_with_a_message(monkeypatch: pytest.MonkeyPatch)
     numbers: dict[Tuned | None, int] = {}
 
     def spoilt(
-        kernel: Kernel, vector: int, caches: Any, *, tuned: Tuned | None, narrow: Narrow
+        kernel: Kernel, vector: int, caches: Any, *, tuned: Tuned | None, traits: Traits
     ) -> Any:
         from dataclasses import replace
 
-        made = printer(kernel, vector, caches, tuned=tuned, narrow=narrow)
+        made = printer(kernel, vector, caches, tuned=tuned, traits=traits)
         number = numbers.setdefault(tuned, len(numbers))
         text = made.source.text.replace("3.0f", "4.0f") if number % 2 else made.source.text
         text += "\n#error broken\n" if number == 2 else f"/* {number} */\n"
