@@ -12,8 +12,8 @@ class Traits(NamedTuple):
         alone: kinds of groups of narrow numbers, ``bf16x2`` and ``i8x4``, that are multiplied
             faster one by one than in vectors of groups.
         tiled: kinds that there are matrix registers for.
-        fetches: ``streams`` where it fetches the lines that a plain loop reads and writes as early
-            as is of use: asking for them only takes time.
+        fetches: ``streams`` where it fetches the lines that a loop over points reads and writes as
+            early as is of use: asking for them only takes time.
     """
 
     alone: frozenset[str] = frozenset()
