@@ -12,6 +12,7 @@ from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_bands import bands_text
 from lazyt.codegen.c_contract import contract_text
 from lazyt.codegen.c_family import Expressions, c_type
+from lazyt.codegen.c_joined import join
 from lazyt.codegen.c_segments import segment_starts, segments_text
 from lazyt.codegen.c_steps import CpuPhase
 from lazyt.codegen.c_stream import past_caches
@@ -77,8 +78,10 @@ def print_kernel_c(
             continue
         form = tuned.loops[number] if tuned is not None and number < len(tuned.loops) else None
         pieces = [phase] if any_size else [p for part in weave(phase) for p in peel(part)]
-        for piece in pieces:
-            body += CpuPhase(piece, expressions, number, any_size, caches[1], form).statements()
+        body += join(
+            CpuPhase(piece, expressions, number, any_size, caches[1], form).statements()
+            for piece in pieces
+        )
     kinds = {name: expressions.constants[place][0] for place, name in (names or {}).items()}
     parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))]
     parameters += [*((kind, name) for name, kind in kinds.items()), ("int", "threads")]

@@ -37,16 +37,13 @@ def peel(phase: Phase) -> list[Phase]:
         return [phase]
     if not _has_gaps(phase) and not _chooses(phase):
         return [phase]
-    done: list[Phase] = []
-    whole = [phase]
+    pieces = [phase]
     for place in range(len(phase.grid) - 1, -1, -1):
-        found = [_cut(piece, place) for piece in whole]
-        statements = sum(_statements(p) for cut, _ in found for p in cut)
-        if statements + sum(map(_statements, done)) > MOST_STATEMENTS:
+        cut = [part for piece in pieces for part in _cut(piece, place)]
+        if sum(map(_statements, cut)) > MOST_STATEMENTS:
             break
-        whole = [inside for cut, longs in found for inside, long in zip(cut, longs) if long]
-        done += [border for cut, longs in found for border, long in zip(cut, longs) if not long]
-    return sorted([*whole, *done], key=lambda p: -prod(a.extent for a in p.grid))
+        pieces = cut
+    return sorted(pieces, key=lambda p: -prod(a.extent for a in p.grid))
 
 
 def straight(phase: Phase) -> bool:
@@ -65,9 +62,9 @@ def _statements(phase: Phase) -> int:
     return sum(len(stage.body) for stage in phase.stages)
 
 
-def _cut(phase: Phase, place: int) -> tuple[list[Phase], list[bool]]:
-    """The phase in pieces along an axis of its grid, and which of these are long. Short ones that
-    are neighbours stay together, with their tests."""
+def _cut(phase: Phase, place: int) -> list[Phase]:
+    """The phase in pieces along an axis of its grid. Short ones that are neighbours stay together,
+    with their tests."""
     axis = phase.grid[place]
     ends = sorted({0, axis.extent, *_turns(axis, phase)})
     pieces: list[tuple[int, int, bool]] = []
@@ -79,8 +76,8 @@ def _cut(phase: Phase, place: int) -> tuple[list[Phase], list[bool]]:
             pieces.append((begin, end, long))
     covered = sum(end - begin for begin, end, long in pieces if long)
     if not 1 < len(pieces) <= MOST_PIECES or covered < LEAST_SHARE * axis.extent:
-        return [phase], [True]
-    return [over(phase, place, b, e) for b, e, _ in pieces], [long for _, _, long in pieces]
+        return [phase]
+    return [over(phase, place, begin, end) for begin, end, _ in pieces]
 
 
 def _turns(axis: Axis, phase: Phase) -> Iterator[int]:

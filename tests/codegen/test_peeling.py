@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import planning
+from lazyt import ops, planning
 from lazyt.codegen import c
+from lazyt.codegen.c import print_kernel_c
 from lazyt.codegen.lower import lower_group
 from lazyt.codegen.peeling import peel
-from lazyt.compiler import group_graph
+from lazyt.compiler import compile_graph, group_graph
+from lazyt.dispatch import wrap
+from lazyt.ir.dtypes import float32
 from lazyt.ir.kernel import Phase
 from lazyt.ir.point import Guarded, sub_expressions
 from lazyt.nn import functional as F
@@ -112,3 +115,18 @@ def test_cut_loops_keep_their_bits(
     monkeypatch.setattr(c, "peel", lambda phase: [phase])
     planning.clear()
     np.testing.assert_array_equal(function(x).numpy(), found)
+
+
+def test_pieces_of_the_same_rows_share_a_loop() -> None:
+    x, y = ops.input_((40, 50), float32), ops.input_((40, 60), float32)
+
+    def text(result: lt.Tensor) -> str:
+        kernels = compile_graph([result.node], [x, y])[1]
+        return "".join(
+            print_kernel_c(k, 32, (32 << 10, 1 << 20, 8 << 20)).source.text for k in kernels
+        )
+
+    found = text(lt.cat([wrap(x), wrap(y)], 1))
+    assert found.count("t0 < 40") == 1 and found.count("u < ") == 2
+    rolled = text(lt.roll(wrap(y), (9, 20), (0, 1)))
+    assert rolled.count("t0 < ") == 2 and rolled.count("u < ") == 4
