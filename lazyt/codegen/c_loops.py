@@ -213,28 +213,26 @@ class PhasePrinter:
 
     def _scan(self, stage: Stage, axis: Axis) -> Trees:
         """A loop in order that carries running values."""
-        before: Trees = []
-        body: Trees = []
+        before, limit = self._running(stage, axis), self.e.limit(stage, axis)
+        steps = self._over_run(self._element(stage, axis))
+        return [*before, ct.loop(axis.name, ct.integer(0), limit, steps, kind=self.integer)]
+
+    def _running(self, stage: Stage, axis: Axis) -> Trees:
+        """What a loop in order carries and keeps, as it is before the first step."""
+        out = [self._keep(s, axis) for s in stage.body if isinstance(s, Keep)]
         first: Trees = []
-        for statement in stage.body:
-            if isinstance(statement, Scan):
-                kind = compute_type(statement.dtype)
-                before.append(self._array(kind, statement.name))
-                cell = self._cell(statement.name) if self.vector else ct.name(statement.name)
-                first.append(ct.assign(cell, self.e.identity(statement.kind, statement.dtype)))
-                value = self.e.value(statement.value)
-                folded = self.e.fold(statement.kind, cell, value, statement.dtype)
-                body.append(ct.assign(cell, folded))
-                self.e.values[statement.name] = cell
-            elif isinstance(statement, Keep):
-                before.append(self._keep(statement, axis))
-                body.append(self._put(statement, axis))
-            else:
-                body += self._simple(statement)
-        limit = self.e.limit(stage, axis)
-        steps = self._over_run(body)
-        loop = ct.loop(axis.name, ct.integer(0), limit, steps, kind=self.integer)
-        return [*before, *self._over_run(first, index=False), loop]
+        for scan in (s for s in stage.body if isinstance(s, Scan)):
+            out.append(self._array(compute_type(scan.dtype), scan.name))
+            cell = self._cell(scan.name) if self.vector else ct.name(scan.name)
+            first.append(ct.assign(cell, self.e.identity(scan.kind, scan.dtype)))
+        return [*out, *self._over_run(first, index=False)]
+
+    def _run_on(self, scan: Scan) -> ct.Node:
+        """Takes a step's value into what runs, which its name is from here on."""
+        cell = self._cell(scan.name) if self.vector else ct.name(scan.name)
+        folded = self.e.fold(scan.kind, cell, self.e.value(scan.value), scan.dtype)
+        self.e.values[scan.name] = cell
+        return ct.assign(cell, folded)
 
     # ----------------------------------------------------------- reductions
 
@@ -336,6 +334,8 @@ class PhasePrinter:
                 body += self._take(statement, axis)
             elif isinstance(statement, Keep):
                 body.append(self._put(statement, axis))
+            elif isinstance(statement, Scan):
+                body.append(self._run_on(statement))
             else:
                 body += self._simple(statement)
         return body

@@ -220,6 +220,16 @@ class TurnedPhase(SeriesPhase):
         self.e.elements.clear()
         return ct.block([*before, loop, *after])
 
+    def _scan(self, stage: Stage, axis: Axis) -> Trees:
+        """A loop in order over steps that go through turned tiles."""
+        turns = self.turns.get(id(stage))
+        if not turns:
+            return super()._scan(stage, axis)
+        limit = self.e.limit(stage, axis)
+        left = ct.minimum(ct.binary("-", limit, ct.name("k")), ct.integer(LANES))
+        before, lanes = self._running(stage, axis), self._turned(stage, axis, left, turns)
+        return [*before, ct.loop("k", ct.integer(0), limit, [lanes], step=LANES)]
+
     def _points_of_step(self, stage: Stage, axis: Axis) -> tuple[Trees, Trees]:
         """The loop over the tile's points in one step, and what has to follow the last step."""
         return self._over_run(self._element(stage, axis)), []

@@ -2,7 +2,8 @@
 
 Where a loop walks memory along its own axis and lanes lie on rows, each lane would touch a line of
 its own. A tile of rows by steps is turned on its way: from memory before the steps, and back after
-them. So is what a map reads of a transposed operand, whose second axis then becomes a loop.
+them. So is what a map reads of a transposed operand, whose second axis then becomes a loop, and
+what runs along many rows (a running sum or maximum): 64 of them wait for a step together.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Turn(NamedTuple):
 def turns_of(phase: Phase, stage: Stage, expressions: Expressions) -> list[Turn]:
     """What a stage touches across lanes that lie on the last axis of the grid."""
     axis = stage.axis
-    if axis is None or axis.extent < LEAST_STEPS or not phase.grid or stage.sequential:
+    if axis is None or axis.extent < LEAST_STEPS or not phase.grid:
+        return []
+    if stage.sequential and not _scans(stage):
         return []
     last = phase.grid[-1]
     read = {buffer.name for buffer, _, stored in _accesses(phase, expressions) if not stored}
@@ -76,8 +79,25 @@ def lay_across(phase: Phase, expressions: Expressions) -> Phase:
     """The phase with lanes across short rows, or with a loop along what a map reads transposed;
     itself where neither is the case."""
     if phase.lanes == "inner":
-        return replace(phase, lanes="grid") if _is_short(phase, expressions) else phase
+        fits = _is_short(phase, expressions) or _scans_rows(phase, expressions)
+        return replace(phase, lanes="grid") if fits else phase
     return _with_loop(phase, expressions)
+
+
+def _scans(stage: Stage) -> bool:
+    """Whether each step takes what ran up to it further."""
+    return any(isinstance(s, Scan) for s in stage.body)
+
+
+def _scans_rows(phase: Phase, expressions: Expressions) -> bool:
+    """Whether the phase runs along many rows, each step waiting for the one before, and lanes on
+    rows need nothing but turned accesses."""
+    looped = [stage for stage in phase.stages if stage.axis is not None]
+    if not phase.grid or phase.grid[-1].extent < SHORT or len(looped) != 1:
+        return False
+    (stage,) = looped
+    plain = all(isinstance(s, Let | Scan | Store) for s in stage.body)
+    return plain and _scans(stage) and stage.guard is None and _is_easy(phase, stage, expressions)
 
 
 def _is_short(phase: Phase, expressions: Expressions) -> bool:
@@ -85,26 +105,30 @@ def _is_short(phase: Phase, expressions: Expressions) -> bool:
     looped = [stage for stage in phase.stages if stage.axis is not None]
     if not phase.grid or phase.grid[-1].extent < SHORT or not looped:
         return False
-    last, kept = phase.grid[-1], 0
+    kept = 0
     for stage in looped:
         axis = stage.axis
         assert axis is not None
         if not 1 < axis.extent <= SHORT or stage.sequential or stage.guard is not None:
             return False
-        if any(isinstance(s, Scan) for s in stage.body):
+        if _scans(stage) or not _is_easy(phase, stage, expressions):
             return False
         kept += axis.extent * sum(isinstance(s, Keep) for s in stage.body)
-        turns = {(t.buffer, t.place) for t in turns_of(phase, stage, expressions)}
-        touched = 0
-        for buffer, place, _ in _accesses(replace(phase, stages=(stage,)), expressions):
-            easy = place.coefficient(last) in (0, 1) and not data_of(place)
-            if not easy and (buffer.name, place) not in turns:
-                return False
-            touched += 1
-        whole = sum(isinstance(e, Load) for s in stage.body for e in sub_expressions(s.value))
-        if touched != whole + sum(isinstance(s, Store) for s in stage.body):
-            return False
     return kept <= MOST_KEPT
+
+
+def _is_easy(phase: Phase, stage: Stage, expressions: Expressions) -> bool:
+    """Whether lanes on rows find what a loop touches side by side, or turned."""
+    last = phase.grid[-1]
+    turns = {(t.buffer, t.place) for t in turns_of(phase, stage, expressions)}
+    touched = 0
+    for buffer, place, _ in _accesses(replace(phase, stages=(stage,)), expressions):
+        easy = place.coefficient(last) in (0, 1) and not data_of(place)
+        if not easy and (buffer.name, place) not in turns:
+            return False
+        touched += 1
+    whole = sum(isinstance(e, Load) for s in stage.body for e in sub_expressions(s.value))
+    return touched == whole + sum(isinstance(s, Store) for s in stage.body)
 
 
 def _with_loop(phase: Phase, expressions: Expressions) -> Phase:

@@ -47,6 +47,10 @@ def _softmax(x: Node) -> Node:
         (lambda: ops.reduce_("max", ops.apply("exp", ops.input_((300, 17), float32)), (1,)), 1),
         (lambda: ops.reduce_("max", ops.input_((300, 170), float32), (1,)), 0),
         (lambda: ops.apply("exp", ops.input_((96, 70), float32)), 0),
+        (lambda: ops.scan("sum", ops.input_((300, 170), float32), 1), 2),
+        (lambda: ops.scan("sum", ops.apply("exp", ops.input_((3, 64, 97), float32)), 2), 2),
+        (lambda: ops.scan("sum", ops.input_((40, 170), float32), 1), 0),
+        (lambda: ops.scan("sum", ops.input_((300, 170), float32), 0), 0),
     ],
 )
 def test_what_lies_across_lanes_is_turned(root: Callable[[], Node], turned: int) -> None:
@@ -95,6 +99,14 @@ def _of_axes(x: Any) -> list[Any]:
     return [(wide * 2 + 1).contiguous(), wide.sum(-1), (last + 1).contiguous(), wide.amin(-1)]
 
 
+def _running(x: Any) -> list[Any]:
+    flat = x.reshape(-1, x.shape[-1])
+    whole = [flat.cumsum(-1), flat.cumprod(-1), flat.cummax(-1).values, flat.cummin(-1).indices]
+    if x.dtype == lt.int8:
+        return whole
+    return [*whole, flat.logcumsumexp(-1), (flat * 2).exp().cumsum(-1), x.cumsum(1)]
+
+
 CASES = [
     ((200, 17), "float32"),
     ((130, 33), "float64"),
@@ -104,7 +116,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("work", [_of_rows, _of_axes])
+@pytest.mark.parametrize("work", [_of_rows, _of_axes, _running])
 @pytest.mark.parametrize(("shape", "dtype"), CASES)
 def test_turning_changes_no_bit(
     shape: tuple[int, ...], dtype: str, work: Callable[[Any], list[Any]], monkeypatch: Any
