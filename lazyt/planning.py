@@ -75,15 +75,16 @@ class _Plan:
         pool.reset_peak()
         begin = perf_counter()
         outputs = [Buffer(size) for size in self.sizes]
-        if self.executable is not None:
+        executable = self.executable  # another thread may promote the plan
+        if executable is not None:
             # Those who found the plan before it was promoted give it a table, too.
-            inputs = inputs[: self.executable.inputs]
+            inputs = inputs[: executable.inputs]
             if events.watching:
                 from lazyt.timing import run_timed
 
-                run_timed(self.program, inputs, outputs)
+                run_timed(executable.program, inputs, outputs)
             else:
-                self.executable.run(inputs, outputs)
+                executable.run(inputs, outputs)
         self.measured = pool.peak - before, perf_counter() - begin
         pool.peak = max(pool.peak, highest)
         found = [outputs[n] if n >= 0 else inputs[-1 - n] for n in self.program.results]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazyt import sizes
+from lazyt.errors import CompileError, NoCompilerError
 from lazyt.ir.graph import source_text
 
 if TYPE_CHECKING:
@@ -57,19 +58,25 @@ def heat_of(subject: Subject) -> Heat | None:
 def promote(plan: _Plan) -> None:
     """Lets a plan run kernels for its own sizes from now on, if its family may still have some."""
     from lazyt import planning
-    from lazyt.runtime import execute
+    from lazyt.runtime import events, execute
     from lazyt.runtime.objects import Objects
 
     heat, plan.heat = plan.heat, None
-    assert heat is not None
+    if heat is None:  # another thread was faster
+        return
     subject = heat.subject
-    with planning.lock, Objects() as objects:
-        if not sizes.may_have_own(subject.sized):
-            return
-        sizes.has_own(subject.sized)
-        program = subject.own_program(objects)
-        reason = f"these sizes were run {heat.runs} times: they get kernels of their own"
-        where = source_text(subject.roots[0].source)
-        executable = execute.load(program, reason, where, objects)
-        plan.program, plan.executable = program, executable
-        plan.sizes, plan.table = subject.output_sizes(program), None
+    where = source_text(subject.roots[0].source)
+    try:
+        with planning.lock, Objects() as objects:
+            if not sizes.may_have_own(subject.sized):
+                return
+            sizes.has_own(subject.sized)
+            program = subject.own_program(objects)
+            results = program.results, subject.output_sizes(program)
+            if results != (plan.program.results, plan.sizes):
+                return  # what others know of the plan has to stay true
+            reason = f"these sizes were run {heat.runs} times: they get kernels of their own"
+            plan.executable = execute.load(program, reason, where, objects)
+            plan.program, plan.table = program, None
+    except (CompileError, NoCompilerError) as error:  # what there is goes on
+        events.record("compile", f"no kernels for these sizes: {error}", where)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from threading import Thread
 
 import pytest
 
 import lazyt as lt
 from lazyt import Tensor, planning, promotion
-from lazyt.runtime import events
+from lazyt.errors import CompileError
+from lazyt.runtime import events, execute
 
 pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]
 
@@ -98,3 +100,38 @@ def test_results_that_are_arguments_keep_their_places() -> None:
             same, total, first = step(x, y)
             assert same is y and first is x and total.numpy().tobytes() == wanted
     assert promoted() <= 1
+
+
+def test_a_failing_compiler_leaves_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(x: Tensor) -> Tensor:
+        return lt.roll(x.t() * 5, 3, 1).cumsum(0)
+
+    run(program, lt.rand(30, 41).realize(), 1)
+    x = lt.rand(33, 52).realize()
+    few = run(program, x, 2)
+
+    def fail(*_: object) -> None:
+        raise CompileError(["cc"], "it is out of order", None)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(execute, "load", fail)
+        assert run(program, x, OFTEN) == few
+    assert run(program, x, 3) == few
+    assert any("out of order" in event.reason for event in lt.why_compiled())
+
+
+def test_threads_may_run_a_plan_while_it_is_promoted() -> None:
+    @lt.jit
+    def program(x: Tensor) -> Tensor:
+        return lt.roll(x.t() * 7, 3, 1).cumsum(0)
+
+    run(program, lt.rand(30, 41).realize(), 2)
+    x = lt.rand(33, 52).realize()
+    few = run(program, x, 1)
+    found: list[bytes] = []
+    threads = [Thread(target=lambda: found.append(run(program, x, 2 * OFTEN))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [few] * 3 and promoted() == 1
