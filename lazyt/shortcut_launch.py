@@ -64,6 +64,8 @@ class Midway(Inlet):
         if self._launcher is not None and not self._launcher.is_direct:
             refuse("a plan of a device without kernels, or with results on the host")
         self._plan, self._fixed, self._inputs = prepared.plan, prepared.fixed, inputs
+        if self._plan.executable is not None:  # a promoted plan takes no table of sizes any more
+            self._fixed = self._fixed[: self._plan.executable.inputs - len(inputs)]
         self._roots: list[Any] = []  # the number of an output, or an origin
         self._own: dict[int, str] = {}  # memory of written sources that is written over
         for kind, value in outputs:

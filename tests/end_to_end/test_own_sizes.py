@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -46,14 +47,15 @@ def test_a_size_that_is_run_often_gets_kernels_of_its_own(captured: bool) -> Non
     def program(x: Tensor) -> Tensor:
         return lt.roll(x.t() * 2 + captured, 3, 1).cumsum(0)
 
-    function = lt.jit(program) if captured else program
+    function: Any = lt.jit(program) if captured else program
     run(function, lt.rand(30, 41).realize(), 3)
     x = lt.rand(33, 52).realize()
     few = run(function, x, promotion.LEAST)
     assert promoted() == 0
     assert run(function, x, OFTEN) == few
     assert promoted() == 1
-    assert run(function, x, 2) == few == run(program, x, 1)
+    assert run(function, x, 2 * OFTEN) == few == run(program, x, 1)
+    assert not captured or len(function._shortcuts.calls) == 2, "one for each size"
     number = len(reasons())
     planning.clear()  # as in another process: the plan on disk is the one for these sizes
     assert run(program, x, OFTEN) == few
