@@ -65,12 +65,7 @@ def print_kernel_c(
     expressions.names = names
     if not any_size:
         expressions.streamed = past_caches(kernel, caches[2])
-    body: list[ct.Node] = []
-    for number, buffer in enumerate(kernel.buffers):
-        const = buffer.role == "in"
-        kind = c_type(buffer.dtype)
-        pointer = ct.cast_pointer(kind, ct.name(f"b{number}_"), const)
-        body.append(ct.declare_pointer(kind, buffer.name, pointer, const))
+    body = _pointers(kernel)
     for number, phase in enumerate(kernel.phases):
         assert not isinstance(phase, ContractPhase)
         if isinstance(phase, CallPhase):
@@ -90,6 +85,16 @@ def print_kernel_c(
     source = KernelSource(kernel.name, text, used, len(kernel.buffers), tuple(kinds.values()))
     values = tuple(text for _, text in expressions.constants)
     return PrintedKernel(source, offsets=offsets, values=values)
+
+
+def _pointers(kernel: Kernel) -> list[ct.Node]:
+    """Declarations of the buffers, each with its type, from what the function is given."""
+    found: list[ct.Node] = []
+    for number, buffer in enumerate(kernel.buffers):
+        kind, const = c_type(buffer.dtype), buffer.role == "in"
+        pointer = ct.cast_pointer(kind, ct.name(f"b{number}_"), const)
+        found.append(ct.declare_pointer(kind, buffer.name, pointer, const))
+    return found
 
 
 def _contraction(
