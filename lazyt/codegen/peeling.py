@@ -17,7 +17,7 @@ from math import prod
 from lazyt.codegen.slide import at_axes
 from lazyt.ir.index import Axis, Linear, replace_axes, variable
 from lazyt.ir.kernel import Let, Phase, Statement, Store
-from lazyt.ir.point import Guard, Guarded, Load, sub_expressions
+from lazyt.ir.point import Guard, Guarded, Load, Var, sub_expressions
 from lazyt.ir.scalar import Call, Expr, call
 
 #: Shortest piece that is worth loops of its own beside others, and the least share of an axis that
@@ -129,7 +129,7 @@ def over(phase: Phase, place: int, begin: int, end: int) -> Phase:
 
 def _moved(statement: Statement, table: dict[Axis, Linear]) -> Statement:
     """A statement at other indices."""
-    value = _decided(at_axes(statement.value, table))
+    value = decided(at_axes(statement.value, table))
     if isinstance(statement, Store):
         index = tuple(replace_axes(i, table) for i in statement.index)
         guards = tuple(Guard(replace_axes(g.index, table), g.low, g.high) for g in statement.guards)
@@ -137,20 +137,23 @@ def _moved(statement: Statement, table: dict[Axis, Linear]) -> Statement:
     return replace(statement, value=value)
 
 
-def _decided(value: Expr) -> Expr:
-    """An expression without the conditions that the axes' ranges decide."""
+def decided(value: Expr, suffix: str = "") -> Expr:
+    """An expression without the conditions that the axes' ranges decide, the names that it reads
+    ending in ``suffix``."""
     made: dict[int, Expr] = {}
     for item in sub_expressions(value):
         new = item
-        if isinstance(item, Call):
+        if isinstance(item, Var):
+            new = Var(item.name + suffix, item.dtype)
+        elif isinstance(item, Call):
             new = call(item.fn, *(made[id(a)] for a in item.args), dtype=item.dtype)
         elif isinstance(item, Guarded):
-            new = open_guards(item.guards, made[id(item.value)], made[id(item.other)])
+            new = _open_guards(item.guards, made[id(item.value)], made[id(item.other)])
         made[id(item)] = new
     return made[id(value)]
 
 
-def open_guards(guards: tuple[Guard, ...], value: Expr, other: Expr) -> Expr:
+def _open_guards(guards: tuple[Guard, ...], value: Expr, other: Expr) -> Expr:
     """``value`` under those guards that are open, or what closed ones leave."""
     left = []
     for guard in guards:

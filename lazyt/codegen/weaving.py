@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from lazyt.codegen.peeling import open_guards, over, straight
+from lazyt.codegen.peeling import decided, over, straight
 from lazyt.codegen.slide import at_axes
 from lazyt.ir.index import (
     Atom,
@@ -26,8 +26,8 @@ from lazyt.ir.index import (
     variable,
 )
 from lazyt.ir.kernel import Phase, Statement, Store
-from lazyt.ir.point import Guard, Guarded, Load, Position, Var, sub_expressions
-from lazyt.ir.scalar import Call, Expr, call
+from lazyt.ir.point import Guard, Guarded, Load, Position, sub_expressions
+from lazyt.ir.scalar import Expr
 
 #: Largest divisor; most statements of a loop, and of phases for parts; least groups along an axis.
 MOST_REMAINDERS, MOST_STATEMENTS, MOST_OF_PARTS, LEAST_GROUPS = 4, 32, 64, 8
@@ -158,24 +158,9 @@ def _reads_by_value(phase: Phase) -> bool:
 
 def _at(statement: Statement, table: Mapping[Axis, Linear], suffix: str = "") -> Statement:
     """A statement at other indices, the names it gives and reads ending in ``suffix``."""
-    value = _value_at(at_axes(statement.value, table), suffix)
+    value = decided(at_axes(statement.value, table), suffix)
     if isinstance(statement, Store):
         index = tuple(replace_axes(i, table) for i in statement.index)
         guards = tuple(Guard(replace_axes(g.index, table), g.low, g.high) for g in statement.guards)
         return replace(statement, value=value, index=index, guards=guards)
     return replace(statement, value=value, name=statement.name + suffix)
-
-
-def _value_at(value: Expr, suffix: str) -> Expr:
-    """An expression with other names, and without the conditions that its indices decide."""
-    made: dict[int, Expr] = {}
-    for item in sub_expressions(value):
-        new = item
-        if isinstance(item, Var):
-            new = Var(item.name + suffix, item.dtype)
-        elif isinstance(item, Call):
-            new = call(item.fn, *(made[id(a)] for a in item.args), dtype=item.dtype)
-        elif isinstance(item, Guarded):
-            new = open_guards(item.guards, made[id(item.value)], made[id(item.other)])
-        made[id(item)] = new
-    return made[id(value)]
