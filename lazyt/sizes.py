@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lazyt.config import config
+from lazyt.ir.decisions import Decisions
 from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ _MOST_SAMPLES = 8
 _LONGEST = 400_000
 #: Attempts in a row to make one text of a family's programs, after which no more are made.
 _PATIENCE = 2
-#: Sizes beside the first that have plans of their own where rows run in bands: these are not
-#: written for any size, but are faster and need less memory.
-_BANDED = 2
+#: Sizes beside the first that have plans of their own where rows run in bands, and these save
+#: memory: for any size there are none, and values as large as this many bytes lie in memory.
+_BANDED, _LARGE = 2, 1 << 28
 #: Sizes of a family that may have kernels of their own because they are run often.
 _OFTEN = 4
 #: Extents below this decide the form of kernels: they are unrolled, or no axis at all. Graphs that
@@ -75,6 +76,7 @@ class _Family:
         samples: programs of some, printed for any size.
         templates: texts that serve several of them, the latest last.
         failed: for how many sizes there was none since the last one that had one.
+        decisions: what they decide is decided for all sizes.
         alone: further sizes that may have plans of their own for the sake of bands.
         often: further sizes that may have some because they are run often.
     """
@@ -84,6 +86,7 @@ class _Family:
         self.samples: list[Sample] = []
         self.templates: list[Template] = []
         self.failed = 0
+        self.decisions = Decisions()
         self.alone = _BANDED
         self.often = _OFTEN
 
@@ -142,16 +145,14 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
     changes = _changes(family.first, graph)
     if not changes:
         return None
-    if family.alone and config.bands:
-        if _has_bands(roots):
-            family.alone -= 1
-            return None
-        family.alone = 0
     # Sums over few elements are written out, which is another form for each extent.
     unrolled = config.inline_reduce if min(map(min, changes)) > config.inline_reduce else 1
     known = len(family.templates)
     with config.override(inline_reduce=unrolled):
-        sample = _sample(roots, inputs, graph.donated)
+        sample = _sample(family, roots, inputs, graph.donated)
+        if family.alone and sample.program.arena_bytes >= _LARGE and _has_bands(roots):
+            family.alone -= 1
+            return None
         template = next((t for t in reversed(family.templates) if t.fits(sample)), None)
         if template is None and patient:
             template = _new_template(family, graph, sample, changes)
@@ -175,7 +176,9 @@ def _has_bands(roots: Sequence[Node]) -> bool:
     from lazyt.compiler import group_graph
     from lazyt.runtime import devices
 
-    return any(group.kind == "band" for group in group_graph(roots, None, devices.cpu().l2)[1])
+    return config.bands and any(
+        group.kind == "band" for group in group_graph(roots, None, devices.cpu().l2)[1]
+    )
 
 
 def _family(graph: Sized) -> _Family:
@@ -213,12 +216,15 @@ def _differing(old: str, new: str) -> set[tuple[int, int]]:
     return {(int(a), int(b)) for shapes in extents for a, b in shapes if a != b}
 
 
-def _sample(roots: Sequence[Node], inputs: Sequence[Node], donated: Donated) -> Sample:
+def _sample(
+    family: _Family, roots: Sequence[Node], inputs: Sequence[Node], donated: Donated
+) -> Sample:
     from lazyt.codegen.template import take_apart
     from lazyt.compiler import compile_graph
 
     spare = {inputs[i]: root for i, root in donated}
-    return take_apart(compile_graph(roots, inputs, spare, any_size=True)[0])
+    with family.decisions.taken():
+        return take_apart(compile_graph(roots, inputs, spare, any_size=True)[0])
 
 
 def _new_template(
@@ -229,15 +235,15 @@ def _new_template(
     from lazyt.codegen.template import Template
 
     if not family.samples:
-        family.samples += filter(None, [_parsed_sample(family.first, family.first.text)])
+        family.samples += filter(None, [_parsed_sample(family, family.first, family.first.text)])
     others = _other_sizes(family.first, graph, changes)
-    probes = filter(None, [_parsed_sample(graph, text) for text in others])
+    probes = filter(None, [_parsed_sample(family, graph, text) for text in others])
     same = [s for s in (*family.samples, *probes) if s.form == sample.form]
     family.samples = [*family.samples, sample][-_MOST_SAMPLES:]
     return Template.of([sample, *same]) if same else None
 
 
-def _parsed_sample(graph: Sized, text: str) -> Sample | None:
+def _parsed_sample(family: _Family, graph: Sized, text: str) -> Sample | None:
     """The sample of a graph given as text; None for one that is not possible."""
     from lazyt.errors import LazytError
     from lazyt.ir.parse_graph import parse_graph
@@ -248,7 +254,7 @@ def _parsed_sample(graph: Sized, text: str) -> Sample | None:
     except LazytError:  # a size that the graph does not allow
         return None
     inputs = [leaf for _, leaf in sorted(zip(graph.order, leaves, strict=True), key=lambda p: p[0])]
-    return _sample(roots, inputs, graph.donated)
+    return _sample(family, roots, inputs, graph.donated)
 
 
 def _other_sizes(old: Sized, new: Sized, changes: set[tuple[int, int]]) -> list[str]:
@@ -258,12 +264,12 @@ def _other_sizes(old: Sized, new: Sized, changes: set[tuple[int, int]]) -> list[
     square, or its sum with a constant. A wrong guess makes a graph that is refused, or one more
     sample.
     """
-    if len(changes) != 1:
+    first, second = min(changes)
+    if any(a * second != b * first for a, b in changes):  # not multiples of one size
         return []
-    ((first, second),) = changes
     least, most = sorted((first, second))
-    wanted = {most * 3 // 2 | 1, -(-2 * most // 64) * 64, max(3, least * 3 // 4)}
-    wanted |= {math.isqrt(least * most), (least + 2 * most) // 3}
+    wanted = {most * 3 // 2 | 1, -(-4 * most // 64) * 64, math.isqrt(least * most)}
+    wanted |= {max(3, least // 8), max(3, least * 3 // 8 | 1)}
     pairs = list(zip(old.numbers, new.numbers, strict=True))
     texts: list[str] = []
     for size in sorted(wanted - {first, second}):

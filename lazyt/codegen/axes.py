@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lazyt.codegen.emitter import indices_of
+from lazyt.ir.decisions import decide
 from lazyt.ir.group import Part
 from lazyt.ir.index import Axis, Linear, Quotient, Remainder, variable
 from lazyt.ir.kernel import Phase
@@ -28,7 +29,9 @@ def split_last(part: Part, phases: Sequence[Phase]) -> Part:
     last = rows[-1]
     cuts = [1]
     for divisor in sorted(_divisors(last, phases)):
-        if divisor % cuts[-1] == 0 and last.extent % divisor == 0 and divisor >= LEAST_RUN:
+        if divisor % cuts[-1] or last.extent % divisor:
+            continue
+        if decide("a run", divisor >= LEAST_RUN):
             cuts.append(divisor)
     if len(cuts) == 1:
         return part

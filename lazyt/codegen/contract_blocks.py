@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
 from lazyt.codegen.contract_tiles import SQUARE, mat_tile
+from lazyt.ir.decisions import decide
 
 _LONGEST_PACKED_TASK = 1024
 # As many tasks as share the work well among a few threads.
@@ -131,7 +132,7 @@ def _form_of_vectors(spec: ContractSpec, parallel: bool) -> PackedForm:
     whole = round_up(spec.n, width)
     col_span, k_span = _spans(spec, whole, col_block, k_block)
     fits = whole * spec.k * spec.item <= max(l2, 1 << 18) * 2
-    private = parallel and spec.batch >= 4 and fits
+    private = decide("private", parallel and spec.batch >= 4 and fits)
     large = whole * spec.k * spec.item > l2 and not (private or spec.any_size)
     if spec.m <= _FEW_ROWS and large:
         # B is not multiplied often enough for a way to level 3 and back.
@@ -163,7 +164,7 @@ def _form_of_vectors(spec: ContractSpec, parallel: bool) -> PackedForm:
     copies = few and not apart and packed <= l2  # else it comes from level 3 anyway
     form = PackedForm(
         rows, vectors, k_block, row_block, col_block, strip, k_span, col_span, private, parallel,
-        straight, not straight and packed > l2, copies, apart,
+        straight, decide("ahead", not straight and packed > l2), copies, apart,
     )  # fmt: skip
     if apart:
         return form

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from lazyt.codegen.axes import apart, split_last, walk_as_one
 from lazyt.codegen.emitter import Buffers, Emitter, indices_of, room_of
 from lazyt.codegen.written_out import fold_written_out, position_written_out
+from lazyt.ir.decisions import decide, serves_all
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group, Index, Part
@@ -90,7 +91,7 @@ class _PartLowering:
             self.part = merged
             made = self._attempt(merged)
         looped = self.part.inner is not None and len(made) == 1 and made[0].lanes == "inner"
-        if looped and self._contiguous_rows(made[0]):
+        if looped and decide("contiguous rows", self._contiguous_rows(made[0])):
             return self._attempt(self.part, "grid")
         return made
 
@@ -124,11 +125,11 @@ class _PartLowering:
         if inner <= self.unroll and not self.whole:
             return [self._straight(part, inner)]
         if lanes is None:
-            lanes = "grid" if after >= 8 else "inner"
+            lanes = decide("lanes", "grid" if after >= 8 else "inner")
         if self.whole:
             return [self._loops(part, lanes)]
         positional = any(r.params.kind.startswith("arg") for r in part.reduces)
-        if not positional and self._is_few(before, inner, after, lanes):
+        if not positional and decide("few", self._is_few(before, inner, after, lanes)):
             return self._split(part, lanes)
         return [self._loops(part, lanes)]
 
@@ -200,7 +201,7 @@ class _PartLowering:
         statement = Store(buffer.name, place, value)
         level, inner = emitter.traits(value)
         if emitter.inner is not None and not inner:
-            inner = any(emitter.traits(_index_value(i))[1] for i in place)
+            inner = any(emitter.traits(Position(i, int64))[1] for i in place)
         emitter.place(statement, level, inner)
 
     def _phase(
@@ -292,7 +293,8 @@ class _PartLowering:
         blocks = Axis("q", -(-axis.extent // BLOCK))
         step = Axis(axis.name, BLOCK)
         position = variable(blocks) * BLOCK + variable(step)
-        guard = Guard(position, 0, axis.extent) if axis.extent % BLOCK else None
+        ragged = serves_all() or axis.extent % BLOCK > 0
+        guard = Guard(position, 0, axis.extent) if ragged else None
         grid = (*part.axes[: part.inner], blocks, *part.axes[part.inner + 1 :])
         phases: list[Phase] = []
         for stage in range(1, max(self.level.values()) + 2):
@@ -394,7 +396,3 @@ class _PartLowering:
         if not emitter.loops and not emitter.straight:
             return []
         return [self._phase(emitter, part.rows, lanes)]
-
-
-def _index_value(index: Linear) -> Expr:
-    return Position(index, int64)

@@ -22,6 +22,9 @@ _NUMBER = re.compile(
 )
 #: Where C wants a number that is known when it is compiled.
 _FIXED = re.compile(r"(_Alignas\(|collapse\(|vector_size\()$")
+#: What depends on sizes, but is the same at most of them: how many threads find work, how many
+#: tiles there are, and how many one takes at a time.
+_OPEN = re.compile(r"(\bthreads [<:] |\bt\d+ [<%/] |schedule\(dynamic, )$")
 
 
 class _Call(NamedTuple):
@@ -199,17 +202,20 @@ def _find_columns(samples: Sequence[Sample]) -> tuple[tuple[int, ...], tuple[str
     known: dict[tuple[str, ...], int] = {}
     columns: list[int] = []
     kinds: list[str] = []
-    for values in zip(*(s.numbers for s in samples), strict=True):
-        if all(v == values[0] for v in values):
+    before = [piece for call in samples[0].calls for piece in call.text[:-1]]
+    for place, values in enumerate(zip(*(s.numbers for s in samples), strict=True)):
+        same = all(v == values[0] for v in values)
+        if same and not _OPEN.search(before[place]):
             columns.append(-1)
             continue
         types = {_type(v) for v in values}
         if len(types) > 1:
             return None
-        if values not in known:
-            known[values] = len(kinds)
+        key = (*values, str(place)) if same else values  # others may differ at further sizes
+        if key not in known:
+            known[key] = len(kinds)
             kinds.append(types.pop())
-        columns.append(known[values])
+        columns.append(known[key])
     return tuple(columns), tuple(kinds)
 
 

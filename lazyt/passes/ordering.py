@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lazyt.ir.decisions import decide
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.passes.lifetimes import WRITING, memory_profile
@@ -26,7 +27,7 @@ def order_groups(groups: Sequence[Group], roots: Sequence[Node]) -> list[Group]:
     asked = set(roots)
     old, new = memory_profile(groups, asked), memory_profile(ordered, asked)
     better = (max(new, default=0), sum(new)) < (max(old, default=0), sum(old))
-    return ordered if better else list(groups)
+    return _decided("order", groups, ordered if better else list(groups))
 
 
 def read_first(
@@ -68,7 +69,24 @@ def read_first(
         other = max(memory_profile(changed, asked))
         if other - peak <= leaf.nbytes:
             order, peak = changed, other
-    return order
+    return _decided("read first", groups, order)
+
+
+def _decided(what: str, groups: Sequence[Group], order: list[Group]) -> list[Group]:
+    """The groups in this order, or in that of the size that decides, if it is one of them."""
+    number = {group: n for n, group in enumerate(groups)}
+    own = tuple(number[group] for group in order)
+    taken = decide(what, own)
+    if taken == own or sorted(taken) != sorted(own):
+        return order
+    found = [groups[n] for n in taken]
+    homes = {node for group in groups for node in group.stored}
+    there: set[Node] = set()
+    for group in found:
+        if not there.issuperset(group.reads & homes):
+            return order
+        there.update(group.stored)
+    return found
 
 
 class _Order:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lazyt.ir.decisions import decide
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.passes.recipes import visited
@@ -30,7 +31,9 @@ def split_sums(groups: Sequence[Group]) -> list[Group]:
 
 
 def _sums_much(group: Group) -> bool:
-    return group.kind == "row" and math.prod(a.extent for a in group.parts[0].axes) >= _LARGE
+    if group.kind != "row":
+        return False
+    return decide("large", math.prod(a.extent for a in group.parts[0].axes) >= _LARGE)
 
 
 def split_groups(groups: Sequence[Group]) -> list[Group]:
@@ -49,7 +52,7 @@ def _pieces(group: Group) -> list[Group]:
     ends = group.reads.union(group.members)
     reads = {m: {n for n in visited(m, ends) if n in ends} for m in group.members}
     domain = math.prod(axis.extent for axis in group.parts[0].axes)
-    found = _components(group, reads, domain // _SMALLER)
+    found = _decided(group, _components(group, reads, domain // _SMALLER))
     if group.kind == "row":
         reducing = [any(m in group.parts[0].reduces for m in part) for part in found]
         main = reducing.index(True)
@@ -58,6 +61,16 @@ def _pieces(group: Group) -> list[Group]:
     if len(found) == 1:
         return [group]
     return [_piece(group, set(part), reads) for part in found]
+
+
+def _decided(group: Group, own: list[list[Node]]) -> list[list[Node]]:
+    """The members in these pieces, or in those of the size that decides."""
+    members = list(group.members)
+    place = {member: n for n, member in enumerate(members)}
+    taken = decide("pieces", tuple(tuple(place[m] for m in piece) for piece in own))
+    if sorted(n for piece in taken for n in piece) != list(range(len(members))):
+        return own  # of another group
+    return [[members[n] for n in piece] for piece in taken]
 
 
 def _components(group: Group, reads: dict[Node, set[Node]], small: int) -> list[list[Node]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lazyt.ir.decisions import decide
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.scalar import applied
 
@@ -149,7 +150,9 @@ class Targets:
                 times = self._blow_up(node)
                 if len(self.readers(node)) > 1:
                     self.chosen[node] = "shared and costly to compute again"
-                elif times > 1 and (times - 1) * node.size * cost[node] > KERNEL_COST:
+                elif times > 1 and decide(
+                    "broadcast", (times - 1) * node.size * cost[node] > KERNEL_COST
+                ):
                     self.chosen[node] = "broadcast and costly to compute again"
 
     def _reads(self, node: Node, known: Mapping[Node, frozenset[Node]]) -> frozenset[Node]:

@@ -157,6 +157,83 @@ def test_gradients_at_many_sizes() -> None:
         assert all(map(same_bits, at(slopes, size), gradients))
 
 
+class _Language(nn.Module):
+    """A language model of one block, small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 32), nn.Embedding(512, 32)
+        self.block = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.0, batch_first=True)
+        self.head = nn.Linear(32, 50, bias=False)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Scores of the next words."""
+        x = self.words(words) + self.places(lt.arange(words.shape[1]))
+        hidden = nn.Transformer.generate_square_subsequent_mask(words.shape[1])
+        scores: Tensor = self.head(self.block(x, src_mask=hidden))
+        return scores
+
+
+#: Lengths on both sides of what decides: sums of one block or more, panels that a cache holds.
+LENGTHS = (120, 213, 36, 471, 19, 148, 500, 277, 87, 332)
+
+
+def test_a_model_is_trained_at_many_lengths() -> None:
+    """What only bytes decide, the first length decides: the order of launches, whether a sum is
+    split, how products are packed. Each graph has one text for all lengths but its first."""
+    model = _Language()
+    optimizer = lt.optim.AdamW(model.parameters(), 1e-3)
+
+    @lt.jit
+    def step(words: Tensor, targets: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(words).flatten(0, 1), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    counts = []
+    for length in LENGTHS:
+        words = lt.randint(0, 50, (2, length)).realize()
+        begin = len(compilations())
+        for _ in range(2):
+            assert 0 < step(words, words.roll(-1, 1).realize()).item() < 10
+        counts.append(len(compilations()) - begin)
+    # The first steps of an optimizer, and the first calls, are other graphs.
+    assert not any(counts[4:]), counts
+    assert not any("more of the text" in reason for reason in compilations())
+
+
+def test_gradients_of_a_model_keep_their_bits_at_all_lengths() -> None:
+    model = _Language()
+    parameters = list(model.parameters())
+
+    def slopes(length: int) -> list[Tensor]:
+        words = lt.randint(0, 50, (2, length)).realize()
+        loss = F.cross_entropy(model(words).flatten(0, 1), words.roll(-1, 1).flatten())
+        found = lt.autograd.grad(loss, parameters)
+        return [loss.detach(), *(slope for slope in found if slope is not None)]
+
+    found = [at(slopes, length) for length in LENGTHS]
+    assert not any("more of the text" in reason for reason in compilations())
+    planning.clear()
+    lt.config.any_size = False
+    for length, values in list(zip(LENGTHS, found, strict=True))[2:5]:
+        assert all(map(same_bits, at(slopes, length), values)), length
+
+
+def test_sizes_that_are_multiples_of_one_are_probed_as_one() -> None:
+    """Targets that lie flat are twice as long as the words: both become arguments at once."""
+
+    def program(n: int) -> list[Tensor]:
+        return [F.cross_entropy(lt.rand(2, n, 9).flatten(0, 1), lt.randint(0, 9, (2 * n,)))]
+
+    for size in (40, 311, 23, 500, 411):
+        at(program, size)
+    assert any("they become arguments" in reason for reason in compilations())
+    assert not any("more of the text" in reason for reason in compilations())
+
+
 def test_one_is_a_size_of_its_own_and_constants_are_no_sizes() -> None:
     for size in (1, 6, 9):
         assert at(lambda n: [lt.ones(n, 4).cumsum(0)], size)[0][-1, 0].item() == size

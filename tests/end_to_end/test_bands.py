@@ -11,7 +11,7 @@ import pytest
 
 import lazyt
 import lazyt.nn.functional as F
-from lazyt import sizes
+from lazyt import planning, sizes
 from lazyt.codegen.band_scratch import idle_tiles, in_place
 from lazyt.codegen.band_tails import ends_of_sums
 from lazyt.codegen.lower import lower_group
@@ -237,17 +237,20 @@ def test_rows_that_end_with_different_values_have_no_end() -> None:
     assert _ends(groups_of(scores @ drawn(70, 8))) == []
 
 
-def test_a_few_sizes_have_bands_of_their_own() -> None:
-    """Kernels that take sizes as arguments have none, and a fourth size gets those."""
+@pytest.mark.parametrize("least", [0, 1 << 28])
+def test_a_few_sizes_have_bands_of_their_own(monkeypatch: pytest.MonkeyPatch, least: int) -> None:
+    """Kernels that take sizes as arguments have none: a fourth size gets those, or the second where
+    whole scores are not large."""
+    monkeypatch.setattr(sizes, "_LARGE", least)
     banded = []
-    sizes.clear()
+    planning.clear()
     for rows in (40, 44, 48, 52):
         q, k, v = (drawn(2, rows, 11) for _ in range(3))
         result = F.scaled_dot_product_attention(q, k, v)
         # Plans that are found on disk count for no family.
         with lazyt.config.override(any_size=True, disk_cache=False):
             banded.append("a band: 3 launches run as one" in str(lazyt.explain(result)))
-    assert banded == [True, True, True, False]
+    assert banded == ([True] * 3 + [False] if least == 0 else [True] + [False] * 3)
 
 
 def test_scores_are_never_whole() -> None:

@@ -1,0 +1,67 @@
+"""What only sizes decide: kernels that serve all sizes of a graph take it from one of them.
+
+Passes and printers weigh bytes: which launch comes first, whether a sum is large, whether a product
+asks for what it will read next. Each way is right at every size, one is faster. The kernels of a
+graph that comes with many sizes (``sizes.py``) need one text, so what was decided for the first of
+these sizes is decided for all of them. Only what is a matter of speed may be asked for here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Decisions:
+    """What was decided when a graph was compiled, in order."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[str, Any]] = []
+        self._next = -1  # while they are repeated, the place of the next; negative while noted
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """A context that compiles a graph: the first one notes decisions, later ones repeat them,
+        as long as the same things are decided."""
+        repeats = bool(self._made)
+        self._next = 0 if repeats else -1
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def decide(self, what: str, own: T) -> T:
+        """What was decided about ``what`` here; ``own`` where nothing was."""
+        if self._next < 0:
+            self._made.append((what, own))
+            return own
+        place = self._next
+        if place >= len(self._made) or self._made[place][0] != what:
+            return own  # from here on this is another program
+        self._next += 1
+        found: T = self._made[place][1]
+        return found
+
+
+_current: ContextVar[Decisions | None] = ContextVar("lazyt_decisions", default=None)
+
+
+def serves_all() -> bool:
+    """Whether what is compiled is to serve all sizes of a graph."""
+    return _current.get() is not None
+
+
+def decide(what: str, own: T) -> T:
+    """``own``, the better way for the sizes at hand, or that of the size that decides for all.
+
+    Args:
+        what: names the decision. For one graph the same have to be asked for, in the same order.
+        own: what would be best; it must not refer to a graph.
+    """
+    decisions = _current.get()
+    return own if decisions is None else decisions.decide(what, own)
