@@ -74,7 +74,7 @@ def print_kernel_c(
         form = tuned.loops[number] if tuned is not None and number < len(tuned.loops) else None
         pieces = [phase] if any_size else [p for part in weave(phase) for p in peel(part)]
         body += join(
-            CpuPhase(piece, expressions, number, any_size, caches[1], form).statements()
+            CpuPhase(piece, expressions, number, any_size, caches[1], form, threads).statements()
             for piece in pieces
         )
     kinds = {name: expressions.constants[place][0] for place, name in (names or {}).items()}

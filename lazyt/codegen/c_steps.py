@@ -56,7 +56,7 @@ class CpuPhase(StreamPhase):
 
     def __init__(
         self, phase: Phase, expressions: Expressions, number: int, any_size: bool, second: int,
-        form: LoopForm | None = None,
+        form: LoopForm | None = None, threads: int = 64,
     ) -> None:  # fmt: skip
         given = form if form is not None and not any_size and suits(phase, form) else LoopForm()
         own = phase.lanes if any_size else best_lanes(phase, expressions)
@@ -80,7 +80,7 @@ class CpuPhase(StreamPhase):
         ):
             self.turns = {id(s): turns_of(phase, s, expressions) for s in phase.stages}
             if not any(self.turns.values()):
-                self._widen(second)
+                self._widen(second, threads)
         if not self.abreast:
             self.asks = lines_ahead(phase, expressions, second, any_size)
         self.share = given.share
@@ -111,7 +111,7 @@ class CpuPhase(StreamPhase):
 
     # ---------------------------------------------------------------- tiles
 
-    def _widen(self, second: int) -> None:
+    def _widen(self, second: int, threads: int) -> None:
         """Chooses the tile's points and the steps of sums taken at once."""
         stages = [s for s in self.phase.stages if s.axis is not None]
         bodies = [r for s in stages for r in s.body]
@@ -129,7 +129,7 @@ class CpuPhase(StreamPhase):
         if all(s.axis is None or self._has_few_rows(s, s.axis) for s in stages):
             most = COLUMNS
         most = max(most // TILE * TILE, TILE)
-        shared = ((LEAST_TILES, NARROW), (FEW_TILES, TILE))
+        shared = ((LEAST_TILES, NARROW), (min(FEW_TILES, threads), TILE))
         strips = max(-(-extent // most), *(min(-(-n // rows), extent // w) for n, w in shared))
         self.tile = extent if strips <= 1 else -(-extent // (strips * TILE)) * TILE
         self.steps = STEPS if self.tile == extent else PART_STEPS

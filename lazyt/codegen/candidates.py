@@ -40,11 +40,12 @@ class Field:
         vector_bytes: int,
         caches: tuple[int, int, int],
         traits: Traits = PLAIN,
+        threads: int = 64,
     ) -> None:
         self.kernel = kernel
         self.expressions = Expressions(kernel.buffers, find_origins(kernel))
         self.expressions.traits = traits
-        self.second = caches[1]
+        self.second, self.threads = caches[1], threads
         self.made: Contraction | None = None
         first = kernel.phases[0]
         if isinstance(first, ContractPhase) and not kernel.bands:
@@ -86,7 +87,8 @@ class Field:
         """A phase's form in full."""
         if not isinstance(phase, Phase):
             return LoopForm()
-        return CpuPhase(phase, self.expressions, number, False, self.second, form).form()
+        made = CpuPhase(phase, self.expressions, number, False, self.second, form, self.threads)
+        return made.form()
 
     def _other_loops(self, tuned: Tuned) -> list[Tuned]:
         found: list[Tuned] = []

@@ -80,8 +80,8 @@ class KernelSearch:
         device = devices.cpu()
         self.kernel, self.say = kernel, say
         self.machine = device.vector_bytes, (device.l1, device.l2, device.l3)
-        self.traits = devices.traits()
-        self.field = Field(kernel, *self.machine, self.traits)
+        self.traits, self.threads = devices.traits(), max(device.cores, 2)
+        self.field = Field(kernel, *self.machine, self.traits, self.threads)
         self.standard = self.field.standard()
         self.deadline = time.perf_counter() + seconds
         self.sizes = [a.nbytes for a in arguments]
@@ -170,7 +170,9 @@ class KernelSearch:
         texts: dict[str, tuple[Tuned, PrintedKernel]] = {}
         for tuned in batch:
             form = None if tuned == self.standard else tuned
-            printed = print_kernel_c(self.kernel, *self.machine, tuned=form, traits=self.traits)
+            printed = print_kernel_c(
+                self.kernel, *self.machine, tuned=form, threads=self.threads, traits=self.traits
+            )
             if printed.source.text not in self.texts:
                 texts.setdefault(printed.source.text, (tuned, printed))
         if not texts:
