@@ -116,11 +116,17 @@ def test_wrong_forms_are_dropped_with_a_message(monkeypatch: pytest.MonkeyPatch)
     numbers: dict[Tuned | None, int] = {}
 
     def spoilt(
-        kernel: Kernel, vector: int, caches: Any, *, tuned: Tuned | None, traits: Traits
+        kernel: Kernel,
+        vector: int,
+        caches: Any,
+        *,
+        tuned: Tuned | None,
+        threads: int,
+        traits: Traits,
     ) -> Any:
         from dataclasses import replace
 
-        made = printer(kernel, vector, caches, tuned=tuned, traits=traits)
+        made = printer(kernel, vector, caches, tuned=tuned, threads=threads, traits=traits)
         number = numbers.setdefault(tuned, len(numbers))
         text = made.source.text.replace("3.0f", "4.0f") if number % 2 else made.source.text
         text += "\n#error broken\n" if number == 2 else f"/* {number} */\n"
