@@ -25,6 +25,7 @@ from pycparser import c_ast, c_parser
 from lazyt.codegen.check_facts import Atom, Form, number, unknown
 from lazyt.codegen.check_memory import Array, Memory, Pointer, Violation
 from lazyt.codegen.check_values import INTEGERS, Value, Values, kind_name
+from lazyt.codegen.contract_groups import LOOSE
 from lazyt.codegen.prelude import sections_for
 from lazyt.errors import VerifyError
 from lazyt.ir.kernel import Kernel
@@ -75,9 +76,10 @@ def require_in_bounds(text: str, sizes: Sequence[int]) -> None:
 
 @cache
 def _type_names() -> str:
-    """The prelude's type definitions, on one line."""
+    """The prelude's type definitions, and that of groups of numbers, on one line."""
     base = "".join(text for _, text in sections_for([]))
-    return " ".join(re.findall(r"^typedef [a-z ]+ lz_\w+;", base, re.MULTILINE))
+    names = re.findall(r"^typedef [a-z ]+ lz_\w+;", base, re.MULTILINE)
+    return " ".join([*names, f"typedef lz_u32 {LOOSE};"])
 
 
 @dataclass(frozen=True)

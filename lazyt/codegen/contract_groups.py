@@ -14,7 +14,8 @@ Without the instructions the same panels are taken apart in registers, for the s
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from lazyt.codegen.contract_micro import ASK_NEXT, splat, tile_name, vector_section
 from lazyt.codegen.contract_spec import ContractSpec, Load, Place, ceil_div
@@ -22,6 +23,9 @@ from lazyt.codegen.contract_tiles import filled_up, in_groups, mat_sections
 
 #: Numbers that share a lane, by the kind of group.
 SIZES = {"bf16x2": 2, "i8x2": 2, "i8x4": 4}
+#: The type of a group that begins anywhere.
+LOOSE = "lz_loose32"
+LOOSE_SECTION = (LOOSE, f"typedef lz_u32 {LOOSE} __attribute__((aligned(1), may_alias));\n")
 
 
 def group_of(spec: ContractSpec) -> str | None:
@@ -39,13 +43,16 @@ def grouped(spec: ContractSpec) -> ContractSpec:
     groups = ceil_div(spec.k, size)
     k = filled_up(groups) if spec.tiles else groups
     left, right = in_groups(spec.a_narrow, size), in_groups(spec.b_narrow, size)
+    loads = _Groups(spec, kind, 2, spec.load_a, left), _Groups(spec, kind, 1, spec.load_b, right)
+    ragged = spec.k % size != 0 and not (spec.tiles or spec.any_size)
     return replace(
         spec,
         k=k,
         filled=k - groups,
         acc=kind,
-        load_a=_load_group(spec, kind, spec.load_a, 2, left),
-        load_b=_load_group(spec, kind, spec.load_b, 1, right),
+        load_a=loads[0].whole(),
+        load_b=loads[1].whole(),
+        ends=(loads[0].joined(spec.k % size), loads[1].joined(spec.k % size)) if ragged else None,
         a_place=left if spec.tiles else None,
         b_place=right if spec.tiles else None,
         # Sums of 32 bits do not fit where int8 goes.
@@ -53,46 +60,78 @@ def grouped(spec: ContractSpec) -> ContractSpec:
     )
 
 
-def _load_group(spec: ContractSpec, kind: str, load: Load, place: int, lies: Place | None) -> Load:
-    """Loads a group, zeros past the end; ``place`` is where k stands among the indices, and groups
-    are whole and neighbours in memory where they have a place there that ``lies`` says."""
-    size = SIZES[kind]
-    ragged = spec.any_size or spec.k % size != 0
-    signed = kind == "i8x4" and place == 2 and not spec.tiles
+@dataclass(frozen=True)
+class _Groups:
+    """An operand of ``spec`` in groups of ``kind``.
 
-    def at_once(*indices: str) -> tuple[list[str], str]:
-        assert lies is not None
-        b, k, side = indices[0], indices[place], indices[3 - place]
-        group = f"({lies.at(b, side, k)})[0]"
-        if kind == "bf16x2" and not spec.tiles:  # see above
-            return [f"const lz_u32 g_pair = {group};"], "g_pair << 16 | g_pair >> 16"
-        return [], f"{group} ^ 0x80808080u" if signed else group
+    Attributes:
+        place: where k stands among the indices.
+        single: how one number is loaded.
+        lies: where groups lie, if they are whole and each begins at a multiple of its size.
+    """
 
-    if lies is not None and kind != "i8x2" and not spec.any_size:  # int8 two by two fill 16 bits
-        return at_once
+    spec: ContractSpec
+    kind: str
+    place: int
+    single: Load
+    lies: Place | None
 
-    def joined(*indices: str) -> tuple[list[str], str]:
-        lines: list[str] = ["lz_u32 g_group = 0;"]
-        for step in range(size):
-            position = f"({indices[place]}) * {size} + {step}"
-            here = [*indices]
-            here[place] = position
-            statements, value = load(here[0], here[1], here[2])
-            guard = f"if ({position} < {spec.k}) " if ragged and step else ""
-            if kind == "bf16x2":
-                bits = f"lz_bits_f32({value})"
-                upper = step == (1 if spec.tiles else 0)  # as they lie in memory, or see above
-                part = f"{bits} & 0xffff0000u" if upper else f"{bits} >> 16"
-            elif kind == "i8x2":
-                part = f"((lz_u32)({value}) & 65535u) << {16 * step}"
-            else:
-                part = f"((lz_u32)({value}) & 255u) << {8 * step}"
-            lines.append(f"{guard}{{")
-            lines += [f"    {line}" for line in statements]
-            lines += [f"    g_group |= {part};", "}"]
-        return lines, "g_group ^ 0x80808080u" if signed else "g_group"
+    def whole(self) -> Load:
+        """How a group is loaded; of groups that serve all sizes, or go to matrix registers, also
+        the last, with zeros past its end."""
+        spec, size = self.spec, SIZES[self.kind]
+        narrow = spec.a_narrow if self.place == 2 else spec.b_narrow
+        if self.kind == "i8x2" or spec.any_size:  # int8 two by two fill 16 bits
+            return self.joined(size)
+        if self.lies is not None:
+            lies = self.lies
+            return self._at_once(lambda b, k, side: f"({lies.at(b, side, k)})[0]")
+        if spec.tiles or narrow is None or [walk[2] for walk in narrow.steps] != [1]:
+            return self.joined(size)
+        return self._at_once(
+            lambda b, k, side: f"((const {LOOSE} *)({narrow.at(b, side, f'({k}) * {size}')}))[0]"
+        )
 
-    return joined
+    def _at_once(self, at: Callable[[str, str, str], str]) -> Load:
+        def load(*indices: str) -> tuple[list[str], str]:
+            group = at(indices[0], indices[self.place], indices[3 - self.place])
+            if self.kind == "bf16x2" and not self.spec.tiles:  # see above
+                return [f"const lz_u32 g_pair = {group};"], "g_pair << 16 | g_pair >> 16"
+            return [], self._shifted(group)
+
+        return load
+
+    def _shifted(self, group: str) -> str:
+        signed = self.kind == "i8x4" and self.place == 2 and not self.spec.tiles
+        return f"{group} ^ 0x80808080u" if signed else group
+
+    def joined(self, count: int) -> Load:
+        """How a group is put together of its first ``count`` numbers and zeros."""
+        spec, size = self.spec, SIZES[self.kind]
+        guarded = spec.any_size or (spec.tiles and spec.k % size != 0)
+
+        def load(*indices: str) -> tuple[list[str], str]:
+            lines: list[str] = ["lz_u32 g_group = 0;"]
+            for step in range(count):
+                position = f"({indices[self.place]}) * {size} + {step}"
+                here = [*indices]
+                here[self.place] = position
+                statements, value = self.single(here[0], here[1], here[2])
+                guard = f"if ({position} < {spec.k}) " if guarded and step else ""
+                if self.kind == "bf16x2":
+                    bits = f"lz_bits_f32({value})"
+                    upper = step == (1 if spec.tiles else 0)  # as they lie in memory, or see above
+                    part = f"{bits} & 0xffff0000u" if upper else f"{bits} >> 16"
+                elif self.kind == "i8x2":
+                    part = f"((lz_u32)({value}) & 65535u) << {16 * step}"
+                else:
+                    part = f"((lz_u32)({value}) & 255u) << {8 * step}"
+                lines.append(f"{guard}{{")
+                lines += [f"    {line}" for line in statements]
+                lines += [f"    g_group |= {part};", "}"]
+            return lines, self._shifted("g_group")
+
+        return load
 
 
 def group_sections(
@@ -106,7 +145,7 @@ def group_sections(
     item, lanes = ("f32" if kind == "bf16x2" else "i32"), vector_bytes // 4
     single = vector_section(item, vector_bytes)
     tile = _tile(kind, item, rows, vectors, lanes, ahead)
-    return (single, _dot_section(kind, item, vector_bytes), tile)
+    return (LOOSE_SECTION, single, _dot_section(kind, item, vector_bytes), tile)
 
 
 def _dot_section(kind: str, item: str, vector_bytes: int) -> tuple[str, str]:

@@ -191,6 +191,8 @@ def _pack_panel(out: CText, spec: ContractSpec, form: PackedForm) -> None:
     ragged = spec.any_size or bool(spec.n % width)
     load = spec.load_b("g_b", "g_k", "g_col")
     side = Side("g_col", width, spec.n, ragged, load, spec.b_unit == "k", spec.b_place)
+    if spec.ends is not None:
+        side = replace(side, end=(spec.k - 1, spec.ends[1]("g_b", "g_k", "g_col")))
     if not (spec.filled or (spec.tiles and spec.any_size)):
         fill_panel(out, spec, "g_to", side)
         return
@@ -266,6 +268,8 @@ def _pack_a(out: CText, spec: ContractSpec, form: PackedForm) -> None:
     ragged = spec.any_size or bool(spec.m % form.rows)
     load = spec.load_a("g_b", "g_row", "g_k")
     side = Side("g_row", form.rows, spec.m, ragged, load, spec.a_unit == "k", spec.a_place)
+    if spec.ends is not None:
+        side = replace(side, end=(spec.k - 1, spec.ends[0]("g_b", "g_row", "g_k")))
     with contextlib.ExitStack() as loops:
         if spec.a_unit != "k":
             # Neighbouring panels take parts of the same lines, which lie apart from one step to the

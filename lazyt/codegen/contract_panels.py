@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from lazyt.codegen.contract_spec import ContractSpec, Place, run_of
 from lazyt.codegen.contract_text import CText
@@ -28,6 +30,7 @@ class Side:
         place: where it lies, if nothing is computed.
         steps: variables of the first step along k, and of the one behind the last; the first one is
             ``g_p0`` where elements are neighbours along k.
+        end: step along k, the last, that has a load of its own, and that load.
     """
 
     name: str
@@ -38,16 +41,38 @@ class Side:
     unit_is_k: bool
     place: Place | None
     steps: tuple[str, str] = ("g_p0", "g_p1")
+    end: tuple[int, tuple[list[str], str]] | None = None
 
 
 def _copy_panel(out: CText, dest: str, side: Side) -> None:
     """Fill ``dest[g_k - g_p0][axis - axis0]`` for the part of the panel that exists."""
     axis = side.name
     target = f"{dest}[(g_k - g_p0) * {side.width} + ({axis} - {axis}0)]"
-    with out.loop("g_k", *side.steps):
+
+    def step(load: tuple[list[str], str]) -> None:
         out.pragma("omp simd")
         with out.loop(axis, f"{axis}0", f"{axis}1"):
-            out.assign(target, side.load)
+            out.assign(target, load)
+
+    _over_steps(out, side, side.steps, step)
+
+
+def _over_steps(
+    out: CText, side: Side, steps: tuple[str, str], step: Callable[[tuple[list[str], str]], None],
+    pragma: str = "",
+) -> None:  # fmt: skip
+    """A loop over steps of k, and the last one apart where it is loaded in a way of its own."""
+    first, stop = steps
+    if side.end is not None:
+        last, load = side.end
+        with out.block(f"if ({first} <= {last} && {last} < {stop})"):
+            out.add(f"const lz_i64 g_k = {last};")
+            step(load)
+        stop = f"({stop} < {last} ? {stop} : {last})"
+    if pragma:
+        out.pragma(pragma)
+    with out.loop("g_k", first, stop):
+        step(side.load)
 
 
 def fill_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
@@ -114,10 +139,9 @@ def _turn_panel(out: CText, spec: ContractSpec, dest: str, side: Side) -> None:
     out.add(f"_Alignas(64) {spec.panel} g_line[{width * _LINE}];")
     with out.loop("g_q0", "g_p0", end, _LINE):
         out.clip("g_q1", "g_q0", _LINE, end)
+        cell = f"g_line[({name} - {name}0) * {_LINE} + (g_k - g_q0)]"
         with out.loop(name, f"{name}0", f"{name}1"):
-            out.pragma("omp simd")
-            with out.loop("g_k", "g_q0", "g_q1"):
-                out.assign(f"g_line[({name} - {name}0) * {_LINE} + (g_k - g_q0)]", side.load)
+            _over_steps(out, side, ("g_q0", "g_q1"), partial(out.assign, cell), "omp simd")
         target = f"{dest} + (g_q0 - g_p0) * {width}"
         out.add(f"{lay}(g_q1 - g_q0, g_line, {_LINE}, {count}, {target});")
 

@@ -137,6 +137,7 @@ class ContractSpec:
         a_place, b_place: where A and B lie, if the loads do nothing but read them there.
         a_narrow, b_narrow: the same for narrow numbers, strides in these.
         c_place: where sums go, if nothing is done with them; its sides are m, its steps n.
+        ends: how A and B are loaded at the last step of k, where that is another way.
     """
 
     name: str
@@ -165,6 +166,7 @@ class ContractSpec:
     a_narrow: Place | None = None
     b_narrow: Place | None = None
     c_place: Place | None = None
+    ends: tuple[Load, Load] | None = None
 
     @property
     def a_plain(self) -> Plain | None:

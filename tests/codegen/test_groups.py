@@ -144,6 +144,30 @@ def test_products_of_int8_wrap(shape: tuple[int, int, int]) -> None:
         np.testing.assert_array_equal((a @ b * 2 + 1).numpy(), want * np.int8(2) + np.int8(1))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
+@pytest.mark.parametrize("k", [61, 62, 63, 64, 129, 258])
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+def test_groups_that_begin_anywhere(dtype: str, k: int, turned: str) -> None:
+    """Rows of odd length, and parts of rows, begin in the middle of a group of their neighbours;
+    what is missing of the last group is zero, whatever lies behind it in memory."""
+    m, n, batch = 35, 66, 2
+    wide = lt.randint(-128, 128, (batch, m, k + 3), dtype=lt.int8).to(getattr(lt, dtype)).realize()
+    other = lt.randint(-128, 128, (batch, k + 3, n + 1), dtype=lt.int8).to(wide.dtype).realize()
+    left, right = wide[:, :, 1 : k + 1], other[:, 2 : k + 2, 1:]
+    if "a" in turned:
+        left = left.mT.contiguous().realize().mT
+    if "b" in turned:
+        right = right.mT.contiguous().realize().mT
+    exact = left.double().numpy() @ right.double().numpy()  # of whole numbers below 2^23
+    with config.override(verify=True, any_size=False, matrix_registers=False):
+        if dtype == "int8":
+            np.testing.assert_array_equal(
+                (left @ right).numpy(), exact.astype(np.int64).astype(np.int8)
+            )
+        else:
+            np.testing.assert_array_equal((left.float() @ right.float()).numpy(), exact)
+
+
 def test_numbers_that_gain_nothing_in_groups_are_multiplied_one_by_one() -> None:
     a, b = (ops.input_((64, 64), bfloat16) for _ in range(2))
     (kernel,) = compile_graph([(wrap(a) @ wrap(b)).node], [a, b])[1]
