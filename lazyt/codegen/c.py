@@ -23,9 +23,14 @@ from lazyt.codegen.peeling import peel
 from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
 from lazyt.codegen.weaving import weave
-from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel
+from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase
+from lazyt.ir.point import sub_expressions
 from lazyt.ir.program import KernelSource, Launch
+from lazyt.ir.scalar import Call
 from lazyt.ir.traits import PLAIN, Traits
+
+#: Multiply-adds of functions from which on they have instructions enough to be mixed.
+_MUCH = 16.0
 
 
 def print_kernel_c(
@@ -80,11 +85,20 @@ def print_kernel_c(
     kinds = {name: expressions.constants[place][0] for place, name in (names or {}).items()}
     parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))]
     parameters += [*((kind, name) for name, kind in kinds.items()), ("int", "threads")]
-    text = ct.text(ct.function(kernel.name, parameters, body))
+    plain = ct.text(ct.function(kernel.name, parameters, body))
+    text = f"LZ_ORDERED {plain}" if vector_bytes == 64 and _computes_much(kernel) else plain
     used = tuple(sorted(expressions.used))
     source = KernelSource(kernel.name, text, used, len(kernel.buffers), tuple(kinds.values()))
     values = tuple(text for _, text in expressions.constants)
-    return PrintedKernel(source, offsets=offsets, values=values)
+    return PrintedKernel(source, offsets=offsets, values=values, proof=plain)
+
+
+def _computes_much(kernel: Kernel) -> bool:
+    """Whether a kernel computes so much of an element that the order of instructions decides."""
+    loops = [phase for phase in kernel.phases if isinstance(phase, Phase)]
+    values = [s.value for phase in loops for stage in phase.stages for s in stage.body]
+    calls = [e for value in values for e in sub_expressions(value) if isinstance(e, Call)]
+    return sum(call.fn.cost for call in calls) >= _MUCH
 
 
 def _pointers(kernel: Kernel) -> list[ct.Node]:
