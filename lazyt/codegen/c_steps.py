@@ -129,8 +129,11 @@ class CpuPhase(StreamPhase):
         if all(s.axis is None or self._has_few_rows(s, s.axis) for s in stages):
             most = COLUMNS
         most = max(most // TILE * TILE, TILE)
-        shared = ((LEAST_TILES, NARROW), (min(FEW_TILES, threads), TILE))
+        few = min(FEW_TILES, threads)
+        shared = ((LEAST_TILES, NARROW), (few, TILE))
         strips = max(-(-extent // most), *(min(-(-n // rows), extent // w) for n, w in shared))
+        if rows == 1 < strips < LEAST_TILES:  # as many for each of a few threads
+            strips = min(-(-strips // few) * few, extent // TILE)
         self.tile = extent if strips <= 1 else -(-extent // (strips * TILE)) * TILE
         self.steps = STEPS if self.tile == extent else PART_STEPS
 

@@ -10,6 +10,7 @@ import pytest
 
 import lazyt as lt
 from lazyt import ops
+from lazyt.codegen.c import print_kernel_c
 from lazyt.codegen.check_c import check_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
@@ -32,11 +33,18 @@ def test_steps_of_a_sum_share_what_they_load() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "tile"), [(100, 100), (128, 64), (256, 64), (600, 192), (1024, 256), (4096, 512)]
-)
-def test_few_columns_are_shared_out_too(columns: int, tile: int) -> None:
+    ("columns", "tile", "others"),
+    [(100, 100, 100), (128, 64, 64), (256, 128, 64), (600, 320, 192), (768, 192, 192),
+     (1024, 256, 256), (4096, 512, 512)],
+)  # fmt: skip
+def test_few_columns_are_shared_out_too(columns: int, tile: int, others: int) -> None:
+    """Among two threads, and among four and more; each gets as many of a few tiles."""
     x = ops.input_((1024, columns), float32)
-    assert f"lz_f32 r0[{tile}];" in _text(ops.reduce_("sum", x, (0,)), x)
+    (kernel,) = compile_graph([ops.reduce_("sum", x, (0,))], [x])[1]
+    for threads, wanted in ((2, tile), (4, others), (64, others)):
+        caches = (32 << 10, 1 << 20, 32 << 20)
+        text = print_kernel_c(kernel, 64, caches, threads=threads).source.text
+        assert f"lz_f32 r0[{wanted}];" in text, threads
 
 
 def test_weights_of_channels_are_read_once_a_channel() -> None:
