@@ -68,6 +68,7 @@ def print_kernel_c(
         )
         return _contraction(kernel, expressions, made, offsets)
     expressions.names = names
+    expressions.ordered = vector_bytes == 64 and _computes_much(kernel)
     if not any_size:
         expressions.streamed = past_caches(kernel, caches[2])
     body = _pointers(kernel)
@@ -86,7 +87,7 @@ def print_kernel_c(
     parameters = [("char *", f"b{i}_") for i in range(len(kernel.buffers))]
     parameters += [*((kind, name) for name, kind in kinds.items()), ("int", "threads")]
     plain = ct.text(ct.function(kernel.name, parameters, body))
-    text = f"LZ_ORDERED {plain}" if vector_bytes == 64 and _computes_much(kernel) else plain
+    text = f"LZ_ORDERED {plain}" if expressions.ordered else plain
     used = tuple(sorted(expressions.used))
     source = KernelSource(kernel.name, text, used, len(kernel.buffers), tuple(kinds.values()))
     values = tuple(text for _, text in expressions.constants)

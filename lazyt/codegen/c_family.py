@@ -43,6 +43,7 @@ class Expressions:
             they are first printed. None to write all of them out; empty to name all of them.
         constants: C type and text of every constant so far.
         streamed, traits: results that go past caches; what the processor does differently.
+        ordered: whether gcc orders instructions before it gives out registers.
     """
 
     def __init__(self, buffers: Sequence[Buffer], origins: Mapping[str, int] | None = None) -> None:
@@ -59,7 +60,7 @@ class Expressions:
         self.used: set[str] = set()
         self.names: Mapping[int, str] | None = None
         self.constants: list[tuple[str, str]] = []
-        self.streamed, self.traits = frozenset[str](), PLAIN
+        self.streamed, self.traits, self.ordered = frozenset[str](), PLAIN, False
         self._numbered: dict[int, int] = {}
         self._tests: list[ct.Node] = []
         self._in_row = False

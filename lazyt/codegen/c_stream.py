@@ -21,8 +21,9 @@ from lazyt.ir.index import Axis, data_of, linearize
 from lazyt.ir.kernel import Kernel, Let, Phase, Stage, Store
 from lazyt.ir.point import Load, sub_expressions
 
-#: Elements that are stored at once; shorter and longer runs were slower by a few percent.
-RUN = 64
+#: Elements that are stored at once; shorter and longer runs were slower by a few percent. Where
+#: instructions are ordered early (``LZ_ORDERED``), two vectors: of more, gcc has no overview.
+RUN, ORDERED_RUN = 64, 32
 
 
 def past_caches(kernel: Kernel, third: int) -> frozenset[str]:
@@ -100,6 +101,8 @@ class StreamPhase(AheadPhase):
         """The stage for ``count`` points ``name``, some of them at a time; ``at`` declares what
         depends on the point. ``lz_stream_end`` has to follow."""
         waiting = self._streamed(stage, axis)
+        wide = all(self.e.buffers[name].dtype.itemsize >= 4 for name in waiting)
+        run = ORDERED_RUN if self.e.ordered and wide else RUN  # whole lines
         group, lane = ct.name("g"), ct.name("v")
         here = [ct.declare(self.integer, name, ct.binary("+", group, lane), const=True)]
         body: Trees = []
@@ -114,21 +117,21 @@ class StreamPhase(AheadPhase):
             buffer = self.e.buffers[statement.buffer]
             (stored,) = self.e.store(statement)
             body.append(ct.assign(ct.element(array, lane), stored.rvalue))
-            before.append(self.array(c_type(buffer.dtype), array, (RUN,)))
+            before.append(self.array(c_type(buffer.dtype), array, (run,)))
             place = self.e.place(buffer, linearize(statement.index, buffer.shape))
             to = ct.binary("+", ct.name(buffer.name), place)
             function = f"lz_stream_{buffer.dtype.suffix}"
-            given = self.e.prelude(function, ct.integer(RUN), ct.name(array), to)
+            given = self.e.prelude(function, ct.integer(run), ct.name(array), to)
             first = ct.declare(self.integer, name, group, const=True)
             after.append(ct.block([first, *at(ct.name(name)), given]))
-        steps = ct.loop("v", ct.integer(0), ct.integer(RUN), [*here, *at(ct.name(name)), *body])
-        whole = ct.binary("-", count, ct.integer(RUN - 1))
-        asked = self._ask_all(stage, axis, "g", RUN)
+        steps = ct.loop("v", ct.integer(0), ct.integer(run), [*here, *at(ct.name(name)), *body])
+        whole = ct.binary("-", count, ct.integer(run - 1))
+        asked = self._ask_all(stage, axis, "g", run)
         turn = [*asked, *before, *self._simd(steps), *after]
-        out: Trees = [ct.loop("g", ct.integer(0), whole, turn, step=RUN)]
+        out: Trees = [ct.loop("g", ct.integer(0), whole, turn, step=run)]
         known = ct.fixed(count)
-        if known is not None and known % RUN == 0:
+        if known is not None and known % run == 0:
             return out
         rest: Trees = [t for s in stage.body for t in self._simple(s)]
-        begin = ct.binary("*", ct.binary("/", count, ct.integer(RUN)), ct.integer(RUN))
+        begin = ct.binary("*", ct.binary("/", count, ct.integer(run)), ct.integer(run))
         return [*out, *self._simd(ct.loop(name, begin, count, [*at(ct.name(name)), *rest]))]
