@@ -103,3 +103,26 @@ def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: Any) -> None:
     monkeypatch.setattr(c, "past_caches", always)
     assert run() == before
     assert sum(seen) >= 8
+
+
+def test_kernels_that_compute_much_are_ordered_and_store_two_vectors_at_a_time() -> None:
+    """With 32 registers; results of narrow numbers still go in whole lines."""
+
+    def text(function: Callable[[Tensor], Tensor], vector_bytes: int) -> str:
+        x = ops.input_(LARGE, float32)
+        (kernel,) = compile_graph([function(wrap(x)).node], [x])[1]
+        return print_kernel_c(kernel, vector_bytes, CACHES).source.text
+
+    def much(x: Tensor) -> Tensor:
+        return lt.sigmoid(x) * lt.tanh(x)
+
+    for function, vector_bytes, ordered, run in (
+        (much, 64, True, 32),
+        (much, 32, False, 64),
+        (lambda x: x * 2 + 1, 64, False, 64),
+    ):
+        found = text(function, vector_bytes)
+        assert found.startswith("LZ_ORDERED void ") is ordered
+        assert f"lz_stream_f32({run}, " in found
+    narrow = text(lambda x: much(lt.cat([x, x])).to(lt.int8), 64)
+    assert narrow.startswith("LZ_ORDERED ") and "lz_stream_i8(64, " in narrow
