@@ -9,7 +9,6 @@ sizes that nobody asked for yet: numbers that are equal at two sizes by chance a
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lazyt.config import config
 from lazyt.ir.decisions import Decisions
 from lazyt.ir.graph import Node
+from lazyt.trial_sizes import texts_of_extents, texts_of_multiples
 
 if TYPE_CHECKING:
     from lazyt.codegen.template import Sample, Template
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"(?<![\w.%$])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])")
 _SHAPE = re.compile(r"\w+\[(\d[\d, ]*)\]")
-#: Convolutions and pooling are several times faster where they know their extents.
-_SPECIAL = re.compile(r"= (window|slide)\(")
 _KEPT = 256  # families that are remembered
 _MOST_SAMPLES = 8
 #: Characters of a graph's text from which on trying other sizes would take too long.
 _LONGEST = 400_000
+#: Trial sizes below which there are too few to tell what a number depends on.
+_FEW = 3
 #: Attempts in a row to make one text of a family's programs, after which no more are made.
 _PATIENCE = 2
 #: Sizes beside the first that have plans of their own where rows run in bands, and these save
@@ -139,8 +139,6 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
     family = _family(graph)
     patient = family.failed < _PATIENCE
     if family.first == graph or not config.any_size or not (patient or family.templates):
-        return None
-    if _SPECIAL.search(graph.text):
         return None
     changes = _changes(family.first, graph)
     if not changes:
@@ -258,44 +256,12 @@ def _parsed_sample(family: _Family, graph: Sized, text: str) -> Sample | None:
 
 
 def _other_sizes(old: Sized, new: Sized, changes: set[tuple[int, int]]) -> list[str]:
-    """The graph's text at sizes between and beyond the two that are known.
-
-    Numbers are taken for what they are most likely: the size itself, a multiple of it or of its
-    square, or its sum with a constant. A wrong guess makes a graph that is refused, or one more
-    sample.
-    """
+    """The graph's text at sizes that nobody asked for."""
+    pieces, pairs = new.pieces, list(zip(old.numbers, new.numbers, strict=True))
     first, second = min(changes)
-    if any(a * second != b * first for a, b in changes):  # not multiples of one size
-        return []
-    least, most = sorted((first, second))
-    wanted = {most * 3 // 2 | 1, -(-4 * most // 64) * 64, math.isqrt(least * most)}
-    wanted |= {max(3, least // 8), max(3, least * 3 // 8 | 1)}
-    pairs = list(zip(old.numbers, new.numbers, strict=True))
     texts: list[str] = []
-    for size in sorted(wanted - {first, second}):
-        numbers = [_scaled(a, b, (first, second, size)) for a, b in pairs]
-        if None not in numbers:
-            between = iter(n for n in numbers if n is not None)
-            texts.append("".join(p + next(between, "") for p in new.pieces))
+    if all(a * second == b * first for a, b in changes):  # multiples of one size
+        texts = texts_of_multiples(pieces, pairs, (first, second))
+    if len(texts) < _FEW:
+        texts += texts_of_extents(pieces, pairs, changes, _differing(old.text, new.text))
     return texts
-
-
-def _scaled(a: str, b: str, sizes: tuple[int, int, int]) -> str | None:
-    """What becomes of a number that is ``a`` at the first size and ``b`` at the second, at the
-    third; None where that would be no whole number."""
-    first, second, size = sizes
-    if a == b:
-        return a
-    if not (a + b).isdecimal():
-        ratio = float(b) / float(a) if float(a) else 0.0
-        for power in (1, -1, 2, -2, 0.5, -0.5):  # n elements, or a mean over them
-            if math.isclose(ratio, (second / first) ** power):
-                return repr(float(b) * (size / second) ** power)
-        return b
-    old, new = int(a), int(b)
-    for power in (1, 2):
-        if old * second**power == new * first**power and old * size**power % first**power == 0:
-            return str(old * size**power // first**power)
-    step, rest = divmod(new - old, second - first)
-    found = old + step * (size - first)
-    return None if rest or found < 0 else str(found)

@@ -61,6 +61,7 @@ RECIPE = frozenset(
         "placed_plans",
         "promotion",
         "sizes",
+        "trial_sizes",
         "steps",
         "timing",
         "tuning",

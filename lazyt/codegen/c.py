@@ -78,7 +78,7 @@ def print_kernel_c(
             body += routine_c(phase, expressions)
             continue
         form = tuned.loops[number] if tuned is not None and number < len(tuned.loops) else None
-        pieces = [phase] if any_size else [p for part in weave(phase) for p in peel(part)]
+        pieces = [p for part in weave(phase) for p in peel(part)]
         body += join(
             CpuPhase(piece, expressions, number, any_size, caches[1], form, threads).statements()
             for piece in pieces

@@ -36,6 +36,7 @@ from lazyt.codegen.slide_form import SlideForm, SlidePlan, worth_sliding
 from lazyt.codegen.slide_panels import choose_slide
 from lazyt.codegen.slide_sums import SumsForm, choose_sums, emit_sums, worth_summing
 from lazyt.codegen.slide_text import emit_slide
+from lazyt.ir.decisions import decide
 from lazyt.ir.dtypes import DType, bfloat16, int8
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import ContractPhase, Kernel, Let, Store
@@ -108,6 +109,10 @@ def describe(
     given = partial(given, vector_bytes=vector_bytes)
     if own:
         spec = given(whole)
+        if any_size and find_slide(phase):
+            split = split_axes(phase)
+            slid = _sliding(split, expressions, given(split))
+            return slid._replace(spec=spec)
         return Contraction(spec) if any_size else _sliding(whole, expressions, spec)
     shapes = {name: buffer.shape for name, buffer in expressions.buffers.items()}
     pictures = spread_batches(split_axes(phase), shapes, vector_bytes)
@@ -242,10 +247,10 @@ def _sliding(phase: ContractPhase, expressions: Expressions, spec: ContractSpec)
         tuple(a for a in phase.inner if a.extent > 1),
         lambda value: _statements(expressions, phase, value),
     )
-    if worth_sliding(plan):
+    if decide("slide", worth_sliding(plan)):
         return Contraction(spec, slide=plan)
     plan = replace(plan, spec=replace(spec, m=points, n=others))
-    return Contraction(spec, sums=plan if worth_summing(plan) else None)
+    return Contraction(spec, sums=plan if decide("sums", worth_summing(plan)) else None)
 
 
 def _extent(axes: Sequence[Axis]) -> int:

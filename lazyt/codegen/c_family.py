@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.band_scratch import BandPlace
 from lazyt.codegen.stages import calls_paths, reads
 from lazyt.errors import InternalError
+from lazyt.ir.decisions import slack
 from lazyt.ir.dtypes import DType, bool_, float32, int64
 from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder, axes_of, linearize
 from lazyt.ir.kernel import Buffer, Reduce, Stage, Store
@@ -139,14 +141,9 @@ class Expressions:
             low, high = guard.index.bounds
             if low < guard.low:
                 tests.append(ct.binary(">=", self.index(guard.index), ct.integer(guard.low)))
-            if high >= guard.high:
+            if high >= guard.high - slack(guard.index):
                 tests.append(ct.binary("<", self.index(guard.index), ct.integer(guard.high)))
-        if not tests:
-            return None
-        result = tests[0]
-        for test in tests[1:]:
-            result = ct.binary("&&", result, test)
-        return result
+        return reduce(partial(ct.binary, "&&"), tests) if tests else None
 
     # -------------------------------------------------------------- values
 

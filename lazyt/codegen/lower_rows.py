@@ -157,7 +157,8 @@ class _PartLowering:
         number = len(axes) - 2
         while number >= 0:
             first, second = axes[number], axes[number + 1]
-            if inner not in (number, number + 1) and walk_as_one(first, second, accesses):
+            as_one = inner not in (number, number + 1) and walk_as_one(first, second, accesses)
+            if decide("one axis", as_one) and as_one:
                 joined = Axis(first.name, first.extent * second.extent)
                 axes[number : number + 2] = [joined]
                 if inner is not None and inner > number:

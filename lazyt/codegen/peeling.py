@@ -15,7 +15,8 @@ from itertools import pairwise
 from math import prod
 
 from lazyt.codegen.slide import at_axes
-from lazyt.ir.index import Axis, Linear, replace_axes, variable
+from lazyt.ir.decisions import serves_all, slack
+from lazyt.ir.index import Axis, Linear, axes_of, replace_axes, variable
 from lazyt.ir.kernel import Let, Phase, Statement, Store
 from lazyt.ir.point import Guard, Guarded, Load, Var, sub_expressions
 from lazyt.ir.scalar import Call, Expr, call
@@ -43,6 +44,8 @@ def peel(phase: Phase) -> list[Phase]:
         if sum(map(_statements, cut)) > MOST_STATEMENTS:
             break
         pieces = cut
+    if serves_all():  # another size would put them in another order
+        return pieces
     return sorted(pieces, key=lambda p: -prod(a.extent for a in p.grid))
 
 
@@ -89,6 +92,8 @@ def _turns(axis: Axis, phase: Phase) -> Iterator[int]:
         low, high = guard.low - guard.index.const, guard.high - guard.index.const
         if factor > 0:
             found = (-(-low // factor), -(-high // factor))
+            if 0 <= found[1] - axis.extent <= slack(guard.index):
+                found = (found[0], axis.extent - 1)
         else:
             found = (high // factor + 1, low // factor + 1)
         yield from (turn for turn in found if 0 < turn < axis.extent)
@@ -123,13 +128,15 @@ def over(phase: Phase, place: int, begin: int, end: int) -> Phase:
     part = Axis(axis.name, end - begin)
     table = {axis: variable(part) + begin}
     grid = (*phase.grid[:place], part, *phase.grid[place + 1 :])
-    stages = tuple(replace(s, body=tuple(_moved(b, table) for b in s.body)) for s in phase.stages)
+    stages = tuple(
+        replace(s, body=tuple(_moved(b, table, part) for b in s.body)) for s in phase.stages
+    )
     return replace(phase, grid=grid, stages=stages)
 
 
-def _moved(statement: Statement, table: dict[Axis, Linear]) -> Statement:
-    """A statement at other indices."""
-    value = decided(at_axes(statement.value, table))
+def _moved(statement: Statement, table: dict[Axis, Linear], part: Axis) -> Statement:
+    """A statement at other indices, along a part of an axis."""
+    value = decided(at_axes(statement.value, table), part=part)
     if isinstance(statement, Store):
         index = tuple(replace_axes(i, table) for i in statement.index)
         guards = tuple(Guard(replace_axes(g.index, table), g.low, g.high) for g in statement.guards)
@@ -137,9 +144,10 @@ def _moved(statement: Statement, table: dict[Axis, Linear]) -> Statement:
     return replace(statement, value=value)
 
 
-def decided(value: Expr, suffix: str = "") -> Expr:
+def decided(value: Expr, suffix: str = "", part: Axis | None = None) -> Expr:
     """An expression without the conditions that the axes' ranges decide, the names that it reads
-    ending in ``suffix``."""
+    ending in ``suffix``. ``part``: the axis that was cut; where kernels serve all sizes, only
+    conditions on it are decided, and by a short one only those that it decides at all sizes."""
     made: dict[int, Expr] = {}
     for item in sub_expressions(value):
         new = item
@@ -148,18 +156,22 @@ def decided(value: Expr, suffix: str = "") -> Expr:
         elif isinstance(item, Call):
             new = call(item.fn, *(made[id(a)] for a in item.args), dtype=item.dtype)
         elif isinstance(item, Guarded):
-            new = _open_guards(item.guards, made[id(item.value)], made[id(item.other)])
+            new = _open_guards(item.guards, made[id(item.value)], made[id(item.other)], part)
         made[id(item)] = new
     return made[id(value)]
 
 
-def _open_guards(guards: tuple[Guard, ...], value: Expr, other: Expr) -> Expr:
+def _open_guards(guards: tuple[Guard, ...], value: Expr, other: Expr, part: Axis | None) -> Expr:
     """``value`` under those guards that are open, or what closed ones leave."""
     left = []
     for guard in guards:
         low, high = guard.index.bounds
-        if high < guard.low or low >= guard.high:
+        unsure = part is not None and (
+            part.extent < LEAST_INSIDE or part not in axes_of(guard.index)
+        )
+        near = slack(guard.index) if unsure else 0
+        if high < guard.low or low >= guard.high + near:
             return other
-        if low < guard.low or high >= guard.high:
+        if low < guard.low or high >= guard.high - near:
             left.append(guard)
     return Guarded(tuple(left), value, other) if left else value

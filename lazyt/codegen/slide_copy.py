@@ -14,6 +14,7 @@ from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.contract_spec import round_up
 from lazyt.codegen.contract_text import CText
 from lazyt.codegen.slide import Track, at_axes, split_guards
+from lazyt.ir.decisions import serves_all
 from lazyt.ir.index import Axis, Linear, variable
 from lazyt.ir.point import Guard, Guarded
 from lazyt.ir.scalar import Const, Expr
@@ -211,7 +212,7 @@ class SlideText:
                 if low != begin:
                     self._fill_run(lane, begin, low, target, other)
                 self._fill_run(lane, low, high, target, inside)
-                if high != stop:
+                if high != stop or serves_all():
                     self._fill_run(lane, high, stop, target, other)
             if test:
                 with out.block("else"):

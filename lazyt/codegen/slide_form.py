@@ -41,6 +41,10 @@ class SlideForm:
     splits: int = 1
     block: int = 0
 
+    def is_like(self, other: SlideForm) -> bool:
+        """Whether both are written as one text, but for numbers."""
+        return self == replace(other, chunk=self.chunk)
+
 
 class Layout(NamedTuple):
     """Where things lie, in elements, and in bytes where it is about the workspace.

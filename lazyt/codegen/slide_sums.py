@@ -204,7 +204,7 @@ class _Printer(SlideText):
         tasks = spec.batch * form.parts * form.col_parts
         workers = min(spec.max_threads, tasks) if spec.flops >= PARALLEL_FLOPS else 1
         with open_kernel(out, spec):
-            if workers > 1:
+            if workers > 1 or spec.any_size:
                 clamp_threads(out, workers)
                 out.pragma("omp parallel num_threads(g_threads)")
             with out.block():

@@ -79,7 +79,7 @@ class SlidePrinter(SlideText):
         spec, form, out = self.spec, self.form, self.out
         workers = min(spec.max_threads, tasks) if spec.flops >= PARALLEL_FLOPS else 1
         with open_kernel(out, spec):
-            if workers > 1:
+            if workers > 1 or spec.any_size:
                 clamp_threads(out, workers)
                 out.pragma("omp parallel num_threads(g_threads)")
             with out.block():
@@ -166,7 +166,7 @@ class SlidePrinter(SlideText):
         self.fill(self.copy)
         first = self.copy.pitches[0]
         less = form.chunk * first - self.copy.run
-        count = f"(g_s1 - g_s0) * {first}" + (f" - {less}" if less else "")
+        count = f"(g_s1 - g_s0) * {first}" + (f" - {less}" if less or spec.any_size else "")
         with out.loop("g_s0", "g_p0", "g_p1", lay.points):
             out.clip("g_s1", "g_s0", lay.points, "g_p1")
             with out.loop("g_j0", "g_i0", "g_i1", lay.strips):

@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from lazyt.ir.index import Linear
+
 T = TypeVar("T")
+
+#: Steps of windows, and windows, are hardly longer.
+_SLACK = 16
 
 
 class Decisions:
@@ -54,6 +59,15 @@ _current: ContextVar[Decisions | None] = ContextVar("lazyt_decisions", default=N
 def serves_all() -> bool:
     """Whether what is compiled is to serve all sizes of a graph."""
     return _current.get() is not None
+
+
+def slack(index: Linear) -> int:
+    """By how much a condition on ``index`` may hold everywhere and be tested all the same: windows
+    that move by steps reach the end of what they move over at some sizes, and end a little before
+    at others. What is the same everywhere is the end of such an axis.
+    """
+    step = max((abs(factor) for _, factor in index.terms), default=_SLACK)
+    return _SLACK if serves_all() and 1 < step <= _SLACK else 0
 
 
 def decide(what: str, own: T) -> T:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
+from lazyt.ir.decisions import slack
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ir.index import Linear, constant
 from lazyt.ir.point import Guard, Guarded
@@ -72,15 +73,16 @@ def _pad_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> N
 
 def _pad_lower(node: Node, index: Index, read: Any) -> Expr:
     (source,) = node.inputs
-    low, _, interior, fill = node.params
+    low, high, interior, fill = node.params
     if source.size == 0:
         return const(fill.value, fill.dtype)
     guards: list[Guard] = []
     at: list[Linear] = []
-    for position, extent, before, gap in zip(index, source.shape, low, interior):
+    for position, extent, before, after, gap in zip(index, source.shape, low, high, interior):
         span, step = _span(extent, gap), gap + 1
         smallest, largest = position.bounds
-        if smallest < before or largest >= before + span:
+        near = slack(position) if before or after else 0
+        if smallest < before or largest >= before + span - near:
             guards.append(Guard(position, before, before + span))
         if step > 1:
             # A whole number of steps more keeps the remainder's operand from being negative.
