@@ -102,18 +102,16 @@ def describe(
     any_size: bool = False,
 ) -> Contraction:
     """What the printers of contractions are given."""
-    whole = phase if any_size else merge_axes(phase)
     # In a band the places of rows are told from the phase's own axes.
-    own = any_size or kernel.bands is not None
+    own = kernel.bands is not None
     given = partial(_spec, kernel, e=expressions, caches=caches, any_size=any_size, own=own)
     given = partial(given, vector_bytes=vector_bytes)
+    whole = merge_axes(phase)
     if own:
+        return _sliding(whole, expressions, given(whole))
+    if any_size:
         spec = given(whole)
-        if any_size and find_slide(phase):
-            split = split_axes(phase)
-            slid = _sliding(split, expressions, given(split))
-            return slid._replace(spec=spec)
-        return Contraction(spec) if any_size else _sliding(whole, expressions, spec)
+        return _sliding(whole, expressions, given(split_axes(phase)))._replace(spec=spec)
     shapes = {name: buffer.shape for name, buffer in expressions.buffers.items()}
     pictures = spread_batches(split_axes(phase), shapes, vector_bytes)
     if pictures is not None:
@@ -237,7 +235,7 @@ def _as_stored(value: Expr) -> Expr:
 def _sliding(phase: ContractPhase, expressions: Expressions, spec: ContractSpec) -> Contraction:
     """The contraction, also as a convolution or as one of its gradients, if it is one."""
     slide = find_slide(phase) or as_slide(phase)
-    if slide is None or (not slide.walks and _reads_in_place(spec)):
+    if slide is None or decide("in place", not slide.walks and _reads_in_place(spec)):
         return Contraction(spec)
     points, others = _extent(slide.points), _extent(slide.others)
     plan = SlidePlan(

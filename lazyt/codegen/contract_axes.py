@@ -9,6 +9,7 @@ from math import prod
 
 from lazyt.codegen.axes import divisors_of
 from lazyt.codegen.slide import at_axes, forms_of
+from lazyt.ir.decisions import decide
 from lazyt.ir.index import Axis, Linear, constant, delinearize, linearize, replace_axes, variable
 from lazyt.ir.kernel import ContractPhase, Let, Statement, Store
 from lazyt.ir.point import Guarded, Load, Position, sub_expressions
@@ -185,7 +186,8 @@ def _merged(
     for axis in axes:
         if axis.extent == 1:
             continue
-        if out and all(_one_run(form, [*out[-1], axis]) for form in forms):
+        as_one = bool(out) and all(_one_run(form, [*out[-1], axis]) for form in forms)
+        if decide("one axis", as_one) and as_one:
             out[-1].append(axis)
         else:
             out.append([axis])

@@ -92,7 +92,8 @@ def _turns(axis: Axis, phase: Phase) -> Iterator[int]:
         low, high = guard.low - guard.index.const, guard.high - guard.index.const
         if factor > 0:
             found = (-(-low // factor), -(-high // factor))
-            if 0 <= found[1] - axis.extent <= slack(guard.index):
+            near = slack(guard.index)
+            if near and 0 <= found[1] - axis.extent <= near:
                 found = (found[0], axis.extent - 1)
         else:
             found = (high // factor + 1, low // factor + 1)

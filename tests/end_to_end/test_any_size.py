@@ -33,6 +33,36 @@ PROGRAMS: dict[str, Callable[[int], list[Tensor]]] = {
 }
 
 
+def _step(model: nn.Module, x: Tensor) -> list[Tensor]:
+    """A model's results and all gradients of their squares."""
+    x = x.requires_grad_()
+    out = model(x)
+    return [out, *lt.autograd.grad(out.square().mean(), [x, *model.parameters()])]
+
+
+_pictures = partial(lt.rand, 2, 3)
+WINDOWS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
+    "plain": (lambda: nn.Conv2d(3, 8, 3, padding=1), True),
+    "strided": (lambda: nn.Conv2d(3, 8, 3, padding=1, stride=2), False),
+    "points": (lambda: nn.Conv2d(3, 20, 1, bias=False), True),
+    "depthwise": (lambda: nn.Conv2d(3, 6, 5, padding=2, groups=3), False),
+    "transposed": (lambda: nn.ConvTranspose2d(3, 8, 2, 2), False),
+    "maxima": (lambda: nn.MaxPool2d(3, 2, 1), False),
+    "means": (lambda: nn.AvgPool2d(3, 2, 1), True),
+    "reflected": (lambda: nn.ReflectionPad2d((1, 2, 3, 0)), True),
+    "enlarged": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), True),
+    "network": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+            nn.MaxPool2d(3, 2, 1), nn.Conv2d(8, 8, 1),
+        ).eval(),
+        False,
+    ),
+}  # fmt: skip
+#: Heights and widths that change independently of each other, of even and odd remainders.
+PICTURES = ((41, 60), (50, 47), (33, 38), (64, 81), (57, 44), (36, 70))
+
+
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     events.forget()  # a full log forgets an event for each new one, and counts of it stand still
@@ -75,6 +105,31 @@ def test_sizes_share_kernels_and_keep_their_bits(name: str) -> None:
     for size, result in list(zip(SIZES, results, strict=True))[1:3]:
         own = at(program, size)
         assert all(map(same_bits, own, result)), size
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_pictures_share_kernels_and_keep_their_bits(name: str) -> None:
+    make, with_gradients = WINDOWS[name]
+    lt.manual_seed(0)
+    model = make()
+
+    def program(height: int, width: int) -> list[Tensor]:
+        lt.manual_seed(height)
+        x = _pictures(height, width).realize()
+        results = _step(model, x) if with_gradients else [model(x)]
+        lt.realize(*results)
+        return results
+
+    lt.realize(*model.parameters(), *model.buffers())
+    begin = len(compilations())
+    found = [program(*size) for size in PICTURES]
+    reasons = compilations()[begin:]
+    assert len(reasons) < len(PICTURES), reasons
+    assert any("they become arguments" in reason for reason in reasons), reasons
+    planning.clear()
+    lt.config.any_size = False
+    for size, results in zip(PICTURES, found, strict=True):
+        assert all(map(same_bits, program(*size), results)), size
 
 
 def test_a_first_size_of_one_does_not_part_the_later_ones() -> None:
