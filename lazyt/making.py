@@ -64,6 +64,12 @@ class Subject:
         order = [self.inputs.index(n) for n in topological(self.roots) if n.op.name == "input"]
         return Sized(self.text, tuple(order), self.donated)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the graph still has no leaves but its inputs."""
+        leaves = {n for n in topological(self.roots) if n.op.name == "input"}
+        return leaves <= set(self.inputs)
+
     def program(self, reason: str, objects: Objects) -> tuple[Program, str]:
         """The graph's program, and the reason why it is new: the one given, if it is nothing else.
 
