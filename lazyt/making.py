@@ -64,11 +64,15 @@ class Subject:
         order = [self.inputs.index(n) for n in topological(self.roots) if n.op.name == "input"]
         return Sized(self.text, tuple(order), self.donated)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the graph still has no leaves but its inputs."""
-        leaves = {n for n in topological(self.roots) if n.op.name == "input"}
-        return leaves <= set(self.inputs)
+    def reread(self) -> Subject:
+        """The same over nodes of its own. Nodes that depend on no input may be the program's, and
+        forget how they are made once they are computed."""
+        from lazyt.ir.parse_graph import parse_graph
+        from lazyt.ops.registry import OPS
+
+        leaves, roots = parse_graph(self.text, OPS)
+        places = sorted(zip(self.sized.order, leaves, strict=True), key=lambda pair: pair[0])
+        return Subject(roots, [leaf for _, leaf in places], self.donated, self.place)
 
     def program(self, reason: str, objects: Objects) -> tuple[Program, str]:
         """The graph's program, and the reason why it is new: the one given, if it is nothing else.

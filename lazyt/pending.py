@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lazyt import planning
 from lazyt.config import config
@@ -10,6 +10,7 @@ from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
 from lazyt.keeping import find_waiting, forget_origins
 from lazyt.runtime import events
+from lazyt.runtime.memory import Buffer
 from lazyt.watching import capturing, hook
 
 _IDENTITIES = ("variable", "detach")
@@ -64,6 +65,18 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
         for node in chain:
             if node.data is None:
                 node.data = chain[-1].data
+
+
+def keep_values(values: Mapping[Node, Buffer]) -> None:
+    """Note what nodes were computed to, as ``realize_nodes`` does."""
+    chains = {node: _chain(node) for node in values if node.data is None}
+    for node, chain in chains.items():
+        for item in chain:
+            if item.data is None:
+                item.data = values[node]
+    stored = list(dict.fromkeys([chain[-1] for chain in chains.values()]))
+    spend_bytes(sum([node.nbytes for node in stored]))
+    forget_origins(stored)
 
 
 def realize_result(node: Node) -> None:

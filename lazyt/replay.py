@@ -33,7 +33,7 @@ from lazyt.run_parts import (
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad
-from lazyt.templates import CannotReplay, Plan, node_of, prepare, template
+from lazyt.templates import CannotReplay, Plan, compute, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
 
@@ -194,6 +194,7 @@ class Replay:
             used = [v for kind, v in self._template.entries if kind == "source"]
         else:
             used = [v for kind, v in (*self.prepared[1], *self.prepared[2]) if kind == "source"]
+            compute(self.prepared, roots, origins)
         self.used = sorted({*used, *self.written, *self.checks.sources})
         if any(recorder.storages[i] in self._fixed for i in self.used):
             raise CannotReplay("it reads the tensor that an argument is a part of")

@@ -8,6 +8,7 @@ from typing import Any
 from lazyt import planning
 from lazyt.capture import Run
 from lazyt.ir.graph import Node, make, topological
+from lazyt.pending import keep_values
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, boundaries
@@ -71,6 +72,22 @@ def prepare(
                 node.data = Buffer(0)
             outputs.append(origins.get(node, ("constant", node)))
     return plan, inputs, outputs
+
+
+def compute(plan: Plan, roots: Sequence[Node], origins: dict[Node, Origin]) -> None:
+    """Compute ``roots`` by the plan that was made for them, of what ``origins`` hold now. What the
+    plan writes over is copied: the program still sees the old values."""
+    prepared, inputs, outputs = plan
+    if prepared is None:
+        return
+    nodes = {origin: node for node, origin in origins.items()}
+    buffers = [(nodes[o] if o in nodes else o[1]).data for o in inputs]
+    for place in prepared.overwritten:
+        buffers[place] = buffers[place].copy()
+    computed = prepared.run(buffers)
+    with planning.lock:
+        pairs = zip(roots, outputs, strict=True)
+        keep_values({n: computed[value] for n, (kind, value) in pairs if kind == "output"})
 
 
 class Template:
