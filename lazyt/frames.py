@@ -17,6 +17,8 @@ from typing import Any
 _LAYERS = ("nn", "optim", "amp", "utils", "func")
 #: What lazyt itself runs on.
 _OTHERS = frozenset({"numpy", "pycparser", "networkx"})
+#: What the module of a named tuple's ``__new__`` is called.
+_NAMED_TUPLE = "namedtuple_"
 #: Modules whose functions give other results, or do something, every time.
 _FORBIDDEN = frozenset(
     {"random", "_random", "time", "secrets", "uuid", "datetime", "_io", "socket", "posix"}
@@ -39,6 +41,8 @@ def is_user_module(name: str) -> bool:
     first, _, rest = name.partition(".")
     if first == "lazyt":
         return rest.split(".")[0] in _LAYERS
+    if name.startswith(_NAMED_TUPLE):
+        return False
     return first == "__main__" or (first not in _OTHERS and first not in sys.stdlib_module_names)
 
 

@@ -22,14 +22,7 @@ from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import TensorPlace, signature
 from lazyt.resuming import run_calls
-from lazyt.run_parts import (
-    lives,
-    origins_of,
-    refuse_changed,
-    refuse_wholes,
-    saved_by,
-    written_by,
-)
+from lazyt.run_parts import lives, origins_of, refuse_changed, refuse_wholes, saved_by, written_by
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad
@@ -194,7 +187,6 @@ class Replay:
             used = [v for kind, v in self._template.entries if kind == "source"]
         else:
             used = [v for kind, v in (*self.prepared[1], *self.prepared[2]) if kind == "source"]
-            compute(self.prepared, roots, origins)
         self.used = sorted({*used, *self.written, *self.checks.sources})
         if any(recorder.storages[i] in self._fixed for i in self.used):
             raise CannotReplay("it reads the tensor that an argument is a part of")
@@ -204,8 +196,8 @@ class Replay:
     def _prepare(
         self, roots: Sequence[Node], origins: dict[Node, Any], storages: Sequence[Storage]
     ) -> Plan | None:
-        """The plan, see ``prepare``. New values may be written over the old ones of the same
-        memory, where no result is the old one."""
+        """The plan, see ``prepare``, which has computed the captured call's results. New values may
+        be written over the old ones of the same memory, where no result is the old one."""
         news = roots[len(roots) - len(self.written) :]
         owners: dict[Node, Node] = {}
         for leaf, (kind, number) in origins.items():
@@ -213,7 +205,10 @@ class Replay:
                 new = news[self.written.index(number)]
                 if storages[number].share is None and new.type == leaf.type:
                     owners[leaf] = new
-        return prepare(roots, origins, owners)
+        plan = prepare(roots, origins, owners)
+        if plan is not None:
+            compute(plan, roots, origins)
+        return plan
 
     def _describe(self, value: Any, run: Run, given: Sequence[Tensor]) -> Any:
         """A part of the result: how a tensor is made, or any other value as it is."""

@@ -26,9 +26,11 @@ from lazyt.guards import CannotWatch
 from lazyt.ir.graph import source_text, user_position
 from lazyt.lifted import Numbers, plain
 from lazyt.overlap import one_memory
+from lazyt.pending import realize_nodes
 from lazyt.places import is_plain, signature
 from lazyt.replay import Missed, Replay
 from lazyt.resuming import Interrupted, resume
+from lazyt.run_parts import lives
 from lazyt.runtime import events
 from lazyt.shortcut import MISSED
 from lazyt.shortcut_courses import Shortcuts
@@ -123,7 +125,7 @@ class Captured:
                 if self._reasons[-1] != f"captured again: {reason}":
                     self._say(f"captured again: {reason}")
             if not self._codes:
-                return self._observe(args, kwargs)
+                return self._observe(leaves, args, kwargs)
             if values.any_shown and key not in self._harmless:
                 return self._try(key, leaves, args, kwargs, values.exposed())
             return self._capture(key, shape, leaves, values, args, kwargs, moving)
@@ -172,12 +174,31 @@ class Captured:
             return None
         return parts
 
-    def _observe(self, args: Any, kwargs: Any) -> Any:
+    def _observe(self, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         result, frames = observe(self.function, args, kwargs)
         self._codes.update(frames.codes)
         if frames.trouble is not None:
             self._fail(f"it {frames.trouble}")
+        else:
+            self._settle(leaves, result)
         return result
+
+    def _settle(self, leaves: list[Any], result: Any) -> None:
+        """Computes all that the first call left, in one graph as replays will, so that both have
+        most kernels in common; nothing where gradients go on outside."""
+        parts: list[Any] = []
+        Tree.flatten(result, parts)
+        storages = [part._storage for part in parts if isinstance(part, Tensor)]
+        given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        others = [(leaf, "an argument") for leaf in leaves if not isinstance(leaf, Tensor)]
+        try:
+            if any(lives(storage) for storage in storages):
+                return
+            guards = note_state(self.function, self._codes, given, others)
+        except (CannotReplay, CannotWatch):  # the next call says why
+            return
+        storages += [p.tensor._storage for p in guards.tensors if p.tensor is not None]
+        realize_nodes([storage.current() for storage in dict.fromkeys(storages)])
 
     def _try(
         self, key: Any, leaves: list[Any], args: Any, kwargs: Any, exposed: list[Tensor]
@@ -265,6 +286,8 @@ class Captured:
         elif not unknown:
             known = (called, [names[n] for n in moving])
             self._keep(key, run, values, lifted, result, numbers, known)
+        else:  # it ran code that no notes were taken for: the next call is captured
+            self._settle(leaves, run.result)
         return Tree.build(result, iter(values.originals(parts, values.tensors)))
 
     def _keep(

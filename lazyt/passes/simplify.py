@@ -7,15 +7,17 @@ from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.ir.graph import Node, rebuild, remake, topological
+from lazyt.passes.slicing import ranges_of, sliced
 
 
 def simplify(roots: Sequence[Node]) -> list[Node]:
     """Joins movement ops with movement ops, and drops those that do nothing.
 
     ``reshape(reshape(x)) -> reshape(x)``, ``permute(permute(x)) -> permute(x)``, identities
-    vanish, and so do writes of nothing and what a write of everything covers. A contraction of
-    which only a permutation is read is computed in that order. Leaves arithmetic alone: rewriting
-    it could change rounding, NaN or signed zeros. May run at any time.
+    vanish, and so do writes of nothing and what a write of everything covers. Slices are taken from
+    what elements come from (``slicing.py``). A contraction of which only a permutation is read is
+    computed in that order. Leaves arithmetic alone: rewriting it could change rounding, NaN or
+    signed zeros. May run at any time.
     """
     uses = Counter(roots)
     for node in topological(roots):
@@ -44,8 +46,8 @@ def _change(node: Node, inputs: tuple[Node, ...], uses: Counter[Node]) -> Node:
         return source if axes == tuple(range(len(axes))) else ops.permute(source, axes)
     if name == "expand" and inputs[0].shape == node.shape:
         return inputs[0]
-    if name == "slice" and _takes_all(node):
-        return inputs[0]
+    if name == "slice":
+        return sliced(inputs[0], ranges_of(node), not read_once)
     if name == "flip" and not node.params.axes:
         return inputs[0]
     if name in ("update", "scatter") and inputs[-1].size == 0:
@@ -64,12 +66,3 @@ def _in_order(node: Node, axes: Sequence[int]) -> Node:
 def _writes_all(node: Node) -> bool:
     same = node.inputs[1].shape == node.shape
     return same and not any(node.params.starts) and all(s == 1 for s in node.params.steps)
-
-
-def _takes_all(node: Node) -> bool:
-    params = node.params
-    return (
-        node.shape == node.inputs[0].shape
-        and all(s == 0 for s in params.starts)
-        and all(s == 1 for s in params.steps)
-    )

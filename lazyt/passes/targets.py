@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from lazyt.ir.decisions import decide
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.scalar import applied
+from lazyt.passes.turn_shared import is_turned
 
 #: Recomputation cost (multiply-adds per element) from which a shared value is kept.
 SHARED_COST = 8.0
@@ -84,6 +85,8 @@ class Targets:
                 self.chosen[node] = "needs a loop of its own"
             elif node in self.roots:
                 self.chosen[node] = "asked for"
+            elif is_turned(node, self.users[node]):
+                self.chosen[node] = "turned once for many contractions"
 
     def _choose_epilogues(self) -> None:
         for head in [n for n in self.chosen if not is_pointwise(n)]:
@@ -181,6 +184,8 @@ class Targets:
                 total = used + (item.op.name not in MOVEMENT and item.op.name not in _FREE)
                 if item.op.name == "gather" or total > OPERAND_LIMIT:
                     self.chosen[item] = "feeds a place that takes short expressions only"
+                elif node.op.name == "contract" and item.op.name == "concat":
+                    self.chosen[item] = "put together once for a contraction"
                 elif node.op.name == "contract" and self._heavy(item):
                     self.chosen[item] = "costly operand of a contraction, read many times"
                 else:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, ShapeError
 from lazyt.ir.graph import Node, NoGradient, source_text, topological
+from lazyt.transforms.cotangents import total
 from lazyt.transforms.derivations import Walk, known
 
 
@@ -47,9 +48,9 @@ def vjp(
 
     The result has the node's shape and type; it is None where no differentiable path leads from the
     node to an output. Iterative; only nodes on such paths are visited, and contributions are summed
-    from the last user to the first. The result is an ordinary graph: differentiate it again for
-    higher derivatives. Raises GradientError, in the op's words, for an op without a gradient, and
-    ShapeError or DTypeError for a cotangent that does not fit.
+    from the last user to the first (``cotangents.py``). The result is an ordinary graph:
+    differentiate it again for higher derivatives. Raises GradientError, in the op's words, for one
+    without a gradient, and ShapeError or DTypeError for a cotangent that does not fit.
     """
     given: list[Node] = []
     for output, cotangent in zip(outputs, cotangents, strict=True):
@@ -80,24 +81,27 @@ def _derive(
     watch: Callable[[Node, Node, int, Node], None] | None,
 ) -> list[Node | None]:
     """``vjp`` by the rules of the ops; ``given`` are outputs and their cotangents in turn."""
+    received: dict[Node, list[Node]] = {}
     sums: dict[Node, Node] = {}
     for output, cotangent in zip(given[::2], given[1::2]):
-        _accumulate(sums, output, cotangent)
+        received.setdefault(output, []).append(cotangent)
     path = connected(outputs, wrt)
     active = set(path)
     targets = set(wrt)
     for node in reversed(path):
-        total = sums.get(node)
-        if total is None:
+        parts = received.pop(node, None)
+        if parts is None:
             continue
-        if node not in targets:
-            del sums[node]
+        summed = total(parts)
+        if node in targets:
+            sums[node] = summed
         if any(item in active for item in node.inputs):
-            for index, (item, part) in enumerate(zip(node.inputs, _pull(node, total), strict=True)):
+            pulled = _pull(node, summed)
+            for index, (item, part) in enumerate(zip(node.inputs, pulled, strict=True)):
                 if part is not None and item in active:
                     if watch is not None:
-                        watch(node, total, index, part)
-                    _accumulate(sums, item, part)
+                        watch(node, summed, index, part)
+                    received.setdefault(item, []).append(part)
     return [_result(node, sums, active) for node in wrt]
 
 
@@ -114,11 +118,6 @@ def _pull(node: Node, cotangent: Node) -> Sequence[Node | None]:
         where = source_text(node.source)
         raise GradientError(f"{node.op.name} has no gradient: {rule.reason} (made at {where})")
     return rule(node, cotangent)
-
-
-def _accumulate(sums: dict[Node, Node], node: Node, part: Node) -> None:
-    old = sums.get(node)
-    sums[node] = part if old is None else ops.apply("add", old, part)
 
 
 def _check(output: Node, cotangent: Node) -> None:

@@ -1,0 +1,100 @@
+"""Operands that many kernels share: matrices turned once, and pieces written into one memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+from lazyt import Tensor, ops
+from lazyt.compiler import group_graph
+from lazyt.ir.dtypes import float32
+from lazyt.ir.graph import Node, topological
+from lazyt.passes.store_pieces import FEWEST_PIECES, LEAST_ELEMENTS, store_pieces
+from lazyt.passes.turn_shared import FEWEST, turn_shared
+
+
+def leaf(*shape: int) -> Node:
+    """An input without data."""
+    return ops.input_(shape, float32)
+
+
+def steps(rows: int, count: int, along: bool = True) -> Node:
+    """A product of each step's rows with one weight, along its rows or down its columns."""
+    weight, state = leaf(40, 40), leaf(rows, 40)
+    for _ in range(count):
+        labels = (2, 1) if along else (1, 2)
+        state = ops.apply("tanh", ops.contract(state, weight, (0, 1), labels, (0, 2)))
+    return state
+
+
+def turned(root: Node) -> list[Node]:
+    """The matrices that are stored turned."""
+    _, groups = group_graph([root])
+    return [n for group in groups for n in group.stored if n.op.name == "permute"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "along", "found"),
+    [(10, FEWEST, True, 1), (10, FEWEST - 1, True, 0), (10, FEWEST, False, 0),
+     (4, FEWEST, True, 0), (200, FEWEST, True, 0)],
+)  # fmt: skip
+def test_a_weight_that_many_products_read_along_is_turned_once(
+    rows: int, count: int, along: bool, found: int
+) -> None:
+    assert len(turned(steps(rows, count, along))) == found
+
+
+def test_a_weight_on_the_left_is_turned_as_well() -> None:
+    weight, state = leaf(40, 40), leaf(40, 12)
+    for _ in range(FEWEST):
+        state = ops.apply("tanh", ops.contract(weight, state, (2, 1), (1, 0), (2, 0)))
+    assert len(turned(state)) == 1
+
+
+def test_turning_changes_no_bit() -> None:
+    lt.manual_seed(0)
+    weight, x = lt.randn(33, 33).realize(), lt.randn(10, 33).realize()
+
+    def run(count: int) -> list[Tensor]:
+        states = [x]
+        for _ in range(count):
+            states.append(lt.tanh(lt.nn.functional.linear(states[-1], weight)))
+        lt.realize(*states)
+        return states
+
+    few = run(FEWEST - 1)
+    assert [s.tolist() for s in run(FEWEST)[:FEWEST]] == [s.tolist() for s in few]
+
+
+def test_matrices_with_themselves_and_batches_are_left_alone() -> None:
+    x = leaf(10, 10)
+    y = leaf(3, 10, 10)
+    roots = []
+    for n in range(FEWEST):
+        factor = ops.apply("mul", y, ops.constant(n + 2, float32))
+        roots.append(ops.contract(x, x, (0, 1), (2, 1), (0, 2)))
+        roots.append(ops.contract(factor, y, (0, 1, 2), (0, 3, 2), (0, 1, 3)))
+    assert turn_shared(roots) == roots
+
+
+def test_many_pieces_are_written_one_by_one() -> None:
+    pieces = [leaf(8, LEAST_ELEMENTS // 8) for _ in range(FEWEST_PIECES)]
+    (root,) = store_pieces([ops.concat(pieces, 1)])
+    names = [n.op.name for n in topological([root])]
+    assert names.count("update") == FEWEST_PIECES and "concat" not in names
+    few = ops.concat(pieces[1:], 1)
+    small = ops.concat([*pieces, leaf(8, 1)], 1)
+    assert store_pieces([few, small]) == [few, small]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_stacks_of_many_pieces_have_their_values(axis: int) -> None:
+    rng = np.random.default_rng(axis)
+    arrays = [rng.standard_normal((6, 5, 40)).astype(np.float32) for _ in range(20)]
+    tensors = [lt.tensor(a) for a in arrays]
+    whole = lt.cat([t * 2 for t in tensors], axis)
+    wanted = np.concatenate(arrays, axis) * 2
+    assert np.array_equal(whole.numpy(), wanted)
+    assert lt.allclose(whole.sum(axis), lt.tensor(wanted.sum(axis)), atol=1e-4)
+    assert lt.cat(tensors, axis).flip(axis)[1:3].shape == wanted[1:3].shape
