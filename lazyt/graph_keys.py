@@ -27,6 +27,8 @@ from lazyt.ops.leaves import CONST, INPUT, VARIABLE
 Key = tuple[Any, ...]
 Numbers = tuple[int, ...]
 
+#: Leaves up to this size are keys of random numbers.
+_KEY_BYTES = 64
 #: Of heads: beyond the number of any node.
 _numbers = itertools.count(1 << 40)
 _open: dict[tuple[Any, ...], int] = {}
@@ -125,13 +127,16 @@ class Structure:
     Attributes:
         leaves: the leaves.
         open: constants, slices and updates, whose numbers the key leaves open.
+        parameters: leaves of autograd that are drawn in the graph. They are computed on their own
+            before it, so that the first step of training is the same graph as those that follow.
         calls: whether there are library calls or copies between devices, or roots on several.
         place: where the roots are.
         plain: the choice that computes nothing but what was asked for, and takes over nothing.
     """
 
     __slots__ = (
-        "_choices", "_heads", "_spare", "_watched", "calls", "leaves", "open", "place", "plain",
+        "_choices", "_heads", "_spare", "_watched", "calls", "leaves", "open", "parameters",
+        "place", "plain",
     )  # fmt: skip
 
     def __init__(self, order: Sequence[Node], numbers: dict[Node, int], roots: list[int]) -> None:
@@ -155,6 +160,21 @@ class Structure:
             (i, uses[i] + _baseline()) for i, _ in named if order[i].inputs and i not in wanted
         ]
         self._spare = self._find_spare(order, numbers, uses)
+        self.parameters = self._find_parameters(order, numbers)
+
+    def _find_parameters(self, order: Sequence[Node], numbers: dict[Node, int]) -> list[int]:
+        """Leaves of autograd that are made of nothing but numbers and a key of random ones."""
+        leaves = set(self.leaves)
+        made: list[bool] = []
+        found = []
+        for i, node in enumerate(order):
+            if i in leaves:
+                made.append(node.nbytes <= _KEY_BYTES)
+                continue
+            made.append(not node.op.heavy and all(made[numbers[item]] for item in node.inputs))
+            if node.op is VARIABLE and made[i] and numbers[node.inputs[0]] not in leaves:
+                found.append(i)
+        return found
 
     def _find_spare(
         self, order: Sequence[Node], numbers: dict[Node, int], uses: list[int]

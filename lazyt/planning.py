@@ -170,7 +170,8 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         numbers, key = number_graph(roots)
         structure = structure_of(numbers, key, roots)
         order = list(numbers)
-        if not structure.calls:
+        parameters = [order[i] for i in structure.parameters]
+        if not (parameters or structure.calls):
             choice = structure.choose(order)
             clock.now += 1
             stored = [order[i] for i in choice.roots]
@@ -181,11 +182,13 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
                 return stored
             plan, lifted = found
             inputs = [order[i].data for i in structure.leaves]
-    if structure.calls:
-        from lazyt.steps import call_levels, realize_rest, run_calls
+    if parameters or structure.calls:
+        from lazyt.steps import call_levels, realize_first, realize_rest, run_calls
 
-        levels = call_levels(order)
+        levels = [] if parameters else call_levels(order)
         del numbers, order  # what they refer to would count as in use
+        if parameters:
+            return realize_first(parameters, nodes)
         run_calls(levels)
         del levels
         return realize_rest(nodes)

@@ -27,15 +27,26 @@ def run_calls(levels: Sequence[Sequence[Node]]) -> None:
     """Computes all library calls of ``call_levels``. Nobody may hold on to the graph's nodes for
     the meantime: what is referred to from outside of a plan is kept."""
     for calls in levels:
-        chains = [_chain(item) for call in calls for item in call.inputs]
-        bases = [chain[-1] for chain in chains if chain[-1].data is None]
-        if bases:
-            planning.realize(list(dict.fromkeys(bases)))
-        for chain in chains:
-            for node in chain:
-                node.data = chain[-1].data
+        _compute([item for call in calls for item in call.inputs])
         for call in calls:
             _run(call)
+
+
+def _compute(nodes: Sequence[Node]) -> None:
+    """Computes nodes, each where it is made, and notes the value at all that only look at it."""
+    chains = [_chain(node) for node in nodes]
+    bases = [chain[-1] for chain in chains if chain[-1].data is None]
+    if bases:
+        planning.realize(list(dict.fromkeys(bases)))
+    for chain in chains:
+        for node in chain:
+            node.data = chain[-1].data
+
+
+def realize_first(parameters: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+    """Computes parameters, then the graph that they are part of."""
+    _compute(parameters)
+    return planning.realize(nodes)
 
 
 def realize_rest(nodes: Sequence[Node]) -> list[Node]:

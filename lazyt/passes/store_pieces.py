@@ -31,9 +31,21 @@ def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
         return node
     if min(piece.size for piece in inputs) < LEAST_ELEMENTS:
         return node
-    axis, result = node.params.axis, ops.zeros_like(node)
-    starts = [0] * len(node.shape)
-    for piece in inputs:
+    axis, last = node.params.axis, len(node.shape) - 1
+    if axis == last > 0 and all(piece.shape[axis] == 1 for piece in inputs):
+        # Columns of one number each are rows of what is turned once, when all are there.
+        rows = [ops.permute(piece, (last, *range(last))) for piece in inputs]
+        return ops.permute(_written(rows, 0), (*range(1, last + 1), 0))
+    return _written(inputs, axis)
+
+
+def _written(pieces: Sequence[Node], axis: int) -> Node:
+    """The pieces in one memory."""
+    extents = list(pieces[0].shape)
+    extents[axis] = sum(piece.shape[axis] for piece in pieces)
+    result = ops.broadcast_to(ops.constant(0, pieces[0].dtype), tuple(extents))
+    starts = [0] * len(extents)
+    for piece in pieces:
         result = ops.update(result, piece, starts, [1] * len(starts))
         starts[axis] += piece.shape[axis]
     return result

@@ -1,4 +1,4 @@
-"""A matrix whose rows many products sum along is turned once for all of them.
+"""Values that many kernels would read across their memory are turned once for all of them.
 
 A step of a recurrent layer multiplies a few rows by a weight along the weight's rows. Register
 tiles want neighbours in memory to be neighbours in the result, so each step would turn the weight
@@ -6,34 +6,40 @@ while multiplying, or pad the few rows to a whole vector. Turned once, every pro
 it lies: 10 rows of 256 numbers times 1024 by 256 take 95 us the one way and 52 the other, and
 turning as long as two or three of these products. The order of sums stays, so no bit changes.
 
-When it must run: on a graph in normal form. What it leaves alone: products of other shapes, which
-gain less than a copy takes.
+A sequence whose steps are columns (``x[:, :, t]``) is read a number from each line of memory, so
+that every step reads all of it. Steps come first in what is turned.
+
+When it must run: on a graph in normal form. What it leaves alone: products of other shapes and few
+steps, which gain less than a copy takes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.ir.graph import Node, rebuild, remake, topological
 
-#: Products that a matrix is turned for, at least.
-FEWEST = 8
+#: Products or columns that a value is turned for, at least; elements of such a column.
+FEWEST, LEAST_ELEMENTS = 8, 512
 #: Rows of such a product: fewer are sums along the weight's rows as they lie, more pay for packing.
 LEAST_ROWS, MOST_ROWS = 9, 48
 
 
 def turn_shared(roots: Sequence[Node]) -> list[Node]:
-    """The graph with such matrices turned."""
-    uses: dict[Node, int] = {}
+    """The graph with such values turned."""
+    uses: Counter[Node] = Counter()
     for node in topological(roots):
-        for side in _along_rows(node):
-            matrix = node.inputs[side]
-            uses[matrix] = uses.get(matrix, 0) + 1
-    if not any(count >= FEWEST for count in uses.values()):
+        uses.update([node.inputs[side] for side in _along_rows(node)])
+        if _is_column(node):
+            uses[node.inputs[0]] += 1
+    if max(uses.values(), default=0) < FEWEST:
         return list(roots)
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if _is_column(node) and uses[node.inputs[0]] >= FEWEST:
+            return _row(node, inputs[0])
         sides = [side for side in _along_rows(node) if uses[node.inputs[side]] >= FEWEST]
         if not sides:
             return remake(node, inputs)
@@ -46,15 +52,36 @@ def turn_shared(roots: Sequence[Node]) -> list[Node]:
     return rebuild(roots, change)
 
 
+def _is_column(node: Node) -> bool:
+    """Whether a slice takes one number of every row that lies along memory."""
+    if node.op.name != "slice" or len(node.shape) < 2 or node.shape[-1] != 1:
+        return False
+    return node.inputs[0].shape[-1] >= FEWEST and node.size >= LEAST_ELEMENTS
+
+
+def _row(node: Node, source: Node) -> Node:
+    """The slice of a column as that of a row of what is turned."""
+    rank = len(node.shape)
+    starts, sizes, steps = ((axis[-1], *axis[:-1]) for axis in node.params)
+    turned = ops.permute(source, _last_first(rank))
+    return ops.permute(ops.slice_(turned, starts, sizes, steps), (*range(1, rank), 0))
+
+
+def _last_first(rank: int) -> tuple[int, ...]:
+    return (rank - 1, *range(rank - 1))
+
+
 def is_turned(node: Node, users: Sequence[Node]) -> bool:
-    """Whether a node is a matrix that was turned for its ``users``."""
-    return (
-        node.op.name == "permute"
-        and node.params.axes == (1, 0)
-        and len(users) >= FEWEST
-        and all(_few_rows(user, side) for user in users if (side := _side(user, node)) is not None)
-        and sum(_side(user, node) is not None for user in users) >= FEWEST
-    )
+    """Whether a node is a value that was turned for its ``users``."""
+    if node.op.name != "permute" or len(users) < FEWEST:
+        return False
+    rank = len(node.shape)
+    if node.params.axes != _last_first(rank):
+        return False
+    rows = sum(u.op.name == "slice" and u.shape[0] == 1 for u in users)
+    sides = [(user, side) for user in users if (side := _side(user, node)) is not None]
+    products = len(sides) if all(_few_rows(*pair) for pair in sides) else 0
+    return rows >= FEWEST or (rank == 2 and products >= FEWEST)
 
 
 def _side(node: Node, matrix: Node) -> int | None:

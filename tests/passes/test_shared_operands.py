@@ -78,6 +78,45 @@ def test_matrices_with_themselves_and_batches_are_left_alone() -> None:
     assert turn_shared(roots) == roots
 
 
+def test_a_sequence_whose_steps_are_columns_is_turned_once() -> None:
+    def columns(x: Node, count: int) -> list[Node]:
+        parts = [ops.slice_(x, (0, 0, n), (8, 70, 1), (1, 1, 1)) for n in range(count)]
+        return [ops.apply("tanh", part) for part in parts]
+
+    def found(roots: list[Node]) -> int:
+        _, groups = group_graph(roots)
+        return sum(n.op.name == "permute" for group in groups for n in group.stored)
+
+    assert found(columns(leaf(8, 70, 20), FEWEST)) == 1
+    assert found(columns(ops.permute(leaf(70, 20, 8), (2, 0, 1)), FEWEST)) == 0
+    assert found(columns(leaf(8, 70, 20), FEWEST - 1)) == 0
+    assert found([ops.slice_(leaf(8, 20), (0, n), (8, 1), (1, 1)) for n in range(FEWEST)]) == 0
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_recurrences_along_the_last_axis(reverse: bool) -> None:
+    lt.manual_seed(0)
+    length = 3 * FEWEST
+    x = lt.randn(2, 300, length, requires_grad=True).realize()
+    steps = list(range(length))[:: -1 if reverse else 1]
+
+    def run(x: Tensor, state: Tensor, axis: int) -> Tensor:
+        outputs = []
+        for n in steps:
+            state = lt.tanh(0.5 * state + x.select(axis, n))
+            outputs.append(state)
+        return lt.stack(outputs, axis)
+
+    last = run(x, lt.zeros(2, 300), -1)
+    (gradient,) = lt.autograd.grad(last.square().sum(), x)
+    y = x.detach().permute(2, 0, 1).contiguous().realize().requires_grad_()
+    first = run(y, lt.zeros(2, 300), 0)
+    (wanted,) = lt.autograd.grad(first.square().sum(), y)
+    assert gradient is not None and wanted is not None
+    assert lt.equal(last, first.permute(1, 2, 0))
+    assert lt.equal(gradient, wanted.permute(1, 2, 0))
+
+
 def test_many_pieces_are_written_one_by_one() -> None:
     pieces = [leaf(8, LEAST_ELEMENTS // 8) for _ in range(FEWEST_PIECES)]
     (root,) = store_pieces([ops.concat(pieces, 1)])
