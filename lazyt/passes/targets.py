@@ -184,12 +184,14 @@ class Targets:
                 total = used + (item.op.name not in MOVEMENT and item.op.name not in _FREE)
                 if item.op.name == "gather" or total > OPERAND_LIMIT:
                     self.chosen[item] = "feeds a place that takes short expressions only"
-                elif node.op.name == "contract" and item.op.name == "concat":
+                    continue
+                if node.op.name == "contract" and item.op.name == "concat":
                     self.chosen[item] = "put together once for a contraction"
-                elif node.op.name == "contract" and self._heavy(item):
-                    self.chosen[item] = "costly operand of a contraction, read many times"
-                else:
-                    weight[item] = max(weight.get(item, 0), total)
+                    continue
+                weight[item] = max(weight.get(item, 0), total)
+                if node.op.name == "contract" and self._heavy(item):
+                    reason = "costly operand of a contraction, read many times"
+                    self.chosen[self._smallest(item)] = reason
 
     def _heavy(self, node: Node) -> bool:
         """Whether a contraction's operand costs too much to be computed while packing."""
@@ -204,3 +206,14 @@ class Targets:
                 return True
             work.extend(item.inputs)
         return False
+
+    def _smallest(self, node: Node) -> Node:
+        """What a value is a rearrangement of, where that has the fewest elements: a window has many
+        times those of its picture, and contractions read what is only moved where it lies."""
+        chain = [node]
+        while chain[-1].op.name in MOVEMENT or chain[-1].op.name == "pad":
+            source = chain[-1].inputs[0]
+            if source in self.chosen or source.op.name == "input":
+                break
+            chain.append(source)
+        return chain[decide("kept operand", min(range(len(chain)), key=lambda n: chain[n].size))]
