@@ -9,14 +9,11 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.contract_spec import round_up
-from lazyt.codegen.contract_text import CText
 from lazyt.codegen.slide import Track, at_axes, split_guards
-from lazyt.ir.decisions import serves_all
+from lazyt.codegen.slide_runs import RunText
 from lazyt.ir.index import Axis, Linear, variable
-from lazyt.ir.point import Guard, Guarded
+from lazyt.ir.point import Guarded
 from lazyt.ir.scalar import Const, Expr
 
 
@@ -98,15 +95,11 @@ def _shared_span(value: Expr, tracks: tuple[Track, ...], number: int) -> int:
     return result
 
 
-class SlideText:
+class SlideText(RunText):
     """Text of a kernel with a sliding operand: what all of its forms share.
 
     The copy is ``g_x``; ``g_p0`` and ``g_p1`` bound the chunk of the first track.
     """
-
-    def __init__(self, e: Expressions) -> None:
-        self.e = e
-        self.out = CText()
 
     @contextmanager
     def over(self, axes: Sequence[Axis]) -> Iterator[None]:
@@ -132,15 +125,6 @@ class SlideText:
         for axis in axes:
             text = f"({text}) * {axis.extent} + {axis.name}" if text else axis.name
         return text or "0"
-
-    def value(self, value: Expr) -> str:
-        """An expression."""
-        return ct.text(self.e.value(value))
-
-    def condition(self, guards: Sequence[Guard]) -> str:
-        """``if`` and the conjunction of guards; nothing where they always hold."""
-        test = self.e.condition(guards)
-        return "" if test is None else f"if ({ct.text(test)})"
 
     def shifts(self, copy: Copy, axes: Sequence[Axis]) -> str:
         """How far from the element of the first tap that of others lies, for these axes."""
@@ -184,7 +168,6 @@ class SlideText:
             if track.tap is not None:
                 start += track.slot(piece) * slots
         *rows, lane = places
-        fixed, span, inside, other = split_guards(at_axes(copy.value, table), lane)
         end = f"g_p1 + {copy.tracks[0].reach(pieces[0])}"
         terms = [str(start)] if start else []
         with ExitStack() as stack:
@@ -203,37 +186,7 @@ class SlideText:
             begin, stop = ("0", str(lane.extent)) if rows else ("g_p0", end)
             terms.append(lane.name if rows else f"{lane.name} - g_p0")
             target = f"g_x[{' + '.join(terms)}]"
-            if span is None or other is None:
-                self._fill_run(lane, begin, stop, target, inside)
-                return
-            test = self.condition(fixed)
-            low, high = self._clip(span, begin, stop, bool(rows))
-            with out.block(test):
-                if low != begin:
-                    self._fill_run(lane, begin, low, target, other)
-                self._fill_run(lane, low, high, target, inside)
-                if high != stop or serves_all():
-                    self._fill_run(lane, high, stop, target, other)
-            if test:
-                with out.block("else"):
-                    self._fill_run(lane, begin, stop, target, other)
-
-    def _clip(self, span: tuple[int, int], begin: str, stop: str, whole: bool) -> tuple[str, str]:
-        """The part of ``span`` between ``begin`` and ``stop``."""
-        if whole:
-            return str(span[0]), str(span[1])
-        out = self.out
-        out.add(f"const lz_i64 g_to = {stop};")
-        out.add(f"const lz_i64 g_in = {begin} > {span[0]} ? {begin} : {span[0]};")
-        out.add("const lz_i64 g_low = g_in < g_to ? g_in : g_to;")
-        out.add(f"const lz_i64 g_out = g_low > {span[1]} ? g_low : {span[1]};")
-        out.add("const lz_i64 g_high = g_out < g_to ? g_out : g_to;")
-        return "g_low", "g_high"
-
-    def _fill_run(self, lane: Axis, begin: str, end: str, target: str, value: Expr) -> None:
-        self.out.pragma("omp simd")
-        with self.out.loop(lane.name, begin, end):
-            self.out.add(f"{target} = {self.value(value)};")
+            self.fill_run(lane, begin, stop, target, at_axes(copy.value, table))
 
 
 def _shifted(track: Track, pitch: int, slots: int) -> list[str]:

@@ -303,9 +303,7 @@ class _Printer(SlideText):
                 ragged = lay.cols * form.col_parts > spec.n
                 with out.block(f"if (g_col < {spec.n})" if ragged else ""):
                     self.decode("g_col", plan.slide.others)
-                    out.pragma("omp simd")
-                    with out.loop(lane.name, low, high):
-                        out.add(f"{target} = {self.value(plan.slide.fixed)};")
+                    self.fill_run(lane, low, high, target, plan.slide.fixed)
                 if ragged:
                     with out.block("else"), out.loop(lane.name, low, high):
                         out.add(f"{target} = 0;")

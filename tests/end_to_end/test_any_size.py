@@ -41,6 +41,23 @@ def _step(model: nn.Module, x: Tensor) -> list[Tensor]:
 
 
 _pictures = partial(lt.rand, 2, 3)
+
+
+class _Joined(nn.Module):
+    """A layer over two pictures' channels, one of them enlarged."""
+
+    def __init__(self, across: int) -> None:
+        super().__init__()
+        self.up = nn.ConvTranspose2d(3, 3, 1)
+        self.layer = nn.Conv2d(3 if across > 1 else 6, 8, 3, padding=1)
+        self.across = across
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The layer's results."""
+        found: Tensor = self.layer(lt.cat((self.up(x), x), self.across))
+        return found
+
+
 WINDOWS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "plain": (lambda: nn.Conv2d(3, 8, 3, padding=1), True),
     "strided": (lambda: nn.Conv2d(3, 8, 3, padding=1, stride=2), False),
@@ -49,6 +66,8 @@ WINDOWS: dict[str, tuple[Callable[[], nn.Module], bool]] = {
     "transposed": (lambda: nn.ConvTranspose2d(3, 8, 2, 2), False),
     "maxima": (lambda: nn.MaxPool2d(3, 2, 1), False),
     "means": (lambda: nn.AvgPool2d(3, 2, 1), True),
+    "joined": (lambda: _Joined(1), False),
+    "side by side": (lambda: _Joined(3), False),
     "reflected": (lambda: nn.ReflectionPad2d((1, 2, 3, 0)), True),
     "enlarged": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), True),
     "network": (
