@@ -3,8 +3,9 @@
 Where a window reaches beyond its input, every element is tested, although the tests fail only at
 the edges of the picture. What is put together of parts (a roll, a concatenation, padding that
 reflects) chooses a part for every element. Loads under a condition that lie two apart are not even
-vectorised, and each part is another load under a mask. A phase whose grid is cut where the tests
-turn has none left to do inside.
+vectorised, and each part is another load under a mask, which takes hundreds of cycles where all of
+it is masked and memory there is not mapped. A phase whose grid is cut where the tests turn has none
+left to do inside.
 """
 
 from __future__ import annotations
@@ -24,24 +25,33 @@ from lazyt.ir.scalar import Call, Expr, call
 #: Shortest piece that is worth loops of its own beside others, and the least share of an axis that
 #: such pieces have to cover.
 LEAST_INSIDE, LEAST_SHARE = 8, 0.5
-#: Most pieces along an axis, and most statements of all pieces of a phase.
-MOST_PIECES, MOST_STATEMENTS = 16, 128
+#: Most pieces along an axis, and most statements of all pieces of a phase: twice as many where
+#: each then reads one source. A statement in a loop is many lines.
+MOST_PIECES, MOST_STATEMENTS, IN_LOOP = 16, 128, 4
 
 
 def peel(phase: Phase) -> list[Phase]:
     """The phase as pieces, the largest first; alone where cutting gains nothing.
 
-    Only straight-line phases whose lanes run along the grid are cut, and only where elements are
-    read under conditions that are not adjacent, or chosen from several places.
+    Straight-line phases whose lanes run along the grid are cut where elements are read under
+    conditions that are not adjacent, or chosen from several places; phases with loops only along
+    the axes on which such a choice depends.
     """
-    if phase.lanes != "grid" or not phase.grid or not straight(phase):
+    chosen = _chosen_along(phase)
+    plain = straight(phase)
+    if not phase.grid or (plain and phase.lanes != "grid"):
         return [phase]
-    if not _has_gaps(phase) and not _chooses(phase):
+    if not chosen and not (plain and _has_gaps(phase)):
+        return [phase]
+    if not plain and not _parts_well(phase):
         return [phase]
     pieces = [phase]
     for place in range(len(phase.grid) - 1, -1, -1):
+        along = phase.grid[place] in chosen
+        if not (plain or along):
+            continue
         cut = [part for piece in pieces for part in _cut(piece, place)]
-        if sum(map(_statements, cut)) > MOST_STATEMENTS:
+        if sum(map(_statements, cut)) > MOST_STATEMENTS * (2 if along else 1):
             break
         pieces = cut
     if serves_all():  # another size would put them in another order
@@ -61,8 +71,16 @@ def _is_plain(statement: Statement) -> bool:
     return isinstance(statement, Store) and statement.combine is None
 
 
+def _parts_well(phase: Phase) -> bool:
+    """Whether the points of a phase with loops do nothing that is in an order."""
+    return all(
+        not stage.sequential and all(_is_plain(s) or not isinstance(s, Store) for s in stage.body)
+        for stage in phase.stages
+    )
+
+
 def _statements(phase: Phase) -> int:
-    return sum(len(stage.body) for stage in phase.stages)
+    return sum(len(s.body) * (1 if s.axis is None else IN_LOOP) for s in phase.stages)
 
 
 def _cut(phase: Phase, place: int) -> list[Phase]:
@@ -116,10 +134,13 @@ def _has_gaps(phase: Phase) -> bool:
     return any(step is not None and step > 1 for step in steps)
 
 
-def _chooses(phase: Phase) -> bool:
-    """Whether an element comes from one of several places."""
-    others = (item for g in _guarded(phase) for item in sub_expressions(g.other))
-    return any(isinstance(item, Load) for item in others)
+def _chosen_along(phase: Phase) -> set[Axis]:
+    """The axes on which it depends from which of several places an element comes."""
+    found: set[Axis] = set()
+    for item in _guarded(phase):
+        if any(isinstance(e, Load) for e in sub_expressions(item.other)):
+            found.update(*(axes_of(guard.index) for guard in item.guards))
+    return found
 
 
 def over(phase: Phase, place: int, begin: int, end: int) -> Phase:
@@ -130,9 +151,18 @@ def over(phase: Phase, place: int, begin: int, end: int) -> Phase:
     table = {axis: variable(part) + begin}
     grid = (*phase.grid[:place], part, *phase.grid[place + 1 :])
     stages = tuple(
-        replace(s, body=tuple(_moved(b, table, part) for b in s.body)) for s in phase.stages
+        replace(
+            s,
+            body=tuple(_moved(b, table, part) for b in s.body),
+            guard=_guard_at(s.guard, table) if s.guard is not None else None,
+        )
+        for s in phase.stages
     )
     return replace(phase, grid=grid, stages=stages)
+
+
+def _guard_at(guard: Guard, table: dict[Axis, Linear]) -> Guard:
+    return Guard(replace_axes(guard.index, table), guard.low, guard.high)
 
 
 def _moved(statement: Statement, table: dict[Axis, Linear], part: Axis) -> Statement:
@@ -140,7 +170,7 @@ def _moved(statement: Statement, table: dict[Axis, Linear], part: Axis) -> State
     value = decided(at_axes(statement.value, table), part=part)
     if isinstance(statement, Store):
         index = tuple(replace_axes(i, table) for i in statement.index)
-        guards = tuple(Guard(replace_axes(g.index, table), g.low, g.high) for g in statement.guards)
+        guards = tuple(_guard_at(g, table) for g in statement.guards)
         return replace(statement, value=value, index=index, guards=guards)
     return replace(statement, value=value)
 

@@ -92,9 +92,33 @@ def test_choices_between_places_are_cut_where_they_turn() -> None:
     assert pieces(many) == [(40, 180)], "more pieces than are worth it"
 
 
+def test_loops_over_parts_read_one_of_them() -> None:
+    x, y = lt.rand(40, 5000).realize(), lt.rand(24, 5000).realize()
+    rows = lt.cat([x, y], 0)
+    for result in (rows.sum(1), rows.amax(1), lt.softmax(rows, 1)):
+        assert [p.grid[0].extent for p in peel(phase_of(result))] == [40, 24]
+        assert not any(conditions(p) for p in peel(phase_of(result)))
+    assert len(peel(phase_of(lt.cat([x, x], 1).sum(1)))) == 1, "the choice is inside of the loop"
+    assert len(peel(phase_of(rows.cumsum(0)))) == 1, "elements in an order"
+    edges = F.avg_pool2d(lt.cat([lt.rand(1, 9, 40, 64).realize()] * 2, 1), 3, 1, 1)
+    assert conditions(peel(phase_of(edges))[0]) == 0
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        lambda x: lt.cat([x, x * 2, x[:1]], 0).sum(2),
+        lambda x: lt.cat([x, x.flip(1)], 1).softmax(2),
+        lambda x: lt.cat([x, x.flip(1)], 1).softmax(0),
+        lambda x: lt.cat([x, x.flip(2)], 2).var((0, 1)),
+        lambda x: lt.cat([x, x.flip(2), x], 1).argmax(2),
+        lambda x: lt.cat([x.repeat(1, 1, 90), x.repeat(1, 1, 90)], 1).sum(2),
+        lambda x: lt.cat([x.repeat(1, 1, 90), x.repeat(1, 1, 90)], 0).sum(),
+        lambda x: F.layer_norm(lt.cat([x, x + 1], 0), (35,)),
+        lambda x: F.avg_pool2d(lt.cat([x, x + 1, x * 3], 0), 3, 1, 1),
+        lambda x: F.max_pool2d(lt.cat([x.flip(0), x], 1), 3, 2, 1),
+        lambda x: lt.cat([x, x + 1], 1).cumsum(2),
+        lambda x: lt.roll(x, (5, 9), (1, 2)).sum(2),
         lambda x: lt.roll(x, (3, 5, -7), (0, 1, 2)),
         lambda x: F.pad(x, (4, 9, 3, 1), mode="reflect"),
         lambda x: F.pad(x, (11, 2, 0, 17), mode="replicate"),
