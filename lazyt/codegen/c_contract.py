@@ -243,7 +243,10 @@ def _sliding(phase: ContractPhase, expressions: Expressions, spec: ContractSpec)
         replace(spec, m=others, n=points),
         tuple(a for a in phase.batch if a.extent > 1),
         tuple(a for a in phase.inner if a.extent > 1),
-        lambda value: _statements(expressions, phase, value),
+        lambda value, ending: _statements(
+            expressions, replace(phase, epilogue=tuple(ending)), value
+        ),
+        phase.epilogue,
     )
     if decide("slide", worth_sliding(plan)):
         return Contraction(spec, slide=plan)

@@ -11,6 +11,7 @@ from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
 from lazyt.codegen.slide import Slide, Track, splits, track_of
 from lazyt.codegen.slide_copy import Copy, lay_copy
 from lazyt.ir.index import Axis, axes_of, constant
+from lazyt.ir.kernel import Statement
 from lazyt.ir.point import Load, sub_expressions
 from lazyt.ir.scalar import Expr
 
@@ -80,14 +81,17 @@ class SlidePlan:
     Attributes:
         spec: extents, types and caches; its rows are those of the operand that does not slide.
         batch, inner: the axes of both operands, and the summed ones.
-        finish: the statements that take a finished sum, given its name, the axes being declared.
+        finish: the text of statements that take a finished sum, given its name, the axes being
+            declared.
+        ending: these statements.
     """
 
     slide: Slide
     spec: ContractSpec
     batch: tuple[Axis, ...]
     inner: tuple[Axis, ...]
-    finish: Callable[[str], list[str]]
+    finish: Callable[[str, Sequence[Statement]], list[str]]
+    ending: tuple[Statement, ...]
     reason: str = "an operand slides along the results"
 
     def tracks(self, form: SlideForm) -> list[Track]:

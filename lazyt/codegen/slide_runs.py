@@ -9,7 +9,8 @@ the lane, the loop ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from lazyt.codegen import c_tree as ct
@@ -18,11 +19,14 @@ from lazyt.codegen.contract_text import CText
 from lazyt.codegen.slide import split_guards
 from lazyt.ir.decisions import serves_all, slack
 from lazyt.ir.index import Axis, Linear, axes_of, variable
+from lazyt.ir.kernel import Statement
 from lazyt.ir.point import Guard, Guarded, operands, sub_expressions
 from lazyt.ir.scalar import Call, Expr, call
 
 #: Loops of one run, from which on further choices are made inside of them.
 _MANY_RUNS = 64
+#: The same for statements: choices within choices.
+_MANY_ASKED = 5
 
 #: Least and largest values of indices without their constants.
 Facts = Mapping[Linear, tuple[int, int]]
@@ -68,6 +72,34 @@ class RunText:
         """Loops over ``axis`` that store ``value`` in ``target``."""
         self._runs = 0
         self._fill(Lane(axis, begin, stop, target, {}), value)
+
+    def ask_before(
+        self,
+        lane: Axis,
+        body: Sequence[Statement],
+        write: Callable[[Sequence[Statement]], None],
+        facts: Facts | None = None,
+        depth: int = 0,
+    ) -> None:
+        """``write`` a loop over ``lane`` for each way in which what does not depend on it may turn
+        out: for statements without choices of that kind."""
+        known = facts or {}
+        found = (first_choice(s.value, lane, across=True) for s in body)
+        choice = next((c for c in found if c is not None), None) if depth < _MANY_ASKED else None
+        if choice is None:
+            write(body)
+            return
+        fixed, _, _, _ = split_guards(choice, lane)
+        test = self.condition([_open(guard, known) for guard in fixed])
+        there = narrowed(known, fixed)
+        inside = [replace(s, value=settled(s.value, there, holding=fixed)) for s in body]
+        with self.out.block(test):
+            self.ask_before(lane, inside, write, there, depth + 1)
+        if test:
+            there = excluded(known, choice.guards)
+            outside = [replace(s, value=settled(s.value, there, choice.guards)) for s in body]
+            with self.out.block("else"):
+                self.ask_before(lane, outside, write, there, depth + 1)
 
     def _fill(self, lane: Lane, value: Expr) -> None:
         choice = first_choice(value, lane.axis) if self._runs < _MANY_RUNS else None
@@ -127,9 +159,9 @@ def _within(lane: Lane, facts: Facts) -> Lane:
     return lane._replace(facts=facts, depth=lane.depth + 1)
 
 
-def first_choice(value: Expr, lane: Axis) -> Guarded | None:
+def first_choice(value: Expr, lane: Axis, across: bool = False) -> Guarded | None:
     """The outermost part of an expression with a condition that is known before a loop over
-    ``lane``, or holds in one range of it."""
+    ``lane``, or, unless only what goes ``across`` counts, holds in one range of it."""
     seen: set[int] = set()
     work = [value]
     while work:
@@ -137,8 +169,10 @@ def first_choice(value: Expr, lane: Axis) -> Guarded | None:
         if id(item) in seen:
             continue
         seen.add(id(item))
-        if isinstance(item, Guarded) and asked_before(item, lane):
-            return item
+        if isinstance(item, Guarded):
+            asked = asked_before(item, lane)
+            if any(not across or lane not in axes_of(g.index) for g in asked):
+                return item
         work.extend(reversed(operands(item)))
     return None
 

@@ -331,7 +331,7 @@ class _Printer(SlideText):
                 stack.enter_context(out.loop(axis.name, *bounds))
                 row = f"({row}) * {axis.extent} + {name}" if row else name
             out.add(f"const {spec.ctype} g_value = g_c[({row or 0}) * {lay.cols} + g_col - g_n0];")
-            out.add(*plan.finish("g_value"))
+            out.add(*plan.finish("g_value", plan.ending))
 
 
 def worth_summing(plan: SlidePlan) -> bool:

@@ -33,6 +33,7 @@ from lazyt.codegen.slide_form import (
 from lazyt.codegen.slide_micro import panel_section, slide_name, slide_sections
 from lazyt.codegen.slide_panels import lay_out_panels, panels_fit
 from lazyt.ir.index import Axis
+from lazyt.ir.kernel import Statement
 
 #: Summed steps of the other operand that are packed at a time, row by row.
 _PACKED_STEPS = 64
@@ -202,14 +203,20 @@ class SlidePrinter(SlideText):
         out.add(f"const lz_i64 g_m1 = {end} < {spec.m} ? {end} : {spec.m};")
         with out.loop("g_row", "g_m0", "g_m1"), ExitStack() as stack:
             self.decode("g_row", self.plan.slide.others)
-            for number, track in enumerate(tracks):
-                if number == len(tracks) - 1:
-                    out.pragma("omp simd")
+            for number, track in enumerate(tracks[:-1]):
                 limits = (0, track.axis.extent) if number else bounds
                 stack.enter_context(out.loop(track.axis.name, *limits))
+            lane = tracks[-1].axis
+            limits = (0, lane.extent) if len(tracks) > 1 else bounds
             place = f"(g_row - g_m0) * {width} + {self.places(self.copy, bounds[0])}"
-            out.add(f"const {spec.ctype} g_value = g_c[{place}];")
-            out.add(*self.plan.finish("g_value"))
+
+            def write(ending: Sequence[Statement]) -> None:
+                out.pragma("omp simd")
+                with out.loop(lane.name, *limits):
+                    out.add(f"const {spec.ctype} g_value = g_c[{place}];")
+                    out.add(*self.plan.finish("g_value", ending))
+
+            self.ask_before(lane, self.plan.ending, write)
 
 
 class PanelPrinter(SlidePrinter):

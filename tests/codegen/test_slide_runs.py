@@ -19,12 +19,14 @@ from lazyt.nn import functional as F
 CACHES = (32 << 10, 1 << 20, 32 << 20)
 
 
-def stores(function: Callable[..., Tensor], shapes: list[tuple[int, ...]]) -> list[str]:
-    """The statements that fill copies of operands."""
+def stores(
+    function: Callable[..., Tensor], shapes: list[tuple[int, ...]], target: str = r"g_[xw]\["
+) -> list[str]:
+    """The statements that fill copies of operands, or other targets."""
     leaves = [ops.input_(shape, float32) for shape in shapes]
     kernels = compile_graph([function(*map(wrap, leaves)).node], leaves)[1]
     texts = [print_kernel_c(k, 64, CACHES, threads=2).source.text for k in kernels]
-    return [line for text in texts for line in re.findall(r"g_[xw]\[.*", text) if "= " in line]
+    return [line for text in texts for line in re.findall(target + ".*", text) if "= " in line]
 
 
 @pytest.mark.parametrize("axis", [1, 2, 3])
@@ -51,3 +53,13 @@ def test_the_other_operand_of_long_sums_is_turned_part_by_part() -> None:
 
     found = stores(slope, [(2, 16, 32, 64), (2, 16, 32, 64), (2, 16, 32, 64)])
     assert any("x2[" in line for line in found) and not any("?" in line for line in found)
+
+
+def test_what_is_added_to_results_is_read_part_by_part() -> None:
+    def layer(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return F.conv2d(x, lt.ones(32, 16, 3, 3), padding=1) + lt.cat((a, b), 1).relu() * 2
+
+    found = stores(layer, [(2, 16, 32, 64)] * 3, r"= .*\bx[12]\[")
+    assert len(found) == 2, found
+    assert not any("?" in line for line in found)
+    assert ["x1[" in line for line in found] == [True, False]

@@ -91,6 +91,17 @@ def test_what_is_joined_may_be_anything(function: Callable[[Tensor, Tensor], Ten
     assert np.abs(y - true).max() <= 2e-5 * np.abs(true).max()
 
 
+def test_joined_pictures_are_added_to_results() -> None:
+    a, b, x = numbers(2, 5, 20, 41), numbers(2, 11, 20, 41), numbers(2, 16, 20, 41)
+    weight = numbers(16, 16, 3, 3)
+    with lt.config.override(verify=True):
+        y = F.conv2d(lt.tensor(x), lt.tensor(weight), padding=1)
+        y = y + lt.cat((lt.tensor(a), lt.tensor(b)), 1) * lt.cat((lt.tensor(b), lt.tensor(a)), 1)
+        found = y.numpy()
+    true = summed(x, weight, 1, 1) + np.concatenate((a, b), 1) * np.concatenate((b, a), 1)
+    assert np.abs(found - true).max() <= 2e-5 * np.abs(true).max()
+
+
 def test_enlarged_pictures_are_joined() -> None:
     a, b, weight = numbers(1, 5, 12, 20), numbers(1, 8, 24, 40), numbers(16, 13, 3, 3)
     joined = lt.cat((F.interpolate(lt.tensor(a), scale_factor=2), lt.tensor(b)), 1)
