@@ -163,7 +163,8 @@ class Structure:
         self.parameters = self._find_parameters(order, numbers)
 
     def _find_parameters(self, order: Sequence[Node], numbers: dict[Node, int]) -> list[int]:
-        """Leaves of autograd that are made of nothing but numbers and a key of random ones."""
+        """Leaves of autograd that are made of nothing but numbers and a key of random ones. A single
+        one is no model, and not worth a plan."""
         leaves = set(self.leaves)
         made: list[bool] = []
         found = []
@@ -174,7 +175,7 @@ class Structure:
             made.append(not node.op.heavy and all(made[numbers[item]] for item in node.inputs))
             if node.op is VARIABLE and made[i] and numbers[node.inputs[0]] not in leaves:
                 found.append(i)
-        return found
+        return found if len(found) > 1 else []
 
     def _find_spare(
         self, order: Sequence[Node], numbers: dict[Node, int], uses: list[int]

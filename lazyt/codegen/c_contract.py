@@ -247,6 +247,7 @@ def _sliding(phase: ContractPhase, expressions: Expressions, spec: ContractSpec)
             expressions, replace(phase, epilogue=tuple(ending)), value
         ),
         phase.epilogue,
+        lies=spec.a_plain if slide.fixed is phase.left else spec.b_plain,
     )
     if decide("slide", worth_sliding(plan)):
         return Contraction(spec, slide=plan)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
-from lazyt.codegen.contract_spec import ContractSpec, ceil_div, round_up
+from lazyt.codegen.contract_spec import ContractSpec, Plain, ceil_div, round_up
 from lazyt.codegen.slide import Slide, Track, splits, track_of
 from lazyt.codegen.slide_copy import Copy, lay_copy
 from lazyt.ir.index import Axis, axes_of, constant
@@ -33,6 +33,7 @@ class SlideForm:
         rows, vectors: the register tile.
         splits: tasks that share a chunk, each with a part of the other operand's rows.
         block: points of the first summed axis that are moved into panels at a time; 0 for none.
+        straight: rows of the other operand are read where they lie.
     """
 
     run: int
@@ -41,6 +42,7 @@ class SlideForm:
     vectors: int
     splits: int = 1
     block: int = 0
+    straight: bool = False
 
     def is_like(self, other: SlideForm) -> bool:
         """Whether both are written as one text, but for numbers."""
@@ -84,6 +86,8 @@ class SlidePlan:
         finish: the text of statements that take a finished sum, given its name, the axes being
             declared.
         ending: these statements.
+        lies: where the operand that does not slide is, if nothing is computed and its rows lie at
+            even distances.
     """
 
     slide: Slide
@@ -93,6 +97,7 @@ class SlidePlan:
     finish: Callable[[str, Sequence[Statement]], list[str]]
     ending: tuple[Statement, ...]
     reason: str = "an operand slides along the results"
+    lies: Plain | None = None
 
     def tracks(self, form: SlideForm) -> list[Track]:
         """The axes along which results run."""
@@ -122,7 +127,8 @@ class SlidePlan:
         width += line if width % 1024 == 0 else 0
         strips = min(strips, max(1, _sums_room(spec) // (form.rows * width)))
         depth = _depth(spec, form, copied)
-        panels = round_up(spec.batch * tiles * form.rows * spec.k * spec.item, 64)
+        packed = 0 if form.straight else spec.batch * tiles * form.rows * spec.k
+        panels = round_up(packed * spec.item, 64)
         private = sums + round_up(strips * form.rows * width * spec.item, 64)
         chunks = ceil_div(tracks[0].axis.extent, form.chunk)
         tasks = spec.batch * prod(a.extent for a in self.outer(form)) * chunks * form.splits

@@ -10,28 +10,39 @@ from lazyt.codegen.contract_micro import tile_body, vector_section
 from lazyt.codegen.contract_spec import ITEM_BYTES
 
 
-def slide_name(acc: str, rows: int, vectors: int, vector_bytes: int) -> str:
+def slide_name(acc: str, rows: int, vectors: int, vector_bytes: int, straight: bool = False) -> str:
     """Name of the tile whose columns slide."""
-    return f"lz_slide_{acc}_{rows}x{vectors * vector_bytes // ITEM_BYTES[acc]}v{vector_bytes}"
+    kind = "along" if straight else "slide"
+    return f"lz_{kind}_{acc}_{rows}x{vectors * vector_bytes // ITEM_BYTES[acc]}v{vector_bytes}"
 
 
 def slide_sections(
-    acc: str, rows: int, vectors: int, vector_bytes: int
+    acc: str, rows: int, vectors: int, vector_bytes: int, straight: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Sections of ``name(kc, a, b, reach, steps, c, ldc, first)``.
 
     ``a`` is a panel [kc][rows]; the columns of step k begin at ``b + steps[k]``, and no step is
     larger than ``reach``; the tile ``c`` is overwritten when ``first`` and continued otherwise.
+    With ``straight``, it is ``name(kc, a, pitch, count, b, ...)``: ``a`` is ``count`` rows of
+    ``kc`` elements, ``pitch`` apart; sums of rows from ``count`` on are nobody's.
     """
-    name = slide_name(acc, rows, vectors, vector_bytes)
+    name = slide_name(acc, rows, vectors, vector_bytes, straight)
     out = [
         f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
+        "    lz_i64 pitch, lz_i64 count," if straight else "",
         f"    const lz_{acc} *restrict b, lz_i64 reach, const lz_i32 *restrict steps,",
         f"    lz_{acc} *restrict c, lz_i64 ldc, int first) {{",
         "    (void)reach;",
     ]
-    begin, step = (f"const lz_{acc} *from = b + steps[k];",), (f"a += {rows};",)
-    out += tile_body(acc, rows, vectors, vector_bytes, lambda r: f"a[{r}]", step, begin, "from")
+    begin: tuple[str, ...] = (f"const lz_{acc} *from = b + steps[k];",)
+    step: tuple[str, ...] = (f"a += {rows};",)
+    element = "a[{}]"
+    if straight:
+        element, step = "a{}[k]", ()
+        for r in range(rows):
+            row = f"({r} < count ? {r} * pitch : 0)" if r else "0"
+            out.append(f"    const lz_{acc} *const a{r} = a + {row};")
+    out += tile_body(acc, rows, vectors, vector_bytes, element.format, step, begin, "from")
     return (vector_section(acc, vector_bytes), (name, "\n".join([*out, "}"]) + "\n"))
 
 

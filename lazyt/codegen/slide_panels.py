@@ -7,6 +7,7 @@ from functools import partial
 from math import prod
 from typing import NamedTuple
 
+from lazyt.codegen.contract_blocks import shares_few_sets
 from lazyt.codegen.contract_spec import ceil_div, round_up
 from lazyt.codegen.slide_copy import Copy, lay_copy
 from lazyt.codegen.slide_form import (
@@ -26,15 +27,30 @@ from lazyt.codegen.slide_form import (
 from lazyt.ir.decisions import decide
 from lazyt.ir.index import Axis
 
+#: Register tiles of columns up to which the other operand is read where it lies.
+_FEW_COLUMNS = 8
+
 
 def choose_slide(plan: SlidePlan) -> SlideForm | None:
     """The cheapest form; None where too many remainders would have to be copied apart."""
     found = [f for f in (best_runs(plan), _best_panels(plan)) if f is not None]
     best = min(found, key=lambda f: f[0])[1] if found else None
     like = decide("form of a convolution", best)
-    if like is None or best is None or best.is_like(like):
-        return best if like is not None else None
-    return _best_like(plan, like)
+    if like is None or best is None:
+        return None
+    return _straight(plan, best if best.is_like(like) else _best_like(plan, like))
+
+
+def _straight(plan: SlidePlan, form: SlideForm) -> SlideForm:
+    """The form, with the other operand read where it lies if its rows meet so few columns that
+    packing them is a good part of the work, and stay in the first-level cache side by side."""
+    spec, lies = plan.spec, plan.lies
+    if lies is None or lies.k != 1 or spec.any_size:
+        return form
+    columns = ceil_div(spec.n, form.vectors * spec.lanes)
+    if columns > _FEW_COLUMNS or not shares_few_sets(lies.side * spec.item, form.rows):
+        return form
+    return replace(form, straight=True)
 
 
 def _best_like(plan: SlidePlan, form: SlideForm) -> SlideForm:

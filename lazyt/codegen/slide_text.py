@@ -22,8 +22,9 @@ from math import prod
 from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.contract_axes import merge_inner
 from lazyt.codegen.contract_micro import WORKER_SECTION
-from lazyt.codegen.contract_spec import ContractText, ceil_div
+from lazyt.codegen.contract_spec import ContractText, Plain, ceil_div
 from lazyt.codegen.contract_text import clamp_threads, open_kernel
+from lazyt.codegen.contract_turn import lay_name, lay_section
 from lazyt.codegen.slide_copy import Copy, SlideText
 from lazyt.codegen.slide_form import (
     PARALLEL_FLOPS,
@@ -90,7 +91,8 @@ class SlidePrinter(SlideText):
                 for name, nbytes in rooms.items():
                     with out.loop("g_k", 0, nbytes // spec.item):
                         out.add(f"{name}[g_k] = 0;")
-                self._pack()
+                if not form.straight:
+                    self._pack()
                 out.pragma("omp single nowait")
                 with out.block():
                     self.tables()
@@ -98,7 +100,10 @@ class SlidePrinter(SlideText):
                 out.pragma("omp for schedule(dynamic, 1)")
                 with out.loop("g_t", 0, tasks):
                     self._task()
-        sections = slide_sections(spec.acc, form.rows, form.vectors, spec.vector_bytes)
+        tile = (spec.acc, form.rows, form.vectors, spec.vector_bytes, form.straight)
+        sections = slide_sections(*tile)
+        if self.turned is not None and not form.straight:
+            more = (lay_section(spec.acc, form.rows, spec.vector_bytes), *more)
         note = f"{form}: {self.plan.reason}"
         return ContractText(
             (WORKER_SECTION, *sections, *more), out.text(), space[0] + space[1] * workers, note
@@ -118,6 +123,9 @@ class SlidePrinter(SlideText):
         ragged = bool(spec.m % rows)
         out.pragma("omp for schedule(static) nowait")
         with out.loop("g_u", 0, spec.batch * tiles):
+            if self.turned is not None:
+                self._turn(self.turned, tiles)
+                return
             self.decode(f"(g_u / {tiles})", self.plan.batch)
             out.add(f"{spec.ctype} *restrict g_to = g_a + g_u * {spec.k * rows};")
             blocked = len(inner) == 1 and spec.k > _PACKED_STEPS
@@ -139,6 +147,22 @@ class SlidePrinter(SlideText):
                     if ragged:
                         with out.block("else"), out.loop("g_k", "g_k0", "g_k1"):
                             out.add(f"g_to[g_k * {rows} + g_r] = 0;")
+
+    @property
+    def turned(self) -> Plain | None:
+        """The other operand, if its rows lie along the summed axes and are turned as they lie."""
+        lies, spec = self.plan.lies, self.spec
+        return lies if lies is not None and lies.k == 1 and not spec.any_size else None
+
+    def _turn(self, lies: Plain, tiles: int) -> None:
+        """A panel of rows that become columns."""
+        out, rows, spec = self.out, self.form.rows, self.spec
+        out.add(f"const lz_i64 g_row = g_u % {tiles} * {rows};")
+        out.clip("g_row1", "g_row", rows, spec.m)
+        here = lies.at(f"(g_u / {tiles})", "g_row", "0")
+        lay = lay_name(spec.acc, rows, spec.vector_bytes)
+        to = f"g_a + g_u * {spec.k * rows}"
+        out.add(f"{lay}({spec.k}, {here}, {lies.side}, g_row1 - g_row, {to});")
 
     def _task(self) -> None:
         """A chunk of results, for a part of the other operand's rows."""
@@ -183,12 +207,17 @@ class SlidePrinter(SlideText):
         """Steps ``g_k0`` to ``g_k1`` of the tiles at ``g_at``, one below the other; ``step`` is the
         first of them, counted from the beginning, and ``first`` whether sums begin with it."""
         out, form, spec = self.out, self.form, self.spec
-        micro = slide_name(spec.acc, form.rows, form.vectors, spec.vector_bytes)
-        tiles = ceil_div(spec.m, form.rows)
+        tile = (spec.acc, form.rows, form.vectors, spec.vector_bytes, form.straight)
+        tiles, lies = ceil_div(spec.m, form.rows), self.plan.lies
+        rows = f"g_a + ((g_b * {tiles} + g_i) * {spec.k} + {step}) * {form.rows}"
         with out.loop("g_i", "g_j0", "g_j1"):
+            if form.straight and lies is not None:
+                out.add(f"const lz_i64 g_row = g_i * {form.rows};")
+                out.clip("g_row1", "g_row", form.rows, spec.m)
+                rows = f"{lies.at('g_b', 'g_row', step)}, {lies.side}, g_row1 - g_row"
             out.add(
-                f"{micro}(g_k1 - g_k0,",
-                f"    g_a + ((g_b * {tiles} + g_i) * {spec.k} + {step}) * {form.rows},",
+                f"{slide_name(*tile)}(g_k1 - g_k0,",
+                f"    {rows},",
                 f"    {columns} {steps},",
                 f"    g_c + (g_i - g_j0) * {form.rows * width} + g_at, {width}, {first});",
             )

@@ -185,13 +185,26 @@ class Targets:
                 if item.op.name == "gather" or total > OPERAND_LIMIT:
                     self.chosen[item] = "feeds a place that takes short expressions only"
                     continue
-                if node.op.name == "contract" and item.op.name == "concat":
+                if item.op.name == "concat" and self._chooses(node):
                     self.chosen[item] = "put together once for a contraction"
                     continue
                 weight[item] = max(weight.get(item, 0), total)
                 if node.op.name == "contract" and self._heavy(item):
                     reason = "costly operand of a contraction, read many times"
                     self.chosen[self._smallest(item)] = reason
+
+    def _chooses(self, node: Node) -> bool:
+        """Whether a contraction would choose among an operand's pieces at every element. One along
+        which an operand slides copies piece by piece."""
+        return node.op.name == "contract" and not any(map(self._slides, node.inputs))
+
+    def _slides(self, node: Node) -> bool:
+        """Whether a value is a rearranged window."""
+        while node.op.name in MOVEMENT and node not in self.chosen:
+            if node.op.name == "window":
+                return True
+            node = node.inputs[0]
+        return False
 
     def _heavy(self, node: Node) -> bool:
         """Whether a contraction's operand costs too much to be computed while packing."""
