@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions, c_type, compute_type
-from lazyt.codegen.choices import Tuned
+from lazyt.codegen.choices import AnyForm, Tuned
 from lazyt.codegen.contract import (
     ContractSpec,
     ContractText,
@@ -33,6 +33,8 @@ from lazyt.codegen.contract_places import operand_place, result_place, store_axi
 from lazyt.codegen.contract_spec import transpose_spec
 from lazyt.codegen.slide import as_slide, find_slide
 from lazyt.codegen.slide_form import SlideForm, SlidePlan, worth_sliding
+from lazyt.codegen.slide_lanes import LanesForm, choose_lanes
+from lazyt.codegen.slide_lanes_text import emit_lanes
 from lazyt.codegen.slide_panels import choose_slide
 from lazyt.codegen.slide_sums import SumsForm, choose_sums, emit_sums, worth_summing
 from lazyt.codegen.slide_text import emit_slide
@@ -82,15 +84,26 @@ def contract_text(
             chosen = choose_slide(made.slide)
         if chosen is not None:
             return emit_slide(expressions, made.slide, chosen)
-    if made.sums is not None and (form is None or isinstance(form, SumsForm)):
-        sums = choose_sums(made.sums)
-        if sums is not None:
-            return emit_sums(expressions, made.sums, sums)
+    if made.sums is not None and (form is None or isinstance(form, SumsForm | LanesForm)):
+        text = _sums_text(made.sums, expressions, form)
+        if text is not None:
+            return text
     if tuned is not None and isinstance(form, PackedForm | RowForm | DotForm):
         turned = transpose_spec(made.spec) if tuned.exchanged else made.spec
         if form_fits(turned, form):
             return emit_contract(made.spec, form, tuned.exchanged)
     return emit_contract(made.spec)
+
+
+def _sums_text(plan: SlidePlan, e: Expressions, form: AnyForm | None) -> ContractText | None:
+    """Sums along which an operand slides, in the cheapest form, of those of a kind if ``form`` asks
+    for one."""
+    shapes = {name: buffer.shape for name, buffer in e.buffers.items()}
+    sums = choose_sums(plan)
+    lanes = None if isinstance(form, SumsForm) else choose_lanes(plan, shapes, sums)
+    if lanes is not None:
+        return emit_lanes(e, plan, lanes, shapes)
+    return None if sums is None else emit_sums(e, plan, sums)
 
 
 def describe(

@@ -20,11 +20,13 @@ from lazyt.codegen.contract import (
     choose_form,
     choose_packed_form,
 )
+from lazyt.codegen.contract_axes import Shapes
 from lazyt.codegen.contract_moves import contract_moves, form_fits, slide_moves
 from lazyt.codegen.contract_spec import transpose_spec
 from lazyt.codegen.loop_form import LoopForm, moves
 from lazyt.codegen.origins import find_origins
 from lazyt.codegen.slide_form import SlideForm
+from lazyt.codegen.slide_lanes import LanesForm, choose_lanes
 from lazyt.codegen.slide_panels import choose_slide
 from lazyt.codegen.slide_sums import SumsForm, choose_sums
 from lazyt.ir.kernel import ContractPhase, Kernel, Phase
@@ -56,7 +58,8 @@ class Field:
         if self.kernel.segments or self.kernel.bands:
             return None
         if self.made is not None:
-            return _contraction(self.made)
+            shapes = {name: b.shape for name, b in self.expressions.buffers.items()}
+            return _contraction(self.made, shapes)
         loops = tuple(self._loops(phase, n) for n, phase in enumerate(self.kernel.phases))
         if not any(isinstance(phase, Phase) for phase in self.kernel.phases):
             return None
@@ -102,16 +105,17 @@ class Field:
         return [f for f in dict.fromkeys(found) if f != tuned]
 
 
-def _contraction(made: Contraction) -> Tuned | None:
+def _contraction(made: Contraction, shapes: Shapes) -> Tuned | None:
     """The form that heuristics choose for a contraction."""
     spec = made.spec
     if 0 in (spec.batch, spec.m, spec.n):
         return None
-    chosen: SlideForm | SumsForm | None = None
+    chosen: SlideForm | SumsForm | LanesForm | None = None
     if made.slide is not None:
         chosen = choose_slide(made.slide)
     elif made.sums is not None:
-        chosen = choose_sums(made.sums)
+        sums = choose_sums(made.sums)
+        chosen = choose_lanes(made.sums, shapes, sums) or sums
     if chosen is not None:
         return Tuned(chosen)
     form, exchanged, _ = choose_form(spec)

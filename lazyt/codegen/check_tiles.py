@@ -22,7 +22,8 @@ _SUMS = re.compile(r"lz_(?:gemm|lines|mat)_([a-z0-9]+)_")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+(_apart)?$")
 _DOTS = re.compile(r"lz_dots_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:apart|cached)?$")
 _ROWS = re.compile(r"lz_(rows|finite|reach)_[a-z]+\d+(?:_(\d+)x(\d+)v\d+p\d+)?$")
-_MOVE = re.compile(r"lz_(turn|panel)_[a-z]+\d+_v(\d+)$")
+_MOVE = re.compile(r"lz_(turn|panel|spread)_[a-z]+\d+_v(\d+)$")
+_BESIDE = re.compile(r"lz_beside_[a-z]+\d+_(\d+)x(\d+)g(\d+)v(\d+)$")
 
 
 class Access(NamedTuple):
@@ -37,7 +38,8 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
     """The accesses of a call; None for other functions, none at all where it is not understood."""
     tile, move, lay = _TILE.match(name), _MOVE.match(name), _LAY.match(name)
     dots, lines, mat = _DOTS.match(name), _ROWS.match(name), _MAT.match(name)
-    if not any((tile, move, lay, dots, lines, mat)):
+    beside = _BESIDE.match(name)
+    if not any((tile, move, lay, dots, lines, mat, beside)):
         return None
     pointers = [a for a in arguments if isinstance(a, Pointer)]
     forms = [a for a in arguments if isinstance(a, Form)]
@@ -63,8 +65,12 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
             return _block_of(pointers[0], forms[0], _fixed(forms[1]), forms[2])
         if lines is not None:
             return [_whole(pointers[0], _fixed(forms[0]))]
+        if beside is not None:
+            return _beside(pointers, forms, *(int(beside[n]) for n in (1, 2, 4)))
         assert move is not None
-        return {"turn": _turn, "panel": _panel}[move[1]](pointers, forms, int(move[2]))
+        return {"turn": _turn, "panel": _panel, "spread": _spread}[move[1]](
+            pointers, forms, int(move[2])
+        )
     except (IndexError, ValueError):
         return []
 
@@ -167,6 +173,32 @@ def _broad(places: list[Pointer], forms: list[Form], rows: int, columns: int) ->
     read = [_whole(a, _fixed(forms[1]) + 1), _whole(lines, rows)]
     read += [*_rows_of(steps, forms[0], 1), *_rows_of(b, forms[0], columns)]
     return [*read, _tile_of(c, forms[2], rows, columns)]
+
+
+def _beside(
+    places: list[Pointer], forms: list[Form], rows: int, line: int, width: int
+) -> list[Access]:
+    """``(kc, a, reach, steps, places, b, c, ldc, first)``: vectors at the lines' places, a
+    panel, and the sums of all taps."""
+    a, steps, lines, b, c = places
+    lanes = width // a.item
+    read = [_whole(a, _fixed(forms[1]) + lanes), *_rows_of(steps, forms[0], 1)]
+    read += [_whole(lines, rows), *_rows_of(b, forms[0], lanes)]
+    return [*read, _tile_of(c, forms[2], rows * line, lanes)]
+
+
+def _spread(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:
+    """``(n, from, pitch, to, reach, at, places)``: lines read in whole vectors, columns that go no
+    further than reach."""
+    source, target, table = places
+    count, pitch, reach, *_ = forms
+    lanes = width // source.item
+    last = source.offset + count.times(source.item)
+    last = last.shifted((lanes - 1) * (_fixed(pitch) + 1) * source.item - source.item)
+    return [
+        _whole(source, 1), Access(source.memory, last, source.item),
+        _whole(target, _fixed(reach) + lanes), *_rows_of(table, count, 1),
+    ]  # fmt: skip
 
 
 def _turn(places: list[Pointer], forms: list[Form], width: int) -> list[Access]:

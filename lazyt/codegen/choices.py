@@ -14,12 +14,13 @@ from typing import Any
 from lazyt.codegen.contract import DotForm, Form, PackedForm, RowForm
 from lazyt.codegen.loop_form import LoopForm
 from lazyt.codegen.slide_form import SlideForm
+from lazyt.codegen.slide_lanes import LanesForm
 from lazyt.codegen.slide_sums import SumsForm
 from lazyt.errors import LazytError
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel
 from lazyt.ir.text_kernel import print_kernel
 
-AnyForm = Form | SlideForm | SumsForm
+AnyForm = Form | SlideForm | SumsForm | LanesForm
 
 _FORMS: dict[str, type[AnyForm]] = {
     "packed": PackedForm,
@@ -27,6 +28,7 @@ _FORMS: dict[str, type[AnyForm]] = {
     "dots": DotForm,
     "slide": SlideForm,
     "sums": SumsForm,
+    "lanes": LanesForm,
 }
 #: No number of a form is larger.
 _MOST = 1 << 31

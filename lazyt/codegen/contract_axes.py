@@ -43,9 +43,9 @@ def spread_batches(phase: ContractPhase, shapes: Shapes, least: int) -> Contract
     for number, (value, axes) in enumerate(
         ((phase.left, phase.rows), (phase.right, phase.columns))
     ):
-        forms, side = _in_memory(value, shapes), [a for a in axes if a.extent > 1]
+        forms, side = in_memory(value, shapes), [a for a in axes if a.extent > 1]
         start = len(side) - 1
-        while start > 0 and all(_one_run(form, side[start - 1 :]) for form in forms):
+        while start > 0 and all(one_run(form, side[start - 1 :]) for form in forms):
             start -= 1
         beside = bool(side) and all(form.coefficient(side[-1]) == 1 for form in forms)
         if not beside or not isinstance(value, Load) or start == 0:
@@ -61,7 +61,7 @@ def spread_batches(phase: ContractPhase, shapes: Shapes, least: int) -> Contract
 def merge_groups(value: Expr, groups: Groups, shapes: Shapes) -> tuple[Expr, Groups]:
     """An expression over as few axes as make up each of some groups, and these axes; buffers have
     the given shapes."""
-    forms, table = _in_memory(value, shapes), dict[Axis, Linear]()
+    forms, table = in_memory(value, shapes), dict[Axis, Linear]()
     batch, side, inner = (_merged(group, forms, table, parts=True) for group in groups)
     return (at_axes(value, table) if table else value), (batch, side, inner)
 
@@ -73,7 +73,7 @@ def over_results(phase: ContractPhase, shapes: Shapes) -> ContractPhase:
         if isinstance(statement, Store):
             forms += [linearize(statement.index, shapes[statement.buffer])]
             forms += [guard.index for guard in statement.guards]
-        forms += _in_memory(statement.value, shapes)
+        forms += in_memory(statement.value, shapes)
     batch, rows, columns = (
         _merged(group, forms, table, parts=True)
         for group in (phase.batch, phase.rows, phase.columns)
@@ -82,8 +82,8 @@ def over_results(phase: ContractPhase, shapes: Shapes) -> ContractPhase:
     return replace(phase, batch=batch, rows=rows, columns=columns, epilogue=epilogue)
 
 
-def _in_memory(value: Expr, shapes: Shapes) -> list[Linear]:
-    """Where an expression reads, and all other indices in it."""
+def in_memory(value: Expr, shapes: Shapes) -> list[Linear]:
+    """Where an expression reads, and all other indices in it; buffers have the given shapes."""
     found: list[Linear] = []
     for item in sub_expressions(value):
         if isinstance(item, Load):
@@ -186,7 +186,7 @@ def _merged(
     for axis in axes:
         if axis.extent == 1:
             continue
-        as_one = bool(out) and all(_one_run(form, [*out[-1], axis]) for form in forms)
+        as_one = bool(out) and all(one_run(form, [*out[-1], axis]) for form in forms)
         if decide("one axis", as_one) and as_one:
             out[-1].append(axis)
         else:
@@ -203,7 +203,7 @@ def _merged(
     return tuple(result)
 
 
-def _one_run(form: Linear, axes: Sequence[Axis]) -> bool:
+def one_run(form: Linear, axes: Sequence[Axis]) -> bool:
     """Whether an index depends on axes as on one that counts through all of them."""
     factors = [form.coefficient(a) for a in axes]
     if None in factors:

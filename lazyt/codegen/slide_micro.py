@@ -79,24 +79,14 @@ def turn_section(acc: str, vector_bytes: int) -> tuple[str, str]:
     tag = f"{acc}_v{vector_bytes}"
     lanes = vector_bytes // ITEM_BYTES[acc]
     vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
-    low = [n // 2 + (lanes if n % 2 else 0) for n in range(lanes)]
-    high = [n + lanes // 2 for n in low]
     out = [
         f"static void lz_turn_{tag}(lz_i64 n, const lz_{acc} *restrict from, lz_i64 pitch,",
         f"    lz_{acc} *restrict to, lz_i64 width) {{",
         f"    for (lz_i64 i = 0; i < n; i += {lanes}) {{",
     ]
-    out += [
-        f"        {vec} s0_{r} = *(const {ref} *)(from + {r} * pitch + i);" for r in range(lanes)
-    ]
-    stage = 0
-    for stage in range(1, lanes.bit_length()):
-        for r in range(lanes // 2):
-            pair = f"s{stage - 1}_{r}, s{stage - 1}_{r + lanes // 2}"
-            for half, order in enumerate((low, high)):
-                made = f"__builtin_shufflevector({pair}, {', '.join(map(str, order))})"
-                out.append(f"        {vec} s{stage}_{2 * r + half} = {made};")
-    out += [f"        *({ref} *)(to + (i + {r}) * width) = s{stage}_{r};" for r in range(lanes)]
+    square, last = _turned(vec, ref, lanes)
+    out += square
+    out += [f"        *({ref} *)(to + (i + {r}) * width) = {last}_{r};" for r in range(lanes)]
     out += ["    }", "}"]
     return f"lz_turn_{tag}", "\n".join(out) + "\n"
 
@@ -127,3 +117,85 @@ def panel_section(acc: str, vector_bytes: int) -> tuple[str, str]:
 }}
 """,
     )
+
+
+def beside_name(acc: str, rows: int, line: int, gap: int, vector_bytes: int) -> str:
+    """Name of the tile whose lanes are batches."""
+    return f"lz_beside_{acc}_{rows}x{line}g{gap}v{vector_bytes}"
+
+
+def beside_sections(
+    acc: str, rows: int, line: int, gap: int, vector_bytes: int
+) -> tuple[tuple[str, str], ...]:
+    """Sections of ``name(kc, a, reach, steps, places, b, c, ldc, first)``.
+
+    The factors of step k are vectors: one of the panel ``b``, and for each of ``rows`` those at
+    ``a[steps[k] + places[row]]``, ``line`` of them, ``gap`` apart; ``reach`` is the largest such
+    index. The sums of all are the vectors ``c``, ``ldc`` apart.
+    """
+    name, tag = beside_name(acc, rows, line, gap, vector_bytes), f"{acc}_v{vector_bytes}"
+    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
+    sums = [
+        (r, t, f"*({ref} *)(c + {r * line + t} * ldc)") for r in range(rows) for t in range(line)
+    ]
+    out = [
+        f"static __attribute__((noinline)) void {name}(lz_i64 kc, const lz_{acc} *restrict a,",
+        "    lz_i64 reach, const lz_i32 *restrict steps, const lz_i32 *restrict places,",
+        f"    const lz_{acc} *restrict b, lz_{acc} *restrict c, lz_i64 ldc, int first) {{",
+        "    (void)reach;",
+        *(f"    const lz_{acc} *const a{r} = a + places[{r}];" for r in range(rows)),
+        *(f"    {vec} c{r}_{t} = {{0}};" for r, t, _ in sums),
+        "    if (!first) {",
+        *(f"        c{r}_{t} = {place};" for r, t, place in sums),
+        "    }",
+        "    for (lz_i64 k = 0; k < kc; k++) {",
+        "        const lz_i64 at = steps[k];",
+        f"        const {vec} s = *(const {ref} *)(b + k * {vector_bytes // ITEM_BYTES[acc]});",
+    ]
+    for r, t, _ in sums:
+        factor = f"*(const {ref} *)(a{r} + at + {t * gap})"
+        out.append(f"        c{r}_{t} = lz_vfma_{tag}({factor}, s, c{r}_{t});")
+    out += ["    }", *(f"    {place} = c{r}_{t};" for r, t, place in sums), "}"]
+    return (vector_section(acc, vector_bytes), (name, "\n".join(out) + "\n"))
+
+
+def spread_section(acc: str, vector_bytes: int) -> tuple[str, str]:
+    """``lz_spread_<acc>_v<bytes>(n, from, pitch, to, reach, at, places)``: element i of as many
+    rows as a vector has lanes becomes the vector at ``to + at + places[i]``, none further than
+    ``reach``. Rows are read in whole vectors."""
+    tag, lanes = f"{acc}_v{vector_bytes}", vector_bytes // ITEM_BYTES[acc]
+    vec, ref = f"lz_vec_{tag}", f"lz_ref_{tag}"
+    out = [
+        f"static void lz_spread_{tag}(lz_i64 n, const lz_{acc} *restrict from, lz_i64 pitch,",
+        f"    lz_{acc} *restrict to, lz_i64 reach, lz_i64 at, const lz_i32 *restrict places) {{",
+        "    (void)reach;",
+        "    to += at;",
+        f"    for (lz_i64 i = 0; i < n; i += {lanes}) {{",
+    ]
+    square, last = _turned(vec, ref, lanes)
+    out += square
+    out.append(f"        if (i + {lanes} <= n) {{")
+    out += [f"            *({ref} *)(to + places[i + {r}]) = {last}_{r};" for r in range(lanes)]
+    out.append("            continue;")
+    out.append("        }")
+    for r in range(lanes - 1):
+        out.append(f"        if (i + {r} < n) *({ref} *)(to + places[i + {r}]) = {last}_{r};")
+    out += ["    }", "}"]
+    return f"lz_spread_{tag}", "\n".join(out) + "\n"
+
+
+def _turned(vec: str, ref: str, lanes: int) -> tuple[list[str], str]:
+    """Statements that read a square at ``from + i``, and what its columns are called."""
+    low = [n // 2 + (lanes if n % 2 else 0) for n in range(lanes)]
+    high = [n + lanes // 2 for n in low]
+    out = [
+        f"        {vec} s0_{r} = *(const {ref} *)(from + {r} * pitch + i);" for r in range(lanes)
+    ]
+    stage = 0
+    for stage in range(1, lanes.bit_length()):
+        for r in range(lanes // 2):
+            pair = f"s{stage - 1}_{r}, s{stage - 1}_{r + lanes // 2}"
+            for half, order in enumerate((low, high)):
+                made = f"__builtin_shufflevector({pair}, {', '.join(map(str, order))})"
+                out.append(f"        {vec} s{stage}_{2 * r + half} = {made};")
+    return out, f"s{stage}"

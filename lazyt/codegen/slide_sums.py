@@ -126,7 +126,7 @@ def _lay_out(plan: SlidePlan, form: SumsForm) -> _Layout:
     )  # fmt: skip
 
 
-def _cost(plan: SlidePlan, form: SumsForm) -> float:
+def sums_cost(plan: SlidePlan, form: SumsForm) -> float:
     """Cycles of one core for the whole contraction, roughly."""
     spec, lay = plan.spec, _lay_out(plan, form)
     chunks = ceil_div(spec.k, lay.steps)
@@ -162,7 +162,7 @@ def choose_sums(plan: SlidePlan) -> SumsForm | None:
                     continue
                 form = replace(first, chunk=chunk, parts=parts, col_parts=col_parts)
                 form = _with_tile(plan, form)
-                cost = _cost(plan, form)
+                cost = sums_cost(plan, form)
                 if best is None or cost < best[0]:
                     best = cost, form
     return None if best is None else best[1]
@@ -344,4 +344,4 @@ def worth_summing(plan: SlidePlan) -> bool:
     return along and spec.k >= 64 and spec.flops >= 50_000
 
 
-__all__: Sequence[str] = ["SumsForm", "choose_sums", "emit_sums", "worth_summing"]
+__all__: Sequence[str] = ["SumsForm", "choose_sums", "emit_sums", "sums_cost", "worth_summing"]

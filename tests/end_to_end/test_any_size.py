@@ -151,6 +151,28 @@ def test_pictures_share_kernels_and_keep_their_bits(name: str) -> None:
         assert all(map(same_bits, program(*size), results)), size
 
 
+@pytest.mark.parametrize("kernel,stride", [(3, 1), (5, 2)])
+def test_kernels_of_channels_in_lanes_keep_their_bits(kernel: int, stride: int) -> None:
+    lt.manual_seed(0)
+    weight = lt.rand(20, 1, kernel, kernel).realize().requires_grad_()
+
+    def slope(height: int, width: int) -> Tensor:
+        lt.manual_seed(height)
+        x = lt.rand(2, 20, height, width).realize()
+        y = F.conv2d(x, weight, None, stride, kernel // 2, groups=20)
+        found = lt.autograd.grad(y, [weight], y.detach().realize())[0]
+        assert found is not None
+        return found
+
+    found = [slope(*size).realize() for size in PICTURES]
+    assert any("they become arguments" in reason for reason in compilations())
+    assert "a batch in each lane" in str(lt.explain(slope(41, 61)))
+    planning.clear()
+    lt.config.any_size = False
+    for size, values in zip(PICTURES, found, strict=True):
+        assert same_bits(slope(*size), values), size
+
+
 def test_a_first_size_of_one_does_not_part_the_later_ones() -> None:
     x = lt.rand(64, 64).realize()
     begin = len(compilations())

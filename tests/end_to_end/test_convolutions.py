@@ -15,6 +15,7 @@ import lazyt as lt
 from lazyt import Tensor, planning
 from lazyt.codegen import c_contract, slide_form, slide_panels
 from lazyt.codegen.slide_form import SlideForm
+from lazyt.codegen.slide_lanes import LanesForm
 from lazyt.codegen.slide_sums import SumsForm
 from lazyt.nn import functional as F
 from lazyt.runtime import execute
@@ -160,6 +161,8 @@ def in_form(monkeypatch: pytest.MonkeyPatch, form: Any, case: Case) -> list[byte
     if form is None:
         monkeypatch.setattr(c_contract, "find_slide", lambda phase: None)
         monkeypatch.setattr(c_contract, "as_slide", lambda phase: None)
+    elif isinstance(form, LanesForm):
+        monkeypatch.setattr(c_contract, "choose_lanes", lambda *given: form)
     elif isinstance(form, SumsForm):
         monkeypatch.setattr(c_contract, "choose_sums", lambda plan: form)
     else:
@@ -206,6 +209,52 @@ def test_strides_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = in_form(monkeypatch, None, case)
     for form in (SlideForm(2, 3, 6, 1), SlideForm(1, 4, 4, 2), SumsForm(2, 3, 4, 1, 2, 1)):
         assert in_form(monkeypatch, form, case) == wanted, form
+
+
+@pytest.mark.parametrize(
+    "case,forms",
+    [
+        # A last chunk that is shorter, lanes without a batch, padding before and behind.
+        (plain((16, 18), 21, 21, 3, groups=21), [
+            LanesForm(3, 2, 3, 32, 1, 1), LanesForm(2, 5, 3, 32, 0, 0),
+            LanesForm(2, 1, 1, 32, 1, 1), LanesForm(1, 7, 2, 16, 0, 0),
+        ]),
+        # Two channels in a group and two results of each, steps, and a row that no tap reads.
+        (plain((15, 20), 20, 40, 4, stride=(2, 3), padding=(2, 1), groups=10), [
+            LanesForm(3, 1, 2, 32, 1, 1), LanesForm(2, 3, 3, 32, 0, 0),
+            LanesForm(1, 4, 1, 16, 0, 0),
+        ]),
+        (plain((300,), 9, 9, 4, dilation=(3,), padding=(9,), groups=9), [
+            LanesForm(2, 2, 1, 32, 1, 1), LanesForm(1, 100, 1, 32, 0, 0),
+        ]),
+        (plain((6, 9, 8), 8, 8, 3, stride=(1, 2, 1), groups=8), [
+            LanesForm(3, 2, 9, 32, 0, 0), LanesForm(2, 4, 4, 32, 1, 0),
+        ]),
+    ],
+)  # fmt: skip
+def test_batches_in_lanes_have_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, case: Case, forms: list[LanesForm]
+) -> None:
+    wanted = in_form(monkeypatch, None, case)
+    for form in forms:
+        assert in_form(monkeypatch, form, case) == wanted, form
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_gradients_of_depthwise_kernels_sum_with_a_channel_in_each_lane(threads: int) -> None:
+    lt.manual_seed(0)
+    w, g = lt.randn(48, 1, 5, 5, requires_grad=True), lt.randn(2, 48, 14, 14).realize()
+    x = lt.randn(2, 48, 28, 28).realize()
+    with lt.config.override(threads=threads):
+        y = F.conv2d(x, w, stride=2, padding=2, groups=48)
+        slope: Any = lt.autograd.grad(y, [w], g)[0]
+        assert "a batch in each lane" in str(lt.explain(slope))
+        found = slope.detach().numpy()
+    windows = np.pad(x.numpy().astype("f8"), ((0, 0), (0, 0), (2, 2), (2, 2)))
+    for tap in product(range(5), range(5)):
+        part = windows[:, :, tap[0] : tap[0] + 27 : 2, tap[1] : tap[1] + 27 : 2]
+        total = (part * g.numpy()).sum((0, 2, 3))
+        assert np.abs(found[:, 0, *tap] - total).max() < 1e-4 * np.abs(total).max()
 
 
 def test_one_launch_for_a_layer_and_one_for_each_gradient() -> None:

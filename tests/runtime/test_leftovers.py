@@ -32,9 +32,11 @@ def rand(*shape: int) -> lt.Tensor:
     return lt.randn(*shape).realize()
 
 
-def weight_gradient(shape: Sequence[int], filters: Sequence[int], stride: int = 1) -> lt.Tensor:
+def weight_gradient(
+    shape: Sequence[int], filters: Sequence[int], stride: int = 1, groups: int = 1
+) -> lt.Tensor:
     x, w = rand(*shape), rand(*filters).requires_grad_()
-    F.conv2d(x, w, None, stride, 1).square().sum().backward()
+    F.conv2d(x, w, None, stride, 1, groups=groups).square().sum().backward()
     assert w.grad is not None
     return w.grad
 
@@ -57,6 +59,8 @@ CASES: dict[str, Make] = {
     "transposed": lambda: F.conv_transpose2d(rand(2, 6, 13, 13), rand(6, 8, 3, 3), None, 2),
     "gradients": lambda: weight_gradient((2, 16, 15, 15), (24, 16, 3, 3)),
     "strided gradients": lambda: weight_gradient((2, 16, 15, 15), (24, 16, 3, 3), 2),
+    "depthwise gradients": lambda: weight_gradient((3, 45, 15, 13), (45, 1, 3, 3), 1, 45),
+    "strided depthwise": lambda: weight_gradient((2, 36, 29, 28), (36, 1, 5, 5), 2, 36),
     "product": lambda: rand(61, 43) @ rand(43, 1025),
     "deep product": lambda: rand(50, 3001) @ rand(3001, 41),
     "batched product": lambda: rand(5, 33, 29) @ rand(5, 29, 17),
