@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from lazyt.ir.graph import Node, Type, make
 from lazyt.ir.index import Linear, constant
 from lazyt.ir.point import Guard, Guarded
 from lazyt.ir.scalar import Const, Expr, Number, const
+from lazyt.ir.shapes import Shape
 from lazyt.ops.leaves import representable
 from lazyt.ops.registry import define_op
 
@@ -56,9 +58,31 @@ def _pad_evaluate(node: Node, array: Any) -> Any:
 
 def _pad_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     low, _, interior, _ = node.params
-    if cotangent.op.name == "contract" and not any(interior):
-        return [ops.slice_contract(cotangent, low, node.inputs[0].shape)]
+    part = None if any(interior) else _part_of_contract(cotangent, low, node.inputs[0].shape)
+    if part is not None:
+        return [part]
     return [ops.slice_(cotangent, low, node.inputs[0].shape, [i + 1 for i in interior])]
+
+
+def _part_of_contract(node: Node, starts: Sequence[int], sizes: Shape) -> Node | None:
+    """A part of a contraction, computed alone; also of a reshaped one (groups of channels side by
+    side), where the reshape leaves the axes that are cut as they are."""
+    source = node
+    while source.op.name == "reshape":
+        source = source.inputs[0]
+    if source.op.name != "contract" or node.size == 0:
+        return None
+    begins, extents = [0] * len(source.shape), list(source.shape)
+    for axis, (start, size, whole) in enumerate(zip(starts, sizes, node.shape, strict=True)):
+        if size == whole:
+            continue
+        before = prod(node.shape[:axis])
+        found = [n for n, e in enumerate(source.shape) if e == whole]
+        found = [n for n in found if prod(source.shape[:n]) == before]
+        if not found:
+            return None
+        begins[found[0]], extents[found[0]] = start, size
+    return ops.reshape(ops.slice_contract(source, begins, extents), sizes)
 
 
 def _pad_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:

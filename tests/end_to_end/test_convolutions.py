@@ -271,6 +271,26 @@ def test_one_launch_for_a_layer_and_one_for_each_gradient() -> None:
     assert len(made.kernels) == 2 and "slides along the sums" in str(made)
 
 
+@pytest.mark.parametrize("groups", [2, 8])
+def test_the_gradient_of_an_input_in_groups_is_computed_without_its_padding(groups: int) -> None:
+    lt.manual_seed(0)
+    x, w = lt.randn(2, 8, 12, 14), lt.randn(16, 8 // groups, 3, 3)
+    lt.realize(x, w)
+    x.requires_grad_(True)
+    y = F.conv2d(x, w, padding=(1, 2), groups=groups)
+    g = lt.randn(*y.shape).realize()
+    slope: Any = lt.autograd.grad(y, [x], g)[0]
+    assert len(lt.explain(slope).kernels) == 1
+    # Each group alone, which has no other channels beside it.
+    for n in range(groups):
+        part = x.detach()[:, n * 8 // groups : (n + 1) * 8 // groups].requires_grad_(True)
+        chosen = slice(n * 16 // groups, (n + 1) * 16 // groups)
+        alone: Any = lt.autograd.grad(
+            F.conv2d(part, w[chosen], padding=(1, 2)), [part], g[:, chosen]
+        )
+        assert lt.allclose(alone[0], slope[:, n * 8 // groups : (n + 1) * 8 // groups], atol=1e-5)
+
+
 def test_infinite_weights_meet_no_zeros_between_elements() -> None:
     # Zeros between the elements would make NaN of an infinite weight.
     x, w = lt.ones(1, 1, 3, 3), lt.ones(1, 1, 2, 2)
