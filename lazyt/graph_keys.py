@@ -163,8 +163,8 @@ class Structure:
         self.parameters = self._find_parameters(order, numbers)
 
     def _find_parameters(self, order: Sequence[Node], numbers: dict[Node, int]) -> list[int]:
-        """Leaves of autograd that are made of nothing but numbers and a key of random ones. A single
-        one is no model, and not worth a plan."""
+        """Leaves of autograd that are made of nothing but numbers and a key of random ones. One
+        alone is no model, and not worth a plan."""
         leaves = set(self.leaves)
         made: list[bool] = []
         found = []

@@ -291,6 +291,18 @@ def test_the_gradient_of_an_input_in_groups_is_computed_without_its_padding(grou
         assert lt.allclose(alone[0], slope[:, n * 8 // groups : (n + 1) * 8 // groups], atol=1e-5)
 
 
+def test_windows_of_a_costly_value_are_not_stored() -> None:
+    lt.manual_seed(0)
+    x, w = lt.randn(2, 24, 20, 20).realize(), lt.randn(24, 1, 3, 3, requires_grad=True)
+    scale = lt.randn(24, 1, 1)
+    lt.realize(w.detach(), scale)
+    y = F.conv2d(F.relu6(x * scale + 1), w, padding=1, groups=24)
+    made = lt.explain(y.square().mean(), *lt.autograd.grad(y.square().mean(), [w]))
+    # Windows would be nine times as large as the value.
+    assert "window" not in str(made)
+    assert "along the results" in str(made) and "along the sums" in str(made)
+
+
 def test_infinite_weights_meet_no_zeros_between_elements() -> None:
     # Zeros between the elements would make NaN of an infinite weight.
     x, w = lt.ones(1, 1, 3, 3), lt.ones(1, 1, 2, 2)
