@@ -16,7 +16,9 @@ from lazyt.codegen.check_memory import Memory, Pointer
 from lazyt.codegen.contract_spec import ITEM_BYTES
 from lazyt.codegen.contract_tiles import SQUARE
 
-_TILE = re.compile(r"lz_(gemm|slide|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?(apart)?$")
+_TILE = re.compile(
+    r"lz_(gemm|slide|along|broad|lines)_[a-z0-9]+?_(\d+)x(\d+)v\d+(?:ahead)?(apart)?$"
+)
 _MAT = re.compile(r"lz_mat_[a-z0-9]+_(\d+)x(\d+)v64(?:ahead)?$")
 _SUMS = re.compile(r"lz_(?:gemm|lines|mat)_([a-z0-9]+)_")
 _LAY = re.compile(r"lz_lay_[a-z0-9]+?_(\d+)x\d+(_apart)?$")
@@ -49,7 +51,10 @@ def tile_accesses(name: str, arguments: Sequence[Any]) -> list[Access] | None:
             return []
         if tile is not None:
             kind, rows, columns = tile[1], int(tile[2]), int(tile[3])
-            made = {"gemm": _gemm, "slide": _slide, "broad": _broad, "lines": _straight}[kind]
+            made = {
+                "gemm": _gemm, "slide": _slide, "along": _along, "broad": _broad,
+                "lines": _straight,
+            }[kind]  # fmt: skip
             if tile[4]:
                 made = {"gemm": _gemm_apart, "lines": _straight_apart}[kind]
             return made(pointers, forms, rows, columns)
@@ -165,6 +170,14 @@ def _slide(places: list[Pointer], forms: list[Form], rows: int, columns: int) ->
     read = [*_rows_of(a, forms[0], rows), *_rows_of(steps, forms[0], 1)]
     read.append(_whole(b, _fixed(forms[1]) + columns))
     return [*read, _tile_of(c, forms[2], rows, columns)]
+
+
+def _along(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:
+    """``(kc, a, pitch, count, b, reach, steps, c, ldc, first)``: lines, and as for ``_slide``."""
+    a, b, steps, c = places
+    read = [*_lines_of(a, forms), *_rows_of(steps, forms[0], 1)]
+    read.append(_whole(b, _fixed(forms[3]) + columns))
+    return [*read, _tile_of(c, forms[4], rows, columns)]
 
 
 def _broad(places: list[Pointer], forms: list[Form], rows: int, columns: int) -> list[Access]:

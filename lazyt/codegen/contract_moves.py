@@ -104,7 +104,7 @@ def slide_fits(plan: SlidePlan, form: SlideForm) -> bool:
         and (form.rows, form.vectors) in set(tiles_for(plan.spec.vector_bytes))
         and 1 <= form.splits <= ceil_div(plan.spec.m, form.rows)
     )
-    if not in_range:
+    if not in_range or (form.straight and plan.along is None):
         return False
     lay = plan.lay_out(form)
     return lay.shared + lay.private * min(plan.spec.max_threads, lay.tasks) <= PACKED_BYTES
@@ -119,6 +119,7 @@ def slide_moves(plan: SlidePlan, form: SlideForm) -> list[SlideForm]:
         if 3 * rows * vectors >= 2 * form.rows * form.vectors
     ]
     found += [replace(form, splits=parts) for parts in (1, 2, 4)]
+    found.append(replace(form, straight=not form.straight))
     for run in range(1, min(len(points), 3) + 1):
         extent = points[len(points) - run].extent
         near = {ceil_div(extent, parts) for parts in (1, 2, 4, 8, 16)}

@@ -99,6 +99,13 @@ class SlidePlan:
     reason: str = "an operand slides along the results"
     lies: Plain | None = None
 
+    @property
+    def along(self) -> Plain | None:
+        """``lies``, if rows lie along the summed axes, so that they can be turned, or read as they
+        are."""
+        lies = self.lies
+        return lies if lies is not None and lies.k == 1 and not self.spec.any_size else None
+
     def tracks(self, form: SlideForm) -> list[Track]:
         """The axes along which results run."""
         points = self.slide.points

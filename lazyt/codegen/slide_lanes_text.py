@@ -122,8 +122,8 @@ class _Printer(SlideText):
         tile = lay.line * lanes
         with self.over(self.outer), out.loop("g_p0", 0, first, form.chunk):
             out.clip("g_p1", "g_p0", form.chunk, first)
-            self._fill("g_x", "g_ax", lay.slides)
-            self._fill("g_b", "g_ab", lay.other)
+            self._fill_turned("g_x", "g_ax", lay.slides)
+            self._fill_turned("g_b", "g_ab", lay.other)
             begins = " && ".join(["g_p0 == 0", *(f"{a.name} == 0" for a in self.outer)])
             with out.loop("g_col", 0, spec.n), out.loop("g_row", 0, lay.lines, form.rows):
                 out.add(
@@ -133,7 +133,7 @@ class _Printer(SlideText):
                 )
         self._store()
 
-    def _fill(self, name: str, table: str, part: Turned) -> None:
+    def _fill_turned(self, name: str, table: str, part: Turned) -> None:
         """Turn what a chunk reads of an operand."""
         out, lanes, first = self.out, self.lanes, part.tracks[0]
         frees = part.free_pitches(self.form.chunk)
@@ -220,4 +220,4 @@ class _Printer(SlideText):
             column = f"({self.flat(others)}) * {lay.lines * lay.line}"
             place = f"({column} + {self.flat(points)}) * {lanes} + g_lane - g_t * {lanes}"
             out.add(f"const {spec.ctype} g_value = g_c[{place}];")
-            out.add(*plan.finish("g_value"))
+            out.add(*plan.finish("g_value", plan.ending))

@@ -44,8 +44,8 @@ def choose_slide(plan: SlidePlan) -> SlideForm | None:
 def _straight(plan: SlidePlan, form: SlideForm) -> SlideForm:
     """The form, with the other operand read where it lies if its rows meet so few columns that
     packing them is a good part of the work, and stay in the first-level cache side by side."""
-    spec, lies = plan.spec, plan.lies
-    if lies is None or lies.k != 1 or spec.any_size:
+    spec, lies = plan.spec, plan.along
+    if lies is None:
         return form
     columns = ceil_div(spec.n, form.vectors * spec.lanes)
     if columns > _FEW_COLUMNS or not shares_few_sets(lies.side * spec.item, form.rows):

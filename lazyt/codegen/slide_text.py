@@ -102,7 +102,7 @@ class SlidePrinter(SlideText):
                     self._task()
         tile = (spec.acc, form.rows, form.vectors, spec.vector_bytes, form.straight)
         sections = slide_sections(*tile)
-        if self.turned is not None and not form.straight:
+        if self.plan.along is not None and not form.straight:
             more = (lay_section(spec.acc, form.rows, spec.vector_bytes), *more)
         note = f"{form}: {self.plan.reason}"
         return ContractText(
@@ -123,8 +123,8 @@ class SlidePrinter(SlideText):
         ragged = bool(spec.m % rows)
         out.pragma("omp for schedule(static) nowait")
         with out.loop("g_u", 0, spec.batch * tiles):
-            if self.turned is not None:
-                self._turn(self.turned, tiles)
+            if self.plan.along is not None:
+                self._turn(self.plan.along, tiles)
                 return
             self.decode(f"(g_u / {tiles})", self.plan.batch)
             out.add(f"{spec.ctype} *restrict g_to = g_a + g_u * {spec.k * rows};")
@@ -147,12 +147,6 @@ class SlidePrinter(SlideText):
                     if ragged:
                         with out.block("else"), out.loop("g_k", "g_k0", "g_k1"):
                             out.add(f"g_to[g_k * {rows} + g_r] = 0;")
-
-    @property
-    def turned(self) -> Plain | None:
-        """The other operand, if its rows lie along the summed axes and are turned as they lie."""
-        lies, spec = self.plan.lies, self.spec
-        return lies if lies is not None and lies.k == 1 and not spec.any_size else None
 
     def _turn(self, lies: Plain, tiles: int) -> None:
         """A panel of rows that become columns."""
@@ -208,7 +202,7 @@ class SlidePrinter(SlideText):
         first of them, counted from the beginning, and ``first`` whether sums begin with it."""
         out, form, spec = self.out, self.form, self.spec
         tile = (spec.acc, form.rows, form.vectors, spec.vector_bytes, form.straight)
-        tiles, lies = ceil_div(spec.m, form.rows), self.plan.lies
+        tiles, lies = ceil_div(spec.m, form.rows), self.plan.along
         rows = f"g_a + ((g_b * {tiles} + g_i) * {spec.k} + {step}) * {form.rows}"
         with out.loop("g_i", "g_j0", "g_j1"):
             if form.straight and lies is not None:

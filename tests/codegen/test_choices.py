@@ -100,7 +100,10 @@ def test_forms_that_do_not_fit_are_not_used() -> None:
     conv = kernel_of(CASES["conv"][0], *CASES["conv"][1])
     standard = Field(conv, *MACHINE).standard()
     assert standard is not None and isinstance(standard.form, SlideForm)
-    for change in ({"chunk": 0}, {"chunk": 99}, {"rows": 40}, {"run": 5}, {"splits": 64}):
+    changes: list[dict[str, Any]] = [
+        {"chunk": 0}, {"chunk": 99}, {"rows": 40}, {"run": 5}, {"splits": 64}, {"straight": True},
+    ]  # fmt: skip
+    for change in changes:
         text(conv, replace(standard.form, **change))  # written in some form that fits
 
 

@@ -183,9 +183,30 @@ def test_every_form_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     forms: list[Any] = [
         SlideForm(1, 11, 4, 2), SlideForm(3, 1, 3, 1, 2), SlideForm(3, 2, 5, 1, 2, block=5),
         SumsForm(2, 4, 5, 1, 2, 1), SumsForm(1, 7, 9, 1, 4, 1),
+        SlideForm(2, 5, 3, 1, 2, straight=True), SlideForm(1, 11, 4, 2, straight=True),
+        SlideForm(3, 2, 5, 1, 2, block=5, straight=True),
     ]  # fmt: skip
     for form in forms:
         assert in_form(monkeypatch, form, case) == wanted, form
+
+
+def test_weights_that_meet_few_columns_are_read_where_they_lie(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = plain((7, 7), 64, 30, 3, padding=(1, 1), groups=2)
+    wanted = in_form(monkeypatch, None, case)
+    for straight in (True, False):
+        form = SlideForm(2, 7, 4, 4, straight=straight)
+        assert in_form(monkeypatch, form, case) == wanted
+
+    def chosen(size: int, channels: int) -> bool:
+        x, w = lt.rand(1, channels, size, size).realize(), lt.rand(64, channels, 3, 3).realize()
+        (kernel,) = lt.explain(lt.nn.functional.conv2d(x, w, padding=1)).kernels
+        assert kernel.form.startswith("SlideForm")
+        return "straight=True" in kernel.form
+
+    with lt.config.override(disk_cache=False, any_size=False):
+        assert chosen(7, 128) and not chosen(40, 128)
 
 
 def test_small_caches_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
