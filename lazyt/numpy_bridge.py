@@ -29,8 +29,10 @@ def read_values(tensor: Tensor, reason: str) -> Array:
     """
     view = tensor._view
     if view is not None and hook.watcher is None:
-        data, size = tensor._storage.current().data, tensor.dtype.itemsize
-        if data is not None and tensor.device is CPU and 0 not in view.shape:
+        storage = tensor._storage
+        data, size = storage.current().data, tensor.dtype.itemsize
+        whole = storage.share is None or storage.share.region is None
+        if data is not None and whole and tensor.device is CPU and 0 not in view.shape:
             flat = data.as_numpy(tensor.dtype, (data.nbytes // size,))
             steps = [stride * size for stride in view.strides]
             return np.ndarray(view.shape, flat.dtype, flat, view.offset * size, steps)

@@ -5,8 +5,8 @@ logarithm of their number, and a kernel that is as long as there are pieces. The
 steps of a sequence, stacked, take a tenth of that as a copy each. No bit changes.
 
 When it must run: after slices have been taken from single pieces (``slicing.py``). What it leaves
-alone: few pieces, for which loops are cut at the ends, and small ones, for which launches cost
-more.
+alone: few pieces, for which loops are cut at the ends, and up to 48 small ones, for which launches
+cost more.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from lazyt.ir.graph import Node, rebuild, remake
 
 #: Pieces, and elements of the smallest of them, from which on they are written one by one.
 FEWEST_PIECES, LEAST_ELEMENTS = 12, 512
+#: Pieces of any size beyond which one kernel would read too many values.
+MOST_PIECES = 48
 
 
 def store_pieces(roots: Sequence[Node]) -> list[Node]:
@@ -29,7 +31,7 @@ def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
     node = remake(node, inputs)
     if node.op.name != "concat" or len(inputs) < FEWEST_PIECES:
         return node
-    if min(piece.size for piece in inputs) < LEAST_ELEMENTS:
+    if len(inputs) <= MOST_PIECES and min(piece.size for piece in inputs) < LEAST_ELEMENTS:
         return node
     axis, last = node.params.axis, len(node.shape) - 1
     if axis == last > 0 and all(piece.shape[axis] == 1 for piece in inputs):

@@ -10,7 +10,12 @@ from lazyt import Tensor, ops
 from lazyt.compiler import group_graph
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, topological
-from lazyt.passes.store_pieces import FEWEST_PIECES, LEAST_ELEMENTS, store_pieces
+from lazyt.passes.store_pieces import (
+    FEWEST_PIECES,
+    LEAST_ELEMENTS,
+    MOST_PIECES,
+    store_pieces,
+)
 from lazyt.passes.turn_shared import FEWEST, turn_shared
 
 
@@ -125,6 +130,8 @@ def test_many_pieces_are_written_one_by_one() -> None:
     few = ops.concat(pieces[1:], 1)
     small = ops.concat([*pieces, leaf(8, 1)], 1)
     assert store_pieces([few, small]) == [few, small]
+    numbers = ops.concat([leaf(1) for _ in range(MOST_PIECES + 1)], 0)
+    assert store_pieces([numbers])[0].op.name == "update"
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -13,24 +13,9 @@ void lz_kernel(char *b0_, char *b1_, char *b2_, char *ws, int threads) {
         }
 #pragma omp for schedule(static) nowait
         for (lz_i64 g_u = 0; g_u < 2; g_u++) {
-            lz_f32 *restrict g_to = g_a + g_u * 108;
-            {
-                const lz_i64 g_k0 = 0;
-                const lz_i64 g_k1 = g_k0 + 27 < 27 ? g_k0 + 27 : 27;
-                for (lz_i64 g_r = 0; g_r < 4; g_r++) {
-                    const lz_i64 g_row = g_u % 2 * 4 + g_r;
-                    {
-                        const lz_i64 i1 = g_row;
-                        for (lz_i64 k0 = 0; k0 < 3; k0++) {
-                            for (lz_i64 k1 = 0; k1 < 3; k1++) {
-                                for (lz_i64 k2 = 0; k2 < 3; k2++) {
-                                    g_to[(((k0) * 3 + k1) * 3 + k2) * 4 + g_r] = x1[(((i1 * 27) + (k0 * 9)) + (k1 * 3)) + k2];
-                                }
-                            }
-                        }
-                    }
-                }
-            }
+            const lz_i64 g_row = g_u % 2 * 4;
+            const lz_i64 g_row1 = g_row + 4 < 8 ? g_row + 4 : 8;
+            lz_lay_f32_4x4(27, x1 + (g_row) * 27 + (0), 27, g_row1 - g_row, g_a + g_u * 108);
         }
 #pragma omp single nowait
         {
