@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect, insort
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -140,20 +140,72 @@ def _overwritten(
     return base
 
 
+#: Blocks of so many intervals are split.
+_MOST = 96
+
+
+class _Block:
+    """Intervals that are taken, neighbours in their order, and what all of them have in common.
+
+    Attributes:
+        taken: begin, end, first and last step of each.
+        lives: the earliest and latest first step, and the earliest and latest last one.
+        begin, end: where they begin and end.
+        gap: the largest room between them.
+    """
+
+    __slots__ = ("begin", "end", "gap", "lives", "taken")
+
+    def __init__(self, taken: list[tuple[int, int, int, int]]) -> None:
+        self.taken = taken
+        firsts, lasts = [t[2] for t in taken], [t[3] for t in taken]
+        self.lives = min(firsts), max(firsts), min(lasts), max(lasts)
+        self.begin = self.end = taken[0][0]
+        self.gap = 0
+        for begin, end, _, _ in taken:
+            self.gap = max(self.gap, begin - self.end)
+            self.end = max(self.end, end)
+
+    def holds_no(self, size: int, offset: int, first: int, last: int) -> bool:
+        """Whether all intervals live between two steps and leave no room behind ``offset``."""
+        _, latest, earliest, _ = self.lives
+        return latest <= last and first <= earliest and max(self.begin - offset, self.gap) < size
+
+
 def allocate(places: Sequence[Place]) -> int:
     """Gives each place an offset, largest first, at the lowest gap of its lifetime."""
-    done: list[tuple[int, int, int, int]] = []  # begin, end, first, last; in order
+    blocks: list[_Block] = []
     total = 0
     for place in sorted(places, key=lambda p: (-p.nbytes, p.first)):
         size = -(-max(place.nbytes, 1) // _ALIGN) * _ALIGN
-        first, last, offset = place.first, place.last, 0
-        for begin, end, other, until in done:
-            if other <= last and first <= until:
-                if begin - offset >= size:
-                    break
-                if end > offset:
-                    offset = end
-        place.offset = offset
-        insort(done, (offset, offset + size, first, last))
+        place.offset = offset = _lowest(blocks, size, place.first, place.last)
+        _take(blocks, (offset, offset + size, place.first, place.last))
         total = max(total, offset + size)
     return total
+
+
+def _lowest(blocks: Sequence[_Block], size: int, first: int, last: int) -> int:
+    """The lowest offset with room for ``size`` bytes from step ``first`` to ``last``."""
+    offset = 0
+    for block in blocks:
+        if block.lives[0] > last or block.lives[3] < first:
+            continue
+        if block.holds_no(size, offset, first, last):
+            offset = max(offset, block.end)
+            continue
+        for begin, end, other, until in block.taken:
+            if other <= last and first <= until:
+                if begin - offset >= size:
+                    return offset
+                if end > offset:
+                    offset = end
+    return offset
+
+
+def _take(blocks: list[_Block], interval: tuple[int, int, int, int]) -> None:
+    """Puts an interval where it belongs in the order."""
+    place = max(bisect([block.taken[0] for block in blocks], interval) - 1, 0)
+    taken = blocks[place].taken if blocks else []
+    insort(taken, interval)
+    half = len(taken) // 2 if len(taken) > _MOST else len(taken)
+    blocks[place : place + 1] = [_Block(part) for part in (taken[:half], taken[half:]) if part]
