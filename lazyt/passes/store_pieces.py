@@ -18,8 +18,9 @@ from lazyt.ir.graph import Node, rebuild, remake
 
 #: Pieces, and elements of the smallest of them, from which on they are written one by one.
 FEWEST_PIECES, LEAST_ELEMENTS = 12, 512
-#: Pieces of any size beyond which one kernel would read too many values.
-MOST_PIECES = 48
+#: Pieces beyond which one kernel would read too many values, and elements of the smallest of them;
+#: single numbers (norms of all gradients) are computed and read by one launch for many.
+MOST_PIECES, FEW_ELEMENTS = 48, 32
 
 
 def store_pieces(roots: Sequence[Node]) -> list[Node]:
@@ -31,7 +32,8 @@ def _change(node: Node, inputs: tuple[Node, ...]) -> Node:
     node = remake(node, inputs)
     if node.op.name != "concat" or len(inputs) < FEWEST_PIECES:
         return node
-    if len(inputs) <= MOST_PIECES and min(piece.size for piece in inputs) < LEAST_ELEMENTS:
+    least = LEAST_ELEMENTS if len(inputs) <= MOST_PIECES else FEW_ELEMENTS
+    if min(piece.size for piece in inputs) < least:
         return node
     axis, last = node.params.axis, len(node.shape) - 1
     if axis == last > 0 and all(piece.shape[axis] == 1 for piece in inputs):

@@ -11,6 +11,7 @@ from lazyt.compiler import group_graph
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, topological
 from lazyt.passes.store_pieces import (
+    FEW_ELEMENTS,
     FEWEST_PIECES,
     LEAST_ELEMENTS,
     MOST_PIECES,
@@ -130,8 +131,10 @@ def test_many_pieces_are_written_one_by_one() -> None:
     few = ops.concat(pieces[1:], 1)
     small = ops.concat([*pieces, leaf(8, 1)], 1)
     assert store_pieces([few, small]) == [few, small]
+    rows = ops.concat([leaf(1, FEW_ELEMENTS) for _ in range(MOST_PIECES + 1)], 0)
+    assert store_pieces([rows])[0].op.name == "update"
     numbers = ops.concat([leaf(1) for _ in range(MOST_PIECES + 1)], 0)
-    assert store_pieces([numbers])[0].op.name == "update"
+    assert store_pieces([numbers]) == [numbers]
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
