@@ -11,7 +11,7 @@ a sum whose every term is as large as the value:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -40,22 +40,24 @@ class _Product(NamedTuple):
     labels: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def total(parts: Sequence[Node]) -> Node:
-    """The sum of ``parts``, of one shape and type; there is at least one."""
+def total(parts: Sequence[Node], opaque: Container[Node] = ()) -> Node:
+    """The sum of ``parts``, of one shape and type; there is at least one. How ``opaque`` nodes are
+    made does not count: the same structure over other values of these types has to give the same
+    graph (``derivations.py``)."""
     if len(parts) > 1:
-        parts = _join_products(_join_parts(parts))
+        parts = _join_products(_join_parts(parts, opaque), opaque)
     result = parts[0]
     for part in parts[1:]:
         result = ops.apply("add", result, part)
     return result
 
 
-def _join_parts(parts: Sequence[Node]) -> list[Node]:
+def _join_parts(parts: Sequence[Node], opaque: Container[Node]) -> list[Node]:
     """Parts amid zeros along one axis become one node, in place of the first, where none overlaps
     another."""
     found: dict[int, list[tuple[int, _Part]]] = {}
     for place, node in enumerate(parts):
-        part = _part_of(node)
+        part = None if node in opaque else _part_of(node)
         if part is not None:
             found.setdefault(part.axis, []).append((place, part))
     result: list[Node | None] = list(parts)
@@ -99,12 +101,12 @@ def _zeros(like: Node, axis: int, extent: int) -> Node:
     return ops.broadcast_to(ops.constant(0, like.dtype), shape)
 
 
-def _join_products(parts: Sequence[Node]) -> list[Node]:
+def _join_products(parts: Sequence[Node], opaque: Container[Node]) -> list[Node]:
     """Products that differ in their operands only become one, in place of the first, that sums over
     a new axis as well."""
     found: dict[object, list[tuple[int, _Product]]] = {}
     for place, node in enumerate(parts):
-        product = _product_of(node)
+        product = None if node in opaque else _product_of(node, opaque)
         if product is not None and product.left.size + product.right.size < node.size:
             key = (product.labels, product.left.shape, product.right.shape)
             found.setdefault(key, []).append((place, product))
@@ -119,16 +121,20 @@ def _join_products(parts: Sequence[Node]) -> list[Node]:
     return [node for node in result if node is not None]
 
 
-def _product_of(node: Node) -> _Product | None:
+def _product_of(node: Node, opaque: Container[Node]) -> _Product | None:
     """A contraction, or a product of values that are repeated along axes of each other."""
     if node.op.name == "contract":
         left, right = node.inputs
         return _Product(left, right, tuple(node.params))
     if node.op.name != "map" or node.dtype.kind != "f" or node.params not in _products(node.dtype):
         return None
-    left, right = (x.inputs[0] if x.op.name == "expand" else x for x in node.inputs)
+    left, right = (
+        x.inputs[0] if x.op.name == "expand" and x not in opaque else x for x in node.inputs
+    )
     a, b = _own_axes(left), _own_axes(right)
     out = [axis for axis in range(len(node.shape)) if axis in a or axis in b]
+    if out != _own_axes(node):  # both are repeated along the same axis
+        return None
     left = ops.reshape(left, [left.shape[axis] for axis in a])
     right = ops.reshape(right, [right.shape[axis] for axis in b])
     return _Product(left, right, (tuple(a), tuple(b), tuple(out)))

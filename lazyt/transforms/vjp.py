@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, ShapeError
@@ -71,7 +71,7 @@ def vjp(
         return _derive(copied(outputs), copied(given), copied(wrt), None)
 
     known.offer(walk, derive)
-    return _derive(outputs, given, wrt, None)
+    return _derive(outputs, given, wrt, None, frozenset(walk.outside))
 
 
 def _derive(
@@ -79,8 +79,10 @@ def _derive(
     given: Sequence[Node],
     wrt: Sequence[Node],
     watch: Callable[[Node, Node, int, Node], None] | None,
+    opaque: Container[Node] = (),
 ) -> list[Node | None]:
-    """``vjp`` by the rules of the ops; ``given`` are outputs and their cotangents in turn."""
+    """``vjp`` by the rules of the ops; ``given`` are outputs and their cotangents in turn, and
+    ``opaque`` nodes are as for ``total``."""
     received: dict[Node, list[Node]] = {}
     sums: dict[Node, Node] = {}
     for output, cotangent in zip(given[::2], given[1::2]):
@@ -92,7 +94,7 @@ def _derive(
         parts = received.pop(node, None)
         if parts is None:
             continue
-        summed = total(parts)
+        summed = total(parts, opaque)
         if node in targets:
             sums[node] = summed
         if any(item in active for item in node.inputs):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import lazyt as lt
 from lazyt import Tensor, ops
 from lazyt.ir.dtypes import float64
 from lazyt.ir.graph import Node, topological
+from lazyt.ir.text_graph import print_graph
 from lazyt.runtime.interpreter import interpret
 from lazyt.transforms.cotangents import FEWEST, total
 
@@ -86,6 +89,15 @@ def test_outer_products_are_a_contraction(expanded: bool) -> None:
     assert sum(n.op.name == "contract" for n in topological([found])) == 1
 
 
+def test_factors_that_are_repeated_along_the_same_axis_are_no_contraction() -> None:
+    parts = []
+    for n in range(FEWEST):
+        a, b = value(5, 1, seed=n), value(1, 1, seed=n + 50)
+        parts.append(ops.apply("mul", ops.expand(a, (5, 6)), ops.expand(b, (5, 6))))
+    assert not any(n.op.name == "contract" for n in topological([same(parts)]))
+
+
+@pytest.mark.lazy
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_recurrent_gradients_have_few_products(kind: str, rows: int) -> None:
@@ -110,3 +122,22 @@ def test_recurrent_gradients_have_few_products(kind: str, rows: int) -> None:
     step = 1e-6
     slope = (loss(weight + step * direction) - loss(weight - step * direction)) / (2 * step)
     assert lt.allclose((found * direction).sum(), slope, rtol=1e-6)
+
+
+@pytest.mark.lazy
+def test_the_second_derivation_of_a_structure_is_the_first_ones_graph() -> None:
+    """What stands outside of the differentiated graph is only known by its type there."""
+
+    def slope(seed: int) -> str:
+        lt.manual_seed(seed)
+        rows, columns = lt.randn(3, 8, 1).realize(), lt.randn(3, 1, 9).realize()
+        whole = lt.randn(2, 4, 9).realize()
+        weight = lt.zeros(8, 9).realize().requires_grad_()
+        wide = [weight * r.expand(8, 9) * c.expand(8, 9) for r, c in zip(rows, columns)]
+        outer = [(weight * r).sum() for r in rows]
+        part = (weight[:4] * whole[0]).sum() + (weight[4:] * whole[1]).sum()
+        (found,) = lt.autograd.grad(sum(w.sum() for w in wide) + sum(outer) + part, weight)
+        assert found is not None
+        return re.sub(r"uid=\d+", "", print_graph([found.node]))
+
+    assert len({slope(seed) for seed in range(4)}) == 1
