@@ -201,13 +201,16 @@ def pull(
     watch: Watch | None,
 ) -> list[Node | None]:
     """``vjp`` for ``wanted`` that calls the hooks of the grad_fns on its way."""
+    from lazyt.transforms.cotangents import total
+    from lazyt.transforms.derivations import Walk
     from lazyt.transforms.vjp import _pull, connected
 
+    received: dict[Node, list[Node]] = {}
     sums: dict[Node, Node] = {}
 
     def accumulate(node: Node, part: Node | None) -> None:
         if part is not None:
-            sums[node] = part if node not in sums else ops.apply("add", sums[node], part)
+            received.setdefault(node, []).append(part)
 
     for node, cotangent in pairs:
         accumulate(node, cotangent)
@@ -218,14 +221,16 @@ def pull(
     inner = [item for items in inputs.values() for item in items if item is not None]
     path = connected([node for node, _ in pairs], [*wanted, *inner])
     active = set(path)
+    given = [node for pair in pairs for node in pair]
+    opaque = frozenset(Walk([node for node, _ in pairs], wanted, given).outside)
     for node in reversed(path):
-        total = sums.get(node)
-        if total is None:
+        if node not in received:
             continue
+        summed = sums[node] = total(received.pop(node), opaque)
         fn = hooked.get(node)
         if fn is not None:
             with set_grad_enabled(create_graph):
-                (changed,) = before(fn, [total if create_graph else raw(total)])
+                (changed,) = before(fn, [summed if create_graph else raw(summed)])
                 if changed is None:
                     continue
                 call = _packed(fn)
@@ -238,10 +243,10 @@ def pull(
                 if item is not None:
                     accumulate(item, part)
         elif any(item in active for item in node.inputs):
-            for index, (item, part) in enumerate(zip(node.inputs, _pull(node, total))):
+            for index, (item, part) in enumerate(zip(node.inputs, _pull(node, summed))):
                 if part is not None and item in active:
                     if watch is not None:
-                        watch(node, total, index, part)
+                        watch(node, summed, index, part)
                     accumulate(item, part)
     return [
         sums[node] if node in sums else ops.zeros_like(node) if node in active else None

@@ -57,9 +57,11 @@ def vjp(
         if cotangent is not None:
             _check(output, cotangent)
             given += (output, cotangent)
-    if watch is not None or not all(node.needs_grad for node in wrt):
+    if not all(node.needs_grad for node in wrt):
         return _derive(outputs, given, wrt, watch)
     walk = Walk(outputs, wrt, given)
+    if watch is not None:
+        return _derive(outputs, given, wrt, watch, frozenset(walk.outside))
     found = known.find(walk.key)
     if found is not None:
         return found.apply(walk.numbers)

@@ -141,3 +141,26 @@ def test_the_second_derivation_of_a_structure_is_the_first_ones_graph() -> None:
         return re.sub(r"uid=\d+", "", print_graph([found.node]))
 
     assert len({slope(seed) for seed in range(4)}) == 1
+
+
+@pytest.mark.lazy
+@pytest.mark.filterwarnings("ignore:Anomaly")
+def test_hooks_and_anomaly_detection_leave_the_graph_as_it_is() -> None:
+    """Hooks of other graphs, too, as long as they live."""
+
+    def slope() -> str:
+        lt.manual_seed(0)
+        rows = lt.randn(4, 8).realize().requires_grad_()
+        weight = lt.zeros(8, 9).realize().requires_grad_()
+        loss = sum((lt.tanh(row[:4] + row[4:]) @ weight[2:6]).square().sum() for row in rows)
+        found = lt.autograd.grad(loss + (weight * rows.sum()).sum(), [weight, rows])
+        return re.sub(r"uid=\d+", "", print_graph([t.node for t in found if t is not None]))
+
+    plain = slope()
+    with lt.autograd.detect_anomaly(check_nan=False):
+        assert slope() == plain
+    other = lt.ones(2, requires_grad=True) * 2
+    assert other.grad_fn is not None
+    handle = other.grad_fn.register_hook(lambda *_: None)
+    assert slope() == plain
+    handle.remove()
