@@ -3,7 +3,10 @@
 Fresh pages cost more than most arithmetic on them, so freed memory is kept, by size class, up to
 a bound. There are four classes per power of two: rounding wastes at most a quarter, and tensors
 of nearly the same size share memory. Blocks of 4 MiB and more are mapped on their own and ask
-the system for huge pages; their unused tail is never touched and so costs no memory.
+the system for huge pages; their unused tail is never touched and so costs no memory. Before
+such a block is mapped, free ones of other sizes go: a plan that takes another's place brings its
+own arena, and the old one's would lie idle for good. A size that is wanted again after that is
+one that the program comes back to, and stays.
 """
 
 from __future__ import annotations
@@ -68,13 +71,19 @@ class MemoryStats:
 
 
 class _SizeClass:
-    """The free blocks of one size."""
+    """The free blocks of one size.
 
-    __slots__ = ("free", "size")
+    Attributes:
+        made_room: blocks were given back for another size.
+        returns: and then more were wanted: the program goes back and forth between sizes.
+    """
+
+    __slots__ = ("free", "made_room", "returns", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.free: list[int] = []
+        self.made_room = self.returns = False
 
 
 class Pool:
@@ -162,6 +171,8 @@ class Pool:
             if nbytes + self.in_use <= limit:
                 if size + self._obtained > limit:
                     self.trim()
+                if size >= _MAPPED:
+                    self._make_room(size)
                 ptr = _allocate(size)
                 if not ptr:
                     self.trim()
@@ -175,14 +186,31 @@ class Pool:
             "Free tensors, use smaller ones, or split the work into parts."
         )
 
-    def _drop(self, home: _SizeClass) -> None:
-        while True:
+    def _make_room(self, size: int) -> None:
+        """Give free mapped blocks back, largest first, that come to what ``size`` costs or less
+        than twice as much."""
+        home = self._classes[size]
+        home.returns = home.made_room
+        left = 2 * size
+        for other in sorted(self._classes.values(), key=lambda c: c.size, reverse=True):
+            if other is home or other.returns or not _MAPPED <= other.size <= left:
+                continue
+            dropped = self._drop(other, left // other.size)
+            other.made_room |= dropped > 0
+            left -= dropped * other.size
+            if left <= size:
+                break
+
+    def _drop(self, home: _SizeClass, most: int = sys.maxsize) -> int:
+        """Give so many of the free blocks of a size back; how many there were."""
+        for dropped in range(most):
             try:
                 ptr = home.free.pop()
             except IndexError:  # empty, perhaps because another thread took the last one
-                return
+                return dropped
             self._count(-home.size)
             _release(ptr, home.size)
+        return most
 
     def _count(self, change: int) -> None:
         self._obtained += change

@@ -148,6 +148,40 @@ def test_the_pool_keeps_no_more_than_its_bound(monkeypatch: pytest.MonkeyPatch) 
     assert pool.stats().pooled == 0
 
 
+def test_an_idle_block_makes_room_for_a_mapped_one() -> None:
+    pool.trim()
+    Buffer(24 << 20)
+    larger = Buffer(28 << 20)
+    assert pool.stats().pooled == 0
+    del larger
+    assert pool.stats().pooled == 28 << 20
+
+
+def test_blocks_that_are_small_in_use_or_much_larger_make_no_room() -> None:
+    pool.trim()
+    Buffer(1 << 20)
+    Buffer(64 << 20)
+    used = Buffer(16 << 20)
+    Buffer(20 << 20)
+    assert used.ptr and pool.stats().pooled == (1 + 64 + 20) << 20
+
+
+def test_sizes_that_a_program_comes_back_to_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool.trim()
+    real, mapped = memory._allocate, list[int]()
+
+    def counted(size: int) -> int:
+        mapped.append(size)
+        return real(size)
+
+    monkeypatch.setattr(memory, "_allocate", counted)
+    for _ in range(6):
+        Buffer(40 << 20)
+        Buffer(48 << 20)
+    assert len(mapped) <= 4 and pool.stats().pooled == (40 + 48) << 20
+    pool.trim()
+
+
 def test_stats_and_peak() -> None:
     pool.reset_peak()
     before = pool.stats().in_use
