@@ -253,14 +253,6 @@ def watching(recorder: Watcher) -> Iterator[None]:
             hook.watcher = None
 
 
-def observe(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Frames]:
-    """Runs the function as always and notes which code it ran."""
-    frames = Frames()
-    with frames:
-        result = function(*args, **kwargs)
-    return result, frames
-
-
 def watch(
     function: Callable[..., Any],
     args: Any,

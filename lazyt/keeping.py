@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lazyt import ops
-from lazyt.ir.graph import NEVER, Node, become, find, head_of, topological
+from lazyt.ir.graph import NEVER, Node, become, find, head_of, move_onto, topological
 
 _FREE = frozenset({
     "reshape", "permute", "expand", "slice", "flip", "variable", "detach", "put", "window",
@@ -104,3 +104,18 @@ def forget_origins(nodes: Sequence[Node]) -> None:
             node = hidden
         if node.inputs and node.data is not None:
             become(node, ops.input_(node.shape, node.dtype))
+
+
+def part_constants(nodes: Sequence[Node]) -> None:
+    """Computed leaves of autograd that began as the same constant are one value no more, as they
+    will not be one after a step of training: the first step is the same graph as all others."""
+    taken: set[Node] = set()
+    for node in nodes:
+        if node.op.name != "variable" or node.data is None:
+            continue
+        (value,) = node.inputs
+        if value.oldest == NEVER and value.inputs:
+            if value in taken:
+                node.data = node.data.copy()
+            taken.add(value)
+            move_onto(node, ops.input_(node.shape, node.dtype, node.data))

@@ -8,7 +8,7 @@ from lazyt import planning
 from lazyt.config import config
 from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
-from lazyt.keeping import find_waiting, forget_origins
+from lazyt.keeping import find_waiting, forget_origins, part_constants
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
 from lazyt.watching import capturing, hook
@@ -52,19 +52,21 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
     with planning.lock:
         chains = [_chain(node) for node in nodes]
     wanted = [chain[-1] for chain in chains if chain[-1].data is None]
+    stored: list[Node] = []
     if wanted:
         if config.eager:
             _realize_one_by_one(wanted)
         stored = planning.realize(wanted)
         # Pending graphs that read a result keep it alive.
         spend_bytes(sum([node.nbytes for node in stored]))
-        if hook.watcher is None:  # a capture, which the hook tells of, sees how values were made
-            with planning.lock:
-                forget_origins(stored)
     for chain in chains:
         for node in chain:
             if node.data is None:
                 node.data = chain[-1].data
+    if stored and hook.watcher is None:  # a capture, which the hook tells of, sees how they came
+        with planning.lock:
+            part_constants([chain[0] for chain in chains])
+            forget_origins(stored)
 
 
 def keep_values(values: Mapping[Node, Buffer]) -> None:

@@ -16,28 +16,27 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt.arguments import Changing, Values
 from lazyt.call_keys import key_of, keys_differ
-from lazyt.capture import Run, note_state, observe, watch
+from lazyt.capture import Run, note_state, watch
 from lazyt.changes import argument_names, describe
 from lazyt.code_names import global_names
 from lazyt.config import config
 from lazyt.errors import LazytError, warn
+from lazyt.first_calls import observe, settle
 from lazyt.frames import is_user_module
 from lazyt.guards import CannotWatch
 from lazyt.ir.graph import source_text, user_position
 from lazyt.lifted import Numbers, plain
 from lazyt.overlap import one_memory
-from lazyt.pending import realize_nodes
 from lazyt.places import is_plain, signature
 from lazyt.replay import Missed, Replay
 from lazyt.resuming import Interrupted, resume
-from lazyt.run_parts import lives
 from lazyt.runtime import events
 from lazyt.shortcut import MISSED
 from lazyt.shortcut_courses import Shortcuts
 from lazyt.templates import CannotReplay
 from lazyt.tensor import Tensor
 from lazyt.trees import Tree
-from lazyt.watching import hook
+from lazyt.watching import Diary, hook
 
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
@@ -175,30 +174,13 @@ class Captured:
         return parts
 
     def _observe(self, leaves: list[Any], args: Any, kwargs: Any) -> Any:
-        result, frames = observe(self.function, args, kwargs)
+        result, frames, diary = observe(self.function, args, kwargs)
         self._codes.update(frames.codes)
         if frames.trouble is not None:
             self._fail(f"it {frames.trouble}")
         else:
-            self._settle(leaves, result)
+            settle(self.function, self._codes, leaves, result, diary)
         return result
-
-    def _settle(self, leaves: list[Any], result: Any) -> None:
-        """Computes all that the first call left, in one graph as replays will, so that both have
-        most kernels in common; nothing where gradients go on outside."""
-        parts: list[Any] = []
-        Tree.flatten(result, parts)
-        storages = [part._storage for part in parts if isinstance(part, Tensor)]
-        given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        others = [(leaf, "an argument") for leaf in leaves if not isinstance(leaf, Tensor)]
-        try:
-            if any(lives(storage) for storage in storages):
-                return
-            guards = note_state(self.function, self._codes, given, others)
-        except (CannotReplay, CannotWatch):  # the next call says why
-            return
-        storages += [p.tensor._storage for p in guards.tensors if p.tensor is not None]
-        realize_nodes([storage.current() for storage in dict.fromkeys(storages)])
 
     def _try(
         self, key: Any, leaves: list[Any], args: Any, kwargs: Any, exposed: list[Tensor]
@@ -287,7 +269,7 @@ class Captured:
             known = (called, [names[n] for n in moving])
             self._keep(key, run, values, lifted, result, numbers, known)
         else:  # it ran code that no notes were taken for: the next call is captured
-            self._settle(leaves, run.result)
+            settle(self.function, self._codes, leaves, run.result, Diary())
         return Tree.build(result, iter(values.originals(parts, values.tensors)))
 
     def _keep(

@@ -17,6 +17,7 @@ from lazyt.explanation import Explanation
 from lazyt.graph_keys import number_graph, structure_of
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, rebuild, remake, source_text
+from lazyt.keeping import part_constants
 from lazyt.ops.library_routines import ROUTINES
 from lazyt.runtime import events
 from lazyt.runtime.interpreter import interpret
@@ -45,8 +46,15 @@ def _compute(nodes: Sequence[Node]) -> None:
 
 def realize_first(parameters: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
     """Computes parameters, then the graph that they are part of."""
-    _compute(parameters)
+    draw(parameters)
     return planning.realize(nodes)
+
+
+def draw(parameters: Sequence[Node]) -> None:
+    """Computes parameters."""
+    _compute(parameters)
+    with planning.lock:
+        part_constants(parameters)
 
 
 def realize_rest(nodes: Sequence[Node]) -> list[Node]:

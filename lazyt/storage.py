@@ -129,8 +129,7 @@ class Storage:
         elif isinstance(fn, AccumulateGrad):
             self.node = fn.mark(value)
         else:
-            known = boundaries.get(self.node)
-            owner, index = known if known is not None else (Bridge(self.node), 0)
+            owner, index = boundaries.get(self.node) or (Bridge(self.node), 0)
             self.node = boundary(value, owner, index)
 
     # ------------------------------------------------------------------ writing
@@ -150,6 +149,8 @@ class Storage:
                 waiting.add(self)
         if hook.watcher is not None:
             hook.watcher.wrote(self, value)
+        elif hook.diary is not None:
+            hook.diary.setdefault(self, weakref.ref(self.node))
         exposed = self.exposure()
         if not mode.enabled:
             self._accept(raw(value))

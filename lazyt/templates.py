@@ -81,13 +81,17 @@ def compute(plan: Plan, roots: Sequence[Node], origins: dict[Node, Origin]) -> N
     if prepared is None:
         return
     nodes = {origin: node for node, origin in origins.items()}
-    buffers = [(nodes[o] if o in nodes else o[1]).data for o in inputs]
-    for place in prepared.overwritten:
-        buffers[place] = buffers[place].copy()
-    computed = prepared.run(buffers)
+    computed = run_on_copies(prepared, [(nodes[o] if o in nodes else o[1]).data for o in inputs])
     with planning.lock:
         pairs = zip(roots, outputs, strict=True)
         keep_values({n: computed[value] for n, (kind, value) in pairs if kind == "output"})
+
+
+def run_on_copies(prepared: planning.Prepared, buffers: list[Buffer]) -> list[Buffer]:
+    """What a plan computes of buffers that it does not write to, but to copies."""
+    for place in prepared.overwritten:
+        buffers[place] = buffers[place].copy()
+    return prepared.run(buffers)
 
 
 class Template:

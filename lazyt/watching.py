@@ -7,6 +7,7 @@ captures, that costs one comparison.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -60,13 +61,19 @@ class Watcher(Protocol):
         """Whether this thread is the one that is captured."""
 
 
-class Hook:
-    """The place of the capture that runs, if one does. Only one runs at a time."""
+class Diary(dict["Storage", "weakref.ref[Node]"]):
+    """What was written to while a function ran as always, with what it held before."""
 
-    __slots__ = ("watcher",)
+
+class Hook:
+    """The place of the capture that runs, if one does, and of the diary of a function that runs as
+    always before it is captured. Only one captures at a time."""
+
+    __slots__ = ("diary", "watcher")
 
     def __init__(self) -> None:
         self.watcher: Watcher | None = None
+        self.diary: Diary | None = None
 
 
 hook = Hook()

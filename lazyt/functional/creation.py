@@ -15,7 +15,7 @@ from lazyt.functional.nesting import is_sequence, node_of_nested, type_name
 from lazyt.functional.operands import constant_of
 from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.ir.dtypes import DType
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, Shape
 from lazyt.lifted import is_lifted
 from lazyt.placing import placed
 from lazyt.tensor import Size, Tensor
@@ -73,6 +73,16 @@ def tensor(
         else:
             node = node_of_nested(data, wanted)
     return fresh(node if wanted is None else ops.cast(node, wanted), requires_grad, place)
+
+
+def in_memory(shape: Shape, value: float, dtype: Any, device: Any) -> Tensor:
+    """``full`` that is computed: state that every step of training writes over begins so, and the
+    first step is the same graph as all others. ``dtype`` None is the default one."""
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    values = np.full(shape, value, getattr(np, wanted.name, np.float32))
+    found = tensor(values, device=device).to(wanted)
+    found.realize()
+    return found
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

@@ -294,6 +294,19 @@ def become(node: Node, leaf: Node) -> None:
     node.oldest = NEVER
 
 
+def move_onto(node: Node, leaf: Node) -> None:
+    """Let a computed node, another name for its input, be one for ``leaf`` instead, a new one of
+    the same value."""
+    nodes = node.head.nodes
+    reference = nodes.get(node.inputs)
+    if reference is not None and reference() is node:
+        del nodes[node.inputs]
+    node.inputs = (leaf,)
+    node.oldest = clock.now
+    nodes[node.inputs] = moved = _Reference(node, _forget)
+    moved.nodes, moved.inputs = nodes, node.inputs
+
+
 def topological(roots: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
     """All nodes that ``roots`` depend on, inputs before users, each once.
 

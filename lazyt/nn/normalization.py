@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import lazyt
 from lazyt.errors import LazytError, warn
+from lazyt.functional.creation import in_memory
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.unsupported import refuse_cast
 from lazyt.nn import functional as F
@@ -34,11 +35,10 @@ class _BatchNorm(Module):
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         add_affine(self, (num_features,), affine, affine and bias, device, dtype)
-        made = {"dtype": dtype, "device": device}
         tracks = track_running_stats
-        mean = lazyt.zeros(num_features, **made) if tracks else None
-        self.register_buffer("running_mean", mean)
-        self.register_buffer("running_var", lazyt.ones(num_features, **made) if tracks else None)
+        for name, start in (("running_mean", 0), ("running_var", 1)):
+            made = in_memory((num_features,), start, dtype, device) if tracks else None
+            self.register_buffer(name, made)
         count = lazyt.tensor(0, dtype=lazyt.int64, device=device) if tracks else None
         self.register_buffer("num_batches_tracked", count)
 

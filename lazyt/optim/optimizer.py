@@ -13,10 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-import numpy as np
-
 import lazyt
 from lazyt.errors import warn
+from lazyt.functional.creation import in_memory
 from lazyt.functional.updates import python_number
 from lazyt.guards import ELEMENTS, KEYS, SIZE, Itself
 from lazyt.optim.settings import SettingError, required
@@ -320,12 +319,8 @@ class Optimizer(Hooked):
         state = self.state[parameter]
         found = state.get(name)
         if found is None:
-            # Values in memory, not a pending fill: the first step is like all others.
-            dtype = parameter.dtype
             sizes = tuple(parameter.shape if shape is None else shape)
-            values = np.full(sizes, start, getattr(np, dtype.name, np.float32))
-            found = lazyt.tensor(values, device=parameter.device).to(dtype)
-            lazyt.realize(found)
+            found = in_memory(sizes, start, parameter.dtype, parameter.device)
             state[name] = found
         return found
 
