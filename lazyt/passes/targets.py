@@ -171,6 +171,7 @@ class Targets:
     def _choose_restricted(self) -> None:
         """Below guards and in contractions only short expressions without data-dependent loads."""
         weight: dict[Node, int] = {}
+        moved: set[Node] = set()  # what contractions read by way of these
         for node in reversed(self.order):
             if node.op.name in _RESTRICTING:
                 used = 0
@@ -185,9 +186,12 @@ class Targets:
                 if item.op.name == "gather" or total > OPERAND_LIMIT:
                     self.chosen[item] = "feeds a place that takes short expressions only"
                     continue
-                if item.op.name == "concat" and self._chooses(node):
+                chooses = node in moved or self._chooses(node)
+                if chooses and item.op.name == "concat":
                     self.chosen[item] = "put together once for a contraction"
                     continue
+                if chooses and item.op.name in MOVEMENT:
+                    moved.add(item)
                 weight[item] = max(weight.get(item, 0), total)
                 if node.op.name == "contract" and self._heavy(item):
                     reason = "costly operand of a contraction, read many times"

@@ -147,3 +147,29 @@ def test_stacks_of_many_pieces_have_their_values(axis: int) -> None:
     assert np.array_equal(whole.numpy(), wanted)
     assert lt.allclose(whole.sum(axis), lt.tensor(wanted.sum(axis)), atol=1e-4)
     assert lt.cat(tensors, axis).flip(axis)[1:3].shape == wanted[1:3].shape
+
+
+def joined(moves: bool) -> Node:
+    """A product of three joined pieces, as queries, keys and values give their gradients to one
+    weight: joined in front, and put where a row has all of them."""
+    whole = ops.concat([leaf(1, 8, 4, 16) for _ in range(3)], 0)
+    if moves:
+        whole = ops.permute(whole, (1, 2, 0, 3))
+    return ops.contract(ops.reshape(whole, (32, 48)), leaf(48, 24), (0, 1), (1, 2), (0, 2))
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_pieces_that_a_product_reads_are_put_together_once(moves: bool) -> None:
+    """However they are turned on the way to it."""
+    _, groups = group_graph([joined(moves)])
+    assert [n.op.name for group in groups for n in group.stored] == ["concat", "contract"]
+
+
+def test_products_of_pieces_have_their_values() -> None:
+    lt.manual_seed(2)
+    pieces = [lt.randn(8, 4, 16).realize() for _ in range(3)]
+    weight = lt.randn(48, 24).realize()
+    found = lt.stack(pieces).permute(1, 2, 0, 3).reshape(32, 48) @ weight
+    arrays = np.stack([p.numpy().astype(np.float64) for p in pieces])
+    wanted = arrays.transpose(1, 2, 0, 3).reshape(32, 48) @ weight.numpy().astype(np.float64)
+    assert np.allclose(found.numpy(), wanted, atol=1e-4)
