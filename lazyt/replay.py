@@ -26,6 +26,7 @@ from lazyt.run_parts import lives, origins_of, refuse_changed, refuse_wholes, sa
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad
+from lazyt.tape_parts import join_parts, parts_of
 from lazyt.templates import CannotReplay, Plan, compute, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
@@ -143,8 +144,7 @@ class Replay:
         names: tuple[Sequence[str], Sequence[str]],
     ) -> None:
         recorder = run.recorder
-        self.numbers = numbers
-        self.guards = run.guards
+        self.numbers, self.guards = numbers, run.guards
         self.parts = list(parts)
         self.places = [p for p in run.guards.tensors if p.tensor is not None]
         given = [*arguments, *(p.tensor for p in self.places if p.tensor is not None)]
@@ -170,6 +170,7 @@ class Replay:
         self.counts = _writes(run)
         self._saved = [saved_by(s.fn, recorder, self._fresh) for s in self._fresh]
         self.alive = any(lives(s) for s in self._fresh)
+        self._parts = parts_of(self._fresh, recorder.storages) if self.alive else []
         with watching(recorder):  # so that values stay what they were made from
             self.written = written_by(run)
             roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
@@ -327,6 +328,7 @@ class Replay:
     def _finish(self, given: list[Tensor], old: list[Storage], nodes: list[Node]) -> list[Any]:
         parents = [given[self.holders[i]] for i in self.used]
         new = [self._storage(n, flag, parents) for n, flag in zip(nodes, self.flags)]
+        join_parts(self._parts, [storage.fn for storage in new])
         for storage, age, saved in zip(new, self.ages, self._saved):
             storage.version = age
             if storage.fn is not None and self.alive:

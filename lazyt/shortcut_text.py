@@ -89,6 +89,7 @@ class Inlet:
         self._admitted: tuple[int, int, Sequence[Any]] | None = None
         self._late: list[str] = []  # lines about arguments, once all else is known to be right
         self.names.table.update(
+            __name__=__name__,  # no code of the user's, to a capture that calls it
             MISSED=MISSED, KNOWN=self._known, kept=[None] * (2 * len(replay.flags)), turn=[0],
             is_part=is_part, value_of_part=value_of_part,
             **{name: getattr(shortcut, name) for name in _HELPERS},

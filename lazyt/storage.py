@@ -103,9 +103,10 @@ class Storage:
 
     def touch(self, times: int = 1) -> None:
         """Count changes that are no writes of values, such as another size."""
-        self.version += times
-        if self.share is not None:
+        if self.share is not None:  # its own count, below zero in inference mode, is not in use
             self.share.versions.count += times
+        else:
+            self.version += times
 
     def _settle(self, node: Node) -> Node:
         """Forget how a computed value was made, unless a gradient may still need to know."""
@@ -198,8 +199,7 @@ class Storage:
 
     def _leave(self, share: Share) -> None:
         """Have the memory to itself again, when nobody else shares it any more."""
-        memory = share.memory
-        kept = memory.exposure is not None or memory.between_processes
+        kept = share.memory.exposure is not None or share.memory.between_processes
         if not kept and share.region is None and not share.partial and self.version >= 0:
             self.version = share.versions.count
             self.share = None

@@ -117,3 +117,24 @@ def test_a_view_that_was_read_before_the_capture() -> None:
         assert step(lt.zeros(6)).tolist() == [2 * number + 1] * 6
         add(lt.ones(6))
         assert whole[0].item() == 2 * number + 2
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_writes_past_a_parameter_whose_alias_is_read(looked_at: bool) -> None:
+    """Both count the same writes; replays take theirs back, and neither ends below zero."""
+    parameter = lt.nn.Parameter(lt.ones(4))
+    alias = parameter.detach()
+    if looked_at:
+        lt.realize(parameter)
+
+    @lt.jit
+    def function(x: lt.Tensor) -> lt.Tensor:
+        parameter.data.mul_(0.5)
+        return alias + x
+
+    for n in range(1, 9):
+        assert function(lt.zeros(4)).tolist() == [0.5**n] * 4, function.why()
+        assert not parameter.is_inference() and parameter._version == alias._version == 0
+    with lt.no_grad():
+        parameter.add_(1)
+    assert alias.tolist() == [1 + 0.5**8] * 4 and alias._version == 1

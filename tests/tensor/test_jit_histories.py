@@ -86,3 +86,51 @@ def test_histories_that_are_only_carried_on_are_captured() -> None:
         return function, lambda: [held["h"]], given
 
     assert agree(make) == ["captured"]
+
+
+def refuses(result: lt.Tensor) -> bool:
+    """Whether a backward says that what it needs was freed."""
+    try:
+        result.backward()
+    except RuntimeError as error:
+        assert "a second time" in str(error)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("retained", [False, True])
+def test_a_second_backward_of_a_replay_fails_as_the_functions_own(retained: bool) -> None:
+    found = []
+    for captures in (True, False):
+        w = lt.zeros(3, requires_grad=True)
+
+        def function(x: lt.Tensor, w: lt.Tensor = w) -> lt.Tensor:
+            return ((w - x) ** 2).sum()
+
+        called = lt.jit(function) if captures else function
+        for _ in range(6):
+            w.grad = None
+            result = called(lt.ones(3))
+            result.backward(retain_graph=retained)
+            found.append((refuses(result), refuses(result), values(w.grad)))
+    assert found[:6] == found[6:]
+    assert {two for _, two, _ in found} == {True} and {one for one, _, _ in found} == {not retained}
+
+
+def test_results_of_a_replay_share_what_backwards_free() -> None:
+    """The first two both need the square, the third needs nothing but itself, the last a sum."""
+    orders = [(0, 1, 2, 3), (1, 0, 3, 2), (2, 0, 1, 3), (3, 2, 1, 0), (2, 2, 3, 3), (1, 2, 3, 3)]
+    found = []
+    for captures in (True, False):
+        w = lt.ones(3, requires_grad=True)
+
+        def function(x: lt.Tensor, w: lt.Tensor = w) -> tuple[lt.Tensor, ...]:
+            square = (w * x) ** 2
+            return square.sum(), (square * 2).sum(), (w.exp() * 3).sum(), (w + x).sum()
+
+        called = lt.jit(function) if captures else function
+        for order in orders:
+            results = called(lt.arange(3.0))
+            found.append(([refuses(results[n]) for n in order], values(w.grad)))
+    assert found[: len(orders)] == found[len(orders) :]
+    assert [any(failed) for failed, _ in found[: len(orders)]] == [True] * 5 + [False]

@@ -190,3 +190,14 @@ def test_a_part_that_the_function_knows_by_another_name_is_named() -> None:
     for _ in range(3):
         assert doubled(row).tolist() == [2, 2, 2]
     assert "it can read row, which shares memory with an argument" in doubled.why()[-1]
+
+
+def test_a_captured_function_called_from_another_and_directly_is_captured_once() -> None:
+    """What a shortcut keeps for itself is no state of the program."""
+    inner = lt.jit(lambda x: x * 2)
+    outer = lt.jit(lambda x: inner(x) + inner(x + 1))
+    for n in range(20):
+        x = lt.full((3,), float(n))
+        assert inner(x).tolist() == [2.0 * n] * 3
+        assert outer(x).tolist() == [4.0 * n + 2] * 3
+    assert outer.why() == inner.why() == ["captured"]
