@@ -284,7 +284,10 @@ def watch(
             if isinstance(fn, AccumulateGrad) and (view is None or view.root):
                 recorder.grads.add(fn)
             if tensor._storage.exposure() is not None:
-                recorder.refuse("it can reach a tensor that shares memory with NumPy")
+                recorder.refuse(
+                    f"{path} shares memory with NumPy, or its address was asked for: give it as an "
+                    "argument, or clone() it"
+                )
         nodes = [tensor.node for tensor in arguments]
         looks = [signature(tensor) for tensor in tensors]
         old, pending.budget.nodes = pending.budget.nodes, -1  # every new storage is reported

@@ -91,7 +91,8 @@ class Config:
             (``LAZYT_BANDS``, default on).
         matrix_registers: multiply bfloat16 and int8 in the CPU's matrix registers, where it has
             them (AMX); sums of bfloat16 are then rounded in another order than fused steps are;
-            read when a plan is made (``LAZYT_MATRIX_REGISTERS``, default on).
+            read when a plan is made
+            (``LAZYT_MATRIX_REGISTERS``, default on).
         memory_budget: how much of the memory that computing values again could save a plan uses
             nevertheless: 1 keeps all values, 0 needs the least memory that is found within twice
             the time (``LAZYT_MEMORY_BUDGET``, default 1).
