@@ -40,7 +40,7 @@ def settings() -> Iterator[tuple[str, str, str]]:
     entries = re.findall(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", body, re.M | re.S)
     for name, text in entries:
         words = " ".join(text.split()).rstrip(".")
-        inside = re.search(r"\s*\((.*?``(LAZYT_\w+)``.*?)\)", words)
+        inside = re.search(r"\s*\(([^()]*?``(LAZYT_\w+)``.*?)\)", words)
         if inside is None:
             raise ValueError(f"the docstring of {name} names no LAZYT_ variable")
         default = inside.group(1).replace(f"``{inside.group(2)}``", "").strip(", ")
