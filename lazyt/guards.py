@@ -317,10 +317,10 @@ class Guards:
         for place, old in places:
             value = place.where.get(given)
             if value is not old and not same_plain(value, old):
-                if place.where.put is None or not (value is None or isinstance(value, Tensor)):
-                    raise CannotWatch(
-                        f"it changes {place.path} from {describe(old)} to {describe(value)}"
-                    )
+                fits = value is None or isinstance(value, Tensor)
+                if place.where.put is None or not fits:
+                    change = f"it changes {place.path} from {describe(old)} to {describe(value)}"
+                    raise CannotWatch(f"{change}, where replays cannot put it" if fits else change)
                 found.append((place, value))
         reason = self._broken_containers()
         if reason is not None:
