@@ -84,7 +84,8 @@ def _compute_like_replays(storages: Sequence[Storage], diary: Diary) -> None:
     _draw_parameters([raw(storage.current()) for storage in storages])
     roots = [raw(storage.current()) for storage in (*fresh, *written)]
     olds = _old_leaves(roots, written, diary)
-    wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
+    pending = [n for n in dict.fromkeys(roots) if n.data is None and _bottom(n).data is None]
+    wanted = [n for n in pending if 0 not in n.shape]
     owners = {
         old: wanted.index(raw(storage.current()))
         for storage, old in olds.items()

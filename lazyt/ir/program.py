@@ -159,7 +159,8 @@ class Program:
         """A hash of what is computed and where: texts, slots and launches, not the notes."""
         import hashlib  # not for `import lazyt`
 
-        facts = (self.text_hash(), self.slots, self.launches, self.arena_bytes, self.values)
+        places = self.slots, self.results, self.launches, self.arena_bytes
+        facts = (self.text_hash(), *places, self.values)
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
     def text_hash(self) -> str:
