@@ -12,13 +12,9 @@ import math
 from collections.abc import Sequence
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_family import (
-    Expressions,
-    compute_type,
-    is_positional,
-)
+from lazyt.codegen.c_family import Expressions, compute_type, is_positional
 from lazyt.codegen.stages import coordinates, shared_names
-from lazyt.codegen.threads import parallel_clause
+from lazyt.codegen.threads import parallel_clause, steps_in_turn
 from lazyt.ir.index import Axis
 from lazyt.ir.kernel import (
     BLOCK,
@@ -111,8 +107,12 @@ class PhasePrinter:
         if count == 1 and not self.any_size:
             return [ct.block(body)]
         loop = ct.loop(variable, ct.integer(0), ct.integer(count), body)
-        clause = parallel_clause(count, work, self.any_size)
+        clause, _ = self._turns_of_threads(count, work)
         return [ct.pragma(clause), loop] if clause else [loop]
+
+    def _turns_of_threads(self, count: int, work: float) -> tuple[str, int]:
+        """The pragma by which threads share a loop, and how many steps one takes at a time."""
+        return parallel_clause(count, work, self.any_size), steps_in_turn(count)
 
     def _decompose(self, variable: str, axes: Sequence[Axis]) -> Trees:
         """Grid coordinates out of a flat tile number."""

@@ -100,14 +100,11 @@ class CpuPhase(StreamPhase):
         body = self._at(tile, self.phase.grid)
         return [ct.loop(tile, ct.name(start), ct.name(stop), body)]
 
-    def _parallel(self, variable: str, count: int, body: Trees, work: float) -> Trees:
-        if self.share == 0 or count == 1:
-            return super()._parallel(variable, count, body, work)
-        loop = ct.loop(variable, ct.integer(0), ct.integer(count), body)
-        if self.share < 0:
-            return [loop]
+    def _turns_of_threads(self, count: int, work: float) -> tuple[str, int]:
+        if self.share == 0:
+            return super()._turns_of_threads(count, work)
         clause = f"omp parallel for num_threads(threads) schedule(dynamic, {self.share})"
-        return [ct.pragma(clause), loop]
+        return (clause, self.share) if self.share > 0 else ("", 0)
 
     # ---------------------------------------------------------------- tiles
 

@@ -213,10 +213,14 @@ class TurnedPhase(SeriesPhase):
         else:
             start, here = ct.name("k"), ct.name(axis.name)
             lane = ct.declare("lz_i64", "l", ct.binary("-", here, start), const=True)
-            points, end = self._points_of_step(stage, axis)
             stop = ct.binary("+", start, steps)
-            loop = ct.loop(axis.name, start, stop, [lane, *points], kind=self.integer)
-            after += end
+            loop = ct.loop(
+                axis.name,
+                start,
+                stop,
+                [lane, *self._points_of_step(stage, axis)],
+                kind=self.integer,
+            )
         self.e.elements.clear()
         return ct.block([*before, loop, *after])
 
@@ -230,9 +234,9 @@ class TurnedPhase(SeriesPhase):
         before, lanes = self._running(stage, axis), self._turned(stage, axis, left, turns)
         return [*before, ct.loop("k", ct.integer(0), limit, [lanes], step=LANES)]
 
-    def _points_of_step(self, stage: Stage, axis: Axis) -> tuple[Trees, Trees]:
-        """The loop over the tile's points in one step, and what has to follow the last step."""
-        return self._over_run(self._element(stage, axis)), []
+    def _points_of_step(self, stage: Stage, axis: Axis) -> Trees:
+        """The loop over the tile's points in one step."""
+        return self._over_run(self._element(stage, axis))
 
 
 def _is_light(stage: Stage, axis: Axis) -> bool:

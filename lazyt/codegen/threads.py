@@ -18,5 +18,12 @@ def parallel_clause(count: int, work: float, any_size: bool = False) -> str:
     if work < SERIAL_WORK:
         return ""
     # A thread that loses its core for a while loses one share.
-    share = f"dynamic, {count // SHARES}" if count >= 2 * SHARES else "static"
-    return f"{begin} if(threads > 1) schedule({share})"
+    share = steps_in_turn(count)
+    kind = f"dynamic, {share}" if share else "static"
+    return f"{begin} if(threads > 1) schedule({kind})"
+
+
+def steps_in_turn(count: int) -> int:
+    """How many steps of ``count`` a thread takes before it asks for more; 0 where each takes its
+    part at once."""
+    return count // SHARES if count >= 2 * SHARES else 0

@@ -16,7 +16,7 @@ from lazyt.codegen.c_stream import past_caches
 from lazyt.compiler import compile_graph
 from lazyt.config import config
 from lazyt.dispatch import wrap
-from lazyt.ir.dtypes import DType, bfloat16, float32
+from lazyt.ir.dtypes import DType, bfloat16, float32, float64
 
 #: So that the text does not depend on who runs the test.
 VECTOR_BYTES, CACHES = 32, (32 << 10, 1 << 20, 8 << 20)
@@ -126,3 +126,33 @@ def test_kernels_that_compute_much_are_ordered_and_store_two_vectors_at_a_time()
         assert f"lz_stream_f32({run}, " in found
     narrow = text(lambda x: much(lt.cat([x, x])).to(lt.int8), 64)
     assert narrow.startswith("LZ_ORDERED ") and "lz_stream_i8(64, " in narrow
+
+
+def test_rows_that_begin_within_a_line_are_stored_by_whole_lines_from_the_first_one_on() -> None:
+    def text(columns: int, dtype: DType = float32) -> str:
+        x = ops.input_((8192, columns), dtype)
+        y = wrap(x)
+        roots = [(y / (y * y).sum(-1, keepdim=True)).node]
+        (kernel,) = compile_graph(roots, [x])[1]
+        return print_kernel_c(kernel, VECTOR_BYTES, CACHES).source.text
+
+    assert "lead" not in text(1024)
+    assert "lead" not in text(1040), "rows of 65 whole lines"
+    assert "lz_stream_f32(16, " in text(1000) and "g = lead" in text(1000)
+    assert "lead" not in text(1000, float64), "rows of 125 whole lines of eight"
+    assert "lz_stream_f64(8, " in text(1001, float64)
+
+
+def test_a_thread_waits_for_its_stores_once_for_all_steps_it_takes_in_turn() -> None:
+    def text(rows: int, columns: int) -> str:
+        x = ops.input_((rows, columns), float32)
+        y = wrap(x)
+        kernels = compile_graph([(y / (y * y).sum(-1, keepdim=True)).node], [x])[1]
+        return "".join(print_kernel_c(k, VECTOR_BYTES, CACHES).source.text for k in kernels)
+
+    many = text(8192, 1000)
+    assert many.count("lz_stream_end()") == 1
+    assert "schedule(dynamic, 128)" in many
+    assert "if (((t0 % 128) == 127) || (t0 == 8191))" in many
+    few = text(16, 262144)
+    assert "schedule(static)" in few and "lz_stream_end();" in few and "if ((" not in few
