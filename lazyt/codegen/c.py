@@ -16,6 +16,7 @@ from lazyt.codegen.c_joined import join
 from lazyt.codegen.c_segments import segment_starts, segments_text
 from lazyt.codegen.c_steps import CpuPhase
 from lazyt.codegen.c_stream import past_caches
+from lazyt.codegen.c_waiting import wait_on_stack
 from lazyt.codegen.choices import Tuned
 from lazyt.codegen.contract import ContractText
 from lazyt.codegen.origins import find_origins
@@ -70,6 +71,7 @@ def print_kernel_c(
     expressions.names = names
     expressions.ordered = vector_bytes == 64 and _computes_much(kernel)
     if not any_size:
+        kernel = wait_on_stack(kernel, caches[0], caches[2])
         expressions.streamed = past_caches(kernel, caches[2])
     body = _pointers(kernel)
     for number, phase in enumerate(kernel.phases):

@@ -13,6 +13,7 @@ from lazyt import Tensor, ops, planning
 from lazyt.codegen import c
 from lazyt.codegen.c import print_kernel_c
 from lazyt.codegen.c_stream import past_caches
+from lazyt.codegen.c_waiting import wait_on_stack
 from lazyt.compiler import compile_graph
 from lazyt.config import config
 from lazyt.dispatch import wrap
@@ -41,6 +42,7 @@ def test_large_results_go_past_the_caches() -> None:
     assert streams(lambda x: x / (x * x).sum(-1, keepdim=True), LARGE) == 1, "rows"
     assert streams(lambda x: x[:, ::2] * 2, (4096, 2048)) == 1, "strided operands"
     assert streams(lambda x: x.t().contiguous() + 1, LARGE) == 1, "turned operands"
+    assert streams(lambda x: lt.softmax(x, -1), LARGE) == 1, "what waits in them waits on the stack"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ def test_large_results_go_past_the_caches() -> None:
     [
         lambda x: x.sum(-1),  # small results
         lambda x: x[:1023] * 2,  # the cache holds them
-        lambda x: lt.softmax(x, -1),  # asked for while exponentials are computed
+        lambda x: lt.softmax(x.view(-1, 8192), -1),  # asked for while exponentials are computed
         lambda x: x.cumsum(0),  # steps in order
     ],
 )
@@ -100,7 +102,11 @@ def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: Any) -> None:
         seen.append(len(found))
         return found
 
+    def wait_always(kernel: Any, first: int, third: int) -> Any:
+        return wait_on_stack(kernel, first, -1)
+
     monkeypatch.setattr(c, "past_caches", always)
+    monkeypatch.setattr(c, "wait_on_stack", wait_always)
     assert run() == before
     assert sum(seen) >= 8
 
