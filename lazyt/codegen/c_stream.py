@@ -33,9 +33,9 @@ RUN, ORDERED_RUN = 64, 32
 
 
 def past_caches(kernel: Kernel, third: int) -> frozenset[str]:
-    """Results that nothing in the kernel reads, stored once, and at least as large as the last
-    cache, of ``third`` bytes. As large as half of it, they are stored faster, too, but whoever
-    reads them finds them there."""
+    """Results that nothing in the kernel reads, stored once, and large beside the last cache, of
+    ``third`` bytes, see ``large_results``."""
+    large = large_results(kernel, third)
     stored: dict[str, int] = {}
     read: set[str] = set()
     for phase in kernel.phases:
@@ -50,9 +50,18 @@ def past_caches(kernel: Kernel, third: int) -> frozenset[str]:
     return frozenset(
         b.name
         for b in kernel.buffers
-        if b.role == "out" and stored.get(b.name) == 1 and b.name not in read
-        and not b.dtype.is_half and math.prod(b.shape) * b.dtype.itemsize >= third
+        if b.name in large and stored.get(b.name) == 1 and b.name not in read
+        and not b.dtype.is_half
     )  # fmt: skip
+
+
+def large_results(kernel: Kernel, third: int) -> frozenset[str]:
+    """Results of a quarter of the last cache, of ``third`` bytes, or more, where all that the
+    kernel reads and writes is as large as it: whoever reads them next would find little of them."""
+    sizes = {b.name: math.prod(b.shape) * b.dtype.itemsize for b in kernel.arguments}
+    full = sum(sizes.values()) >= third
+    outs = (b.name for b in kernel.arguments if b.role == "out")
+    return frozenset(name for name in outs if full and 4 * sizes[name] >= third)
 
 
 class StreamPhase(AheadPhase):

@@ -9,9 +9,9 @@ first-level cache: softmax of 64 MB on Zen 4, on one core and two, in rows of 10
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
+from lazyt.codegen.c_stream import large_results
 from lazyt.codegen.in_place import mapped
 from lazyt.ir.index import axes_of
 from lazyt.ir.kernel import Buffer, Keep, Kernel, Phase, Stage, Statement, Store
@@ -20,14 +20,14 @@ from lazyt.ir.scalar import Expr
 
 
 def wait_on_stack(kernel: Kernel, first: int, third: int) -> Kernel:
-    """The kernel, with what waits in results at least as large as the last cache, of ``third``
+    """The kernel, with what waits in results that are large beside the last cache, of ``third``
     bytes, kept by the loop that computes it; ``first``: bytes of the first-level cache."""
     if len(kernel.phases) != 1 or not isinstance(kernel.phases[0], Phase):
         return kernel
     phase = kernel.phases[0]
+    large = large_results(kernel, third)
     for buffer in kernel.buffers:
-        large = math.prod(buffer.shape) * buffer.dtype.itemsize >= third
-        if buffer.role == "out" and large and phase.lanes == "inner":
+        if buffer.name in large and phase.lanes == "inner":
             phase = _apart(phase, buffer, first // 2)
     return kernel if phase is kernel.phases[0] else replace(kernel, phases=(phase,))
 

@@ -37,7 +37,8 @@ def streams(
 
 def test_large_results_go_past_the_caches() -> None:
     assert streams(lambda x: x * 2 + 1, LARGE) == 1
-    assert streams(lambda x: x[:1024] * 2, LARGE) == 1, "as large as the last cache"
+    assert streams(lambda x: x[:256] * 2, LARGE) == 1, "a quarter of the last cache"
+    assert streams(lambda x: x * 2, (1024, 1024)) == 1, "operand and result fill it"
     assert streams(lambda x: (x * 2, x.exp()), LARGE) == 2, "several at once"
     assert streams(lambda x: x / (x * x).sum(-1, keepdim=True), LARGE) == 1, "rows"
     assert streams(lambda x: x[:, ::2] * 2, (4096, 2048)) == 1, "strided operands"
@@ -49,13 +50,17 @@ def test_large_results_go_past_the_caches() -> None:
     "function",
     [
         lambda x: x.sum(-1),  # small results
-        lambda x: x[:1023] * 2,  # the cache holds them
+        lambda x: x[:255] * 2,  # the cache holds them
         lambda x: lt.softmax(x.view(-1, 8192), -1),  # asked for while exponentials are computed
         lambda x: x.cumsum(0),  # steps in order
     ],
 )
 def test_other_results_do_not(function: Callable[[Tensor], Tensor]) -> None:
     assert streams(function, LARGE) == 0
+
+
+def test_results_that_the_cache_holds_beside_the_operands_do_not() -> None:
+    assert streams(lambda x: x * 2, (1023, 1024)) == 0
 
 
 def test_results_that_the_kernel_reads_or_converts_do_not() -> None:
