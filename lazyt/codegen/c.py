@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lazyt.codegen import c_tree as ct
+from lazyt.codegen.c_ahead import cost_of
 from lazyt.codegen.c_bands import bands_text
 from lazyt.codegen.c_contract import contract_text
 from lazyt.codegen.c_family import Expressions, c_type
 from lazyt.codegen.c_joined import join
 from lazyt.codegen.c_segments import segment_starts, segments_text
 from lazyt.codegen.c_steps import CpuPhase
-from lazyt.codegen.c_stream import past_caches
+from lazyt.codegen.c_stream import MUCH, past_caches
 from lazyt.codegen.c_waiting import wait_on_stack
 from lazyt.codegen.choices import Tuned
 from lazyt.codegen.contract import ContractText
@@ -25,13 +26,8 @@ from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
 from lazyt.codegen.weaving import weave
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase
-from lazyt.ir.point import sub_expressions
 from lazyt.ir.program import KernelSource, Launch
-from lazyt.ir.scalar import Call
 from lazyt.ir.traits import PLAIN, Traits
-
-#: Multiply-adds of functions from which on they have instructions enough to be mixed.
-_MUCH = 16.0
 
 
 def print_kernel_c(
@@ -99,9 +95,7 @@ def print_kernel_c(
 def _computes_much(kernel: Kernel) -> bool:
     """Whether a kernel computes so much of an element that the order of instructions decides."""
     loops = [phase for phase in kernel.phases if isinstance(phase, Phase)]
-    values = [s.value for phase in loops for stage in phase.stages for s in stage.body]
-    calls = [e for value in values for e in sub_expressions(value) if isinstance(e, Call)]
-    return sum(call.fn.cost for call in calls) >= _MUCH
+    return sum(cost_of(stage) for phase in loops for stage in phase.stages) >= MUCH
 
 
 def _pointers(kernel: Kernel) -> list[ct.Node]:

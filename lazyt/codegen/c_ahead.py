@@ -171,8 +171,8 @@ def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[in
             else:
                 others, least, ahead = looped if len(looped) > 1 else [], LEAST_COST, 1
             suited = [s for s, a in others if a.extent == axis.extent and _goes_by_lanes(s, e)]
-            asking = max(suited, key=_cost, default=None)
-            if asking is not None and _cost(asking) >= least:
+            asking = max(suited, key=cost_of, default=None)
+            if asking is not None and cost_of(asking) >= least:
                 assert asking.axis is not None
                 there = {last: variable(last) + constant(ahead), axis: variable(asking.axis)}
                 found.setdefault(id(asking), []).append(Ask(name, replace_axes(place, there)))
@@ -219,9 +219,10 @@ def _jumps(stage: Stage, axis: Axis, e: Expressions) -> bool:
 
 def _keeps_busy(stage: Stage) -> bool:
     """Whether a loop does more than to fold what it reads: such loops only wait for memory."""
-    return any(isinstance(s, Store) for s in stage.body) or _cost(stage) >= LEAST_COST
+    return any(isinstance(s, Store) for s in stage.body) or cost_of(stage) >= LEAST_COST
 
 
-def _cost(stage: Stage) -> float:
+def cost_of(stage: Stage) -> float:
+    """Multiply-adds of the functions that a stage calls for an element."""
     items = [x for s in stage.body for x in sub_expressions(s.value)]
     return sum(x.fn.cost for x in items if isinstance(x, Call))
