@@ -54,20 +54,24 @@ def seconds(call: Callable[[Tensor, Tensor], Tensor], sets: list[tuple[Tensor, T
 
 
 def measure(sizes: list[int]) -> dict[str, object]:
-    """All programs at all sizes with the threads of this process."""
-    bandwidth = roofline.measure(lazyt.get_num_threads()).bandwidth
+    """All programs at all sizes with the threads of this process. The memory's bandwidth is taken
+    before and after each: on shared machines it changes by the minute."""
+    bandwidths = []
     rows: dict[str, dict[str, dict[str, float]]] = {}
     for name, (function, nbytes) in PROGRAMS.items():
         captured = lazyt.jit(function)
         for size in sizes:
             sets = [(lazyt.randn(size).realize(), lazyt.randn(size).realize()) for _ in range(2)]
+            before = roofline.sample(lazyt.get_num_threads()).bandwidth
             took = seconds(captured, sets)
+            bandwidth = (before + roofline.sample(lazyt.get_num_threads()).bandwidth) / 2
+            bandwidths.append(bandwidth)
             rows.setdefault(name, {})[str(size)] = {
                 "us": round(1e6 * took, 2),
                 "ns per element": round(1e9 * took / size, 4),
                 "share of bandwidth": round(size * nbytes / took / bandwidth, 3),
             }
-    return {"bytes per s": bandwidth, "programs": rows}
+    return {"bytes per s": statistics.median(bandwidths), "programs": rows}
 
 
 def main() -> None:
@@ -88,8 +92,11 @@ def main() -> None:
         found[f"{threads} threads"] = part = json.loads(done.stdout)
         print(f"{threads} threads, {part['bytes per s'] / 1e9:.1f} GB/s")
         for name, rows in part["programs"].items():
-            texts = [f"{row['ns per element']:8.4f}" for row in rows.values()]
-            print(f"  {name:12} {' '.join(texts)} ns per element")
+            texts = [
+                f"{row['ns per element']:8.4f} ({row['share of bandwidth']:4.0%})"
+                for row in rows.values()
+            ]
+            print(f"  {name:12} {' '.join(texts)} ns per element (of the bandwidth)")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
