@@ -108,6 +108,9 @@ class AheadPhase(AbreastPhase):
     def _ask_all(self, stage: Stage, axis: Axis, step: str, count: int) -> Trees:
         """Asks for the lines of ``count`` elements of all that a stage asks for."""
         out: Trees = []
+        light = cost_of(stage) < LEAST_COST and any(isinstance(s, Store) for s in stage.body)
+        by_rows = not self.vector and "streams" in self.e.traits.fetches
+        function = "lz_ahead_second" if by_rows and light else "lz_ahead"
         begin = variable(Axis(step, axis.extent))
         if self.vector and self.first is not None:
             begin = begin + variable(Axis("low", axis.extent))
@@ -116,7 +119,7 @@ class AheadPhase(AbreastPhase):
             for offset in range(0, count, max(LINE // buffer.dtype.itemsize, 1)):
                 place = replace_axes(ask.place, {axis: begin + constant(offset)})
                 at = ct.binary("+", ct.name(ask.buffer), self.e.place(buffer, place))
-                out.append(self.e.prelude("lz_ahead", at))
+                out.append(self.e.prelude(function, at))
         return out
 
 
@@ -171,6 +174,8 @@ def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[in
             else:
                 others, least, ahead = looped if len(looped) > 1 else [], LEAST_COST, 1
             suited = [s for s, a in others if a.extent == axis.extent and _goes_by_lanes(s, e)]
+            if "streams" in e.traits.fetches:  # where loops do as much, the last
+                suited.reverse()
             asking = max(suited, key=cost_of, default=None)
             if asking is not None and cost_of(asking) >= least:
                 assert asking.axis is not None

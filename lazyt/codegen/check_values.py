@@ -246,7 +246,7 @@ class Values:
         if name.startswith("lz_short_"):
             self._rows(node, arguments)
             return None
-        if name == "lz_ahead":
+        if name in ("lz_ahead", "lz_ahead_second"):
             return None  # reads nothing
         if any(isinstance(a, Pointer | Array) for a in arguments):
             self.complain(node, "memory handed to a function that is not known")

@@ -100,6 +100,17 @@ def test_processors_that_fetch_streams_are_asked_for_rows_only() -> None:
     assert asked(lambda x: lt.nn.functional.layer_norm(x, (4096,))) == {"x0", "y1"}
 
 
+def test_they_fetch_the_next_row_into_the_second_cache_in_the_loop_that_stores() -> None:
+    def text(traits: Traits) -> str:
+        norm = lambda x: lt.nn.functional.layer_norm(x, (4096,))  # noqa: E731
+        return kernel_text(norm, 2048, 4096, third=8 << 20, traits=traits)
+
+    found = text(Traits(fetches=frozenset({"streams"})))
+    assert found.index("lz_ahead_second(x0") > found.index("lz_rsqrt") and "lz_ahead(" not in found
+    plain = text(PLAIN)
+    assert plain.index("lz_ahead(x0") < plain.index("lz_rsqrt") and "_second" not in plain
+
+
 @pytest.mark.parametrize(
     ("function", "shape"),
     [
