@@ -16,7 +16,26 @@ from typing import Any
 from lazyt.bench.frameworks import PEERS
 
 #: Numbers the form of the JSON file, and the oldest that can be read.
-SCHEMA, OLDEST = 3, 2
+SCHEMA, OLDEST = 4, 2
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a machine could do at some moment.
+
+    Attributes:
+        bandwidth: bytes a second between memory and all threads, into warm buffers.
+        peak: float32 operations a second of all threads; None of a device.
+    """
+
+    bandwidth: float
+    peak: float | None = None
+
+    def seconds(self, nbytes: int, flops: float) -> float | None:
+        """The least time for so much; None where the limit on operations is not known."""
+        if flops and not self.peak:
+            return None
+        return max(nbytes / self.bandwidth, flops / self.peak if self.peak else 0.0)
 
 
 @dataclass
@@ -34,9 +53,7 @@ class Result:
         kernels: launches of a call.
         nbytes: bytes of inputs and outputs, each counted once.
         flops: operations of products and convolutions.
-        bandwidth: bytes a second between memory and all threads, into warm buffers, in the turns of
-            this workload.
-        peak: float32 operations a second of all threads, likewise.
+        limits: of the machine in each turn, the mean of just before and just after it.
         note: what a user should know about how it ran, such as why nothing was captured.
         absent: what the framework lacks for this workload.
         problem: why there are no times although there should be.
@@ -57,8 +74,7 @@ class Result:
     kernels: int | None = None
     nbytes: int = 0
     flops: float = 0.0
-    bandwidth: float | None = None
-    peak: float | None = None
+    limits: list[Limit] = field(default_factory=list)
     note: str = ""
     absent: str = ""
     problem: str = ""
@@ -90,14 +106,15 @@ class Run:
 
     @property
     def bandwidth(self) -> float | None:
-        """The median of all workloads."""
-        known = [r.bandwidth for r in self.results if r.bandwidth is not None]
+        """The median of all turns."""
+        known = [limit.bandwidth for r in self.results for limit in r.limits]
         return statistics.median(known) if known else None
 
     @property
     def peak(self) -> float | None:
-        """The median of all workloads."""
-        known = [r.peak for r in self.results if r.peak is not None]
+        """The median of all turns."""
+        limits = [limit for r in self.results for limit in r.limits]
+        known = [limit.peak for limit in limits if limit.peak is not None]
         return statistics.median(known) if known else None
 
     def seconds(self, result: Result | None) -> float | None:
@@ -132,12 +149,17 @@ class Run:
         return None if own is None or best is None else own / best[1]
 
     def share(self, result: Result) -> float | None:
-        """How near to the machine's limit a result is; above 1, its data lay in a cache."""
-        seconds = self.seconds(result)
-        if not seconds or not result.bandwidth or (result.flops and not result.peak):
+        """How near to the machine's limit a result is, the median of its turns, each beside the
+        limit of its own moment; above 1, its data lay in a cache."""
+        if self.seconds(result) is None:
             return None
-        work = result.flops / result.peak if result.peak else 0.0
-        return max(result.nbytes / result.bandwidth, work) / seconds
+        typical = min if self.settings.get("by") == "min" else statistics.median
+        shares = []
+        for limit, samples in zip(result.limits, result.rounds, strict=False):
+            least = limit.seconds(result.nbytes, result.flops)
+            if least is not None and samples and typical(samples) > 0:
+                shares.append(least / typical(samples))
+        return statistics.median(shares) if shares else None
 
 
 def geometric_mean(ratios: Iterable[float]) -> float | None:
@@ -205,19 +227,24 @@ def from_json(facts: Any, source: str) -> Run:
     """A run from a file's content. Raises ValueError, naming the source, for another form."""
     if not isinstance(facts, dict) or facts.get("schema") not in range(OLDEST, SCHEMA + 1):
         raise ValueError(f"{source} is no result of `lazyt bench` in form {OLDEST} to {SCHEMA}")
-    known = {f.name for f in fields(Result)}
-    # Once there was one limit for all.
-    limits = {k: facts.get(f"{k}_per_s") for k in ("bandwidth_bytes", "peak_flops")}
-    older = {"bandwidth": limits["bandwidth_bytes"], "peak": limits["peak_flops"]}
     needed = ("machine", "settings", "bandwidth_bytes_per_s", "peak_flops_per_s", "results")
     if missing := [name for name in needed if name not in facts]:
         raise ValueError(f"{source} lacks {', '.join(missing)}")
+    known = {f.name for f in fields(Result)}
+    # Form 2 had one limit for all, form 3 one for each workload.
+    of_all = facts["bandwidth_bytes_per_s"], facts["peak_flops_per_s"]
     results = []
     for number, row in enumerate(facts["results"]):
-        row = {**older, **row} if isinstance(row, dict) else {}
-        if not known <= row.keys():
+        row = dict(row) if isinstance(row, dict) else {}
+        if not known - {"limits"} <= row.keys():
             raise ValueError(f"{source}: result {number} lacks something")
-        results.append(Result(**{name: row[name] for name in known}))
+        if "limits" in row:
+            limits = [Limit(limit["bandwidth"], limit["peak"]) for limit in row["limits"]]
+        else:
+            bandwidth, peak = row.get("bandwidth", of_all[0]), row.get("peak", of_all[1])
+            limits = [Limit(bandwidth, peak)] * len(row["rounds"]) if bandwidth else []
+        kept = {name: row[name] for name in known - {"limits"}}
+        results.append(Result(**kept, limits=limits))
     return Run(facts["machine"], facts["settings"], results)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from lazyt.bench.frameworks import FRAMEWORKS, PEERS
 from lazyt.bench.problems import Workload
 from lazyt.bench.processes import Nurseries, Place, Worker
-from lazyt.bench.results import Result
+from lazyt.bench.results import Limit, Result
 
 #: Seconds that a process samples in one turn, about.
 TURN_LIMIT = 1.5
@@ -103,27 +103,31 @@ class Session:
         return [r for r in results if r.framework not in self.missing]
 
     def _take_turns(self, workers: Sequence[tuple[Result, Worker]]) -> None:
-        options, limits = self.options, []
+        options = self.options
+        # A device's memory is timed in any case: it takes a moment there.
+        looks = bool(options.device) or not options.quick
+        before = self._limit() if looks else None
         for turn in range(options.rounds):
-            # A device's memory is timed in any case: it takes a moment there.
-            if (options.device or not options.quick) and (limit := self._limit()) is not None:
-                limits.append(limit)
             # Nobody is always the one that follows a library with spinning threads.
             first = turn % len(workers)
             for result, worker in (*workers[first:], *workers[:first]):
+                done = len(result.rounds)
                 self._sample(result, worker, turn)
-        for result, _ in workers if limits else ():
-            result.bandwidth = statistics.median(limit["bandwidth"] for limit in limits)
-            peaks = [limit["peak"] for limit in limits if limit["peak"] is not None]
-            result.peak = statistics.median(peaks) if peaks else None
+                if not looks or len(result.rounds) == done:
+                    continue
+                # On shared machines the bandwidth changes within seconds.
+                after = self._limit()
+                if before is not None and after is not None:
+                    result.limits.append(_between(before, after))
+                before = after
 
-    def _limit(self) -> dict[str, Any] | None:
-        """Bandwidth and peak of this machine at this moment; None where that fails."""
+    def _limit(self) -> Limit | None:
+        """What this machine can do at this moment; None where that cannot be measured."""
         if self._machine is None:
             self._machine = self._worker("machine", Path("."))
         time.sleep(PAUSE)
         reply = self._machine.ask({"quick": self.options.quick})
-        return None if "failed" in reply else reply
+        return None if "failed" in reply else Limit(reply["bandwidth"], reply["peak"])
 
     def _worker(self, framework: str, folder: Path) -> Worker:
         python = self.options.python if framework in PEERS else sys.executable
@@ -188,6 +192,13 @@ class Session:
         finally:
             worker.end()
         return None if seconds is None else float(seconds)
+
+
+def _between(before: Limit, after: Limit) -> Limit:
+    """The mean of two."""
+    peaks = [limit.peak for limit in (before, after) if limit.peak is not None]
+    peak = sum(peaks) / len(peaks) if peaks else None
+    return Limit((before.bandwidth + after.bandwidth) / 2, peak)
 
 
 def _compare_histories(results: Sequence[Result]) -> None:

@@ -11,6 +11,7 @@ from lazyt.__main__ import main
 from lazyt.bench import chart
 from lazyt.bench.results import (
     SCHEMA,
+    Limit,
     Result,
     Run,
     describe_machine,
@@ -26,7 +27,8 @@ from lazyt.bench.table import format_time, main_table, summary
 def timed(workload: str, framework: str, *seconds: float, **facts: object) -> Result:
     """A result whose one turn had these samples."""
     made = Result(workload, framework, "kernels", {"n": 4}, "1", [list(seconds)])
-    for name, value in {"bandwidth": 2e9, "peak": 1e12, **facts}.items():
+    made.limits = [Limit(2e9, 1e12)]
+    for name, value in facts.items():
         setattr(made, name, value)
     return made
 
@@ -54,6 +56,21 @@ def test_ratios_are_to_the_best_peer() -> None:
     run.results[0].rounds.append([5e-4])
     run.settings["by"] = "min"
     assert run.ratio("relu") == pytest.approx(0.25)
+
+
+def test_a_share_is_that_of_the_limit_beside_each_turn() -> None:
+    """Where a machine's bandwidth halves between turns, what keeps up keeps its share."""
+    run = made_up()
+    own = run.results[0]
+    own.rounds = [[1e-3, 1e-3, 5e-3], [2e-3, 2e-3, 8e-3], [1e-3]]
+    own.limits = [Limit(2e9, 1e12), Limit(1e9, 1e12), Limit(1.25e9, 1e12)]
+    assert run.share(own) == pytest.approx(0.5)
+    own.flops = 16e8
+    assert run.share(own) == pytest.approx(1.6)
+    own.limits = [Limit(2e9)] * 3
+    assert run.share(own) is None
+    own.flops, own.limits = 0.0, []
+    assert run.share(own) is None
 
 
 def test_the_table_shows_times_ratios_and_what_went_wrong() -> None:
@@ -108,8 +125,11 @@ def test_files_hold_everything_and_other_forms_are_refused(tmp_path: Path) -> No
     assert facts["results"][0]["median_s"] == 1e-3 and facts["results"][0]["roofline_share"] == 0.5
     older = json.loads(json.dumps({**facts, "schema": 2}))
     for row in older["results"]:
-        del row["bandwidth"], row["peak"]
+        del row["limits"]
     assert from_json(older, "it").results[0] == run.results[0]
+    for row in older["results"]:
+        row.update(bandwidth=3e9, peak=None)
+    assert from_json({**older, "schema": 3}, "it").results[0].limits == [Limit(3e9)]
     for broken, message in (
         ({**facts, "schema": 1}, "no result of"),
         ({k: v for k, v in facts.items() if k != "machine"}, "lacks machine"),

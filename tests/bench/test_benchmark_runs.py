@@ -21,7 +21,7 @@ from lazyt.bench.frameworks import FRAMEWORKS, PEERS
 from lazyt.bench.names_arrays import NotOffered, numpy_names, reference_names
 from lazyt.bench.problems import Workload, select, workloads
 from lazyt.bench.processes import Nurseries, Place
-from lazyt.bench.results import read
+from lazyt.bench.results import Limit, read
 from lazyt.bench.session import Options, Session
 from lazyt.bench.worker import Job, error_of, sampled, write_reference
 from lazyt.tools import bench as command
@@ -142,7 +142,8 @@ class Actor:
         if self.framework == "reference":
             return {"nbytes": 8, "flops": 4.0}
         if self.framework == "machine":
-            return {"bandwidth": 32.0, "peak": 8.0}
+            looks = self.asked.count(("machine", "begin"))
+            return {"bandwidth": 32.0 * looks, "peak": 8.0}
         if kind == "sample":
             return {"seconds": [0.5, 0.25], "peak_bytes": 9, "base_bytes": 5}
         good = {"version": "1", "kernels": 2, "cold_first_s": 1.0, "error": 0.0, "correct": True}
@@ -198,8 +199,9 @@ def test_processes_take_turns_and_what_fails_is_left_out(monkeypatch: pytest.Mon
     sampling = [name for name, kind in taken[1] if kind == "sample"]
     # Seven workers, of which three can be sampled: the second round begins with the second one.
     assert sampling == ["lazyt", "lazy", "torch", "lazy", "torch", "lazyt"]
-    # The machine is looked at in each turn.
-    assert taken[1].count(("machine", "begin")) == 2 and (own.bandwidth, own.peak) == (32, 8)
+    # The machine is looked at once before all turns, and after each.
+    assert taken[1].count(("machine", "begin")) == 1 + len(sampling)
+    assert own.limits == [Limit(32 * 1.5, 8), Limit(32 * 6.5, 8)]
 
 
 def test_the_command_measures_two_workloads_without_peers(tmp_path: Path, capsys: Capture) -> None:
