@@ -320,7 +320,8 @@ def test_import_loads_nothing_heavy() -> None:
 
 def test_import_is_quick() -> None:
     # The least processor time of several: what other processes cost is not lazyt's. NumPy's own
-    # import is the yardstick where the whole machine is slow; it takes 110 ms where 80 are meant.
+    # import is the yardstick where the whole machine is slow: some spend as much on NumPy's
+    # libraries as on Python code, others (virtual ones, with slow file systems) a fifth less.
     code = (
         "import time; a = time.process_time(); import numpy; b = time.process_time();"
         "import lazyt; print(1000 * (b - a), 1000 * (time.process_time() - b))"
@@ -328,7 +329,7 @@ def test_import_is_quick() -> None:
     run_python(code)  # writes the bytecode
     runs = [tuple(map(float, run_python(code).split())) for _ in range(7)]
     yardstick, cost = (min(column) for column in zip(*runs))
-    limit = max(80, 80 * yardstick / 110)
+    limit = max(80, 1.25 * yardstick)
     assert cost <= limit, f"import lazyt takes {cost:.0f} ms beyond numpy, not {limit:.0f}"
 
 
