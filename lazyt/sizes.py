@@ -234,11 +234,19 @@ def _new_template(
 
     if not family.samples:
         family.samples += filter(None, [_parsed_sample(family, family.first, family.first.text)])
-    others = _other_sizes(family.first, graph, changes)
-    probes = filter(None, [_parsed_sample(family, graph, text) for text in others])
-    same = [s for s in (*family.samples, *probes) if s.form == sample.form]
+    probes = _probes(family, graph, _other_sizes(family.first, graph, changes), sample)
+    if not probes:  # elsewhere it has another form
+        near = _extents(family.first, graph, changes, near=True)
+        probes = _probes(family, graph, near, sample)
+    same = [*(s for s in family.samples if s.form == sample.form), *probes]
     family.samples = [*family.samples, sample][-_MOST_SAMPLES:]
     return Template.of([sample, *same]) if same else None
+
+
+def _probes(family: _Family, graph: Sized, texts: Sequence[str], like: Sample) -> list[Sample]:
+    """The samples of a graph given as texts, as far as they have the form of ``like``."""
+    found = [_parsed_sample(family, graph, text) for text in texts]
+    return [sample for sample in found if sample is not None and sample.form == like.form]
 
 
 def _parsed_sample(family: _Family, graph: Sized, text: str) -> Sample | None:
@@ -263,5 +271,12 @@ def _other_sizes(old: Sized, new: Sized, changes: set[tuple[int, int]]) -> list[
     if all(a * second == b * first for a, b in changes):  # multiples of one size
         texts = texts_of_multiples(pieces, pairs, (first, second))
     if len(texts) < _FEW:
-        texts += texts_of_extents(pieces, pairs, changes, _differing(old.text, new.text))
+        texts += _extents(old, new, changes)
     return texts
+
+
+def _extents(
+    old: Sized, new: Sized, changes: set[tuple[int, int]], near: bool = False
+) -> list[str]:
+    pairs, extents = zip(old.numbers, new.numbers, strict=True), _differing(old.text, new.text)
+    return texts_of_extents(new.pieces, list(pairs), changes, extents, near)

@@ -28,6 +28,8 @@ _ALIKE = 32
 _MOVES = ((1, 2, 3), (3, 1, 2), (2, 5, 1), (6, 4, 9))
 #: And beside these, so that not all have the remainders of the second size.
 _BESIDE = (0, 0, 1, -2)
+#: The same for sizes nearby, which fit into the caches that the second ones fit into.
+_NEAR, _STEP = ((1, 2, 3), (3, 1, 2), (2, 1, 4)), 4
 
 
 def texts_of_multiples(
@@ -57,6 +59,7 @@ def texts_of_extents(
     pairs: Sequence[tuple[str, str]],
     changes: Iterable[Pair],
     extents: Iterable[Pair],
+    near: bool = False,
 ) -> list[str]:
     """The text at sizes most of which have the remainders of the second ones: where windows move by
     steps, these decide what is left over at the ends.
@@ -66,12 +69,14 @@ def texts_of_extents(
         pairs: its numbers at both sizes.
         changes: the sizes that differ.
         extents: all extents of the text that differ.
+        near: at sizes that are hardly larger.
     """
     sizes = sorted(changes)
     texts: list[str] = []
-    for moves, beside in zip(_MOVES, _BESIDE, strict=True):
+    step = _STEP if near else _ALIKE
+    for moves, beside in zip(_NEAR if near else _MOVES, _BESIDE, strict=False):
         moved = {
-            size: size[1] + _ALIKE * moves[number % len(moves)] + beside
+            size: size[1] + step * moves[number % len(moves)] + beside
             for number, size in enumerate(sizes)
         }
         known = moved | {

@@ -33,10 +33,10 @@ class CText:
         self.add("}")
 
     def loop(
-        self, var: str, start: int | str, stop: int | str, step: int = 1
+        self, var: str, start: int | str, stop: int | str, step: int | None = None
     ) -> AbstractContextManager[None]:
-        """A counting loop over ``var``."""
-        advance = f"{var}++" if step == 1 else f"{var} += {step}"
+        """A counting loop over ``var``, by ``step``: a number of the text even where it is 1."""
+        advance = f"{var}++" if step is None else f"{var} += {step}"
         return self.block(f"for (lz_i64 {var} = {start}; {var} < {stop}; {advance})")
 
     @contextmanager
