@@ -1,8 +1,12 @@
-"""Folds of long rows that share a vector: eight of them side by side.
+"""Folds of rows side by side: eight long ones that share a vector, four far apart.
 
 A vector that all rows are multiplied by leaves the first-level cache before the next row wants it.
-Where eight rows take 32 steps in turn it is read once for eight. Folds of rows alone stay one
-behind the other, which memory gives sooner.
+Where eight rows take 32 steps in turn it is read once for eight.
+
+Rows alone come from memory one behind the other, and a processor that fetches streams by itself
+begins anew at each page of 4 KiB. With four streams there is always one on its way: Zen 3 reads
+four rows that lie a quarter of the array apart in 0.78 of the time on one core and 0.75 to 0.9 on
+two (rows of 4 KiB, 64 MB; two streams 0.85, eight 0.81, four neighbours 0.97).
 """
 
 from __future__ import annotations
@@ -22,10 +26,36 @@ from lazyt.ir.point import Load
 ABREAST, LEAST_ROWS = 8, 64
 #: Bytes of a row from which it pays.
 LONG_ROW = 16384
+#: Rows far apart that are folded at once.
+STREAMS = 4
 
 
 class AbreastPhase(ColumnsPhase):
-    """A phase whose tile may be some long rows."""
+    """A phase whose tile may be some rows.
+
+    Attributes:
+        scattered: the rows of a tile lie as far apart as there are tiles.
+    """
+
+    scattered = False
+    apart: ct.Node
+
+    def _strip(self, tile: str, strips: int, extent: int, rows: int) -> Trees:
+        if not self.scattered:
+            return super()._strip(tile, strips, extent, rows)
+        number = ct.name(tile)
+        strip = ct.binary("%", number, ct.integer(strips)) if rows > 1 else number
+        self.first, self.apart, self.run = ct.name("low"), ct.integer(strips), ct.integer(self.tile)
+        out = [ct.declare("lz_i64", "low", strip, const=True)]
+        if extent % self.tile == 0:
+            return out
+        left = ct.binary("-", ct.integer(extent + strips - 1), self.first)
+        run = ct.minimum(ct.binary("/", left, self.apart), self.run)
+        self.run = ct.name("run")
+        return [*out, ct.declare("lz_i64", "run", run, const=True)]
+
+    def _stands(self, step: ct.Node) -> ct.Node:
+        return super()._stands(ct.binary("*", step, self.apart) if self.scattered else step)
 
     def _has_few_rows(self, stage: Stage, axis: Axis) -> bool:
         return not self.abreast and super()._has_few_rows(stage, axis)
@@ -83,6 +113,13 @@ class AbreastPhase(ColumnsPhase):
 
 def stands_abreast(phase: Phase, e: Expressions) -> bool:
     """Whether the phase does nothing but fold long rows of memory with vectors as long as they."""
+    rows = [row for _, row in folded_rows(phase, e)]
+    return 0 in rows and max(rows) >= LONG_ROW
+
+
+def folded_rows(phase: Phase, e: Expressions) -> list[tuple[Stage, int]]:
+    """What a phase reads that does nothing but fold rows of memory, many of them: its stage and the
+    bytes of a row, 0 where each point of the grid reads the same. Empty for other phases."""
     looped = [(stage, stage.axis) for stage in phase.stages if stage.axis is not None]
     if (
         phase.lanes != "inner"
@@ -91,14 +128,12 @@ def stands_abreast(phase: Phase, e: Expressions) -> bool:
         or phase.grid[-1].extent < LEAST_ROWS
         or e.bands
     ):
-        return False
+        return []
     ((stage, axis),) = looped
     if stage.guard or axis in e.ends:
-        return False
-    reads = folded_reads(stage) or []
-    rows = [_row_bytes(item, phase.grid[-1], axis, e) for item in reads]
-    known = [row for row in rows if row is not None]
-    return len(known) == len(rows) and 0 in known and max(known) >= LONG_ROW
+        return []
+    rows = [_row_bytes(item, phase.grid[-1], axis, e) for item in folded_reads(stage) or []]
+    return [] if None in rows else [(stage, row) for row in rows if row is not None]
 
 
 def _row_bytes(item: Load, last: Axis, axis: Axis, e: Expressions) -> int | None:

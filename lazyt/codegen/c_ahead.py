@@ -8,7 +8,8 @@ layer norm 0.8, softmax 0.7. Where arrays stay in the last cache nothing is gain
 is so on Intel's processors: Zen's fetch streams by themselves, and only rows ask.
 
 A phase with several loops over each row waits for memory in the first and for arithmetic in the
-others. There one of the others asks for the next row instead: memory works all the time.
+others. There one of the others asks for the next row instead: memory works all the time. Where rows
+are only folded, Zen's processors get several at once (`c_abreast.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_abreast import AbreastPhase
+from lazyt.codegen.c_abreast import AbreastPhase, folded_rows
 from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.c_loops import Trees
 from lazyt.codegen.emitter import indices_of
@@ -46,6 +47,9 @@ FAR = 16 << 20
 #: Bytes of a row, and cost of a step of the loop that asks (an exponential's is 10), from which
 #: asking for the next row pays though the arrays are not far.
 LEAST_ROW, LEAST_COST = 2048, 8.0
+
+#: Bytes of a row from which several are folded at once.
+LEAST_FOLDED = 1024
 
 
 class Ask(NamedTuple):
@@ -147,6 +151,17 @@ def lines_ahead(phase: Phase, e: Expressions, second: int, any_size: bool) -> di
                 seen.add((name, place))
                 found.setdefault(id(stage), []).append(_further(e, name, place))
     return found
+
+
+def scatters(phase: Phase, e: Expressions) -> bool:
+    """Whether a phase waits for rows that it only folds, and gets them sooner from several places
+    at once."""
+    rows = folded_rows(phase, e)
+    if "streams" not in e.traits.fetches or not rows or cost_of(rows[0][0]) >= LEAST_COST:
+        return False
+    known = [row for _, row in rows if row > 0]
+    sizes = [math.prod(b.shape) * b.dtype.itemsize for b in e.buffers.values()]
+    return sum(sizes) >= FAR and max(known, default=0) >= LEAST_FOLDED
 
 
 def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[int, list[Ask]]:

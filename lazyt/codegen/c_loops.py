@@ -142,12 +142,13 @@ class PhasePrinter:
         if not self.vector:
             return body
         axis = self.phase.grid[-1]
-        here: ct.Node = ct.name("u")
-        if self.first is not None:
-            here = ct.binary("+", self.first, here)
         if index and axis.extent > 1:
-            body = [ct.declare("lz_i64", axis.name, here, const=True), *body]
+            body = [ct.declare("lz_i64", axis.name, self._stands(ct.name("u")), const=True), *body]
         return self._points("u", self.run, body, simd)
+
+    def _stands(self, step: ct.Node) -> ct.Node:
+        """Where a step of the tile is on the last grid axis."""
+        return step if self.first is None else ct.binary("+", self.first, step)
 
     def _points(self, name: str, count: ct.Node, body: Trees, simd: bool) -> Trees:
         """A loop over neighbouring points, whose steps may run at once if ``simd``."""
@@ -239,12 +240,11 @@ class PhasePrinter:
     def _reduction(self, stage: Stage, axis: Axis) -> Trees:
         reduces = [s for s in stage.body if isinstance(s, Reduce)]
         keeps = [s for s in stage.body if isinstance(s, Keep)]
-        levels = reduction_levels(axis.extent)
+        top = len(reduction_levels(axis.extent)) - 1
         out: Trees = [self._keep(k, axis) for k in keeps]
         out += [self._array(compute_type(r.dtype), r.name) for r in reduces]
-        body = self._fold_levels(stage, axis, len(levels) - 1, ct.integer(0))
+        body = self._fold_levels(stage, axis, top, ct.integer(0))
         for r in reduces:
-            top = len(levels) - 1
             cell = self._cell(r.name) if self.vector else ct.name(r.name)
             suffix = "i" if is_positional(r) else "a"
             result = self._cell(f"{r.name}_{suffix}{top}", ct.integer(0))

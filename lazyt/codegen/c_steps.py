@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.axes import LEAST_RUN, divided_along
-from lazyt.codegen.c_abreast import ABREAST, stands_abreast
-from lazyt.codegen.c_ahead import lines_ahead
+from lazyt.codegen.c_abreast import ABREAST, STREAMS, stands_abreast
+from lazyt.codegen.c_ahead import lines_ahead, scatters
 from lazyt.codegen.c_columns import COLUMNS
 from lazyt.codegen.c_dense import best_lanes
 from lazyt.codegen.c_family import Expressions
@@ -66,7 +66,9 @@ class CpuPhase(StreamPhase):
         if not expressions.bands:
             phase = split_positions(phase, lambda stage: row_folds(phase, stage, expressions))
             phase = split_series(phase)
-        self.abreast = not any_size and stands_abreast(phase, expressions)
+        abreast = not any_size and stands_abreast(phase, expressions)
+        self.scattered = not (any_size or abreast) and scatters(phase, expressions)
+        self.abreast = abreast or self.scattered
         phase = replace(phase, lanes="grid") if self.abreast else phase
         super().__init__(phase, expressions, number, any_size)
         expressions.values.clear()  # a phase's names are its own
@@ -84,7 +86,8 @@ class CpuPhase(StreamPhase):
         if not self.abreast:
             self.asks = lines_ahead(phase, expressions, second, any_size)
         self.share = given.share
-        self.tile = ABREAST if self.abreast else given.tile or self.tile
+        rows = STREAMS if self.scattered else ABREAST
+        self.tile = rows if self.abreast else given.tile or self.tile
         self.steps = given.steps or self.steps
 
     def form(self) -> LoopForm:

@@ -13,7 +13,8 @@ class Traits(NamedTuple):
             faster one by one than in vectors of groups.
         tiled: kinds that there are matrix registers for.
         fetches: ``streams`` where it fetches the lines that a loop over points reads and writes as
-            early as is of use: asking for them only takes time.
+            early as is of use: asking for them only takes time, and several streams at once hide
+            where one begins.
     """
 
     alone: frozenset[str] = frozenset()
