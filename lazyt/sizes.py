@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lazyt.making import Donated
 
 _NUMBER = re.compile(r"(?<![\w.%$])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.])")
+#: Numbers that are no sizes: they say which axes an operation works on.
+_AXES = re.compile(r"\b(?:axes|axis|batch|left|right|out)=(\([\d, ]*\)|\d+)")
 _SHAPE = re.compile(r"\w+\[(\d[\d, ]*)\]")
 _KEPT = 256  # families that are remembered
 _MOST_SAMPLES = 8
@@ -69,7 +71,7 @@ class Sized(NamedTuple):
 
 
 class _Family:
-    """Graphs that are equal but for numbers.
+    """Graphs that are equal but for sizes, and numbers that come from them.
 
     Attributes:
         first: the first that was met.
@@ -182,7 +184,7 @@ def _has_bands(roots: Sequence[Node]) -> bool:
 def _family(graph: Sized) -> _Family:
     between = hashlib.sha1("\0".join(graph.pieces).encode()).digest()
     key = (
-        between, _small(graph.text), graph.order, graph.donated,
+        between, tuple(_AXES.findall(graph.text)), _small(graph.text), graph.order, graph.donated,
         config.memory_budget, config.inline_reduce,
     )  # fmt: skip
     family = _families.get(key)
