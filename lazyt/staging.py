@@ -33,6 +33,7 @@ from lazyt.resuming import Interrupted, resume
 from lazyt.runtime import events
 from lazyt.shortcut import MISSED
 from lazyt.shortcut_courses import Shortcuts
+from lazyt.sightings import UNUSED, Sightings
 from lazyt.templates import CannotReplay
 from lazyt.tensor import Tensor
 from lazyt.trees import Tree
@@ -41,9 +42,8 @@ from lazyt.watching import Diary, hook
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
 
-#: Captures that one function keeps; failures, and captures without a replay, after which it is
-#: left alone.
-_MOST, _PATIENCE, _UNUSED = 64, 4, 12
+#: Captures that one function keeps; failures after which it is left alone.
+_MOST, _PATIENCE = 64, 4
 
 
 class CaptureError(LazytError):
@@ -59,8 +59,7 @@ class Captured:
 
     _unwatched = frozenset({
         "_captures", "_changing", "_codes", "_failures", "_harmless", "_last_key", "_lock",
-        "_reasons",
-        "_shortcuts", "_unused", "fullgraph",
+        "_reasons", "_shortcuts", "_sightings", "fullgraph",
     })  # fmt: skip
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
@@ -71,7 +70,7 @@ class Captured:
         self._captures: dict[Any, list[tuple[Replay, Any]]] = {}
         self._harmless: set[Any] = set()  # keys of calls that may work on copies
         self._failures = 0
-        self._unused = 0  # captures since the last replay
+        self._sightings = Sightings()
         self._reasons: list[str] = []
         self._lock = RLock()
         self._shortcuts = Shortcuts()
@@ -116,9 +115,11 @@ class Captured:
                 except Missed as missed:
                     reason = reason or str(missed)
                     continue
-                self._unused = 0
+                self._sightings.replayed()
                 self._shortcuts.follow(replay, shape, leaves, result, moving)
                 return Tree.build(result, iter(values.originals(parts, tensors)))
+            if self._is_rare(key):
+                return self.function(*args, **kwargs)
             if self._captures:
                 reason = reason or keys_differ(key, self._last_key, self.function)
                 if self._reasons[-1] != f"captured again: {reason}":
@@ -128,6 +129,19 @@ class Captured:
             if values.any_shown and key not in self._harmless:
                 return self._try(key, leaves, args, kwargs, values.exposed())
             return self._capture(key, shape, leaves, values, args, kwargs, moving)
+
+    def _is_rare(self, key: Any) -> bool:
+        """Whether arguments of a kind come too seldom to be captured, as far as is known."""
+        full = sum(map(len, self._captures.values())) >= _MOST
+        if key in self._captures or not self._sightings.is_rare(key, full):
+            return False
+        reason = (
+            f"not captured: none of the last {UNUSED} captures was replayed, so arguments that "
+            "are new (of new shapes) are captured when they come again"
+        )
+        if self._reasons[-1] != reason:
+            self._say(reason)
+        return True
 
     def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
         """What another capture that calls this one depends on."""
@@ -281,17 +295,17 @@ class Captured:
         except CannotReplay as error:
             self._fail(str(error))
             return
-        self._captures.setdefault(key, []).append((replay, result))
+        known = self._captures.setdefault(key, [])
+        known.append((replay, result))
         self._last_key = key
         if sum(map(len, self._captures.values())) > _MOST:
             self._captures.pop(next(iter(self._captures)))
         self._failures = 0
-        self._unused += 1
         self._say("captured")
-        if self._unused > _UNUSED:
+        if not self._sightings.captured(len(known) > 1):
             self._failures = _PATIENCE - 1
             self._fail(
-                f"the last {_UNUSED} captures were never replayed, because what the function "
+                f"the last {UNUSED} captures were never replayed, because what the function "
                 "depends on differs at every call; give numbers that change as tensors"
             )
 

@@ -179,6 +179,27 @@ def test_numbers_that_are_looked_at_and_differ_at_every_call() -> None:
     assert len(captured.why()) < 30
 
 
+def test_shapes_that_come_once_are_not_captured_and_those_that_come_again_are() -> None:
+    captured = lt.jit(lambda x: x * 2 + 1)
+
+    def call(size: int) -> str:
+        assert captured(lt.full((size,), 3.0)).tolist() == [7.0] * size
+        return str(["", *captured.why()][-1])
+
+    assert [call(size) for size in range(2, 30)][-1].startswith("not captured: none of the last 12")
+    assert len(captured.why()) < 30
+    assert call(29) == "captured", "it comes again"
+    assert call(29) == "captured" and call(300) == "captured", "captures are of use now"
+    captured = lt.jit(lambda x: x * 2 - x)
+    for _ in range(3):
+        for size in range(2, 100):  # more than are kept
+            captured(lt.ones(size))
+    assert sum(reason == "captured" for reason in captured.why()) < 100
+    for _ in range(6):
+        captured(lt.ones(200))
+    assert captured.why()[-1] == "captured"
+
+
 @pytest.mark.filterwarnings("ignore:lazyt.jit leaves")
 def test_lists_and_dicts_that_are_given_change_at_every_call() -> None:
     def step(x: Any, found: dict[str, Any], history: list[Any]) -> Any:
