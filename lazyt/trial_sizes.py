@@ -44,7 +44,8 @@ def texts_of_multiples(
         sizes: both sizes.
     """
     least, most = sorted(sizes)
-    wanted = {most * 3 // 2 | 1, -(-4 * most // 64) * 64, math.isqrt(least * most)}
+    # Odd and even ones: what is rounded up to a multiple is not the size itself at all of them.
+    wanted = {most * 3 // 2 | 1, -(-4 * most // 64) * 64, math.isqrt(least * most) & ~1}
     wanted |= {max(3, least // 8), max(3, least * 3 // 8 | 1)}
     texts: list[str] = []
     for size in sorted(wanted - {*sizes}):
@@ -147,11 +148,7 @@ def _scaled(a: str, b: str, sizes: tuple[int, int, int]) -> str | None:
     if a == b:
         return a
     if not (a + b).isdecimal():
-        ratio = float(b) / float(a) if float(a) else 0.0
-        for power in (1, -1, 2, -2, 0.5, -0.5):  # n elements, or a mean over them
-            if math.isclose(ratio, (second / first) ** power):
-                return repr(float(b) * (size / second) ** power)
-        return b
+        return _scaled_float(float(a), float(b), sizes)
     old, new = int(a), int(b)
     for power in (1, 2):
         if old * second**power == new * first**power and old * size**power % first**power == 0:
@@ -159,3 +156,19 @@ def _scaled(a: str, b: str, sizes: tuple[int, int, int]) -> str | None:
     step, rest = divmod(new - old, second - first)
     found = old + step * (size - first)
     return None if rest or found < 0 else str(found)
+
+
+def _scaled_float(old: float, new: float, sizes: tuple[int, int, int]) -> str:
+    """The same for counts that are divided by, their roots, and what is multiplied by instead."""
+    first, second, size = sizes
+    ratio = new / old if old else 0.0
+    for power in (1, -1, 2, -2, 0.5, -0.5):  # n elements, or a mean over them
+        if math.isclose(ratio, (second / first) ** power):
+            return repr(new * (size / second) ** power)
+    for power in (1, -1):  # all but some elements
+        counts = [n**power if n else 0.0 for n in (old, new)]
+        step = (counts[1] - counts[0]) / (second - first)
+        found = counts[1] + step * (size - second)
+        if all(math.isclose(n, round(n)) for n in (*counts, step)) and found > 0:
+            return repr(float(round(found)) ** power)
+    return repr(new)
