@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lazyt.codegen.emitter import Buffers, Emitter
-from lazyt.ir.dtypes import int64
+from lazyt.ir.dtypes import int64, running_dtype
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.ir.index import Axis, Linear, datum, delinearize, variable
@@ -145,9 +145,11 @@ def lower_scan(group: Group, buffers: Buffers) -> list[Phase]:
     emitter = Emitter(buffers, (), inner, keep=False)
     emitter.stage = 1
     place = tuple(variable(a) for a in axes)
-    value = emitter.evaluate(source, place)
-    emitter.loops.setdefault(1, []).append(Scan("running", node.params.kind, value, node.dtype))
-    emitter.loops[1].append(Store(buffers.of(node).name, place, Var("running", node.dtype)))
+    dtype = running_dtype(node.params.kind, node.dtype)
+    value = call("cast", emitter.evaluate(source, place), dtype=dtype)
+    emitter.loops.setdefault(1, []).append(Scan("running", node.params.kind, value, dtype))
+    found = call("cast", Var("running", dtype), dtype=node.dtype)
+    emitter.loops[1].append(Store(buffers.of(node).name, place, found))
     head = emitter.straight.get(0)
     stages = [Stage(None, tuple(head))] if head else []
     stages.append(Stage(inner, tuple(emitter.loops[1]), sequential=True))

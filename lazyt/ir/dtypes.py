@@ -91,6 +91,12 @@ def dtype_by_name(name: str) -> DType:
     return _BY_NAME[name]
 
 
+def running_dtype(kind: str, dtype: DType) -> DType:
+    """What a running fold over ``dtype`` is kept in: sums and products of float32 in float64, as
+    in PyTorch on CPUs. One after the other, n numbers make errors that grow with n."""
+    return float64 if dtype is float32 and kind in ("sum", "prod") else dtype
+
+
 def dtype_by_numpy(dtype: np.dtype[np.generic]) -> DType | None:
     """The type that stores NumPy's ``dtype``, or None where lazyt has none."""
     return _BY_NUMPY.get(dtype.newbyteorder("="))

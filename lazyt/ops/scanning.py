@@ -9,7 +9,7 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, InternalError
-from lazyt.ir.dtypes import bool_
+from lazyt.ir.dtypes import bool_, running_dtype
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ir.scalar import Number
 from lazyt.ops.registry import define_op
@@ -40,7 +40,9 @@ def _infer(params: ScanParams, node: Node) -> Type:
 
 def _evaluate(node: Node, array: Any) -> Any:
     kind, axis = node.params
-    return _FOLDS[kind].accumulate(array, axis, dtype=array.dtype)
+    wide = running_dtype(kind, node.dtype)
+    running = array.dtype if wide is node.dtype else wide.numpy
+    return _FOLDS[kind].accumulate(array, axis, dtype=running).astype(array.dtype, copy=False)
 
 
 def _shift(node: Node, axis: int, steps: int, fill: Number) -> Node:

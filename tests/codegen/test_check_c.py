@@ -107,7 +107,7 @@ MUTATIONS = [
     ("scatters", 0, "lz_minimum_i64", "lz_maximum_i64"),
     ("updates", 0, "+ 131]", "+ 3100]"),
     ("updates", 1, "(-(i0 * 2))", "(i0 * 2)"),
-    ("scans", 0, "lz_f32 running[64]", "lz_f32 running[63]"),
+    ("scans", 0, "lz_f64 running[64]", "lz_f64 running[63]"),
     ("matmul_large", 0, "g_mine + 24000", "g_mine + 23936"),
     ("matmul_large", 0, "(lz_i64)lz_worker() * 24320", "(lz_i64)lz_worker() * 24256"),
     ("matmul_large", 0, "threads < 13 ? threads : 13", "threads < 14 ? threads : 14"),

@@ -112,6 +112,24 @@ def test_running_extremes() -> None:
     assert (values.tolist(), places.tolist()) == ([1, 3, 3], [0, 1, 1])
 
 
+@pytest.mark.parametrize(("shape", "dim"), [((1_000_003,), 0), ((3, 70_001), 1), ((9001, 5), 0)])
+def test_running_sums_of_float32_round_once(shape: tuple[int, ...], dim: int) -> None:
+    values = np.random.default_rng(0).random(shape, dtype=np.float32)
+    x = lt.from_numpy(values).clone().requires_grad_()
+    found = lt.cumsum(x, dim)
+    want = values.astype(np.float64).cumsum(dim)
+    np.testing.assert_allclose(found.detach().numpy(), want, rtol=6.1e-8)
+    factors = 1 + (values - 0.5) / 1024
+    product = lt.cumprod(lt.from_numpy(factors), dim)
+    np.testing.assert_allclose(
+        product.numpy(), factors.astype(np.float64).cumprod(dim), rtol=6.1e-8
+    )
+    found.sum().backward()
+    assert x.grad is not None
+    count = lt.arange(shape[dim], 0, -1).reshape([-1 if d == dim else 1 for d in range(x.dim())])
+    assert lt.equal(x.grad, count.expand(shape).float())
+
+
 def test_logcumsumexp_keeps_what_comes_before_a_large_element() -> None:
     numbers = [-1000.0, -1001.0, 3.0, 1000.0, -inf, nan]
     x = lt.tensor(numbers, dtype=lt.float64, requires_grad=True)

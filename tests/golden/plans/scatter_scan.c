@@ -37,11 +37,11 @@ void lz_kernel(char *b0_, char *b1_, int threads)
   const lz_f32 * restrict x0 = (const lz_f32 *) b0_;
   lz_f32 * restrict y1 = (lz_f32 *) b1_;
   {
-    _Alignas(64) lz_f32 running[64];
+    _Alignas(64) lz_f64 running[64];
     #pragma omp simd
     for (lz_i64 u = 0; u < 4; u++)
     {
-      running[u] = 0.0f;
+      running[u] = 0.0;
     }
 
     for (lz_i64 i0 = 0; i0 < 10; i0++)
@@ -50,8 +50,8 @@ void lz_kernel(char *b0_, char *b1_, int threads)
       for (lz_i64 u = 0; u < 4; u++)
       {
         const lz_i64 i1 = u;
-        running[u] = running[u] + x0[(i0 * 4) + i1];
-        y1[(i0 * 4) + i1] = running[u];
+        running[u] = running[u] + lz_cast_f32_f64(x0[(i0 * 4) + i1]);
+        y1[(i0 * 4) + i1] = lz_cast_f64_f32(running[u]);
       }
 
     }

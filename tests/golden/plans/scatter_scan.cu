@@ -33,12 +33,12 @@ extern "C" __global__ void __launch_bounds__(256) lz_kernel(const lz_f32 *restri
   if (point_ < 4)
   {
     const int i1 = point_;
-    lz_f32 running;
-    running = 0.0f;
+    lz_f64 running;
+    running = 0.0;
     for (int i0 = 0; i0 < 10; i0++)
     {
-      running = running + x0[(i0 * 4) + i1];
-      y1[(i0 * 4) + i1] = running;
+      running = running + lz_cast_f32_f64(x0[(i0 * 4) + i1]);
+      y1[(i0 * 4) + i1] = lz_cast_f64_f32(running);
     }
 
   }
