@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lazyt.autograd import grad
 from lazyt.autograd.derivatives import linear
 from lazyt.autograd.handles import zero_like
-from lazyt.autograd.jacobians import unit_vectors
 from lazyt.functional.choice import allclose
 from lazyt.functional.creation import tensor as tensor_of
-from lazyt.functional.joining import stack
-from lazyt.ir.dtypes import float64
+from lazyt.ir.dtypes import DType, float64
 from lazyt.tensor import Tensor
+from lazyt.tensor_protocol import realize
 
 Function = Callable[..., Any]
 
@@ -81,26 +80,20 @@ class Point:
     def numerical(self, place: int) -> list[Tensor]:
         """By one input, the Jacobian of every output: a row for each element of the input."""
         item = self.inputs[place]
-        count = item.numel()
-        rows = []
-        for index in range(count):
-            unit = [0.0] * count
-            unit[index] = 1.0
-            direction = tensor_of(unit, dtype=item.dtype).reshape(item.shape)
-            rows.append(self.slopes(place, direction))
+        rows = [_numbers(self.slopes(place, direction)) for direction in _units(item)]
         if not rows:
             return [zero_like(o).reshape(-1)[:0].reshape(0, o.numel()) for o in self.all_outputs]
-        return [stack(list(column)).realize() for column in zip(*rows)]
+        return _tables(rows)
 
     def backward(self, output: Tensor) -> list[Tensor]:
         """The Jacobian of one output by every input, as ``numerical`` gives it."""
         columns = []
-        for (unit,) in zip(unit_vectors([output])[0]):
+        for unit in _units(output):
             grads = grad(output, self.own(), unit, retain_graph=True, allow_unused=True)
-            columns.append(self.checked(grads))
+            columns.append(_numbers(self.checked(grads)))
         if not columns:
             return [zero_like(i).reshape(-1, 1)[:, :0] for i in self.own()]
-        return [stack(list(c), 1).realize() for c in zip(*columns)]
+        return [table.T for table in _tables(columns)]
 
     def checked(self, grads: Sequence[Tensor | None]) -> list[Tensor]:
         """Gradients by the inputs, flat. Raises GradcheckError for wrong shapes and dtypes."""
@@ -120,17 +113,41 @@ class Point:
         table = []
         for number, item in enumerate(self.own()):
             rows = []
-            for (unit,) in zip(unit_vectors([item])[0]):
+            for unit in _units(item):
                 moves = [
                     unit if n == number else zero_like(other) for n, other in enumerate(self.own())
                 ]
-                rows.append([t.detach().reshape(-1) for t in push(moves)])
-            table.append([stack(list(column)).realize() for column in zip(*rows)])
+                rows.append(_numbers([t.detach().reshape(-1) for t in push(moves)]))
+            table.append(_tables(rows))
         return [list(column) for column in zip(*table)]
 
     def close(self, one: Tensor, other: Tensor, atol: float) -> bool:
         """Whether two Jacobians agree."""
         return bool(allclose(one.to(float64), other.to(float64), self.rtol, atol))
+
+
+def _units(item: Tensor) -> Iterator[Tensor]:
+    """For each element of ``item`` a tensor of its shape that is 1 there and 0 elsewhere."""
+    count = item.numel()
+    for index in range(count):
+        unit = [0.0] * count
+        unit[index] = 1.0
+        yield tensor_of(unit, dtype=item.dtype).reshape(item.shape)
+
+
+_Row = list[tuple[list[float], DType]]
+
+
+def _numbers(tensors: Sequence[Tensor]) -> _Row:
+    """The numbers of flat tensors, computed at once, and their dtypes: one graph of all rows of a
+    Jacobian would be compiled for their number, while graphs of one row are alike."""
+    realize(*tensors)
+    return [(tensor.tolist(), tensor.dtype) for tensor in tensors]
+
+
+def _tables(rows: Sequence[_Row]) -> list[Tensor]:
+    """Each tensor's numbers of all rows."""
+    return [tensor_of([row for row, _ in c], dtype=c[0][1]) for c in zip(*rows)]
 
 
 def _fresh(item: Any) -> Any:
