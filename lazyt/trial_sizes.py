@@ -29,7 +29,7 @@ _MOVES = ((1, 2, 3), (3, 1, 2), (2, 5, 1), (6, 4, 9))
 #: And beside these, so that not all have the remainders of the second size.
 _BESIDE = (0, 0, 1, -2)
 #: The same for sizes nearby, which fit into the caches that the second ones fit into.
-_NEAR, _STEP = ((1, 2, 3), (3, 1, 2), (2, 1, 4)), 4
+_NEAR, _STEP = ((1, 2, 3), (3, 1, 2), (2, 1, 4), (4, 3, 5)), 4
 
 
 def texts_of_multiples(
@@ -75,7 +75,7 @@ def texts_of_extents(
     sizes = sorted(changes)
     texts: list[str] = []
     step = _STEP if near else _ALIKE
-    for moves, beside in zip(_NEAR if near else _MOVES, _BESIDE, strict=False):
+    for moves, beside in zip(_NEAR if near else _MOVES, _BESIDE, strict=True):
         moved = {
             size: size[1] + step * moves[number % len(moves)] + beside
             for number, size in enumerate(sizes)

@@ -14,7 +14,7 @@ from lazyt.codegen.c_family import Expressions
 from lazyt.compiler import compile_graph
 from lazyt.config import config
 from lazyt.dispatch import wrap
-from lazyt.ir.dtypes import DType, float32
+from lazyt.ir.dtypes import float32
 from lazyt.ir.kernel import Phase
 from lazyt.ir.traits import PLAIN, Traits
 from lazyt.runtime import devices
@@ -27,9 +27,8 @@ def kernel_text(
     *shape: int,
     any_size: bool = False,
     traits: Traits = STREAMS,
-    dtype: DType = float32,
 ) -> str:
-    x = ops.input_(shape, dtype)
+    x = ops.input_(shape, float32)
     kernels = compile_graph([function(wrap(x)).node], [x])[1]
     caches = (32 << 10, 512 << 10, 32 << 20)
     printed = [print_kernel_c(k, 32, caches, any_size=any_size, traits=traits) for k in kernels]

@@ -223,7 +223,7 @@ def test_what_a_plan_overwrites_is_overwritten_once() -> None:
         weight[3:5] = 0.5
         return weight
 
-    with config.override(tune=True, tune_seconds=7):
+    with config.override(tune=True, tune_seconds=1):
         step().realize()
     assert weight.tolist() == [2.0] * 3 + [0.5] * 2 + [2.0] * 59
     captured = lazyt.jit(lambda x: (x + 1).exp().sum())
