@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 from lazyt import planning
@@ -27,14 +28,18 @@ from lazyt.watching import Diary, hook
 
 @contextmanager
 def _diary() -> Iterator[Diary]:
-    """A block whose writes are noted: of each storage, what it held before the first one."""
-    outer, own = hook.diary, Diary()
-    hook.diary = own
+    """A block whose writes by this thread are noted: of each storage, what it held before the
+    first one."""
+    thread, own = get_ident(), Diary()
+    outer = hook.diaries.get(thread)
+    hook.diaries[thread] = own
     try:
         yield own
     finally:
-        hook.diary = outer
-        if outer is not None:
+        if outer is None:
+            del hook.diaries[thread]
+        else:
+            hook.diaries[thread] = outer
             for storage, node in own.items():
                 outer.setdefault(storage, node)
 

@@ -150,8 +150,8 @@ class Storage:
                 waiting.add(self)
         if hook.watcher is not None:
             hook.watcher.wrote(self, value)
-        elif hook.diary is not None:
-            hook.diary.setdefault(self, weakref.ref(self.node))
+        elif hook.diaries:
+            hook.note(self)
         exposed = self.exposure()
         if not mode.enabled:
             self._accept(raw(value))

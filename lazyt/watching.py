@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lazyt.ir.graph import Node, source_text, user_position
@@ -62,18 +63,29 @@ class Watcher(Protocol):
 
 
 class Diary(dict["Storage", "weakref.ref[Node]"]):
-    """What was written to while a function ran as always, with what it held before."""
+    """What a thread wrote to while a function ran as always, with what it held before."""
 
 
 class Hook:
-    """The place of the capture that runs, if one does, and of the diary of a function that runs as
-    always before it is captured. Only one captures at a time."""
+    """The place of the capture that runs, if one does, and of the diaries of functions that run as
+    always before they are captured. Only one captures at a time, but each thread may have a diary.
 
-    __slots__ = ("diary", "watcher")
+    Attributes:
+        watcher: the capture that runs.
+        diaries: by the identities of their threads.
+    """
+
+    __slots__ = ("diaries", "watcher")
 
     def __init__(self) -> None:
         self.watcher: Watcher | None = None
-        self.diary: Diary | None = None
+        self.diaries: dict[int, Diary] = {}
+
+    def note(self, storage: Storage) -> None:
+        """Takes down, in the diary of this thread, what ``storage`` holds."""
+        diary = self.diaries.get(get_ident())
+        if diary is not None:
+            diary.setdefault(storage, weakref.ref(storage.node))
 
 
 hook = Hook()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -241,3 +243,36 @@ def test_memory_that_nobody_shares_any_more_is_a_parameters_own() -> None:
     place = address(w)
     captured(x)
     assert place == address(w)
+
+
+def test_first_calls_that_overlap_leave_nothing_behind() -> None:
+    """The one that begins first ends first, so neither is within the other."""
+    within, begun, ended = threading.Event(), threading.Event(), threading.Event()
+    total = numbers(3)
+
+    @lt.jit
+    def first(x: lt.Tensor) -> lt.Tensor:
+        within.set()
+        assert begun.wait(60)
+        return total.add_(x)
+
+    @lt.jit
+    def second(x: lt.Tensor) -> lt.Tensor:
+        begun.set()
+        assert ended.wait(60)
+        return x + 1
+
+    def other() -> None:
+        first(numbers(3))
+        ended.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert within.wait(60)
+    second(numbers(3))
+    thread.join()
+    written = numbers(3)
+    written.add_(1)
+    storage = weakref.ref(written._storage)
+    del written
+    assert storage() is None
