@@ -28,7 +28,7 @@ from lazyt.codegen.loop_form import LoopForm, suits, sums_only
 from lazyt.codegen.positions import split_positions
 from lazyt.codegen.row_folds import row_folds
 from lazyt.codegen.series import split_series
-from lazyt.codegen.turning import lay_across, turns_of
+from lazyt.codegen.turning import lay_across, rows_together, turns_of
 from lazyt.ir.index import (
     Axis,
     Linear,
@@ -75,13 +75,12 @@ class CpuPhase(StreamPhase):
         self.piece = ""
         self.steps = 1
         self.sums = LANES
-        if (
-            self.vector
-            and not (self.abreast or any_size)
-            and any(s.axis is not None for s in phase.stages)
-        ):
+        wide = self.vector and not (self.abreast or any_size)
+        if wide and any(s.axis is not None for s in phase.stages):
             self.turns = {id(s): turns_of(phase, s, expressions) for s in phase.stages}
-            if not any(self.turns.values()):
+            if any(self.turns.values()):
+                self.tile = rows_together(phase, self.tile)
+            else:
                 self._widen(second, threads)
         if not self.abreast:
             self.asks = lines_ahead(phase, expressions, second, any_size)

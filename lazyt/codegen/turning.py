@@ -21,6 +21,9 @@ from lazyt.ir.point import Guarded, Load, sub_expressions
 LEAST_PITCH, LEAST_STEPS = 8, 4
 #: Arrays of a stage: 8 KiB each in float32.
 MOST_ARRAYS = 5
+#: Rows that a running sum walks together, by the least steps of each. More of long rows are more
+#: streams than a processor fetches ahead of; those of a few steps are one stretch of memory.
+ROWS_BY_STEPS = ((64, 8), (16, 16))
 #: Rows so short that lanes lie across them, and the values that such a tile keeps at most.
 SHORT, MOST_KEPT = 64, 256
 
@@ -82,6 +85,13 @@ def lay_across(phase: Phase, expressions: Expressions) -> Phase:
         fits = _is_short(phase, expressions) or _scans_rows(phase, expressions)
         return replace(phase, lanes="grid") if fits else phase
     return _with_loop(phase, expressions)
+
+
+def rows_together(phase: Phase, most: int) -> int:
+    """How many neighbouring rows a phase with turned accesses walks at once."""
+    steps = [s.axis.extent for s in phase.stages if s.axis is not None and _scans(s)]
+    fitting = [rows for least, rows in ROWS_BY_STEPS if steps and least <= max(steps)]
+    return min([most, *fitting[:1]])
 
 
 def _scans(stage: Stage) -> bool:

@@ -61,6 +61,14 @@ def test_what_lies_across_lanes_is_turned(root: Callable[[], Node], turned: int)
 
 
 @pytest.mark.parametrize(
+    ("rows", "steps", "together"), [(300, 170, 8), (300, 64, 8), (300, 20, 16), (300, 7, 64)]
+)
+def test_long_rows_run_a_few_at_a_time(rows: int, steps: int, together: int) -> None:
+    text = _kernel(ops.scan("sum", ops.input_((rows, steps), float32), 1)).c.source.text
+    assert f"turn0[{32 * together}]" in text
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [("17, turn0, 64)", "18, turn0, 64)"), ("17, turn0, 64)", "17, turn0, 200)"),
      ("turn0[2048]", "turn0[1087]"), ("(run, steps, x0", "(64, steps, x0")],
@@ -113,6 +121,7 @@ CASES = [
     ((3, 65, 40), "float32"),
     ((70, 64), "int8"),
     ((90, 20), "bfloat16"),
+    ((67, 101), "float32"),
 ]
 
 
