@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Starts recording or comparing values when asked to."""
+    """Starts recording or comparing values when asked to; interrupts arrive also where a shell runs
+    the tests in the background, which ignores them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     record = config.getoption("--record-values")
     compare = config.getoption("--compare-values")
     if record or compare:
