@@ -23,7 +23,10 @@ LEAST_PITCH, LEAST_STEPS = 8, 4
 MOST_ARRAYS = 5
 #: Rows that a running sum walks together, by the least steps of each. More of long rows are more
 #: streams than a processor fetches ahead of; those of a few steps are one stretch of memory.
-ROWS_BY_STEPS = ((64, 8), (16, 16))
+ROWS_BY_STEPS = ((32, 8), (16, 16))
+#: Tiles are turned in squares of this many steps, and the rest of each row one by one: of shorter
+#: rows than this that is so much that bare sums rather run along rows, one after the other.
+SQUARE, LEAST_WITH_REST = 8, 24
 #: Rows so short that lanes lie across them, and the values that such a tile keeps at most.
 SHORT, MOST_KEPT = 64, 256
 
@@ -107,7 +110,20 @@ def _scans_rows(phase: Phase, expressions: Expressions) -> bool:
         return False
     (stage,) = looped
     plain = all(isinstance(s, Let | Scan | Store) for s in stage.body)
-    return plain and _scans(stage) and stage.guard is None and _is_easy(phase, stage, expressions)
+    if not (plain and _scans(stage)) or stage.guard is not None or _is_better_bare(stage):
+        return False
+    return _is_easy(phase, stage, expressions)
+
+
+def _is_better_bare(stage: Stage) -> bool:
+    """Whether a stage is a running sum or product of what is read, of few steps with a rest."""
+    assert stage.axis is not None
+    steps = stage.axis.extent
+    if steps >= LEAST_WITH_REST or steps % SQUARE == 0:
+        return False
+    scans = [s for s in stage.body if isinstance(s, Scan)]
+    work = sum(len(list(sub_expressions(s.value))) for s in stage.body if not isinstance(s, Store))
+    return work <= 2 and all(s.kind in ("sum", "prod") for s in scans)
 
 
 def _is_short(phase: Phase, expressions: Expressions) -> bool:

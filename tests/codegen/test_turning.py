@@ -50,6 +50,10 @@ def _softmax(x: Node) -> Node:
         (lambda: ops.scan("sum", ops.input_((300, 170), float32), 1), 2),
         (lambda: ops.scan("sum", ops.apply("exp", ops.input_((3, 64, 97), float32)), 2), 2),
         (lambda: ops.scan("sum", ops.input_((40, 170), float32), 1), 0),
+        (lambda: ops.scan("sum", ops.input_((300, 17), float32), 1), 0),
+        (lambda: ops.scan("sum", ops.input_((300, 16), float32), 1), 2),
+        (lambda: ops.scan("max", ops.input_((300, 17), float32), 1), 2),
+        (lambda: ops.scan("sum", ops.apply("exp", ops.input_((300, 17), float32)), 1), 2),
         (lambda: ops.scan("sum", ops.input_((300, 170), float32), 0), 0),
     ],
 )
@@ -61,7 +65,7 @@ def test_what_lies_across_lanes_is_turned(root: Callable[[], Node], turned: int)
 
 
 @pytest.mark.parametrize(
-    ("rows", "steps", "together"), [(300, 170, 8), (300, 64, 8), (300, 20, 16), (300, 15, 64)]
+    ("rows", "steps", "together"), [(300, 170, 8), (300, 32, 8), (300, 24, 16), (300, 8, 64)]
 )
 def test_long_rows_run_a_few_at_a_time(rows: int, steps: int, together: int) -> None:
     text = _kernel(ops.scan("sum", ops.input_((rows, steps), float32), 1)).c.source.text
