@@ -71,7 +71,7 @@ RECIPE = frozenset(
 OPEN = frozenset({"tools", "front"})
 
 NO_NUMPY = ("codegen", "passes")
-MAX_FILE, MAX_FUNCTION = 400, 60
+MAX_FILE, MAX_FUNCTION = 1000, 60
 
 
 @dataclass(frozen=True)
