@@ -83,5 +83,5 @@ docs: $(VENV)/examples.stamp
 	$(python) docs/generate.py
 
 clean:
-	rm -rf $(VENV) build dist demo-output lazyt.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist demo-output lazyt_compiler.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find lazyt tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} +

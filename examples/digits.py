@@ -27,7 +27,7 @@ try:
     from rich.table import Table
     from sklearn.datasets import load_digits
 except ImportError as missing:
-    sys.exit(f"{missing}\nThis example needs more packages: pip install 'lazyt[examples]'")
+    sys.exit(f"{missing}\nThis needs more packages: pip install scikit-learn matplotlib rich")
 
 import lazyt
 import lazyt.nn.functional as F

@@ -162,7 +162,7 @@ def _draw(path: str, samples: Samples, origin: float) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            "a .png needs matplotlib: pip install matplotlib, or write an .html instead"
+            "a .png needs matplotlib (`pip install matplotlib`); or write an .html instead"
         ) from error
     times = [1e3 * (moment - origin) for moment, *_ in samples]
     tensors = [count / 2**20 for _, count, _ in samples]

@@ -12,7 +12,7 @@ from lazyt.errors import DeviceError
 from lazyt.runtime import nvrtc
 from lazyt.runtime.cuda_bound import BoundDriver
 
-_INSTALL_PACKAGES = "install them with `pip install 'lazyt[cuda]'`"
+_INSTALL_PACKAGES = f"install them with `{nvrtc.INSTALL}`"
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
-from lazyt.runtime import cache, compile, devices, execute, sass
+from lazyt.runtime import cache, compile, devices, execute, nvrtc, sass
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.threads import team
 
@@ -178,7 +178,7 @@ def _examine_package(name: str, distributions: tuple[str, ...]) -> Finding:
             return Finding(name, "ok", f"{distribution} {metadata.version(distribution)}")
         except metadata.PackageNotFoundError:
             continue
-    advice = "pip install 'lazyt[cuda]' for NVIDIA GPUs"
+    advice = f"{nvrtc.INSTALL}, for NVIDIA GPUs"
     return Finding(name, "warn", f"{distributions[0]} is not installed", advice)
 
 

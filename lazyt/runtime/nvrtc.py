@@ -22,6 +22,9 @@ OPTIONS = (
     "--diag-suppress=177",  # helpers that a program does not use
 )
 
+#: What brings NVRTC and the bindings, however lazyt itself was installed.
+INSTALL = "pip install cuda-python nvidia-cuda-nvrtc"
+
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for")
 _USED = re.compile(r"Used (\d+) registers")
 _SPILLED = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores")
@@ -98,8 +101,7 @@ def _bindings() -> Any:
         nvrtc.nvrtcVersion()
     except (ImportError, OSError, RuntimeError) as error:
         raise DeviceError(
-            f"NVRTC, the CUDA compiler, cannot be used: {error}. "
-            "Install it with `pip install lazyt[cuda]` (cuda-python and nvidia-cuda-nvrtc)."
+            f"NVRTC, the CUDA compiler, cannot be used: {error}. Install it with `{INSTALL}`."
         ) from error
     return nvrtc
 

@@ -13,7 +13,7 @@ import pytest
 
 import lazyt as lt
 from lazyt.errors import DeviceError
-from lazyt.runtime import cuda_bindings, cuda_device
+from lazyt.runtime import cuda_bindings, cuda_device, nvrtc
 from tests.cuda.mock_driver import CUresult, MockDriver
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +46,7 @@ def _no_gpu(patch: pytest.MonkeyPatch) -> None:
 
 
 STATES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
-    "packages": (_packages_missing, r"cuda-python.*missing.*pip install 'lazyt\[cuda\]'"),
+    "packages": (_packages_missing, rf"cuda-python.*missing.*{nvrtc.INSTALL}"),
     "library": (_library_missing, r"no NVIDIA driver.*libcuda.so.1.*cuda:emu"),
     "failing": (_driver_failing, r"cannot be started \(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH\)"),
     "no GPU": (_no_gpu, r"finds no GPU.*nvidia-smi"),
@@ -160,4 +160,4 @@ def test_a_process_without_the_packages() -> None:
     )
     assert done.returncode == 0 and not done.stderr, done.stderr
     said, gradient = done.stdout.rsplit("\n", 2)[:2]
-    assert "pip install 'lazyt[cuda]'" in said and gradient == "[[4.0, 4.0, 4.0], [4.0, 4.0, 4.0]]"
+    assert nvrtc.INSTALL in said and gradient == "[[4.0, 4.0, 4.0], [4.0, 4.0, 4.0]]"

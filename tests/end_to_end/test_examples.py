@@ -58,7 +58,7 @@ def test_demo_says_which_packages_are_missing(tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     done = run_demo(tmp_path / "cache", PYTHONPATH=path)
     assert done.returncode == 1
-    assert "pip install 'lazyt[examples]'" in done.stderr
+    assert "pip install scikit-learn matplotlib rich" in done.stderr
     assert "Traceback" not in done.stderr
 
 
