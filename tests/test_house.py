@@ -180,6 +180,8 @@ def test_table_names_existing_rooms() -> None:
 def test_file_is_small(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= MAX_FILE, f"split {path.name}: over {MAX_FILE} lines"
+    if path.parent == ROOT / "tests" / "reported" / "cases":
+        return  # a case is one function, as long as the report that it follows
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
