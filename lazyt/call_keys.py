@@ -10,6 +10,7 @@ from lazyt.arguments import is_part
 from lazyt.changes import MOST, argument_names, signatures_differ
 from lazyt.config import config
 from lazyt.functional.promotion import get_default_dtype
+from lazyt.identity import Identity
 from lazyt.places import is_plain, signature
 from lazyt.tensor import Tensor
 
@@ -46,8 +47,15 @@ def key_of(shape: Any, leaves: Sequence[Any], moving: Sequence[int]) -> tuple[An
         elif is_plain(leaf):
             parts.append((type(leaf), repr(leaf)))
         else:
-            parts.append(id(leaf))
+            parts.append(Identity(leaf))
     return tuple(parts)
+
+
+def is_gone(key: Any) -> bool:
+    """Whether a key names an object that is no more, so that no call has that key again."""
+    if type(key) is tuple:
+        return any(map(is_gone, key))
+    return type(key) is Identity and key.value is None
 
 
 def keys_differ(

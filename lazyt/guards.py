@@ -350,3 +350,4 @@ class Guards:
         for place in self.tensors:
             place.tensor = None
         self._seen.clear()
+        self._exact.clear()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.device import device
+from lazyt.identity import Identity
 from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import place_of
 from lazyt.tape import AccumulateGrad, GradFn
@@ -61,18 +62,18 @@ def signature(tensor: Tensor) -> tuple[Any, ...]:
     return (type(tensor), node.shape, node.dtype, fn is None, leaf, shown, marks, hooks, place)
 
 
-def _hooks(fn: GradFn) -> tuple[int, ...]:
+def _hooks(fn: GradFn) -> tuple[Identity, ...]:
     """The functions that a backward calls at a tensor."""
     found = list(fn.post_hooks.values()) if isinstance(fn, AccumulateGrad) else []
     if fn._extra is not None:
         found += fn._extra.hooks.values()
-    return tuple([id(function) for function in found])
+    return tuple([Identity(function) for function in found])
 
 
 def _marks(tensor: Tensor) -> tuple[tuple[str, Any], ...]:
     """Attributes that the user gave to a tensor: plain ones as they are, others by identity."""
     return tuple(
-        (name, (type(value), value) if is_plain(value) else id(value))
+        (name, (type(value), repr(value)) if is_plain(value) else Identity(value))
         for name, value in tensor.__dict__.items()
         if name != "_grad"
     )

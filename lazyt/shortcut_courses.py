@@ -24,6 +24,16 @@ class Shortcuts:
         self.calls: list[Callable[..., Any]] = []
         self._known: dict[Replay, _Course] = {}
 
+    def forget(self, replays: Sequence[Replay]) -> None:
+        """Drops the shortcuts of replays that no call can have any more."""
+        for replay in replays:
+            self._known.pop(replay, None)
+        self._list()
+
+    def _list(self) -> None:
+        found = [c.shortcut.call for c in self._known.values() if c.shortcut is not None]
+        self.calls = found[::-1]
+
     def follow(
         self, replay: Replay, shape: Any, leaves: Sequence[Any], result: Any, moving: Sequence[int]
     ) -> None:
@@ -42,8 +52,7 @@ class Shortcuts:
             if course.shortcut is not None and course.shortcut.tags is not None:
                 course.polled.update(map(id, course.shortcut.tags.all_changed()))
             course.shortcut = shorten(replay, shape, leaves, result, course.polled, moving)
-        found = [c.shortcut.call for c in self._known.values() if c.shortcut is not None]
-        self.calls = found[::-1]
+        self._list()
 
 
 class _Course:

@@ -6,6 +6,7 @@ can be missed any more, and ``shortcut_launch`` goes on.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -229,7 +230,17 @@ class Inlet:
             same = f"{self.bind(same_plain)}({name}, {self.bind(value)})"
             self.require(f"({name} is {self.bind(value)} or {same})")
         else:
+            self._object(name, text, value)
+
+    def _object(self, name: str, text: str, value: Any) -> None:
+        """An object that is the same at every call, which the shortcut does not keep alive."""
+        try:
+            refer = weakref.ref(value)
+        except TypeError:
             self.require(f"{text} is {self.bind(value)}")
+            return
+        self.add(f"{name} = {text}")
+        self.require(f"{name} is not None", f"{name} is {self.bind(refer)}()")
 
     def _argument(self, name: str, text: str, value: Tensor, number: int) -> None:
         """A tensor that is an argument: any that looks like this will do, the same where it was

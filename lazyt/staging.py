@@ -15,7 +15,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from lazyt.arguments import Changing, Values
-from lazyt.call_keys import key_of, keys_differ
+from lazyt.call_keys import is_gone, key_of, keys_differ
 from lazyt.capture import Run, note_state, watch
 from lazyt.changes import argument_names, describe
 from lazyt.code_names import global_names
@@ -295,6 +295,7 @@ class Captured:
         except CannotReplay as error:
             self._fail(str(error))
             return
+        self._drop_gone()
         known = self._captures.setdefault(key, [])
         known.append((replay, result))
         self._last_key = key
@@ -308,6 +309,15 @@ class Captured:
                 f"the last {UNUSED} captures were never replayed, because what the function "
                 "depends on differs at every call; give numbers that change as tensors"
             )
+
+    def _drop_gone(self) -> None:
+        """Forgets captures for arguments that are no more."""
+        gone = [
+            replay for key in self._captures if is_gone(key) for replay, _ in self._captures[key]
+        ]
+        if gone:
+            self._captures = {k: found for k, found in self._captures.items() if not is_gone(k)}
+            self._shortcuts.forget(gone)
 
     def _fail(self, reason: str) -> None:
         self._failures += 1

@@ -10,6 +10,7 @@ from typing import Any
 import lazyt
 from lazyt.device import check_device
 from lazyt.errors import ArgumentError, DeviceError, LazytError, warn
+from lazyt.identity import Identity
 from lazyt.tensor import Tensor
 from lazyt.watching import looks
 
@@ -77,7 +78,7 @@ class GradScaler:
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_tracker = 0
         self._used = False
-        self._progress: dict[int, _Progress] = {}
+        self._progress: dict[Identity, _Progress] = {}
 
     def scale(self, outputs: Any) -> Any:
         """A loss, or several in lists and tuples, times the scale.
@@ -110,7 +111,7 @@ class GradScaler:
         if not self._enabled:
             return
         self._require_use("unscale_")
-        progress = self._progress.setdefault(id(optimizer), _Progress())
+        progress = self._progress.setdefault(Identity(optimizer), _Progress())
         if progress.stepped:
             raise LazytError("unscale_() is being called after step().")
         if progress.finite is not None:
@@ -142,7 +143,7 @@ class GradScaler:
         if "closure" in kwargs:
             raise LazytError("Closure use is not currently supported if GradScaler is enabled.")
         self._require_use("step")
-        progress = self._progress.setdefault(id(optimizer), _Progress())
+        progress = self._progress.setdefault(Identity(optimizer), _Progress())
         if progress.stepped:
             raise LazytError("step() has already been called since the last update().")
         if progress.finite is None:

@@ -9,18 +9,19 @@ from lazyt.codegen.choices import ChoiceError, Choices, Fusing, Tuned
 from lazyt.runtime import events, winners
 from lazyt.runtime.winners import Table, TuneFileError
 
-_latest: tuple[object, Choices] | None = None
+_latest: tuple[object, int, Choices] | None = None
 
 
 def current() -> Choices:
     """The choices for this machine and number of threads."""
     global _latest
     tables = winners.tables()
-    state = (id(tables), winners.known.changes)
-    if _latest is None or _latest[0] != state:
+    changes = winners.known.changes
+    if _latest is None or _latest[0] is not tables or _latest[1] != changes:
         kernels, graphs = tables["kernels"], tables["graphs"]
-        _latest = state, Choices(_read(kernels, Tuned.from_dict), _read(graphs, Fusing.from_dict))
-    return _latest[1]
+        found = Choices(_read(kernels, Tuned.from_dict), _read(graphs, Fusing.from_dict))
+        _latest = tables, changes, found
+    return _latest[2]
 
 
 def _read(table: Table, parse: Any) -> dict[str, Any]:

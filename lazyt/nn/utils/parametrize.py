@@ -14,6 +14,7 @@ from typing import Any
 import lazyt
 from lazyt.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
+from lazyt.identity import Identity
 from lazyt.nn.containers import ModuleDict, ModuleList
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
@@ -30,7 +31,7 @@ class _Cache:
     """Values computed within ``cached()``, by module and name."""
 
     depth = 0
-    values: dict[tuple[int, str], Tensor] = {}
+    values: dict[tuple[Identity, str], Tensor] = {}
 
 
 @contextmanager
@@ -217,7 +218,7 @@ def _add_property(module: Module, name: str) -> None:
         steps = self.parametrizations[name]
         if not _Cache.depth:
             return steps()  # type: ignore[no-any-return]
-        key = (id(self), name)
+        key = (Identity(self), name)
         if key not in _Cache.values:
             _Cache.values[key] = steps()
         return _Cache.values[key]
