@@ -121,7 +121,8 @@ def _draw_parameters(roots: Sequence[Node]) -> None:
     with planning.lock:
         numbers, key = number_graph(roots)
         order = list(numbers)
-        parameters = [order[i] for i in structure_of(numbers, key, roots).parameters]
+        structure = structure_of(numbers, key, roots)
+        parameters = [[order[i] for i in group] for group in structure.parameters]
         del numbers, order  # what they refer to would count as in use
     draw(parameters)
 

@@ -128,7 +128,8 @@ class Structure:
         leaves: the leaves.
         open: constants, slices and updates, whose numbers the key leaves open.
         parameters: leaves of autograd that are drawn in the graph. They are computed on their own
-            before it, so that the first step of training is the same graph as those that follow.
+            before it, so that the first step of training is the same graph as those that follow:
+            one group of them after the other, each with those that it is made from before it.
         calls: whether there are library calls or copies between devices, or roots on several.
         place: where the roots are.
         plain: the choice that computes nothing but what was asked for, and takes over nothing.
@@ -162,12 +163,16 @@ class Structure:
         self._spare = self._find_spare(order, numbers, uses)
         self.parameters = self._find_parameters(order, numbers)
 
-    def _find_parameters(self, order: Sequence[Node], numbers: dict[Node, int]) -> list[int]:
+    def _find_parameters(self, order: Sequence[Node], numbers: dict[Node, int]) -> list[list[int]]:
         """Leaves of autograd that are made of nothing but numbers and a key of random ones. One
-        alone is no model, and not worth a plan."""
+        alone is no model, and not worth a plan.
+
+        A loop of updates that nobody looks at makes one of another as often as it goes round, so
+        they come in groups: those with the longest chain of others above them first.
+        """
         leaves = set(self.leaves)
         made: list[bool] = []
-        found = []
+        found: list[int] = []
         for i, node in enumerate(order):
             if i in leaves:
                 made.append(node.nbytes <= _KEY_BYTES)
@@ -175,7 +180,24 @@ class Structure:
             made.append(not node.op.heavy and all(made[numbers[item]] for item in node.inputs))
             if node.op is VARIABLE and made[i] and numbers[node.inputs[0]] not in leaves:
                 found.append(i)
-        return found if len(found) > 1 else []
+        if len(found) < 2:
+            return []
+        above, inside = [0] * len(order), set(found)
+        groups: list[list[int]] = []
+        for i in range(len(order) - 1, -1, -1):
+            depth = above[i]
+            if i in inside:
+                if depth == len(groups):
+                    groups.append([])
+                groups[depth].append(i)
+                depth += 1
+            if i not in leaves:
+                for item in order[i].inputs:
+                    number = numbers[item]
+                    above[number] = max(above[number], depth)
+        if len(groups) > 1 and len(groups[-1]) == 1:
+            groups[-2] += groups.pop()
+        return [sorted(group) for group in reversed(groups)]
 
     def _find_spare(
         self, order: Sequence[Node], numbers: dict[Node, int], uses: list[int]

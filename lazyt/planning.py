@@ -170,7 +170,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         numbers, key = number_graph(roots)
         structure = structure_of(numbers, key, roots)
         order = list(numbers)
-        parameters = [order[i] for i in structure.parameters]
+        parameters = [[order[i] for i in group] for group in structure.parameters]
         if not (parameters or structure.calls):
             choice = structure.choose(order)
             clock.now += 1

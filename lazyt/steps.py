@@ -44,17 +44,19 @@ def _compute(nodes: Sequence[Node]) -> None:
             node.data = chain[-1].data
 
 
-def realize_first(parameters: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+def realize_first(parameters: Sequence[Sequence[Node]], nodes: Sequence[Node]) -> list[Node]:
     """Computes parameters, then the graph that they are part of."""
     draw(parameters)
     return planning.realize(nodes)
 
 
-def draw(parameters: Sequence[Node]) -> None:
-    """Computes parameters."""
-    _compute(parameters)
-    with planning.lock:
-        part_constants(parameters)
+def draw(parameters: Sequence[Sequence[Node]]) -> None:
+    """Computes the groups of ``Structure.parameters``, one after the other: no graph then holds
+    more than one group, however many there are."""
+    for group in parameters:
+        _compute(group)
+        with planning.lock:
+            part_constants(group)
 
 
 def realize_rest(nodes: Sequence[Node]) -> list[Node]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -41,3 +43,65 @@ def test_deep_chains_have_the_values_of_single_steps(step: Step, count: int) -> 
     for number in range(count):
         single = step(single, number).realize()
     assert deep.tolist() == single.tolist()
+
+
+def stepped_by_grad(weight: Any, rate: float) -> Any:
+    (grad,) = lazyt.autograd.grad((weight * weight).sum(), weight)
+    with lazyt.no_grad():
+        weight -= rate * grad
+    return weight
+
+
+def stepped_by_backward(weight: Any, rate: float) -> Any:
+    (weight * weight).sum().backward()
+    with lazyt.no_grad():
+        weight -= rate * weight.grad
+    weight.grad = None
+    return weight
+
+
+def stepped_by_data(weight: Any, rate: float) -> Any:
+    (weight * weight).sum().backward()
+    weight.data = weight.data - rate * weight.grad
+    weight.grad = None
+    return weight
+
+
+def stepped_by_rebinding(weight: Any, rate: float) -> Any:
+    (grad,) = lazyt.autograd.grad((weight * weight).sum(), weight)
+    return (weight - rate * grad).detach().requires_grad_()
+
+
+@pytest.mark.parametrize(
+    "step", [stepped_by_grad, stepped_by_backward, stepped_by_data, stepped_by_rebinding]
+)
+@pytest.mark.parametrize(
+    "look", [lambda w: w, copy.deepcopy, lambda w: pickle.loads(pickle.dumps(w))]
+)
+def test_training_that_nobody_looks_at_may_be_long(step: Step, look: Callable[[Any], Any]) -> None:
+    """Every update makes a leaf of autograd of the leaf before: more of them than Python's calls
+    may nest."""
+    count, rate = 700, 1e-3
+    weight = lazyt.ones(3, requires_grad=True)
+    for _ in range(count):
+        weight = step(weight, rate)
+    found = look(weight).tolist()
+    wanted = np.float32(1)
+    for _ in range(count):
+        wanted -= np.float32(rate) * (np.float32(2) * wanted)
+    assert found == [wanted] * 3
+    assert weight.tolist() == found and weight.requires_grad
+
+
+def test_parameters_of_parameters_are_drawn_in_groups() -> None:
+    lazyt.manual_seed(0)
+    first = [lazyt.rand(4, requires_grad=True) for _ in range(3)]
+    second = [(w * 2).detach().requires_grad_() for w in first]
+    third = (second[0] + second[1]).detach().requires_grad_()
+    total = (third * sum(second)).sum()
+    lazyt.manual_seed(0)
+    a, b, c = (lazyt.rand(4).numpy() for _ in range(3))
+    assert total.item() == pytest.approx(
+        ((2 * a + 2 * b) * (2 * a + 2 * b + 2 * c)).sum(), rel=1e-6
+    )
+    assert [w.tolist() for w in first] == [a.tolist(), b.tolist(), c.tolist()]
