@@ -20,12 +20,13 @@ same := --hypothesis-seed=0
 on_tensors := $(addprefix tests/,amp array_api data differential end_to_end errors func functional nn \
 	optim peer_samples profiler serialization signal tensor torch_cases transforms)
 
-.PHONY: help demo test bits cuda check bench gpu docs clean
+.PHONY: help demo test quick bits cuda check bench gpu docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a network on handwritten digits, draw the result (ARGS='--epochs 3')"
 	@echo "make test    run the tests (WORKERS=2 processes, ARGS='-k softmax')"
+	@echo "make quick   lint and test what git says has changed, in less than two minutes"
 	@echo "make bits    after make test: run again without fusion, compare every value looked at"
 	@echo "make cuda    compile all kinds of GPU kernels, run them on the emulator, delete their barriers"
 	@echo "make check   lint, check the format, check the types"
@@ -52,6 +53,10 @@ demo: $(VENV)/examples.stamp
 test: $(VENV)/dev.stamp
 	rm -rf $(values)
 	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --record-values $(values) $(same) tests $(ARGS)
+
+# Of the changed files and what imports them (tests/quick.py); ARGS='--since HEAD~3 --seconds 60'.
+quick: $(VENV)/dev.stamp
+	$(test_env) $(python) -m tests.quick --workers $(WORKERS) $(ARGS)
 
 bits: $(VENV)/dev.stamp
 	LAZYT_EAGER=1 $(test_env) $(python) -m pytest -q -n $(WORKERS) --dist worksteal \

@@ -7,10 +7,15 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from lazyt.config import config
-from tests import recording
+from tests import deadlines, recording
+
+# How long an example takes says how busy the machine is; deadlines.py ends what hangs.
+hypothesis.settings.register_profile("lazyt", deadline=None)
+hypothesis.settings.load_profile("lazyt")
 
 _recorder = pytest.StashKey[recording.Recorder]()
 
@@ -18,6 +23,7 @@ _recorder = pytest.StashKey[recording.Recorder]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--update-golden`` writes the files under tests/golden instead of comparing with them;
     the other two are explained in tests/recording.py."""
+    deadlines.add_options(parser)
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
     parser.addoption("--record-values", metavar="FOLDER", help="write all values looked at")
     parser.addoption("--compare-values", metavar="FOLDER", help="compare with values written")
@@ -28,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     the tests in the background, which ignores them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.pluginmanager.register(deadlines.Deadlines(config), "deadlines")
     record = config.getoption("--record-values")
     compare = config.getoption("--compare-values")
     if record or compare:
