@@ -9,7 +9,7 @@ outputs. ``lazyt.replay`` does the same again without the function.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
@@ -29,7 +29,7 @@ from lazyt.places import Place, signature
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Tensor
-from lazyt.watching import Watcher, hook
+from lazyt.watching import Counts, Watcher, hook
 
 T = TypeVar("T")
 Bounds = tuple[tuple[int, int], tuple[int, int]]
@@ -57,6 +57,7 @@ class Recorder:
         calls: what Python has to do on every call, in order; those with a node fill that leaf.
         grads: leaves whose gradients are noted.
         outer: histories of tensors that were there before, with what to call the tensor.
+        counts: what numbers from Python are computed from.
         checks: index nodes, and the bounds of their smallest and of their largest value.
         trouble: why the run cannot be replayed; None while it can.
         activity: how many writes, gradients and leaves there were so far.
@@ -77,6 +78,7 @@ class Recorder:
         self.grads: set[AccumulateGrad] = set()
         self.outer: dict[GradFn, str] = {}
         self.keys: dict[Hashable, Node] = {}
+        self.counts = Counts()
         self.checks: list[tuple[Node, Bounds]] = []
         self.trouble: str | None = None
 
@@ -185,6 +187,12 @@ class Recorder:
         self.calls.append((function, None))
         self.marks.append(self.activity)
         return value
+
+    def counted(
+        self, table: Mapping[str, Any], names: tuple[str, ...], value: Hashable
+    ) -> Hashable:
+        """Numbers are computed from a table."""
+        return self.counts.note(table, names, value)
 
     def early_and_late(
         self,

@@ -9,7 +9,7 @@ block the values that follow from what the others hold then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -127,6 +127,12 @@ class WorkRecorder:
     def whole(self, node: Node) -> Node:
         """The node itself."""
         return node
+
+    def counted(
+        self, table: Mapping[str, Any], names: tuple[str, ...], value: Hashable
+    ) -> Hashable:
+        """Each count has numbers of its own: a replay cannot be refused when they differ."""
+        return (value, len(self.calls))
 
     def each_call(self, function: Callable[[], T]) -> T:
         """Something that Python does at every replay."""

@@ -159,6 +159,7 @@ class Replay:
         self._fixed = [given[n]._storage for n in parts]
         refuse_wholes(run, self._fixed)
         self.calls, self.late = recorder.early_and_late()
+        self.counted = recorder.counts.shared()
         self._fresh: list[Storage] = []
         self._known: dict[int, Made] = {}
         self.results = [self._describe(value, run, given) for value in leaves]
@@ -257,6 +258,15 @@ class Replay:
 
     # ------------------------------------------------------------------ running
 
+    def counts_are_equal(self) -> bool:
+        """Whether counts that share a number, such as those of an optimizer's steps, still do."""
+        for names, tables in self.counted:
+            for name in names:
+                first = tables[0].get(name)
+                if any(table.get(name) != first for table in tables):
+                    return False
+        return True
+
     def run(
         self, arguments: Sequence[Tensor], parts: dict[int, Node], numbers: Sequence[Any]
     ) -> list[Any]:
@@ -275,6 +285,8 @@ class Replay:
         reason = self.guards.broken(arguments)
         if reason is not None:
             raise Missed(reason)
+        if not self.counts_are_equal():
+            raise Missed("counts of steps that were equal differ, or lead to other numbers")
         given = list(arguments)
         for place in self.places:
             given.append(_current(place, arguments))

@@ -8,12 +8,13 @@ the exception at the place where it comes from, with everything before it writte
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt.capture import watching
 from lazyt.ir.graph import Node
 from lazyt.lifted import NumberLeaf
+from lazyt.watching import Counts
 
 if TYPE_CHECKING:
     from lazyt.storage import Storage
@@ -65,6 +66,7 @@ class _Resumed:
         self._done = list(reversed(done))
         self._error = error
         self._keys: dict[Hashable, Any] = {}
+        self._counts = Counts()
         self._thread = threading.get_ident()
 
     @property
@@ -96,6 +98,12 @@ class _Resumed:
     def each_call(self, function: Callable[[], Any]) -> Any:
         """Something that was done already, or is done now."""
         return self._next(function)
+
+    def counted(
+        self, table: Mapping[str, Any], names: tuple[str, ...], value: Hashable
+    ) -> Hashable:
+        """Numbers that were one when the function was captured are one."""
+        return self._counts.note(table, names, value)
 
     def whole(self, node: Node) -> Node:
         """The node."""

@@ -105,6 +105,8 @@ class Inlet:
         if tests:
             self.add("try:", f"    if not ({' and '.join(tests)}): return MISSED")
             self.add("except (LookupError, ValueError, AttributeError): return MISSED")
+        if self.replay.counted:
+            self.require(f"{self.bind(self.replay.counts_are_equal)}()")
         if tags is not None and self.tagged:
             self.names.table["unchanged"] = tags.hold
             self.add("if not unchanged(): return MISSED")

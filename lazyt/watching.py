@@ -8,9 +8,9 @@ captures, that costs one comparison.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lazyt.ir.graph import Node, source_text, user_position
 
@@ -57,9 +57,43 @@ class Watcher(Protocol):
     def each_call(self, function: Callable[[], T]) -> T:
         """Something that Python does on every call."""
 
+    def counted(
+        self, table: Mapping[str, Any], names: tuple[str, ...], value: Hashable
+    ) -> Hashable:
+        """Numbers are about to be computed from ``table[name]``, which is ``value`` now; gives a
+        key for them that tables share whose values are equal at every call."""
+
     @property
     def mine(self) -> bool:
         """Whether this thread is the one that is captured."""
+
+
+class Counts:
+    """Which of the counts that a run computes numbers from are equal.
+
+    Counts that are equal when a function is captured may differ later: somebody edits or loads
+    them, or steps with some of the parameters only. Numbers that stand for several counts are right
+    only as long as ``hold``.
+    """
+
+    __slots__ = ("_tables", "_turns")
+
+    def __init__(self) -> None:
+        self._turns: dict[int, int] = {}
+        self._tables: dict[Hashable, list[Mapping[str, Any]]] = {}
+
+    def note(self, table: Mapping[str, Any], names: tuple[str, ...], value: Hashable) -> Hashable:
+        """See ``Watcher.counted``. How often a table was noted before is part of the key: equal
+        keys then mean that the values were equal before the run, too."""
+        turn = self._turns[id(table)] = self._turns.get(id(table), -1) + 1
+        key = (names, value, turn)
+        self._tables.setdefault(key, []).append(table)  # which keeps it, so that its id is its own
+        return key
+
+    def shared(self) -> list[tuple[tuple[str, ...], list[Mapping[str, Any]]]]:
+        """Names, and tables whose values by these names have to be equal."""
+        found = [(key[0], tables) for key, tables in self._tables.items()]  # type: ignore[index]
+        return [(names, tables) for names, tables in found if len(tables) > 1]
 
 
 class Diary(dict["Storage", "weakref.ref[Node]"]):
@@ -115,6 +149,13 @@ def differentiated(order: Sequence[GradFn]) -> None:
     watcher = capturing()
     if watcher is not None:
         watcher.differentiated(order)
+
+
+def counted(table: Mapping[str, Any], names: tuple[str, ...], value: Hashable) -> Hashable:
+    """A key for numbers that are computed from ``table[name]`` of these names, ``value`` now: a
+    captured function shares such numbers, and is replayed only while the values stay equal."""
+    watcher = capturing()
+    return value if watcher is None else watcher.counted(table, names, value)
 
 
 def looks(reason: str) -> None:

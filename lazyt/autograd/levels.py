@@ -25,7 +25,7 @@ from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.watching import hook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
     from types import FrameType
 
     from lazyt.storage import Storage
@@ -193,6 +193,12 @@ class _Watcher:
                 (found,) = batched([node], dict(level.symbols), level)
                 node = node if found is None else found
         return node if self.outer is None else self.outer.whole(node)
+
+    def counted(
+        self, table: Mapping[str, Any], names: tuple[str, ...], value: Hashable
+    ) -> Hashable:
+        """Numbers are computed from a table."""
+        return value if self.outer is None else self.outer.counted(table, names, value)
 
     def each_call(self, function: Callable[[], Any]) -> Any:
         """Something that Python does on every call."""

@@ -64,7 +64,7 @@ class Adam(Optimizer):
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
         keep_square = group["betas"][1]
-        count, state = self.count(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state[parameter]
         grad = self.gradient(group, parameter, decayed=not decoupled)
         keep = self.kept(group, parameter, decay) if decay and decoupled else None
         mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
@@ -83,7 +83,7 @@ class Adam(Optimizer):
             return 1 / float(1 - group["betas"][0] ** state["step"])
 
         step = self.rate(group, parameter, share, count)
-        spread = self.number(root, parameter, ("root", id(group), count))
+        spread = self.number(root, parameter, group, ("root", count))
         adam_(parameter, mean, square, step, spread, group["eps"], keep)
 
 

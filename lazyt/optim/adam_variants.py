@@ -12,7 +12,7 @@ from lazyt.optim.optimizer import Group, Optimizer
 from lazyt.optim.settings import check_betas, check_moments, check_rate, check_setting
 from lazyt.optim.stored_state import in_float32
 from lazyt.tensor import Tensor
-from lazyt.watching import each_call
+from lazyt.watching import counted, each_call
 
 
 class Adamax(Optimizer):
@@ -53,7 +53,7 @@ class Adamax(Optimizer):
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         keep_mean, keep_greatest = group["betas"]
-        count, state = self.count(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state[parameter]
         grad = self.gradient(group, parameter)
         mean, greatest = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_inf")
         mean.lerp_(grad, 1 - keep_mean)
@@ -119,7 +119,7 @@ class NAdam(Optimizer):
 
         def advance() -> tuple[float, float]:
             step = state["step"] = float(state.get("step", 0)) + 1
-            product = in_float32(state.get("mu_product", 1.0) * in_float32(momentum(step)))
+            product = in_float32(float(state.get("mu_product", 1.0)) * in_float32(momentum(step)))
             state["mu_product"] = product
             return step, product
 
@@ -130,7 +130,7 @@ class NAdam(Optimizer):
             following = momentum(state["step"] + 1)
             return float(following / (1 - state["mu_product"] * following))
 
-        key = each_call(advance)
+        key = counted(state, ("step", "mu_product"), each_call(advance))
         grad = self.gradient(group, parameter, decayed=not decoupled)
         if decay and decoupled:
             parameter.mul_(self.kept(group, parameter, decay))
@@ -138,7 +138,7 @@ class NAdam(Optimizer):
         mean.lerp_(grad, 1 - keep_mean)
         accumulate_square_(square, grad, keep_square, 1 - keep_square)
         correction = self.number(
-            lambda: float(1 - keep_square ** state["step"]), parameter, ("square", id(group), key)
+            lambda: float(1 - keep_square ** state["step"]), parameter, group, ("square", key)
         )
         spread = (square / correction).sqrt() + group["eps"]
         descend_(parameter, grad / spread, self.rate(group, parameter, grad_share, ("g", key)))
@@ -186,7 +186,7 @@ class RAdam(Optimizer):
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
         keep_mean, keep_square = group["betas"]
-        count, state = self.count(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state[parameter]
         grad = self.gradient(group, parameter, decayed=not decoupled)
         if decay and decoupled:
             parameter.mul_(self.kept(group, parameter, decay))
@@ -199,7 +199,7 @@ class RAdam(Optimizer):
 
         # 0 says "do not divide" in place of Python's branch, so that all steps are one graph.
         certainty = self.number(
-            lambda: _rectification(keep_square, state["step"]), parameter, ("r", id(group), count)
+            lambda: _rectification(keep_square, state["step"]), parameter, group, ("r", count)
         )
         scale = lazyt.where(certainty > 0, certainty / (square.sqrt() + group["eps"]), 1.0)
         step = mean * scale.to(mean.dtype)

@@ -10,7 +10,7 @@ from lazyt.optim.optimizer import Group, Optimizer
 from lazyt.optim.settings import check_rate, check_setting
 from lazyt.optim.stored_state import in_float32
 from lazyt.tensor import Tensor
-from lazyt.watching import each_call
+from lazyt.watching import counted, each_call
 
 
 class ASGD(Optimizer):
@@ -60,10 +60,11 @@ class ASGD(Optimizer):
         if "eta" not in state:
             state.update(step=0.0, eta=in_float32(float(group["lr"])), mu=1.0)
         grad = self.gradient(group, parameter)
-        key = (id(group), state["step"], state["eta"], state["mu"])
-        rate = self.number(lambda: float(state["eta"]), parameter, ("eta", key))
-        keep = self.number(lambda: float(1 - lambd * state["eta"]), parameter, ("keep", key))
-        share = self.number(lambda: float(state["mu"]), parameter, ("mu", key))
+        names = ("step", "eta", "mu")
+        key = counted(state, names, tuple([float(state[name]) for name in names]))
+        rate = self.number(lambda: float(state["eta"]), parameter, group, ("eta", key))
+        keep = self.number(lambda: 1 - lambd * float(state["eta"]), parameter, group, ("keep", key))
+        share = self.number(lambda: float(state["mu"]), parameter, group, ("mu", key))
         parameter.mul_(keep)
         descend_(parameter, grad, rate)
         mean = self.slot(parameter, "ax")
@@ -71,7 +72,7 @@ class ASGD(Optimizer):
         mean.copy_(lazyt.where(share == 1, parameter, moved))  # 1 takes the value to the bit
 
         def advance() -> None:
-            step = state["step"] = state["step"] + 1
+            step = state["step"] = float(state["step"]) + 1
             lr = float(group["lr"])
             state["eta"] = in_float32(lr / (1 + lambd * lr * step) ** group["alpha"])
             state["mu"] = in_float32(1 / max(1.0, step - group["t0"]))

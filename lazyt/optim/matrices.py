@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 import lazyt
@@ -70,7 +71,7 @@ class Adafactor(Optimizer):
         if smallest is None:
             smallest = lazyt.finfo(parameter.dtype).eps
         decay = group["weight_decay"]
-        count, state = self.count(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state[parameter]
         grad = self.gradient(group, parameter, decayed=False)
         root = math.sqrt(parameter.numel())
         rate = self._relative_rate(group, parameter, count)
@@ -80,25 +81,27 @@ class Adafactor(Optimizer):
         fresh = self.number(
             lambda: float(state["step"] ** group["beta2_decay"]),
             parameter,
-            ("new", id(group), count),
+            group,
+            ("new", count),
         ).to(parameter.dtype)
         square = self._mean_square(parameter, grad, fresh, smallest)
         step = square.clamp(min=smallest * smallest).rsqrt() * grad
         excess = (step.norm() / (root * group["d"])).clamp(min=1.0)
         descend_(parameter, step, size / excess)
 
-    def _relative_rate(self, group: Group, parameter: Tensor, count: float) -> Tensor:
+    def _relative_rate(self, group: Group, parameter: Tensor, count: Hashable) -> Tensor:
         """The learning rate, or the inverse root of the number of steps where that is less."""
         state = self.state[parameter]
         if isinstance(group["lr"], Tensor):
             falling = self.number(
-                lambda: float(state["step"] ** -0.5), parameter, ("root", id(group), count)
+                lambda: float(state["step"] ** -0.5), parameter, group, ("root", count)
             )
             return lazyt.minimum(self.rate(group, parameter), falling)
         return self.number(
             lambda: min(float(group["lr"]), state["step"] ** -0.5),
             parameter,
-            ("rho", id(group), count),
+            group,
+            ("rho", count),
         )
 
     def _mean_square(

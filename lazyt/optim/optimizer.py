@@ -18,6 +18,7 @@ from lazyt.errors import warn
 from lazyt.functional.creation import in_memory
 from lazyt.functional.updates import python_number
 from lazyt.guards import ELEMENTS, KEYS, SIZE, Itself
+from lazyt.identity import Identity
 from lazyt.optim.settings import SettingError, required
 from lazyt.optim.step_hooks import (
     Hooked,
@@ -26,7 +27,7 @@ from lazyt.optim.step_hooks import (
 )
 from lazyt.optim.stored_state import pack, unpack
 from lazyt.tensor import Tensor
-from lazyt.watching import capturing, each_call
+from lazyt.watching import capturing, counted, each_call
 
 __all__ = [
     "Group", "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
@@ -212,15 +213,18 @@ class Optimizer(Hooked):
 
     # ------------------------------------------------------------------ for the formulas
 
-    def number(self, compute: Callable[[], float], like: Tensor, key: Hashable) -> Tensor:
+    def number(
+        self, compute: Callable[[], float], like: Tensor, group: Group, key: Hashable
+    ) -> Tensor:
         """A number that Python computes at every step, as a leaf that calculates with ``like``.
 
-        A leaf rather than a constant: the plan does not depend on its value. Calls of one step
-        with an equal ``key`` give the same number.
+        A leaf rather than a constant: the plan does not depend on its value. Calls of one step for
+        one group with an equal ``key`` give the same number; ``count_key`` gives keys for numbers
+        that depend on counts.
         """
         dtype = _wide(like)
         if capturing() is not None:  # numbers that are equal now need not be so at a replay
-            return python_number(compute, dtype, (id(self), dtype, key))
+            return python_number(compute, dtype, (Identity(self), dtype, Identity(group), key))
         value = compute()
         found = self._numbers.get((value, dtype))
         if found is None:
@@ -245,11 +249,11 @@ class Optimizer(Hooked):
             lr: Tensor = given.reshape(()).to(_wide(like))
             if factor is None:
                 return lr
-            scaled: Tensor = lr * self.number(factor, like, ("share", id(group), key))
+            scaled: Tensor = lr * self.number(factor, like, group, ("share", key))
             return scaled
         if factor is None:
-            return self.number(lambda: float(group["lr"]), like, id(group))
-        return self.number(lambda: float(group["lr"]) * factor(), like, ("rate", id(group), key))
+            return self.number(lambda: float(group["lr"]), like, group, "lr")
+        return self.number(lambda: float(group["lr"]) * factor(), like, group, ("rate", key))
 
     def cycled(
         self, group: Group, like: Tensor, read: Callable[[], float], key: Hashable
@@ -257,13 +261,13 @@ class Optimizer(Hooked):
         """A setting among ``_cycled``: a number where a schedule changes it, else a constant."""
         if "base_momentum" not in group:
             return read()
-        return self.number(read, like, ("cycled", id(group), key))
+        return self.number(read, like, group, ("cycled", key))
 
     def kept(self, group: Group, like: Tensor, decay: float) -> Tensor:
         """``1 - lr * decay``, what is left of a parameter that shrinks at every step."""
         if isinstance(group["lr"], Tensor):
             return 1 - self.rate(group, like) * decay
-        return self.number(lambda: 1 - float(group["lr"]) * decay, like, ("keep", id(group), decay))
+        return self.number(lambda: 1 - float(group["lr"]) * decay, like, group, ("keep", decay))
 
     def gradient(self, group: Group, parameter: Tensor, decayed: bool = True) -> Tensor:
         """The gradient, turned for ``maximize`` and, if ``decayed``, with weight decay."""
@@ -287,6 +291,10 @@ class Optimizer(Hooked):
             return count
 
         return each_call(advance)
+
+    def count_key(self, parameter: Tensor) -> Hashable:
+        """Counts a step of a parameter, and gives a key for numbers that depend on the count."""
+        return counted(self.state[parameter], ("step",), self.count(parameter))
 
     def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
         """What a captured step depends on, but not the numbers that change from step to step."""

@@ -132,7 +132,7 @@ class Adagrad(Optimizer):
 
     def _rate(self, group: Group, parameter: Tensor) -> Tensor:
         """The learning rate, which falls with the parameter's own steps."""
-        count, state = self.count(parameter), self.state[parameter]
+        count, state = self.count_key(parameter), self.state[parameter]
 
         def share() -> float:
             return 1 / float(1 + (state["step"] - 1) * group["lr_decay"])

@@ -173,3 +173,97 @@ def test_a_rate_beyond_float32_is_infinite_at_every_replay() -> None:
     optimizer.param_groups[0]["lr"] = 1e39
     step()
     assert weight.tolist() == [-math.inf] * 2
+
+
+def _step_outside(optimizer: optim.Optimizer, matrix: Tensor, vector: Tensor) -> None:
+    for _ in range(3):
+        optimizer.zero_grad()
+        (matrix * 3).sum().backward()
+        optimizer.step()
+
+
+def _edit_state(optimizer: optim.Optimizer, matrix: Tensor, vector: Tensor) -> None:
+    for name, value in (("step", 40.0), ("mu_product", 0.5), ("eta", 0.02), ("mu", 0.25)):
+        if name in optimizer.state[vector]:
+            optimizer.state[vector][name] = value
+
+
+def _edit_by_tensors(optimizer: optim.Optimizer, matrix: Tensor, vector: Tensor) -> None:
+    for name, value in (("step", 40.0), ("mu_product", 0.5), ("eta", 0.02), ("mu", 0.25)):
+        if name in optimizer.state[vector]:
+            optimizer.state[vector][name] = lazyt.tensor(value)
+
+
+def _load(optimizer: optim.Optimizer, matrix: Tensor, vector: Tensor) -> None:
+    saved = optimizer.state_dict()
+    if "step" in saved["state"].get(1, ()):
+        saved["state"][1]["step"] = lazyt.tensor(60.0)
+    optimizer.load_state_dict(saved)
+
+
+def _forget(optimizer: optim.Optimizer, matrix: Tensor, vector: Tensor) -> None:
+    if not isinstance(optimizer, optim.Adagrad):  # which makes its state once and for all
+        optimizer.state.pop(vector, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_step_outside, _edit_state, _edit_by_tensors, _load, _forget],
+    ids=lambda c: c.__name__,
+)
+def test_counts_that_were_equal_when_captured_may_differ_later(change: Any) -> None:
+    names = [name for name in OPTIMIZERS if name != "muon"]
+
+    def run(use: bool) -> Any:
+        optimizers, parameters = [], []
+        for name in names:
+            own = [
+                value.clone().requires_grad_() for value in (lazyt.ones(2), lazyt.full((2,), 2.0))
+            ]
+            optimizers.append(OPTIMIZERS[name](own))
+            parameters.append(own)
+
+        def step(scale: Tensor) -> Tensor:
+            total: Any = 0
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            for a, b in parameters:
+                total = total + ((a * scale) ** 2).sum() + ((b * scale) ** 2).sum()
+            total.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+            return total.detach()  # type: ignore[no-any-return]
+
+        function: Any = lazyt.jit(step) if use else step
+        losses = [function(lazyt.full((2,), 1 + 0.1 * n)).item() for n in range(5)]
+        for optimizer, (a, b) in zip(optimizers, parameters, strict=True):
+            change(optimizer, a, b)
+        losses += [function(lazyt.full((2,), 1 + 0.1 * n)).item() for n in range(5)]
+        if use:
+            assert "counts of steps" in str(function.why()) or change in (_load, _forget)
+        return losses, [[bits(p) for p in own] for own in parameters]
+
+    plain, captured = run(False), run(True)
+    assert plain[0] == captured[0]
+    for name, a, b in zip(names, plain[1], captured[1], strict=True):
+        assert a == b, name
+
+
+def test_a_parameter_that_is_frozen_for_a_while_counts_fewer_steps() -> None:
+    def run(use: bool) -> Any:
+        a, b = (lazyt.full((2,), value).requires_grad_() for value in (1.0, 2.0))
+        optimizer = optim.Adam([a, b], 0.1)
+
+        def step(scale: Tensor) -> None:
+            optimizer.zero_grad()
+            (((a * scale) ** 2).sum() + ((b * scale) ** 2).sum()).backward()
+            optimizer.step()
+
+        function: Any = lazyt.jit(step) if use else step
+        for frozen in (False, True, False, True, False):
+            b.requires_grad_(not frozen)
+            for n in range(4):
+                function(lazyt.full((2,), 1 + 0.1 * n))
+        return a.tolist(), b.tolist(), optimizer.state[a]["step"], optimizer.state[b]["step"]
+
+    assert run(True) == run(False)
