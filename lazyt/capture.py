@@ -19,6 +19,7 @@ import numpy as np
 
 from lazyt import ops, pending
 from lazyt.code_names import names_of, texts_of, variable_names
+from lazyt.exposure import Memory
 from lazyt.frames import Frames, is_user_module
 from lazyt.guards import CannotWatch, Guards
 from lazyt.ir.graph import Node, source_text, user_position
@@ -54,6 +55,7 @@ class Recorder:
         storages, versions: those storages, and the versions that they had.
         leaves: which source a leaf of the graph is the value of.
         born: storages that the function made.
+        hidden: memory that sources show a part of, or the bits of as another dtype.
         calls: what Python has to do on every call, in order; those with a node fill that leaf.
         grads: leaves whose gradients are noted.
         outer: histories of tensors that were there before, with what to call the tensor.
@@ -74,6 +76,7 @@ class Recorder:
         self.versions: list[int] = []
         self.leaves: dict[Node, int] = {}
         self.born: dict[int, Storage] = {}
+        self.hidden: list[Memory] = []
         self.calls: list[tuple[Callable[[], Any], Node | None]] = []
         self.grads: set[AccumulateGrad] = set()
         self.outer: dict[GradFn, str] = {}
@@ -89,6 +92,9 @@ class Recorder:
             self.known[id(storage)] = len(self.storages)
             self.leaves.setdefault(leaf_of(storage), len(self.storages))
             self.storages.append(storage)
+            share = storage.share
+            if share is not None and (share.region is not None or share.partial):
+                self.hidden.append(share.memory)
             self.versions.append(storage.version_now())
 
     def _part_ways(self, storage: Storage) -> None:
@@ -122,6 +128,15 @@ class Recorder:
             self.refuse(
                 f"it reads a tensor ({node.dtype.name}{list(node.shape)}) that it reaches in a way "
                 f"that cannot be watched ({source_text(user_position())})"
+            )
+
+    def looked_behind(self, storage: Storage) -> None:
+        """All of a memory is about to be read, of which replays know what their sources show."""
+        memory = storage.memory()
+        if any(memory is other for other in self.hidden):
+            self.refuse(
+                "it reads memory of which a tensor from outside shows a part, or bits as another "
+                f"dtype ({source_text(user_position())}): give it the tensor that was viewed"
             )
 
     def wrote(self, storage: Storage, value: Node) -> None:

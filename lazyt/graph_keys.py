@@ -196,7 +196,8 @@ class Structure:
                     number = numbers[item]
                     above[number] = max(above[number], depth)
         if len(groups) > 1 and len(groups[-1]) == 1:
-            groups[-2] += groups.pop()
+            single = groups.pop()
+            groups[-1] += single
         return [sorted(group) for group in reversed(groups)]
 
     def _find_spare(

@@ -88,6 +88,17 @@ class WorkRecorder:
         """What is written over is read, too: its place is part of the work."""
         self.read(storage)
 
+    def looked_behind(self, storage: Storage) -> None:
+        """Raises DeviceError for memory from outside that is shown in part or as another dtype."""
+        share = storage.share
+        if share is None or (share.region is None and not share.partial):
+            return
+        if any(one_memory(storage, known) for known in self.known.values()):
+            raise DeviceError(
+                "operation not permitted when stream is capturing: it reads memory that was made "
+                "before as another dtype, or beyond the part that a tensor shows"
+            )
+
     def created(self, storage: Storage) -> None:
         """New memory, which is the block's where this thread made it."""
         if self.mine:

@@ -144,7 +144,7 @@ class Replay:
         names: tuple[Sequence[str], Sequence[str]],
     ) -> None:
         recorder = run.recorder
-        self.numbers, self.guards = numbers, run.guards
+        self.numbers, self.guards, self.counted = numbers, run.guards, recorder.counts.shared()
         self.parts = list(parts)
         self.places = [p for p in run.guards.tensors if p.tensor is not None]
         given = [*arguments, *(p.tensor for p in self.places if p.tensor is not None)]
@@ -159,7 +159,6 @@ class Replay:
         self._fixed = [given[n]._storage for n in parts]
         refuse_wholes(run, self._fixed)
         self.calls, self.late = recorder.early_and_late()
-        self.counted = recorder.counts.shared()
         self._fresh: list[Storage] = []
         self._known: dict[int, Made] = {}
         self.results = [self._describe(value, run, given) for value in leaves]

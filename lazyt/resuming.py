@@ -115,6 +115,9 @@ class _Resumed:
     def wrote(self, storage: Storage, value: Node) -> None:
         """Nothing."""
 
+    def looked_behind(self, storage: Storage) -> None:
+        """Nothing."""
+
     def created(self, storage: Storage) -> None:
         """Nothing."""
 

@@ -67,12 +67,14 @@ class Midway(Inlet):
         if self._plan.executable is not None:  # a promoted plan takes no table of sizes any more
             self._fixed = self._fixed[: self._plan.executable.inputs - len(inputs)]
         self._roots: list[Any] = []  # the number of an output, or an origin
-        self._own: dict[int, str] = {}  # memory of written sources that is written over
+        # Memory of written sources that the plan writes over, and those whose new value is there.
+        self._own: dict[int, str] = {inputs[n][1]: "" for n in self._plan.program.overwritten}
+        self._in_place: set[int] = set()
         for kind, value in outputs:
             if kind == "output":
                 found = self._plan.program.results[value]
                 if -1 - found in self._plan.program.overwritten:
-                    self._own[inputs[-1 - found][1]] = ""
+                    self._in_place.add(inputs[-1 - found][1])
                 self._roots.append(found if found >= 0 else self._input(-1 - found))
             else:
                 self._roots.append((kind, value))

@@ -63,12 +63,15 @@ class _Outlet(Midway):
             shape, dtype = self.replay.types[fresh + place]
             data = self._buffer(self._roots[fresh + place])
             write = f"write({self.stores[holder]}, {self.bind(shape)}, {self.bind(dtype)}, {data})"
-            if source in self._own:
+            if source in self._in_place:
                 floats = dtype.kind == "f"  # see ``_swaps``
                 self.add(f"if not u{source}: {write}" if floats else write)
                 self.is_quick = self.is_quick and floats and holder in self.steady
             elif self._swaps(place):
                 self._swap(self.first[holder], place, data, write)
+                self.is_quick = False
+            elif source in self._own:  # its old memory was written over on the way
+                self.add(write)
                 self.is_quick = False
             else:
                 self.both(write)

@@ -240,6 +240,8 @@ class Storage:
             return self
         self.current()
         memory = self.memory()
+        if hook.watcher is not None:
+            hook.watcher.looked_behind(self)
         assert self.share is not None
         value, region = memory.value, None
         if value.dtype is not dtype:
@@ -348,6 +350,8 @@ class Storage:
     def memory_value(self) -> Node:
         """The value of the whole memory, of which the Storage may cover a region."""
         self.current()
+        if hook.watcher is not None:
+            hook.watcher.looked_behind(self)
         return self.memory().value
 
     def _synchronize(self, share: Share) -> None:

@@ -30,6 +30,10 @@ class Watcher(Protocol):
     def wrote(self, storage: Storage, value: Node) -> None:
         """``storage`` is about to be given ``value``."""
 
+    def looked_behind(self, storage: Storage) -> None:
+        """All of the memory of ``storage`` is about to be read, of which it may show a part, or the
+        bits as another dtype."""
+
     def created(self, storage: Storage) -> None:
         """``storage`` is new."""
 

@@ -143,6 +143,11 @@ class _Watcher:
             if level.depends((value,)):
                 raise GradientError(_UNBATCHED)
 
+    def looked_behind(self, storage: Storage) -> None:
+        """All of a memory is about to be read."""
+        if self.outer is not None:
+            self.outer.looked_behind(storage)
+
     def created(self, storage: Storage) -> None:
         """``storage`` is new."""
         if self.mine and stack.levels:

@@ -138,3 +138,57 @@ def test_writes_past_a_parameter_whose_alias_is_read(looked_at: bool) -> None:
     with lt.no_grad():
         parameter.add_(1)
     assert alias.tolist() == [1 + 0.5**8] * 4 and alias._version == 1
+
+
+def _words(k: int) -> lt.Tensor:
+    return lt.tensor([10 * k + 1, 5, 7, 9], dtype=lt.int32)
+
+
+@pytest.mark.parametrize("function, make", [
+    (lambda x: x.view(lt.int32) + 1, lambda k: _words(k).view(lt.float32)),
+    (lambda x: x.view(lt.uint8) + 1, lambda k: _words(k).view(lt.float32)),
+    (lambda x: x.view(lt.uint8) + 1, lambda k: _words(k).view(lt.uint8).view(lt.float16)),
+    (lambda x: x.view(lt.uint8) + 1, lambda k: (_words(k) > 8).view(lt.uint8).view(lt.bool)),
+    (lambda x: x.view(lt.int32) + 1, lambda k: _words(k)[:2].view(lt.float32)),
+    (lambda x: x.view(lt.int32) + 1, lambda k: _words(k).view(2, 2).view(lt.float32)),
+    (lambda x: x.view(lt.int32) + 1, lambda k: _words(k).view(lt.float32).detach()),
+    (lambda x: x.view(lt.int32).clone() + 1, lambda k: (_words(k) * 1).realize().view(lt.float32)),
+    (lambda x: x.as_strided((4,), (1,), 0) * 2, lambda k: _words(k).view(lt.int16)[2:6]),
+    (lambda x: x.untyped_storage()[0] * x, lambda k: _words(k).view(lt.int16)),
+    (lambda x: x.abs() * 2, lambda k: _words(k).view(lt.float32)),
+    (lambda x: x.mul_(2).view(lt.int8), lambda k: _words(k).half().view(lt.int16).view(lt.float32)),
+])  # fmt: skip
+@pytest.mark.parametrize("where", ["argument", "global", "two"])
+def test_memory_behind_a_view_of_bits(
+    function: Callable[..., Any], make: Callable[[int], Any], where: str
+) -> None:
+    """What a function reads there is that of the call, not of the one that was captured."""
+    held: list[Any] = [None]
+    run: Any = {
+        "argument": function,
+        "global": lambda _: function(held[0]),
+        "two": lambda pair: function(pair[0]) + function(pair[1]),
+    }[where]
+    captured = lt.jit(run)
+    for k in range(6):
+        results = []
+        for call in (run, captured):
+            x = held[0] = make(k)
+            results.append(call((x, make(k + 1)) if where == "two" else x).tolist())
+        assert results[0] == results[1], captured.why()
+
+
+def test_memory_is_written_and_read_as_other_bits() -> None:
+    words = _words(0)
+    floats = words.view(lt.float32)
+
+    def function(given: lt.Tensor) -> lt.Tensor:
+        words.add_(given)
+        return floats.clone()
+
+    captured = lt.jit(function)
+    expected = _words(0)
+    for k in range(6):
+        expected.add_(k)
+        got = captured(lt.full((4,), k, dtype=lt.int32))
+        assert got.view(lt.int32).tolist() == expected.tolist(), captured.why()

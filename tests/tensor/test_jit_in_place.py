@@ -276,3 +276,57 @@ def test_first_calls_that_overlap_leave_nothing_behind() -> None:
     storage = weakref.ref(written._storage)
     del written
     assert storage() is None
+
+
+def _first_column(buffer: Any, x: Any) -> None:
+    buffer[:, 0] = x.sum()
+    buffer.mul_(2)
+
+
+def _first_column_and_more(buffer: Any, x: Any) -> None:
+    buffer[:, 0] = x.sum()
+    buffer.mul_(2)
+    x.add_(buffer[0, 0])
+
+
+def _a_constant(buffer: Any, x: Any) -> None:
+    buffer[:, 0] = 5.0
+    buffer.mul_(x[0])
+
+
+def _scattered(buffer: Any, x: Any) -> None:
+    buffer.index_add_(1, lt.tensor([0, 2]), lt.ones(2, 2))
+    buffer.copy_(buffer.flip(1) * x.sum())
+
+
+KEEPERS: dict[str, Callable[[Any], Any]] = {
+    "clone": lambda b: b.clone(),
+    "sum": lambda b: b.sum(),
+    "row": lambda b: b[0] * 1,
+    "turned": lambda b: b.t().clone(),
+}
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize(
+    "function", [_first_column, _first_column_and_more, _a_constant, _scattered]
+)
+def test_what_a_plan_overwrites_on_the_way_is_nobody_elses(function: Any, held: bool) -> None:
+    """The last value of a buffer may be in other memory than its old one, which steps in between
+    were written over: pending clones of it still read that."""
+
+    def run(use: bool, keep: Callable[[Any], Any]) -> Any:
+        buffer, x = lt.zeros(2, 3), lt.ones(3)
+        given = () if held else (buffer, x)
+        step: Any = (lambda: function(buffer, x)) if held else function
+        step = lt.jit(step) if use else step
+        found = []
+        for _ in range(7):
+            step(*given)
+            found.append(keep(buffer))
+        if use:
+            assert step.why() == ["captured"]
+        return [value.tolist() for value in found], buffer.tolist(), x.tolist()
+
+    for keep in KEEPERS.values():
+        assert run(True, keep) == run(False, keep)
