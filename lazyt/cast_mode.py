@@ -84,7 +84,8 @@ class autocast:
     A context manager and a decorator; blocks nest.
 
     Args:
-        device_type: ``"cpu"``; ``"cuda"`` switches itself off, with a warning, without a GPU.
+        device_type: ``"cpu"``; ``"cuda"`` switches itself off, with a warning, without a GPU and
+            where the emulator (``cuda:emu``) was not used yet.
         dtype: bfloat16 (the CPU's default) or float16.
         enabled: False makes a block inside of another compute as usual.
         cache_enabled: without effect: equal conversions are one value in the graph anyway.
@@ -107,19 +108,22 @@ class autocast:
         self.device = device_type
         self.dtype: DType = get_autocast_dtype(device_type) if dtype is None else dtype
         self.enabled = enabled
+        self._waits = False  # for the emulator
         if enabled and device_type == "cuda" and not _has_gpu():
             warn("CUDA is not available or torch_xla is imported. Disabling autocast.")
-            self.enabled = False
-        if self.enabled and self.dtype not in (bfloat16, float16):
+            self.enabled, self._waits = False, True
+        if (self.enabled or self._waits) and self.dtype not in (bfloat16, float16):
             warn(
                 f"In {device_type.upper()} autocast, but the target dtype is not supported. "
                 f"Disabling autocast.\n{device_type.upper()} Autocast only supports dtypes of "
                 f"{bfloat16}, {float16} currently."
             )
-            self.enabled = False
+            self.enabled = self._waits = False
         self._outer: list[tuple[DType | Casting | None, DType, DType]] = []
 
     def __enter__(self) -> autocast:
+        if self._waits and _has_gpu():
+            self.enabled, self._waits = True, False
         self._outer.append((mode.dtype, mode.chosen, mode.on_gpu))
         set_low_dtype(self.device, self.dtype if self.enabled else None)
         if self.device == "cpu":
@@ -141,6 +145,12 @@ class autocast:
 
 
 def _has_gpu() -> bool:
+    """Whether there is a GPU, or the emulator is in use."""
+    from lazyt.runtime.cuda_device import EMULATED
+    from lazyt.runtime.cuda_device import in_use as devices_in_use
+
+    if any(found.place == EMULATED for found in devices_in_use()):
+        return True
     try:
         check_device("cuda")
     except DeviceError:

@@ -20,8 +20,9 @@ from lazyt.runtime.cuda_driver import CudaError, Properties
 from lazyt.runtime.cuda_memory import DevicePool
 
 __all__ = [
-    "CudaDevice", "CudaError", "DevicePool", "Properties", "choose", "current", "device_count",
-    "devices_in_use", "launch_pending", "number_of", "place_named", "used_device", "wanted_device",
+    "EMULATED", "CudaDevice", "CudaError", "DevicePool", "Properties", "choose", "current",
+    "device_count", "devices_in_use", "launch_pending", "number_of", "place_named", "used_device",
+    "wanted_device",
 ]  # fmt: skip
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from lazyt.cuda.monitor import list_gpu_processes
 from lazyt.cuda.others import absent
+from lazyt.cuda.streams import Stream
+from lazyt.device import device_of
 from lazyt.devices import DevicePool, number_of, used_device, wanted_device
 from lazyt.errors import ArgumentError
 from lazyt.errors import OutOfMemoryError as OutOfMemoryError
@@ -180,21 +182,35 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
     """The address of memory that ``caching_allocator_delete`` has to give back.
 
-    Raises OutOfMemoryError, and DeviceError without a GPU.
+    Args:
+        size: bytes.
+        device: the GPU, the current one by default.
+        stream: the Stream whose work uses it, the current one by default.
+
+    Raises OutOfMemoryError, ArgumentError for a stream of another GPU, and DeviceError without one.
     """
     found = wanted_device(device)
-    return found.pool.take(size, found.stream)
+    queue = found.stream
+    if stream is not None:
+        if not isinstance(stream, Stream) or stream.device != device_of(found.place):
+            raise ArgumentError(f"expected a stream of {found.place}, but got: {stream}")
+        queue = stream._queue
+    address = found.pool.take(size, queue)
+    _allocated[address] = found.pool, queue
+    return address
+
+
+#: What ``caching_allocator_alloc`` gave: of which pool, and for which stream.
+_allocated: dict[int, tuple[DevicePool, Any]] = {}
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Give memory of ``caching_allocator_alloc`` back. Raises ArgumentError for other addresses."""
-    from lazyt.devices import devices_in_use
-
-    for device in devices_in_use():
-        if mem_ptr in device.pool.live:
-            device.pool.give(mem_ptr, device.stream)
-            return
-    raise ArgumentError(f"{mem_ptr:#x} is no memory of caching_allocator_alloc")
+    """Give memory of ``caching_allocator_alloc`` back: the stream that it was asked for may have
+    work that uses it. Raises ArgumentError for other addresses."""
+    if mem_ptr not in _allocated:
+        raise ArgumentError(f"{mem_ptr!r} is no memory of caching_allocator_alloc")
+    pool, queue = _allocated.pop(mem_ptr)
+    pool.give(mem_ptr, queue)
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:

@@ -5,12 +5,22 @@ Work that one stream did is waited for by any other that uses its results: that 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
 from lazyt.device import device as device_type
 from lazyt.device import device_of
-from lazyt.devices import CudaDevice, launch_pending, wanted_device
+from lazyt.devices import (
+    EMULATED,
+    CudaDevice,
+    CudaError,
+    choose,
+    current,
+    launch_pending,
+    number_of,
+    wanted_device,
+)
 from lazyt.errors import DeviceError
 
 #: Streams of a device; more share them, as in PyTorch.
@@ -184,24 +194,28 @@ class Event:
     def __del__(self) -> None:
         device = getattr(self, "_device", None)
         if device is not None and not device.lost:
-            self._end()
+            with contextlib.suppress(CudaError):  # the driver may have ended before Python
+                self._end()
 
 
 class StreamContext:
-    """Sends work to a stream inside of a ``with`` block; None changes nothing."""
+    """Sends work to a stream inside of a ``with`` block, where its GPU is the current one; None
+    changes nothing."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
-        self._before: Any = None
+        self._before: list[tuple[Stream, int]] = []
 
     def __enter__(self) -> None:
         if self.stream is not None:
-            self._before = current_stream(self.stream.device)
+            self._before.append((current_stream(self.stream.device), current()))
             set_stream(self.stream)
 
     def __exit__(self, *_: object) -> None:
         if self.stream is not None:
-            set_stream(self._before)
+            before, number = self._before.pop()
+            set_stream(before)
+            choose(number)
 
 
 def stream(stream: Stream | None) -> StreamContext:
@@ -210,10 +224,15 @@ def stream(stream: Stream | None) -> StreamContext:
 
 
 def set_stream(stream: Stream | None) -> None:
-    """Send this thread's work to ``stream`` from now on; what is pending goes where it went."""
+    """Send this thread's work to ``stream`` from now on; what is pending goes where it went.
+
+    The stream's GPU becomes the current one, as in PyTorch.
+    """
     if stream is not None:
         launch_pending(stream._device)
         stream._device.stream = stream._queue
+        if stream._device.place != EMULATED:
+            choose(number_of(stream._device))
 
 
 def current_stream(device: Any = None) -> Stream:

@@ -6,10 +6,10 @@ Memory comes from the driver's stream-ordered pool, which keeps what is given ba
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lazyt.errors import warn
 from lazyt.ir.program import Grid
 from lazyt.runtime import nvrtc
 from lazyt.runtime.cuda_driver import (
@@ -29,6 +29,14 @@ _LAST = frozenset(
         "ILLEGAL_INSTRUCTION", "MISALIGNED_ADDRESS", "INVALID_ADDRESS_SPACE", "INVALID_PC",
         "ECC_UNCORRECTABLE", "ASSERT", "CONTEXT_IS_DESTROYED", "DEVICE_UNAVAILABLE",
         "SYSTEM_NOT_READY", "DEINITIALIZED", "UNKNOWN",
+    )
+)  # fmt: skip
+#: Errors of images that are newer than the driver.
+_TOO_NEW = frozenset(
+    f"CUDA_ERROR_{name}"
+    for name in (
+        "UNSUPPORTED_PTX_VERSION", "NO_BINARY_FOR_GPU", "INVALID_IMAGE", "INVALID_PTX",
+        "INVALID_SOURCE", "JIT_COMPILER_NOT_FOUND",
     )
 )  # fmt: skip
 #: Errors for which a plan is launched kernel by kernel instead of as a graph.
@@ -66,6 +74,13 @@ class BoundDriver:
         self._device = self._call("cuDeviceGet", number)
         self._context = self._call("cuDevicePrimaryCtxRetain", self._device)
         self.properties = self._read_properties()
+        self._target = nvrtc.target_of(self.properties.major, self.properties.minor)
+        if self._target != self.properties.arch:
+            warn(
+                f"{self.place} ({self.properties.arch}) is newer than what NVRTC {nvrtc.version()} "
+                f"knows: kernels are compiled for {self._target}, and translated by the driver. "
+                "A newer nvidia-cuda-nvrtc compiles for the GPU itself."
+            )
         self._main = self._do("cuStreamCreate", _NON_BLOCKING)
         self._pool = self._do("cuDeviceGetDefaultMemPool", self._device)
         keep = lib.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
@@ -87,13 +102,16 @@ class BoundDriver:
         return self._call(name, *arguments)
 
     def _enter(self) -> None:
-        if getattr(_current, "device", None) is not self:
-            if os.getpid() != self._process:
-                raise DeviceLostError(
-                    f"{self.place} cannot be used in a forked process; start it with 'spawn'"
-                )
-            self._call("cuCtxSetCurrent", self._context)
-            _current.device = self
+        """Make the device this thread's. What was current is not remembered: other libraries of
+        the process change it, too."""
+        if _forked and os.getpid() != self._process:
+            raise DeviceLostError(
+                f"{self.place} cannot be used in a forked process; start it with 'spawn'"
+            )
+        self._call("cuCtxSetCurrent", self._context)
+
+    def renew_locks(self) -> None:
+        """There are none: a forked child cannot use the device."""
 
     def _error(self, function: str, status: Any) -> CudaError:
         name = status.name
@@ -132,33 +150,59 @@ class BoundDriver:
 
     def identity(self) -> str:
         """NVRTC and the architecture."""
-        return f"nvrtc {nvrtc.version()} {self.properties.arch} {nvrtc.OPTIONS}"
+        return f"nvrtc {nvrtc.version()} {self._target} {nvrtc.OPTIONS}"
 
     def compile(self, source: str, functions: Sequence[str]) -> Image:
-        """A cubin. Raises CompileError."""
-        made = nvrtc.compile_cubin(source, self.properties.arch)
+        """A cubin, or PTX for a GPU that NVRTC does not know. Raises CompileError."""
+        made = nvrtc.compile_cubin(source, self._target)
         facts = {
             name: {
-                "registers": made.registers.get(name, 0),
+                "registers": made.registers[name],
                 "spilled": made.spilled.get(name, 0),
                 "stack": made.stack.get(name, 0),
             }
             for name in functions
+            if name in made.registers
         }
         return Image(made.image, facts)
 
     def load(self, image: bytes, functions: Mapping[str, int]) -> dict[str, Any]:
-        """The functions of a cubin."""
-        module = self._do("cuModuleLoadData", image)
+        """The functions of an image. Raises CudaError, also for functions whose threads need more
+        local memory than the device has."""
+        try:
+            module = self._do("cuModuleLoadData", image)
+        except CudaError as error:
+            if error.code not in _TOO_NEW:
+                raise
+            raise CudaError(
+                f"{error}: the driver may be older than NVRTC {nvrtc.version()}; update it, or "
+                "install the NVRTC of the driver's CUDA version (`python -m lazyt doctor`)",
+                error.code,
+            ) from None
         self._modules.append(module)
         found = {
             name: self._call("cuModuleGetFunction", module, name.encode()) for name in functions
         }
-        asked = self._lib.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        kinds = self._lib.CUfunction_attribute
+        asked = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         for name, shared_bytes in functions.items():
             if shared_bytes > self.properties.shared_memory_per_block:
                 self._call("cuFuncSetAttribute", found[name], asked, shared_bytes)
+            local = kinds.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES
+            self._check_local(name, int(self._call("cuFuncGetAttribute", local, found[name])))
         return found
+
+    def _check_local(self, name: str, nbytes: int) -> None:
+        """Raises CudaError where the driver would find no memory for what threads of a function
+        hold beside registers: it takes that for all threads that can run at a time."""
+        facts = self.properties
+        total = nbytes * facts.multi_processor_count * facts.max_threads_per_multi_processor
+        if total > facts.total_memory:
+            raise CudaError(
+                f"kernel {name} needs {nbytes} bytes of local memory for a thread, {total >> 20} "
+                f"MiB for all that {self.place} runs at a time; it has {facts.total_memory >> 20}",
+                _OUT_OF_MEMORY,
+            )
 
     def launch(self, function: Any, grid: Grid, pointers: Sequence[int], stream: Any) -> None:
         """Run a function; its parameters are copied before this returns."""
@@ -344,12 +388,13 @@ class BoundDriver:
         graph.end()
 
 
-#: The device whose context is this thread's.
-_current = threading.local()
+#: Whether this process was forked from one that had loaded this module.
+_forked = False
 
 
 def _after_fork() -> None:
-    _current.device = None
+    global _forked
+    _forked = True
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -50,6 +50,7 @@ class CudaDevice:
         self.branched = False
         self.recent: deque[Callable[[], str]] = deque(maxlen=_RECENT)
         self._held: deque[tuple[Any, PinnedBuffer]] = deque()
+        self._held_lock = threading.RLock()
         self._staging = Staging(driver) if driver.stages else None
 
     @property
@@ -91,8 +92,7 @@ class CudaDevice:
             source = source.to_host()
         made = self.allocate(source.nbytes)
         if isinstance(source, PinnedBuffer) and source.nbytes:
-            self.call(self.driver.copy_in, made.ptr, source.ptr, source.nbytes, self.stream)
-            self._hold(source)
+            self._upload_pinned(made, source)
         else:
             self.copy_in(made, source.ptr, source.nbytes)
         return made
@@ -125,14 +125,20 @@ class CudaDevice:
         made.copy_from(source.ptr, source.nbytes)
         return made
 
-    def _hold(self, source: PinnedBuffer) -> None:
-        """Keep memory until the copy that was just begun is done."""
-        driver = self.driver
-        while self._held and driver.event_done(self._held[0][0]):
-            driver.end_event(self._held.popleft()[0])
-        event = driver.new_event(False)
-        driver.record_event(event, self.stream)
-        self._held.append((event, source))
+    def _upload_pinned(self, target: DeviceBuffer, source: PinnedBuffer) -> None:
+        """Begin a copy; its source lives until the copy is done."""
+        call, driver = self.call, self.driver
+        with self._held_lock:
+            while self._held and call(driver.event_done, self._held[0][0]):
+                call(driver.end_event, self._held.popleft()[0])
+            event = call(driver.new_event, False)
+            try:
+                call(driver.copy_in, target.ptr, source.ptr, source.nbytes, self.stream)
+                call(driver.record_event, event, self.stream)
+            except BaseException:  # an interrupt: the copy may be under way, without its mark
+                call(driver.wait_stream, self.stream)
+                raise
+            self._held.append((event, source))
 
     def copy_in(self, target: DeviceBuffer, address: int, nbytes: int) -> None:
         """Copy from host memory, which may be changed when this returns."""
@@ -169,10 +175,25 @@ class CudaDevice:
         try:
             return function(*arguments)
         except DeviceLostError as error:
-            titles = "; ".join(dict.fromkeys(title() for title in self.recent))
-            better = DeviceLostError(f"{error}. It happened in one of: {titles}", error.code)
-            self.guard(better)
-            raise (better if titles else error) from None
+            raise self.blame(error) from None
+
+    def blame(self, error: DeviceLostError, during: str = "") -> DeviceLostError:
+        """The error with all that may have caused it, which is noted as the one that ended all
+        work: a GPU reports what went wrong in a kernel at any later call."""
+        titles = "; ".join(dict.fromkeys(title() for title in list(self.recent)))
+        text = f"{error} ({during})" if during else str(error)
+        if titles:
+            text += f". It happened in one of: {titles}"
+        better = DeviceLostError(text, error.code)
+        self.guard(better)
+        return better
+
+    def renew_locks(self) -> None:
+        """For a forked child: threads that held a lock are not there any more."""
+        self.pool.lock, self._held_lock = threading.RLock(), threading.RLock()
+        self.driver.renew_locks()
+        if self._staging is not None:
+            self._staging.renew_lock()
 
 
 class Tray:
@@ -289,6 +310,8 @@ def _after_fork() -> None:
     """A GPU cannot be used in a forked child; the emulator can, anew."""
     global _lock
     _lock = threading.RLock()
+    for device in _devices.values():
+        device.renew_locks()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -51,6 +51,10 @@ class EmulatedDriver:
         name = "CUDA emulator on the CPU"
         self.properties = Properties(name, 9, 0, total, devices.core_count())
 
+    def renew_locks(self) -> None:
+        """A launch that was under way is the parent's."""
+        self._lock = threading.Lock()
+
     def identity(self) -> str:
         """The compiler and the CPU."""
         return f"{emulator.identity()} {' '.join(devices.cpu_features())}"

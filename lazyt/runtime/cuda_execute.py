@@ -21,7 +21,7 @@ from lazyt.errors import InternalError
 from lazyt.ir.program import Grid, KernelSource, Program
 from lazyt.runtime import cache, devices, events, sass
 from lazyt.runtime.cuda_device import CudaDevice
-from lazyt.runtime.cuda_driver import CudaError, Driver, Image
+from lazyt.runtime.cuda_driver import CudaError, DeviceLostError, Driver, Image
 from lazyt.runtime.cuda_memory import DeviceBuffer
 
 #: Graphs that one plan keeps, and launches from which on a graph is worth it.
@@ -73,7 +73,11 @@ class CudaExecutable:
         self._counts = 0, 0
         self._sizes: list[int] = []
         self._layout: list[tuple[int, int]] = []
+        #: The only input that a result may be written over, by the result's number.
+        self._donors = {s.index: s.donor for s in program.slots if s.kind == "output"}
+        self._overwritten = frozenset(program.overwritten)
         self._lay_out(0, 0)
+        self._checked: Places = ()
         self._graphs: dict[Places, Any] = {}
         weakref.finalize(self, _end_graphs, device.driver, self._graphs).atexit = False
         self._seen: dict[Places, None] = {}
@@ -100,6 +104,10 @@ class CudaExecutable:
         places.append(arena.ptr)
         self._launch(tuple(places))
 
+    def renew_lock(self) -> None:
+        """For a forked child: threads that held the lock are not there any more."""
+        self._lock = threading.Lock()
+
     def run_at(self, places: Places) -> None:
         """``run`` on the memory of inputs and outputs at these addresses, which is large enough and
         which no other stream uses."""
@@ -125,7 +133,32 @@ class CudaExecutable:
     def _pointers(self, places: Places) -> list[int]:
         return [places[place] + offset for place, offset in self._layout]
 
+    def _check(self, places: Places) -> None:
+        """Raises InternalError for a result in memory that another place of the plan has, too:
+        some kernel might read what another has written over. Its donor's memory is an exception."""
+        inputs, outputs = self._counts
+        alike: dict[int, list[int]] = {}
+        for number, place in enumerate(places[: inputs + outputs]):
+            if place:
+                alike.setdefault(place, []).append(number)
+        for numbers in alike.values() if len(alike) < inputs + outputs else ():
+            given = [n for n in numbers if n < inputs]
+            results = [n - inputs for n in numbers if n >= inputs]
+            if len(results) == 1:
+                wrong = given not in ([], [self._donors.get(results[0])])
+            else:
+                wrong = bool(results) or (
+                    len(given) > 1 and not self._overwritten.isdisjoint(given)
+                )
+            if wrong:
+                raise InternalError(
+                    "cuda_execute", f"inputs {given} and results {results} have the same memory"
+                )
+        self._checked = places
+
     def _launch(self, places: Places) -> None:
+        if places != self._checked and places not in self._seen:
+            self._check(places)
         self.device.recent.append(self._titles)
         if events.watching or os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
             self._launch_one_by_one(self._pointers(places))
@@ -201,6 +234,8 @@ class CudaExecutable:
             begin = time.monotonic()
             self._launch_step(step, pointers)
             title = functools.partial(self._title, step[1], step[3])
+            device.recent.clear()  # all that came before is done
+            device.recent.append(title)
             self._do(title, device.driver.wait_stream, device.stream)
             note = self.program.notes[step[3]] if self.program.notes else {}
             found.append(events.Timing(note, begin, time.monotonic(), in_use, 0, thread))
@@ -212,9 +247,10 @@ class CudaExecutable:
         try:
             return function(*arguments)
         except CudaError as error:
-            self.device.guard(error)
             text = title if isinstance(title, str) else title()
-            raise type(error)(f"{error} ({text})", error.code) from None
+            if isinstance(error, DeviceLostError):
+                raise self.device.blame(error, f"reported at {text}") from None
+            raise CudaError(f"{error} ({text})", error.code) from None
 
     def _as_one(self) -> str:
         """The plan as a graph for people."""
@@ -240,6 +276,17 @@ class CudaExecutable:
 
 _loaded: dict[tuple[str, str], CudaExecutable] = {}
 _lock = threading.RLock()
+
+
+def _new_locks() -> None:
+    """For a forked child: threads that held a lock are not there any more."""
+    global _lock
+    _lock = threading.RLock()
+    for executable in _loaded.values():
+        executable.renew_lock()
+
+
+os.register_at_fork(after_in_child=_new_locks)
 
 
 def load(

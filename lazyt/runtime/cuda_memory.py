@@ -126,26 +126,34 @@ class DevicePool:
             self.free.setdefault((stream, size), []).append(pointer)
 
     def trim(self) -> None:
-        """Give all kept blocks back to the driver, and the driver's to the system."""
-        driver = self.device.driver
+        """Give all free blocks back to the driver, and the driver's to the system."""
+        call, driver = self.device.call, self.device.driver
         with self.lock:
-            for (stream, size), pointers in self.free.items():
-                for pointer in pointers:
-                    driver.release(pointer, stream)
-                    self.reserved.remove(size)
-                    self.segments.remove(1)
-                    self._note("segment_free", pointer, size, stream)
-            self.free.clear()
+            # Buffers may end meanwhile, as garbage is collected at any line: their blocks go to a
+            # dict of their own. A block leaves its list first, so nobody gets it again.
+            released, self.free = self.free, {}
+            try:
+                for (stream, size), pointers in released.items():
+                    while pointers:
+                        pointer = pointers.pop()
+                        call(driver.release, pointer, stream)
+                        self.reserved.remove(size)
+                        self.segments.remove(1)
+                        self._note("segment_free", pointer, size, stream)
+            finally:
+                for key, pointers in released.items():
+                    if pointers:
+                        self.free.setdefault(key, []).extend(pointers)
             # What is given back is free when its stream has come that far.
-            self.device.call(driver.synchronize)
-            driver.trim()
+            call(driver.synchronize)
+            call(driver.trim)
 
     def _obtain(self, size: int, nbytes: int, stream: Any) -> int:
         """A block from the driver; once more with an emptied pool when the first try fails."""
-        driver = self.device.driver
+        call, driver = self.device.call, self.device.driver
         for attempt in range(2):
             fits = not self.limit or self.reserved.now + size <= self.limit
-            pointer = driver.allocate(size, stream) if fits else 0
+            pointer = call(driver.allocate, size, stream) if fits else 0
             if pointer:
                 self.reserved.add(size)
                 self.segments.add(1)
@@ -155,7 +163,7 @@ class DevicePool:
                 self.retries += 1
                 self.trim()
         self.failures += 1
-        free, total = driver.memory()
+        free, total = call(driver.memory)
         raise OutOfMemoryError(
             f"CUDA out of memory. Tried to allocate {_readable(nbytes)}. {self.device.place} has a "
             f"total capacity of {_readable(total)} of which {_readable(free)} is free. Of the "

@@ -62,6 +62,10 @@ class Staging:
         self._out: list[_Chunk] = []
         self._now = self._used = 0  # the chunk that is being filled, and how far it is
 
+    def renew_lock(self) -> None:
+        """For a forked child: threads that held the lock are not there any more."""
+        self._lock = threading.Lock()
+
     def write(self, target: int, source: int, nbytes: int, stream: Any) -> None:
         """Copy from the host; its memory may be changed when this returns."""
         with self._lock:
@@ -72,18 +76,21 @@ class Staging:
                 return
             done = 0
             while done < nbytes:
+                # An interrupt may come between any two lines: no line may leave a place that the
+                # device still reads as one that can be written.
                 if CHUNK - self._used < min(nbytes - done, _SMALL):
                     chunks[self._now].mark()
-                    self._now = (self._now + 1) % len(chunks)
+                    following = (self._now + 1) % len(chunks)
+                    chunks[following].wait()
+                    self._now = following
                     self._used = 0
-                    chunks[self._now].wait()
                 chunk = chunks[self._now]
                 count = min(nbytes - done, CHUNK - self._used)
                 place = chunk.address + self._used
                 ctypes.memmove(place, source + done, count)
                 chunk.streams.add(stream)
-                self._driver.copy_in(target + done, place, count, stream)
                 self._used = -(-(self._used + count) // _ALIGNMENT) * _ALIGNMENT
+                self._driver.copy_in(target + done, place, count, stream)
                 done += count
 
     def read(self, target: int, source: int, nbytes: int, stream: Any) -> None:
@@ -99,8 +106,9 @@ class Staging:
                 if number < len(pieces):
                     start, count = pieces[number]
                     chunk = chunks[number % len(chunks)]
-                    self._driver.copy_out(chunk.address, source + start, count, stream)
+                    chunk.wait()  # for a read that an interrupt ended
                     chunk.streams.add(stream)
+                    self._driver.copy_out(chunk.address, source + start, count, stream)
                     chunk.mark()
                 late = number - len(chunks) + 1
                 if late >= 0:

@@ -68,12 +68,36 @@ def version() -> str:
     return f"{major}.{minor}"
 
 
+def target_of(major: int, minor: int) -> str:
+    """What programs for a GPU of this compute capability are compiled for.
+
+    That is its architecture, such as ``sm_90a``, where NVRTC knows it. For a newer GPU it is the
+    newest architecture below it in the form ``compute_121``: PTX, which the driver translates.
+
+    Raises DeviceError for a GPU that is older than all that NVRTC knows, and where the packages
+    are missing.
+    """
+    nvrtc, wanted = _bindings(), 10 * major + minor
+    known = _call(nvrtc, nvrtc.nvrtcGetSupportedArchs())
+    if wanted in known:
+        return f"sm_{wanted}{'a' if major >= 9 else ''}"
+    older = [one for one in known if one < wanted]
+    if not older:
+        raise DeviceError(
+            f"NVRTC {version()} compiles for GPUs of compute capability "
+            f"{min(known) / 10:.1f} and newer, not for {major}.{minor}: install an older one, such "
+            "as that of nvidia-cuda-nvrtc-cu12"
+        )
+    return f"compute_{max(older)}"
+
+
 def compile_cubin(source: str, arch: str = "sm_90a") -> Cubin:
     """The cubin of CUDA C text.
 
     Args:
         source: complete text; no headers can be included.
-        arch: architecture of the GPU, such as ``sm_80``.
+        arch: what ``target_of`` gives for the GPU, such as ``sm_80``; the image is PTX for
+            ``compute_80``, and says nothing about registers.
 
     Raises:
         CompileError: NVRTC refused the text, which is kept.
@@ -88,7 +112,7 @@ def compile_cubin(source: str, arch: str = "sm_90a") -> Cubin:
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             kept = cache.keep_failed(cache.hash_text(source), source)
             raise CompileError(["nvrtc", *options], log or str(status), kept)
-        image = _read(nvrtc, program, "CUBIN")
+        image = _read(nvrtc, program, "CUBIN" if arch.startswith("sm_") else "PTX")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     return Cubin(image, *_facts(log), log)

@@ -10,8 +10,9 @@ import pytest
 
 import lazyt as lt
 import lazyt.nn.functional as F
-from lazyt import cast_mode, nn
+from lazyt import nn
 from lazyt.cast_lists import FULL, FULL_BY_DEFAULT, LOW, UNSAFE, WIDEST
+from lazyt.runtime import cuda_device
 
 pytestmark = [
     pytest.mark.lazy,
@@ -26,9 +27,25 @@ Make = Callable[[Any], Any]
 
 
 @pytest.fixture(autouse=True)
-def _gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The emulator is enough."""
-    monkeypatch.setattr(cast_mode, "_has_gpu", lambda: True)
+def _gpu() -> None:
+    """The emulator is enough, once it is used."""
+    lt.ones(1, device=PLACE)
+
+
+def test_autocast_waits_for_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU it is off, until the emulator is used: also what was made before."""
+    monkeypatch.setattr(cuda_device, "_devices", {})
+    with pytest.warns(UserWarning, match="Disabling autocast"):
+        early = lt.autocast("cuda", dtype=bf16)
+    with early:
+        assert not lt.is_autocast_enabled("cuda") and (lt.ones(2, 2) @ lt.ones(2, 2)).dtype is f32
+    x = t(2, 2)
+    with early:
+        assert lt.is_autocast_enabled("cuda") and (x @ x).dtype is bf16
+    with lt.autocast("cuda"):
+        assert (x @ x).dtype is half
+    with lt.autocast("cuda", enabled=False):
+        assert (x @ x).dtype is f32
 
 
 def t(*shape: int, dtype: Any = f32) -> Any:

@@ -29,6 +29,7 @@ def mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[MockDriver]:
     monkeypatch.setattr(cuda_bindings, "library", lambda: driver)
     monkeypatch.setattr(nvrtc, "available", lambda: True)
     monkeypatch.setattr(nvrtc, "version", lambda: "mock")
+    monkeypatch.setattr(nvrtc, "target_of", lambda major, minor: f"sm_{major}{minor}a")
     monkeypatch.setattr(nvrtc, "compile_cubin", driver.compile)
     yield driver
     gc.collect()

@@ -40,6 +40,8 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NOT_INITIALIZED = 3
     CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_NO_BINARY_FOR_GPU = 209
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
     CUDA_ERROR_INVALID_HANDLE = 400
     CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
@@ -52,6 +54,7 @@ OK = CUresult.CUDA_SUCCESS
 
 _ATTRIBUTES = {
     "COMPUTE_CAPABILITY_MAJOR": 9, "WARP_SIZE": 32, "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+    "MULTIPROCESSOR_COUNT": 16,
     "MAX_REGISTERS_PER_MULTIPROCESSOR": 65536,
     "MAX_SHARED_MEMORY_PER_BLOCK": 48 << 10, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 228 << 10,
 }  # fmt: skip
@@ -75,6 +78,8 @@ class MockDriver:
         fault_in: a part of the names of kernels that are to fail while they run.
         compiled: how many programs were compiled.
         readers: pools, and GPUs that may read their memory.
+        local_bytes: what every function is said to need for a thread.
+        current: the context that is current.
     """
 
     CUmemPool_attribute = CUdevice_attribute = CUfunction_attribute = _Names()
@@ -92,6 +97,8 @@ class MockDriver:
         self.broken: CUresult | None = None
         self.compiled = 0
         self.fault_in = ""
+        self.local_bytes = 0
+        self.current: Any = None
         self.streams: list[Stream] = []
         self.readers: list[tuple[str, int]] = []
         self._clock = itertools.count()
@@ -133,6 +140,7 @@ class MockDriver:
         return OK, ("context", device)
 
     def cuCtxSetCurrent(self, context: Any) -> Reply:
+        self.current = context
         return (OK,)
 
     def cuCtxSynchronize(self) -> Reply:
@@ -172,6 +180,10 @@ class MockDriver:
         assert name == "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
         function.most_shared = value
         return (OK,)
+
+    def cuFuncGetAttribute(self, name: str, function: Function) -> Reply:
+        assert name == "CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES"
+        return OK, self.local_bytes
 
     def cuLaunchKernel(self, function: Function, *rest: Any) -> Reply:
         settings = Settings()
