@@ -23,6 +23,7 @@ from lazyt.ir.graph import Head, Node, clock
 from lazyt.keeping import find_kept, hangs_on_old
 from lazyt.lifting import SLICING, structure
 from lazyt.ops.leaves import CONST, INPUT, VARIABLE
+from lazyt.runtime.execute import libraries, on_many
 
 Key = tuple[Any, ...]
 Numbers = tuple[int, ...]
@@ -133,14 +134,16 @@ class Structure:
         calls: whether there are library calls or copies between devices, or roots on several.
         place: where the roots are.
         plain: the choice that computes nothing but what was asked for, and takes over nothing.
+        used: the time on the ``clock`` when a graph had it last.
     """
 
     __slots__ = (
         "_choices", "_heads", "_spare", "_watched", "calls", "leaves", "open", "parameters",
-        "place", "plain",
+        "place", "plain", "used",
     )  # fmt: skip
 
     def __init__(self, order: Sequence[Node], numbers: dict[Node, int], roots: list[int]) -> None:
+        self.used = 0
         pending = [waits(node) for node in order]
         self.leaves = [i for i, yet in enumerate(pending) if not yet]
         named = [(i, order[i].op) for i, yet in enumerate(pending) if yet]
@@ -286,6 +289,25 @@ def _baseline() -> int:
 
 #: Structures that were met, by key.
 known: dict[Key, Structure] = {}
+#: How many are remembered. A graph that was forgotten finds its plan on disk, in a millisecond.
+MOST = 4096
+
+
+def forget_unused(most: int) -> None:
+    """Forgets structures, and with them their plans, until ``most`` are left: those that have not
+    been met for the longest time go. Who runs a plan, or has captured one, goes on with it."""
+    listed = sorted(known.copy().items(), key=lambda pair: pair[1].used)
+    for key, _ in listed[: max(0, len(listed) - most)]:
+        known.pop(key, None)
+
+
+def forget_libraries(most: int) -> None:
+    """Forgets structures until few more than ``most`` libraries are loaded."""
+    share = most / max(1, libraries.loaded)
+    forget_unused(int(len(known) * min(1.0, share)))
+
+
+on_many.append(forget_libraries)
 
 
 def structure_of(numbers: dict[Node, int], key: list[Any], roots: Sequence[Node]) -> Structure:
@@ -296,5 +318,8 @@ def structure_of(numbers: dict[Node, int], key: list[Any], roots: Sequence[Node]
     whole = tuple(key)
     found = known.get(whole)
     if found is None:
+        if len(known) >= MOST:
+            forget_unused(MOST * 3 // 4)
         found = known.setdefault(whole, Structure(list(numbers), numbers, wanted))
+    found.used = clock.now
     return found

@@ -321,6 +321,7 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
         executable = None
         if program.launches and not request.place:
             executable = execute.load(program, reason, where, objects)
+            execute.make_room()
     outputs = subject.output_sizes(program)
     if request.place:
         from lazyt.placed_plans import Launcher

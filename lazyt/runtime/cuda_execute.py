@@ -374,14 +374,15 @@ def _image(
 
 
 def _cached(key: str) -> Image | None:
-    path, facts = cache.get_binary(key), cache.get_text("cuda", key)
-    if path is None or facts is None:
+    facts = cache.get_text("cuda", key)
+    binary = None if facts is None else cache.get_binary(key)
+    if facts is None or binary is None:
         return None
-    try:
-        with open(path, "rb") as file:
-            image = Image(file.read(), json.loads(facts))
-    except (OSError, ValueError):  # removed meanwhile, or broken: it is built again
-        return None
+    with binary:
+        try:
+            image = Image(binary.data, json.loads(facts))
+        except ValueError:  # of another version: it is built again
+            return None
     events.record("load", "found in the disk cache", key=key)
     return image
 

@@ -12,11 +12,14 @@ import functools
 import struct
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazyt.errors import CompileError
 from lazyt.ir.program import Program
 from lazyt.runtime import compile, execute
+
+if TYPE_CHECKING:
+    from lazyt.runtime.execute import Entry
 
 #: ``self`` of a function is a bytes object, whose content are words: what it works on.
 #: ``lz_plan`` does what ``words.Words`` says, or gives the addresses of the functions.
@@ -172,13 +175,16 @@ def _methods() -> tuple[_Method, _Method, _Method]:
     )
 
 
-def _function(method: _Method, *words: int) -> Callable[..., Any]:
-    """A function of the interpreter's own kind that works on these words."""
+def _function(method: _Method, *words: int, entry: Entry | None = None) -> Callable[..., Any]:
+    """A function of the interpreter's own kind that works on these words.
+
+    It refers to ``entry``, whose library stays loaded for it.
+    """
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
-    make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
     own = struct.pack(f"{len(words)}Q", *words)
-    made: Callable[..., Any] = make(ctypes.addressof(method), own, None)
+    made: Callable[..., Any] = make(ctypes.addressof(method), own, entry)
     return made
 
 
@@ -213,11 +219,11 @@ def admitting(address: int) -> Callable[[tuple[Any, ...]], bool]:
     return _function(_methods()[2], _address("Py_IncRef"), id(True), id(False), address)
 
 
-def running(entry: int, slots: int, turn: int) -> Callable[[], None]:
+def running(entry: Entry, slots: int, turn: int) -> Callable[[], None]:
     """A function that runs a plan.
 
     Args:
-        entry: the address of the plan's function, which stays.
+        entry: the plan's function.
         slots: the address of its pointers.
         turn: the address of ``threads.Threads.turn``, by which it takes threads as
             ``Executable.launch`` does; other Python threads run in the meantime, which takes
@@ -225,4 +231,5 @@ def running(entry: int, slots: int, turn: int) -> Callable[[], None]:
     """
     names = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyThread_get_thread_ident")
     words = [turn, *map(_address, names)] if turn else [0]
-    return _function(_methods()[1], _address("Py_IncRef"), id(None), entry, slots, *words)
+    own = (_address("Py_IncRef"), id(None), execute.address_of(entry), slots, *words)
+    return _function(_methods()[1], *own, entry=entry)

@@ -7,16 +7,21 @@ during which other Python threads run.
 
 from __future__ import annotations
 
+import _ctypes
 import contextlib
 import ctypes
+import functools
+import itertools
 import os
 import struct
 import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
@@ -46,8 +51,8 @@ class Executable:
     """
 
     __slots__ = (
-        "_arena", "_order", "_pack", "entry", "inputs", "outputs", "places", "program", "scratch",
-        "serial",
+        "__weakref__", "_arena", "_order", "_pack", "entry", "inputs", "outputs", "places",
+        "program", "scratch", "serial",
     )  # fmt: skip
 
     def __init__(self, program: Program, entry: Entry) -> None:
@@ -127,7 +132,7 @@ class Executable:
             )
         team.take_count()
         turn = 0 if self.serial else ctypes.addressof(team.turn)
-        return direct.running(address_of(self.entry), slots, turn)
+        return direct.running(self.entry, slots, turn)
 
     def _check(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         given = {"input": inputs, "output": outputs}
@@ -149,8 +154,10 @@ def held(entry: Entry) -> Callable[[int, int], object]:
     """The foreign function taking an address, called without letting other Python threads run:
     for work so short that handing over would take longer."""
     found: Any = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
-    made: Callable[[int, int], object] = found(address_of(entry))
-    return made
+    made = found(address_of(entry))
+    made.entry = entry  # whose library stays loaded
+    function: Callable[[int, int], object] = made
+    return function
 
 
 def address_of(entry: Entry) -> int:
@@ -180,8 +187,12 @@ def _same(pointers: list[int]) -> list[int]:
 #: kernels in a row meet no sleeping thread. libgomp's own choice is five times that.
 _SPINS = "60000"
 
-_loaded: dict[str, Executable] = {}
-_entries: dict[str, Entry] = {}
+# Libraries are unloaded when nobody refers to them any more: neither a plan, nor a captured
+# function, nor these few that were asked for last.
+_loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
+_entries: weakref.WeakValueDictionary[str, Entry] = weakref.WeakValueDictionary()
+_latest: OrderedDict[str, Executable] = OrderedDict()
+_LATEST = 64
 _loading = threading.RLock()
 
 
@@ -211,13 +222,15 @@ def load(
     if program.target != "c":
         raise InternalError("execute", f"a program for target {program.target!r}")
     fingerprint = program.fingerprint()
-    executable = _loaded.get(fingerprint)
-    if executable is None:
-        with _loading:
-            executable = _loaded.get(fingerprint)
-            if executable is None:
-                entry = _entry(program, reason, where, objects)
-                executable = _loaded[fingerprint] = Executable(program, entry)
+    with _loading:
+        executable = _loaded.get(fingerprint)
+        if executable is None:
+            entry = _entry(program, reason, where, objects)
+            executable = _loaded[fingerprint] = Executable(program, entry)
+        _latest[fingerprint] = executable
+        _latest.move_to_end(fingerprint)
+        if len(_latest) > _LATEST:
+            _latest.popitem(last=False)
     return executable
 
 
@@ -228,17 +241,17 @@ def load_once(program: Program) -> Executable:
     """
     compiler = compile.find()
     binary = compile.build(program, compiler, f"trial-{program.text_hash()[:40]}")
-    entry = _open_copy(binary)
-    if entry is None:
-        command = [*compiler.command, *compiler.flags]
-        raise CompileError(command, "the compiled library cannot be loaded", None)
-    return Executable(program, entry)
+    try:
+        return Executable(program, _open_copy(binary))
+    except OSError as error:
+        raise CompileError([*compiler.command, *compiler.flags], str(error), None) from None
 
 
 def forget() -> None:
     """Forget all loaded programs, so that the next ``load`` looks in the disk cache again."""
     _loaded.clear()
     _entries.clear()
+    _latest.clear()
 
 
 def _entry(program: Program, reason: str, where: str, objects: Objects | None) -> Entry:
@@ -266,15 +279,15 @@ def _find_or_build(
 
 
 def _open_cached(key: str) -> Entry | None:
-    path = cache.get_binary(key)
-    if path is None:
+    binary = cache.get_binary(key)
+    if binary is None:
         return None
-    entry = _open(path)
-    if entry is None:  # a folder that nothing may be executed from
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            entry = _open_copy(file.read())
-    if entry is not None:
-        events.record("load", "found in the disk cache", key=key)
+    with binary:
+        try:
+            entry = _open_checked(binary)
+        except OSError:  # of another machine, or there is no more memory: it is built again
+            return None
+    events.record("load", "found in the disk cache", key=key)
     return entry
 
 
@@ -301,15 +314,18 @@ def _build(
     )
     source = "".join(compile.split_units(program, 1))
     facts: dict[str, object] = {"compiler": compiler.version, "seconds": round(seconds, 4)}
-    path = cache.put_binary(key, binary, source, facts)
-    entry = (_open(path) if path else None) or _open_copy(binary)
-    if entry is None:
+    stored = cache.get_binary(key) if cache.put_binary(key, binary, source, facts) else None
+    try:
+        if stored is None:
+            return _open_copy(binary)
+        with stored:
+            return _open_checked(stored)
+    except OSError as error:
         raise CompileError(
             [*compiler.command, *compiler.flags],
-            "the compiled library cannot be loaded: is its target this machine?",
-            path and os.path.join(cache.folder(), f"{key}.c"),
-        )
-    return entry
+            f"the compiled library cannot be loaded: {error}. Is its target this machine?",
+            os.path.join(cache.folder(), f"{key}.c") if stored else None,
+        ) from None
 
 
 def _linked(program: Program, compiler: compile.Compiler, objects: Objects | None) -> bytes | None:
@@ -325,29 +341,117 @@ def _linked(program: Program, compiler: compile.Compiler, objects: Objects | Non
         return own.link(program, compiler)
 
 
-def _open(path: str) -> Entry | None:
-    """The entry of a shared object, or None when it cannot be loaded from where it is."""
+#: Functions that let go of plans that are in no use, for when there are too many libraries: each
+#: takes how many there may be, at most.
+on_many: list[Callable[[int], None]] = []
+#: Memory mappings of a library; the system allows some number of them to a process.
+_MAPPINGS = 5
+_names = itertools.count(1)
+#: The first library stays: what it is linked with has threads of its own.
+_first: Entry | None = None
+
+
+class _Count:
+    """How many libraries are loaded."""
+
+    def __init__(self) -> None:
+        self.loaded = 0
+
+    @functools.cached_property
+    def most(self) -> int:
+        """How many may be: together they use a quarter of the mappings that there may be."""
+        try:
+            with open("/proc/sys/vm/max_map_count", encoding="ascii") as file:
+                mappings = int(file.read())
+        except (OSError, ValueError):  # another system
+            mappings = 65530
+        return max(64, mappings // (4 * _MAPPINGS))
+
+
+libraries = _Count()
+
+
+def make_room() -> None:
+    """Has plans that are in no use let go of where there are many libraries."""
+    if libraries.loaded > libraries.most:
+        for function in on_many:
+            function(libraries.most * 3 // 4)
+
+
+def _open(path: str) -> Entry:
+    """The entry of a shared object; raises OSError when it cannot be loaded from where it is.
+
+    No path may be that of another file that was opened before: the system would find that again.
+    """
+    global _first
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it when the first kernel is loaded. By default a thread that waits spins for
         # milliseconds, on the very core that the thread it waits for may need.
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
+    handle = _ctypes.dlopen(path, ctypes.DEFAULT_MODE)
     try:
-        entry = ctypes.CDLL(path).lz_plan
-    except (OSError, AttributeError):
-        return None
-    entry.argtypes = (ctypes.c_void_p, ctypes.c_int)  # bytes pass for an address, too
-    entry.restype = None
-    found: Entry = entry
-    return found
+        made = _ENTRY(_ctypes.dlsym(handle, "lz_plan"))
+    except OSError:
+        _ctypes.dlclose(handle)
+        raise
+    libraries.loaded += 1
+    weakref.finalize(made, _close, handle).atexit = False
+    entry: Entry = made
+    if _first is None:
+        _first = entry
+    return entry
 
 
-def _open_copy(binary: bytes) -> Entry | None:
-    """Load from a private copy that is deleted at once; the mapping outlives the file."""
+#: Bytes pass for an address, too.
+_ENTRY: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
+
+
+def _close(handle: int) -> None:
+    libraries.loaded -= 1
+    _ctypes.dlclose(handle)
+
+
+def _open_checked(binary: cache.Binary) -> Entry:
+    """The entry of a binary of the cache: of the file that was checked, or of a copy of what was
+    read from it. Raises OSError."""
+    if os.path.isdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # nothing may be executed from that folder
+            return _open(_path_of(binary.descriptor))
+    return _open_copy(binary.data)
+
+
+def _path_of(descriptor: int) -> str:
+    """A path of an open file that no other had, as descriptors are used again: the same folder can
+    be spelled in many ways."""
+    spelled = "".join(".//" if bit == "1" else "./" for bit in f"{next(_names):b}")
+    return f"/proc/self/fd/{spelled}{descriptor}"
+
+
+def _open_copy(binary: bytes) -> Entry:
+    """Load from a private copy that is deleted at once; the mapping outlives the file. Raises
+    OSError."""
+    fault = OSError("there is no place for a copy that may be executed")
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        try:
+            handle = os.memfd_create("lazyt-plan")
+            with open(handle, "wb", buffering=0) as file:
+                _write_all(file, binary)
+                return _open(_path_of(handle))
+        except OSError as error:  # a system that forbids that
+            fault = error
     for place in cache.scratch_places():
-        with contextlib.suppress(OSError), cache.scratch(place) as folder:
-            path = os.path.join(folder, "plan.so")
-            with open(path, "wb") as file:
-                file.write(binary)
-            if entry := _open(path):
-                return entry
-    return None
+        try:
+            with cache.scratch(place) as folder:
+                path = os.path.join(folder, "plan.so")
+                with open(path, "wb", buffering=0) as file:
+                    _write_all(file, binary)
+                return _open(path)
+        except OSError as error:
+            fault = error
+    raise fault
+
+
+def _write_all(file: IO[bytes], data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]

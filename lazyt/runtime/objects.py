@@ -156,13 +156,26 @@ class Objects:
         digest = cache.get_text(_KIND, key)
         path = self._known.get(digest, "") if digest else ""
         if digest and not path:
-            path = self._known[digest] = cache.get_object(digest) or ""
+            path = self._known[digest] = self._copy(digest)
         if path:
             self._known[key] = path
         else:
             used = {"base", *kernel.prelude}
             own = {name: text for name, text in sections.items() if name in used}
             self._waiting.append(_Item(key, kernel, own))
+
+    def _copy(self, digest: str) -> str:
+        """The path of a copy of a file of the cache, for the linker; empty where there is none.
+
+        What was checked is linked, whatever becomes of the file in the cache.
+        """
+        data = cache.get_object(digest)
+        if data is None:
+            return ""
+        path = os.path.join(self._place(), f"{digest}.o")
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
 
     def _share(self, cores: int) -> int:
         """How many of the waiting kernels the next compiler gets: smaller parts towards the end."""
