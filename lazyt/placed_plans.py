@@ -15,7 +15,7 @@ from lazyt.runtime import cuda_execute
 from lazyt.runtime.cuda_device import CudaDevice, Tray, device_at
 from lazyt.runtime.cuda_driver import Properties
 from lazyt.runtime.cuda_memory import DeviceBuffer
-from lazyt.runtime.memory import Buffer
+from lazyt.runtime.memory import Buffer, without_aliases
 
 if TYPE_CHECKING:
     from lazyt.runtime.cuda_execute import CudaExecutable
@@ -64,6 +64,9 @@ class Launcher:
         given = self.brought(inputs)
         outputs = [self.device.allocate(size) for size in self.sizes]
         if self.executable is not None:
+            if self.executable.program.donated:
+                donated = self.executable.program.overwritten
+                given = without_aliases(given, outputs, donated)
             self.executable.run(given, outputs)
         found = [outputs[n] if n >= 0 else given[-1 - n] for n in self.results]
         return [b if home else b.to_host() for b, home in zip(found, self.homes, strict=True)]

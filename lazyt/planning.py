@@ -22,7 +22,7 @@ from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, clock, make, source_text
 from lazyt.lifting import Number, numbers_of, rebuild_lifted
 from lazyt.runtime import events
-from lazyt.runtime.memory import Buffer, pool
+from lazyt.runtime.memory import Buffer, pool, without_aliases
 
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
@@ -79,6 +79,9 @@ class _Plan:
         if executable is not None:
             # Those who found the plan before it was promoted give it a table, too.
             inputs = inputs[: executable.inputs]
+            if executable.program.donated:
+                donated = executable.program.overwritten
+                inputs = without_aliases(inputs, outputs, donated)
             if events.watching:
                 from lazyt.timing import run_timed
 

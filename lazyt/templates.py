@@ -34,11 +34,13 @@ def node_of(origin: Origin, found: dict[str, Any]) -> Node:
 
 
 def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
-    """All nodes of the graph over the origins; values computed on the way are forgotten."""
-    order = topological(roots, lambda n: n in origins)
-    for node in order:
-        if node.inputs and node not in origins:
-            node.data = None
+    """All nodes of the graph over the origins; values computed on the way are forgotten. Graphs of
+    other threads may have nodes in common with it, which must not change while they are read."""
+    with planning.lock:
+        order = topological(roots, lambda n: n in origins)
+        for node in order:
+            if node.inputs and node not in origins:
+                node.data = None
     return order
 
 
@@ -50,18 +52,18 @@ def prepare(
 
     ``owners``: leaves whose memory may be taken over, with the root that may.
     """
-    _order(roots, origins)
-    wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
     plan = None
     inputs: list[Origin] = []
-    if wanted:
-        plan = planning.prepare(
-            wanted, {n: wanted.index(r) for n, r in owners.items() if r in wanted}
-        )
-        if plan is None:
-            return None
-        inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
-        plan.leaves = []  # they would hold on to the values of the captured call
+    with planning.lock:
+        _order(roots, origins)
+        wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
+        if wanted:
+            own = {n: wanted.index(r) for n, r in owners.items() if r in wanted}
+            plan = planning.prepare(wanted, own)
+            if plan is None:
+                return None
+            inputs = [origins.get(n, ("constant", n)) for n in plan.leaves]
+            plan.leaves = []  # they would hold on to the values of the captured call
     places = {node: number for number, node in enumerate(wanted)}
     outputs: list[Origin] = []
     for node in roots:

@@ -44,7 +44,10 @@ class Alike:
         made, places = found
         notes = {**made.kernel.notes, **facts(group)}
         arguments = tuple(nodes[place] if place >= 0 else None for place in places)
-        return Lowered(replace(made.kernel, notes=notes), arguments, made.offsets)
+        replaced = dict(made.replaced)
+        if replaced and group.head is not None:
+            replaced = {group.head: group.head.inputs[0]}
+        return Lowered(replace(made.kernel, notes=notes), arguments, made.offsets, replaced)
 
 
 def _program(group: Group) -> tuple[Hashable, list[Node]]:

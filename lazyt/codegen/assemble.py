@@ -20,14 +20,16 @@ from types import MappingProxyType
 from lazyt.codegen.alike import Alike, print_alike
 from lazyt.codegen.batches import Batch, make_batches, take_apart
 from lazyt.codegen.c import print_entry_c
+from lazyt.codegen.check_plan import check_plan
 from lazyt.codegen.in_place import take_over
 from lazyt.codegen.lower import Lowered, lower_group
 from lazyt.codegen.memory import (
+    Donations,
+    Lives,
     Place,
     all_places,
     allocate,
     find_places,
-    find_spare,
     number_outputs,
 )
 from lazyt.codegen.numbers import UNSHARED, Printer, share_texts
@@ -59,8 +61,9 @@ def assemble(
     ``printer`` writes one kernel for the target; ``check`` is called with every kernel. The memory
     of ``donated`` inputs may be overwritten: by the root of that number alone, where it is not
     negative. Where the ``target`` is ``c``, launches are shared and, with ``share``, kernels that
-    differ in constants are one.
-    ``announce`` hears of every kernel once it is known.
+    differ in constants are one. ``announce`` hears of every kernel once it is known.
+
+    Raises InternalError where ``check_plan`` finds that memory is read after it was written over.
     """
     for_c = target == "c"
     alike = Alike(unroll, wide=not for_c)
@@ -71,9 +74,7 @@ def assemble(
     )
     lowered, stores = _lower_all(batches, roots, inputs, donated, alike)
     if check is not None:
-        alone = [g for batch in batches if len(batch.groups) > 1 for g in batch.groups]
-        for made in (*lowered, *(lower_group(group, unroll) for group in alone)):
-            check(made.kernel)
+        _check_all(batches, lowered, unroll, check)
     kernels = [made.kernel for made in lowered]
     kinds = [batch.groups[0].kind for batch in batches]
     printed = _print_all(kernels, kinds, printer, for_c and share, announce)
@@ -87,6 +88,7 @@ def assemble(
     arena = allocate([p for p in everything if p.output < 0 and p.input < 0])
     slots, launches = _launches(lowered, printed, stores, scratch, inputs)
     sources = {p.source.name: p.source for p in printed}
+    results = _results(roots, inputs, known)
     program = Program(
         target=target,
         sections=gather_sections(printed),
@@ -95,11 +97,24 @@ def assemble(
         slots=tuple(slots),
         launches=tuple(launches),
         arena_bytes=arena,
-        overwritten=tuple(sorted({p.input for p in all_places(stores)} - {-1})),
-        results=_results(roots, inputs, known),
+        results=results,
+        donated=_donated(stores, results),
         notes=tuple(_note(low, text) for low, text in zip(lowered, printed, strict=True)),
     )
+    check_plan(program, lowered, roots, inputs, donated)
     return program, kernels
+
+
+def _check_all(
+    batches: Sequence[Batch],
+    lowered: Sequence[Lowered],
+    unroll: int,
+    check: Callable[[Kernel], None],
+) -> None:
+    """Checks all kernels, and those that launches of several groups are made of."""
+    alone = [g for batch in batches if len(batch.groups) > 1 for g in batch.groups]
+    for made in (*lowered, *(lower_group(group, unroll) for group in alone)):
+        check(made.kernel)
 
 
 def _lowered(batch: Batch, alike: Alike, shared: Container[Node | None]) -> Lowered:
@@ -153,18 +168,51 @@ def _lower_all(
 ) -> tuple[list[Lowered], list[dict[Node, Place]]]:
     """The kernels of all launches, and where the values live that each launch stores. Results are
     written over the inputs that they replace."""
-    spare, wanted = find_spare(roots, inputs, donated)
+    donations = Donations.of(roots, inputs, donated)
     steps = [batch.groups for batch in batches]
-    stores, shared = find_places(steps, _outputs(roots), spare, wanted)
+    lives = Lives(steps)
+    stores, shared = find_places(steps, lives, _outputs(roots), donations)
     lowered = [_lowered(batch, alike, shared) for batch in batches]
+    lent = {p.input: p for p in all_places(stores) if p.lent}
+    held = {n: place.node for n, place in lent.items() if place.node is not None}
+    lowered = _write_over(steps, lives, lowered, stores, donations, held)
+    for place in lent.values():
+        if place.lent:  # no root goes on from there: a copy costs less than a new result
+            place.input, place.lent = -1, False
+            head = next(n for n, p in stores[place.first].items() if p is place)
+            lowered[place.first] = _lowered(batches[place.first], alike, shared - {head})
     taken = {place.input for place in all_places(stores)}
-    free = {root: leaf for root, leaf in wanted.items() if spare[leaf] not in taken}
-    lowered, found = take_over(steps, lowered, free)
-    for places in stores:
-        for root in found.keys() & places.keys():
-            places[root].output, places[root].input = -1, spare[found[root]]
+    free = {n: leaf for leaf, n in donations.numbers.items() if n not in taken}
+    lowered = _write_over(steps, lives, lowered, stores, donations, free)
     number_outputs(stores)
     return lowered, stores
+
+
+def _write_over(
+    steps: Sequence[Sequence[Group]],
+    lives: Lives,
+    lowered: Sequence[Lowered],
+    stores: Sequence[dict[Node, Place]],
+    donations: Donations,
+    held: Mapping[int, Node],
+) -> list[Lowered]:
+    """The kernels, those changed that write a root over what the memory of an input that is donated
+    to it holds before, by the number of the input."""
+    wanted = {donations.owners[n]: (n, node) for n, node in held.items() if n in donations.owners}
+    places: dict[Node, Place] = {}
+    for made in stores:
+        places |= {root: made[root] for root in wanted.keys() & made.keys()}
+    # What goes on from the memory of an input has to stay there.
+    first = {root: place.first for root, place in places.items() if place.input < 0}
+    old = {root: node for root, (_, node) in wanted.items() if root in first}
+    changed, found = take_over(steps, lives, lowered, old, first)
+    lent = {p.input: p for p in all_places(stores) if p.lent}
+    for root in found:
+        place, number = places[root], wanted[root][0]
+        place.output, place.input = -1, number
+        if number in lent:
+            lent[number].lent = False
+    return changed
 
 
 def _outputs(roots: Sequence[Node]) -> dict[Node, int]:
@@ -186,6 +234,14 @@ def _results(
         else:  # an empty value has no place: whoever asks for one needs no plan
             out.append(places[root].output if root in places else 0)
     return tuple(out)
+
+
+def _donated(
+    stores: Sequence[dict[Node, Place]], results: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """The inputs whose memory is written to, each with the root that is there in the end."""
+    numbers = sorted({place.input for place in all_places(stores)} - {-1})
+    return tuple([(n, results.index(-1 - n) if -1 - n in results else -1) for n in numbers])
 
 
 def name_after_text(printed: PrintedKernel, kind: str) -> PrintedKernel:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from lazyt.codegen.lower import Lowered
+from lazyt.codegen.memory import Lives
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.ir.index import data_of
@@ -22,41 +23,42 @@ from lazyt.ir.scalar import Call, Expr
 
 
 def take_over(
-    steps: Sequence[Sequence[Group]], lowered: Sequence[Lowered], wanted: Mapping[Node, Node]
-) -> tuple[list[Lowered], dict[Node, Node]]:
-    """The kernels, and which results are written over which inputs.
+    steps: Sequence[Sequence[Group]],
+    lives: Lives,
+    lowered: Sequence[Lowered],
+    wanted: Mapping[Node, Node],
+    first: Mapping[Node, int],
+) -> tuple[list[Lowered], set[Node]]:
+    """The kernels, and the results that are written over what they replace.
 
     Args:
         steps: the groups of each launch, in order.
+        lives: which launches store and read values.
         lowered: the kernel of each launch.
-        wanted: inputs whose memory is free once they are read, by the result that is to have it.
+        wanted: by the result that is to have it, the value that is in the memory before. It may be
+            overwritten once it is read.
+        first: the launch from which on the result, or what it is written over itself, is in memory.
     """
-    last: dict[Node, int] = {}
-    stored: dict[Node, list[int]] = {}
-    for step, groups in enumerate(steps):
-        for group in groups:
-            for node in group.reads:
-                last[node] = step
-            for node in group.stored:
-                stored.setdefault(node, []).append(step)
     made = list(lowered)
-    found: dict[Node, Node] = {}
+    found: set[Node] = set()
     for step, kernel in enumerate(lowered):
-        pairs = {
-            root: leaf
-            for root, leaf in wanted.items()
-            if stored.get(root) == [step] and last.get(leaf, -1) <= step
-        }
-        for root, leaf in pairs.items():  # read by earlier launches only: it is free
-            if last.get(leaf, -1) < step:
-                found[root] = leaf
-        done, made[step] = _share(kernel, {r: n for r, n in pairs.items() if r not in found})
+        pairs: dict[Node, Node] = {}
+        for root, old in wanted.items():
+            if lives.stored.get(root) != [step] or len(lives.stored.get(old, ())) > 1:
+                continue
+            end = lives.end_of_last(old)
+            if end < first[root]:  # read by earlier launches only: it is free
+                found.add(root)
+            elif end == step == first[root]:
+                pairs[root] = old
+        done, made[step] = _share(kernel, pairs)
         found |= done
     return made, found
 
 
-def _share(made: Lowered, pairs: Mapping[Node, Node]) -> tuple[dict[Node, Node], Lowered]:
-    """Which of ``pairs`` share memory, and the kernel in which they do."""
+def _share(made: Lowered, pairs: Mapping[Node, Node]) -> tuple[set[Node], Lowered]:
+    """The results among ``pairs`` that are written over their old values, and the kernel in which
+    they are."""
     arity = len(made.kernel.arguments)
     count = max(1, len(made.kernel.segments))
     together: dict[tuple[int, int], dict[Node, Node]] = {}
@@ -66,19 +68,20 @@ def _share(made: Lowered, pairs: Mapping[Node, Node]) -> tuple[dict[Node, Node],
         if len(outs) == len(ins) == 1 and outs[0] // arity == ins[0] // arity:
             together.setdefault((ins[0] % arity, outs[0] % arity), {})[root] = leaf
     done: dict[Node, Node] = {}
-    gone: list[int] = []
+    gone: set[int] = set()
     kernel = made.kernel
     for (old, new), members in together.items():
-        if len(members) == count and _have_equal_offsets(made, old, new):
+        if old not in gone and len(members) == count and _have_equal_offsets(made, old, new):
             changed = _merged(kernel, made.kernel.arguments[old], made.kernel.arguments[new])
             if changed is not None:
                 kernel, done = changed, done | members
-                gone.append(old)
+                gone.add(old)
     if not gone:
-        return {}, made
+        return set(), made
     left = [n for n in range(len(made.arguments)) if n % arity not in gone]
     offsets = tuple([made.offsets[n] for n in left]) if made.offsets else ()
-    return done, Lowered(kernel, tuple([made.arguments[n] for n in left]), offsets)
+    arguments = tuple([made.arguments[n] for n in left])
+    return {*done}, Lowered(kernel, arguments, offsets, {**made.replaced, **done})
 
 
 def _have_equal_offsets(made: Lowered, old: int, new: int) -> bool:

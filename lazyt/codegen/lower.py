@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from lazyt.codegen.emitter import Buffers, indices_of
 from lazyt.codegen.lower_bands import lower_band
@@ -25,12 +25,14 @@ class Lowered:
     """A kernel and what each of its buffers holds: a node, or None for scratch.
 
     Of a kernel with segments: in those of the first segment, then those of the second, and so on.
-    ``offsets`` are the bytes from the beginning of each to what the kernel uses.
+    ``offsets`` are the bytes from the beginning of each to what the kernel uses. ``replaced``: of
+    an ``inout`` buffer's node, the value that the buffer holds before.
     """
 
     kernel: Kernel
     arguments: tuple[Node | None, ...]
     offsets: tuple[int, ...] = ()
+    replaced: Mapping[Node, Node] = field(default_factory=dict, compare=False)
 
 
 def lower_group(
@@ -81,7 +83,9 @@ def lower_group(
     notes = facts(group) | {"flops": _flops(phases), "phases": len(phases)}
     given = tuple(b for b, _ in declared)
     kernel = Kernel("lz_kernel", given, tuple(phases), notes, bands=group.bands)
-    return Lowered(kernel, arguments)
+    head = group.head
+    replaced = {head: head.inputs[0]} if in_place and head is not None else {}
+    return Lowered(kernel, arguments, replaced=replaced)
 
 
 def _used_buffers(phases: list[AnyPhase]) -> set[str]:

@@ -15,7 +15,17 @@ _ALIGN = 64
 @dataclass(eq=False)
 class Place:
     """Memory of one value: an output of the plan, an interval of the arena, or the memory of an
-    input that may be overwritten."""
+    input that may be overwritten.
+
+    Attributes:
+        nbytes: its size.
+        first, last: the launches between which it is taken.
+        output, input: number of the output or input whose memory it is, -1 for none.
+        offset: where it begins in the arena.
+        node: the value that was stored last.
+        lent: whether it is the memory of an input that is donated to a root, and no root has it
+            yet: values on the way to that root may use it, if the root takes it over from them.
+    """
 
     nbytes: int
     first: int
@@ -23,32 +33,81 @@ class Place:
     output: int = -1
     input: int = -1
     offset: int = -1
+    node: Node | None = None
+    lent: bool = False
 
 
-def find_spare(
-    roots: Sequence[Node], inputs: Sequence[Node], donated: Mapping[Node, int]
-) -> tuple[dict[Node, int], dict[Node, Node]]:
-    """Inputs whose memory may be overwritten, with their numbers, and those of them that one root
-    alone may have, by that root."""
-    spare: dict[Node, int] = {}
-    wanted: dict[Node, Node] = {}
-    for number, leaf in enumerate(inputs):
-        if leaf not in donated or leaf in roots:
-            continue
-        if donated[leaf] >= 0:
-            root = roots[donated[leaf]]
-            if root.op.name == "input" or roots.count(root) > 1 or root.type != leaf.type:
+@dataclass(frozen=True)
+class Donations:
+    """The inputs whose memory a plan may overwrite.
+
+    Attributes:
+        numbers: of these inputs.
+        owners: the root that is to have the memory, for those that one root alone may have.
+    """
+
+    numbers: Mapping[Node, int]
+    owners: Mapping[int, Node]
+
+    @staticmethod
+    def of(roots: Sequence[Node], inputs: Sequence[Node], donated: Mapping[Node, int]) -> Donations:
+        """What a plan can use of what its caller donates: ``donated`` inputs, each with the number
+        of the root that may have its memory, negative for any. An input that is a result itself
+        stays as it is."""
+        numbers: dict[Node, int] = {}
+        owners: dict[int, Node] = {}
+        for number, leaf in enumerate(inputs):
+            if leaf not in donated or leaf in roots:
                 continue
-            wanted[root] = leaf
-        spare[leaf] = number
-    return spare, wanted
+            if donated[leaf] >= 0:
+                root = roots[donated[leaf]]
+                if root.op.name == "input" or roots.count(root) > 1 or root.type != leaf.type:
+                    continue
+                owners[number] = root
+            numbers[leaf] = number
+        return Donations(numbers, owners)
+
+
+class Lives:
+    """Which launches store and read values. A value that is stored again begins a life anew.
+
+    Attributes:
+        last: the last launch that reads a value and how many groups of it do, by the value and the
+            launch that stored it (-1: none, it is an input).
+        stored: the launches that store a value.
+    """
+
+    def __init__(self, steps: Sequence[Sequence[Group]]) -> None:
+        self.last: dict[tuple[Node, int], tuple[int, int]] = {}
+        self.stored: dict[Node, list[int]] = {}
+        for step, groups in enumerate(steps):
+            for group in groups:
+                for node in group.reads:
+                    key = node, self.stored[node][-1] if node in self.stored else -1
+                    before, count = self.last.get(key, (-1, 0))
+                    self.last[key] = step, count + 1 if before == step else 1
+            for group in groups:
+                for node in group.stored:
+                    self.stored.setdefault(node, []).append(step)
+
+    def end(self, node: Node, stored: int) -> int:
+        """The last launch that needs what a launch stored."""
+        return self.last.get((node, stored), (stored, 0))[0]
+
+    def end_of_last(self, node: Node) -> int:
+        """The last launch that needs a value, -1 for an input that none reads."""
+        return self.end(node, self.stored.get(node, (-1,))[-1])
+
+    def is_last_reader(self, node: Node, stored: int, step: int) -> bool:
+        """Whether only one group of a launch, and none later, reads what a launch stored."""
+        return self.last.get((node, stored)) == (step, 1)
 
 
 def find_places(
     steps: Sequence[Sequence[Group]],
-    outputs: dict[Node, int],
-    spare: dict[Node, int],
-    wanted: Mapping[Node, Node],
+    lives: Lives,
+    outputs: Mapping[Node, int],
+    donations: Donations,
 ) -> tuple[list[dict[Node, Place]], set[Node]]:
     """Where the values that each step stores live, and the heads that take over their base's
     memory.
@@ -56,29 +115,25 @@ def find_places(
     ``steps`` are the groups that run at the same time, one launch after the other. A value may be
     stored by several: each reader has the one that was stored last.
     """
-    order = [(step, group) for step, groups in enumerate(steps) for group in groups]
-    last = _last_reads(order)
     stores: list[dict[Node, Place]] = [{} for _ in steps]
     places: dict[Node, Place] = {}  # of what was stored last
     begin: dict[Node, int] = {}
     shared: set[Node] = set()
-    owners = {spare[leaf]: root for root, leaf in wanted.items()}
-    for step, group in order:
+    for step, group in [(step, group) for step, groups in enumerate(steps) for group in groups]:
         for node in group.stored:
-            end = last.get((node, step), step)
-            place = Place(node.nbytes, step, end, -1 if group.again else outputs.get(node, -1))
-            base = _overwritten(group, node, places, outputs, spare)
-            if base is not None and node in outputs:
-                memory = spare[base] if base in spare else places[base].input
-                owner = owners.get(memory, node)
-                base = base if owner is node else None
-            if base is not None and last.get((base, begin.get(base, -1))) == step:
-                shared.add(node)
-                if base in spare:
-                    place = Place(node.nbytes, step, end, input=spare[base])
-                else:
-                    old = places[base]
-                    old.last = max(old.last, end)
+            end = lives.end(node, step)
+            output = -1 if group.again else outputs.get(node, -1)
+            place = Place(node.nbytes, step, end, output, node=node)
+            base = _overwritten(group, node, places, outputs, donations.numbers)
+            if base is not None and lives.is_last_reader(base, begin.get(base, -1), step):
+                old = places.get(base) or Place(
+                    node.nbytes, step, end, input=donations.numbers[base], lent=True
+                )
+                owner = donations.owners.get(old.input, node)
+                if owner is node or node not in outputs:
+                    shared.add(node)
+                    old.last, old.node = max(old.last, end), node
+                    old.lent = old.lent and owner is not node and old.input in donations.owners
                     if place.output >= 0 and old.input < 0:
                         old.output = place.output
                     place = old
@@ -101,24 +156,12 @@ def number_outputs(stores: Sequence[dict[Node, Place]]) -> None:
             place.output = used.index(place.output)
 
 
-def _last_reads(order: Sequence[tuple[int, Group]]) -> dict[tuple[Node, int], int]:
-    """The last step that reads a value, by the value and the step that stored it (-1: none)."""
-    last: dict[tuple[Node, int], int] = {}
-    begin: dict[Node, int] = {}
-    for step, group in order:
-        for node in group.reads:
-            last[node, begin.get(node, -1)] = step
-        for node in group.stored:
-            begin[node] = step
-    return last
-
-
 def _overwritten(
     group: Group,
     node: Node,
-    places: dict[Node, Place],
-    outputs: dict[Node, int],
-    spare: dict[Node, int],
+    places: Mapping[Node, Place],
+    outputs: Mapping[Node, int],
+    spare: Mapping[Node, int],
 ) -> Node | None:
     """The base whose memory an update or scatter may take over, if nobody reads it later."""
     if group.head is not node or group.kind not in ("update", "scatter"):

@@ -82,14 +82,12 @@ class Slot:
         kind: ``input`` (number ``index`` of the plan's inputs), ``output`` (number ``index`` of its
             outputs) or ``arena`` (``offset`` bytes into the plan's scratch arena).
         nbytes: size in bytes.
-        donor: for an output, the input whose buffer it may take over, or -1.
     """
 
     kind: str
     index: int
     offset: int
     nbytes: int
-    donor: int = -1
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,8 @@ class Program:
         arena_bytes: size of the scratch arena.
         results: where each value that was asked for is: output ``n``, or input ``-n - 1`` when
             nothing had to be computed. Equal values share an output.
-        overwritten: inputs whose memory results take over.
+        donated: the inputs whose memory launches write to, which their owner needs no more, each
+            with the number of the root that is there in the end, -1 for none.
         values: what the last input holds, 8 bytes each, of a program that takes sizes as arguments.
         notes: human-readable facts about each launch, for ``explain()``: a JSON-compatible dict
             per launch.
@@ -120,9 +119,14 @@ class Program:
     launches: tuple[Launch, ...]
     arena_bytes: int
     results: tuple[int, ...] = ()
-    overwritten: tuple[int, ...] = ()
+    donated: tuple[tuple[int, int], ...] = ()
     values: tuple[int | float, ...] = ()
     notes: tuple[dict[str, object], ...] = field(default=(), compare=False)
+
+    @property
+    def overwritten(self) -> tuple[int, ...]:
+        """Numbers of the inputs that launches write to."""
+        return tuple([number for number, _ in self.donated])
 
     def to_json(self) -> str:
         """The program as JSON text."""
@@ -150,7 +154,7 @@ class Program:
             ),
             arena_bytes=int(raw["arena_bytes"]),
             results=tuple(int(n) for n in raw["results"]),
-            overwritten=tuple(int(n) for n in raw["overwritten"]),
+            donated=tuple((int(n), int(root)) for n, root in raw["donated"]),
             values=tuple(raw["values"]),
             notes=tuple(raw["notes"]),
         )

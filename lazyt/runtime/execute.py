@@ -27,7 +27,7 @@ from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
 from lazyt.runtime import cache, compile, devices, events, regions
-from lazyt.runtime.memory import Buffer
+from lazyt.runtime.memory import Buffer, without_aliases
 from lazyt.runtime.threads import team
 
 if TYPE_CHECKING:
@@ -83,10 +83,11 @@ class Executable:
 
         Args:
             inputs: one buffer per input of the plan, each at least as large as its slot.
-            outputs: one buffer per output, which may be an input's where the slot names a donor.
+            outputs: one buffer per output, which is no input's.
 
         Raises:
-            InternalError: the number of buffers is wrong or, under ``config.verify``, a size.
+            InternalError: the number of buffers is wrong or, under ``config.verify``, a size, or an
+                input that is written to shares memory with another buffer.
             OutOfMemoryError: there is no memory for the scratch arena.
         """
         if len(inputs) != self.inputs or len(outputs) != self.outputs or config.verify:
@@ -141,6 +142,9 @@ class Executable:
                 raise InternalError(
                     "execute", f"{len(given[kind])} {kind} buffers for a plan with {count}"
                 )
+        written = self.program.overwritten
+        if without_aliases(inputs, outputs, written) != [*inputs]:
+            raise InternalError("execute", f"of inputs {written} one shares memory with another")
         for slot in self.program.slots:
             if slot.kind == "arena":
                 fits = slot.offset + slot.nbytes <= self._arena

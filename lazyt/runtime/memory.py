@@ -12,6 +12,7 @@ one that the program comes back to, and stays.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import mmap
 import os
@@ -19,6 +20,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -382,6 +384,23 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.nbytes} bytes at {self.ptr:#x})"
+
+
+def without_aliases(
+    inputs: Sequence[Any], outputs: Sequence[Any], donated: Sequence[int]
+) -> list[Any]:
+    """The input buffers of a plan that writes to those numbered in ``donated``: copies of these
+    where they share bytes with another input or with an output."""
+    found = list(inputs)
+    spans = sorted([(b.ptr, b.ptr + b.nbytes) for b in (*inputs, *outputs)])
+    if all(a[1] <= b[0] for a, b in itertools.pairwise(spans)):
+        return found
+    for number in donated:
+        mine = found[number]
+        others = (*found[:number], *found[number + 1 :], *outputs)
+        if any(b.ptr < mine.ptr + mine.nbytes and mine.ptr < b.ptr + b.nbytes for b in others):
+            found[number] = mine.copy()
+    return found
 
 
 class _View:
