@@ -251,13 +251,11 @@ class Expressions:
             return self.prelude(f"lz_{fn.name}_{kind.suffix}", *arguments)
         if kind is bool_ and fn.name == "bitwise_not":
             return ct.unary("!", arguments[0])
-        if len(arguments) == 1:
-            node = ct.unary(fn.symbol, arguments[0])
-        else:
-            node = ct.binary(fn.symbol, arguments[0], arguments[1])
         if fn.result != "bool" and expr.dtype.compute.kind in "uib":
-            return self._wrap(node, expr.dtype)
-        return node
+            return integer_arithmetic(fn.symbol, arguments, expr.dtype.compute)
+        if len(arguments) == 1:
+            return ct.unary(fn.symbol, arguments[0])
+        return ct.binary(fn.symbol, arguments[0], arguments[1])
 
     def _where(self, expr: Call) -> ct.Node:
         """A choice; gcc makes paths of choices in a row, which it vectorises badly."""
@@ -273,12 +271,6 @@ class Expressions:
 
     def _truth(self, node: ct.Node, kind: DType) -> ct.Node:
         return node if kind is bool_ else ct.binary("!=", node, ct.integer(0))
-
-    def _wrap(self, node: ct.Node, dtype: DType) -> ct.Node:
-        """C computes small integers in int: bring the result back to its type."""
-        if dtype is bool_:
-            return ct.binary("!=", node, ct.integer(0))
-        return ct.cast(f"lz_{dtype.suffix}", node) if dtype.itemsize < 4 else node
 
     def _cast(self, expr: Call, rounds: bool = True) -> ct.Node:
         source, target = expr.args[0].dtype, expr.dtype
@@ -337,7 +329,10 @@ class Expressions:
             return self.prelude(f"lz_{function}_{compute.suffix}", left, right)
         if compute is bool_:
             return ct.binary({"sum": "|", "any": "|", "prod": "&", "all": "&"}[kind], left, right)
-        return self._wrap(ct.binary("+" if kind == "sum" else "*", left, right), compute)
+        operator = "+" if kind == "sum" else "*"
+        if compute.kind == "f":
+            return ct.binary(operator, left, right)
+        return integer_arithmetic(operator, (left, right), compute)
 
     def limit(self, stage: Stage, axis: Axis) -> ct.Node:
         """One past the last step of a stage's loop."""
@@ -380,6 +375,29 @@ class Expressions:
             return self.number(0 if kind in ("max", "argmax") else (1 << bits) - 1, compute)
         limit = 1 << (bits - 1)
         return self.number(-limit if kind in ("max", "argmax") else limit - 1, compute)
+
+
+def integer_arithmetic(operator: str, operands: Sequence[ct.Node], dtype: DType) -> ct.Node:
+    """``left operator right``, or ``operator operand``, of integers, which wraps around.
+
+    Sums, differences and products of signed integers are computed in the unsigned type: in C and
+    CUDA C their overflow is undefined, and compilers derive from it that ``x + 1 > x``. What has
+    less than 32 bits is computed in int, where only products of uint16 do not fit.
+    """
+    signed = operator in ("+", "-", "*") and dtype.kind == "i" and dtype.itemsize >= 4
+    if signed or (operator == "*" and dtype.suffix == "u16"):
+        operands = [_modular(node, dtype) for node in operands]
+    one = len(operands) == 1
+    node = ct.unary(operator, *operands) if one else ct.binary(operator, *operands)
+    if dtype is bool_:
+        return ct.binary("!=", node, ct.integer(0))
+    return ct.cast(f"lz_{dtype.suffix}", node) if signed or dtype.itemsize < 4 else node
+
+
+def _modular(node: ct.Node, dtype: DType) -> ct.Node:
+    """An integer's bits in the unsigned type in which it is computed."""
+    unsigned = f"lz_u{max(8 * dtype.itemsize, 32)}"
+    return ct.cast(unsigned, ct.without_cast(node, f"lz_{dtype.suffix}"))
 
 
 def c_type(dtype: DType) -> str:

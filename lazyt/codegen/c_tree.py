@@ -120,6 +120,13 @@ def cast(kind: str, value: Node) -> Node:
     return c_ast.Cast(c_ast.Typename(None, [], None, target), value)
 
 
+def without_cast(node: Node, kind: str) -> Node:
+    """``value`` of ``(kind) value``; any other tree as it is."""
+    if isinstance(node, c_ast.Cast) and isinstance(node.to_type.type, c_ast.TypeDecl):
+        return node.expr if node.to_type.type.type.names == [kind] else node
+    return node
+
+
 def block(statements: Iterable[Node]) -> Node:
     """``{ ... }``."""
     return c_ast.Compound(list(statements))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from lazyt import ops
@@ -9,6 +10,7 @@ from lazyt.cast_mode import in_low_precision
 from lazyt.dispatch import type_title
 from lazyt.errors import ArgumentError, DTypeError, LazytError, ShapeError
 from lazyt.functional import smooth
+from lazyt.functional.nesting import LARGEST, refuse_number
 from lazyt.functional.operands import as_number, constant_of, mapped, normalize_dim, require_tensor
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.random import uniform_node
@@ -31,13 +33,19 @@ def _of(value: float, like: Expr) -> Expr:
 
 def _apply(
     build: Callable[..., Expr], name: str, title: str, input: Tensor, *settings: float,
-    whole: bool = False, kernel: str = "",
+    whole: bool = False, kernel: str = "", exact: int = 0,
 ) -> Tensor:  # fmt: skip
-    """A map of floating point, or ``whole`` numbers too; ``kernel`` is PyTorch's own name."""
+    """A map of floating point, or ``whole`` numbers too; ``kernel`` is PyTorch's own name.
+
+    Raises LazytError for a setting that the type computed in, of the last ``exact`` ones the type
+    of ``input``, cannot hold.
+    """
     node = require_tensor(input, name).node
     dtype = node.dtype
     if not (whole and dtype.kind in "ui"):
         require_floating(kernel or f"{name}_cpu", dtype)
+    for place, number in enumerate(settings, exact - len(settings)):
+        refuse_number(number, dtype if place >= 0 else dtype.compute)
     constants = tuple(constant_of(s, dtype.compute) for s in settings)
     return give(mapped(build, (node, *constants), dtype, dtype), title, (input,))
 
@@ -200,7 +208,8 @@ def hardtanh(
         raise DTypeError("Bool inputs not supported for hardtanh")
     if kind == "u" and min(min_val, max_val) < 0:
         raise DTypeError("cannot do hardtanh on an unsigned type with negative limits")
-    result = _apply(_clipped, "hardtanh", "Hardtanh", input, min_val, max_val, whole=True)
+    limits = (min_val, max_val)
+    result = _apply(_clipped, "hardtanh", "Hardtanh", input, *limits, whole=True, exact=2)
     return written(input, result, inplace)
 
 
@@ -253,12 +262,20 @@ def _threshold(x: Expr, limit: Expr, value: Expr) -> Expr:
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x above the threshold, ``value`` elsewhere. Raises DTypeError for what is no number."""
-    for place, (name, number) in enumerate((("threshold", threshold), ("value", value)), 2):
+    """x above the threshold, ``value`` elsewhere. Raises DTypeError for what is no number, and
+    LazytError for a ``value`` that the dtype cannot hold."""
+    return _threshold_of(input, threshold, value, inplace)
+
+
+def _threshold_of(input: Tensor, limit: float, fill: float, inplace: bool) -> Tensor:
+    for place, (name, number) in enumerate((("threshold", limit), ("value", fill)), 2):
         if as_number(number) is None:
             text = f"threshold(): argument '{name}' (position {place}) must be Number, not "
             raise DTypeError(text + type(number).__name__)
-    result = _apply(_threshold, "threshold", "Threshold", input, threshold, value, whole=True)
+    require_tensor(input, "threshold")
+    if input.dtype.kind != "f":
+        refuse_number(limit, input.dtype)
+    result = _apply(_threshold, "threshold", "Threshold", input, limit, fill, whole=True, exact=1)
     return written(input, result, inplace)
 
 
@@ -271,11 +288,11 @@ def _softshrink(x: Expr, width: Expr) -> Expr:
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by ``lambd``, and 0 within it. Raises LazytError for a negative one."""
     require_floating("softshrink_check", require_tensor(input, "softshrink").dtype)
-    if lambd < 0:
-        top = {"float64": "1.79769e+308", "float16": "65504", "bfloat16": "3.38953e+38"}
+    top = LARGEST[input.dtype.name]
+    if not 0 <= lambd <= top:
         raise LazytError(
-            f"lambda must be in range [0, {top.get(input.dtype.name, '3.40282e+38')}] for input "
-            f"dtype {type_title(input.dtype)}, but found {lambd:g}"
+            f"lambda must be in range [0, {top:g}] for input dtype {type_title(input.dtype)}, but "
+            f"found {lambd:g}"
         )
     return _apply(_softshrink, "softshrink", "Softshrink", input, lambd)
 
@@ -286,7 +303,7 @@ def _hardshrink(x: Expr, width: Expr) -> Expr:
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x, and 0 within ``lambd`` of 0."""
-    return _apply(_hardshrink, "hardshrink", "Hardshrink", input, lambd)
+    return _apply(_hardshrink, "hardshrink", "Hardshrink", input, lambd, exact=1)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
@@ -324,6 +341,9 @@ def rrelu(
     per element from one key of the default generator's stream. Raises LazytError for bounds in
     the wrong order.
     """
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise LazytError(f"rrelu: {name} bound must be finite, got {bound:g}")
     if lower > upper:
         raise LazytError("Lower bound should be less than or equal to the upper bound")
     if not training:
@@ -373,5 +393,4 @@ def selu_(input: Tensor) -> Tensor:
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """``threshold`` in place."""
-    result = _apply(_threshold, "threshold", "Threshold", input, threshold, value, whole=True)
-    return written(input, result, True)
+    return _threshold_of(input, threshold, value, True)

@@ -12,6 +12,7 @@ from lazyt import ops
 from lazyt.cast_mode import in_low_precision
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import constant_of, mapped, require_tensor
 from lazyt.functional.products import bmm, check_vector_types, mm, walked_label
 from lazyt.functional.promotion import c_name, promote_types, torch_name
@@ -35,9 +36,12 @@ def _scaled(node: Node, factor: Any) -> Node:
     return mapped(_MUL, (node, constant_of(factor, dtype.compute)), dtype, dtype)
 
 
-def _plus(base: Tensor, product: Node, beta: Any, alpha: Any) -> Node:
-    """Raises ShapeError when ``base`` does not expand to the product's shape."""
+def _plus(base: Tensor, product: Node, beta: Any, alpha: Any, exact: bool = False) -> Node:
+    """Raises ShapeError when ``base`` does not expand to the product's shape, LazytError for a
+    factor that the type computed in, if ``exact`` the product's own, cannot hold."""
     dtype = product.dtype
+    for factor in (beta, alpha):
+        refuse_number(factor, dtype if exact else dtype.compute)
     start: Node = base.expand(*product.shape).node if base.shape != product.shape else base.node
     product = _scaled(product, alpha)
     if (beta if dtype.kind == "f" else int(beta)) == 0:
@@ -98,7 +102,7 @@ def addmv(
         raise ShapeError(f"size mismatch, got input ({have}), mat ({rows}x{columns}), vec ({size})")
     walked = walked_label(mat, (0, 1))
     product = ops.product(mat.node, vec.node, (0, 1), (1,), (0,), walked)
-    return give(_plus(input, product, beta, alpha), "Addmv", (input, mat, vec), out)
+    return give(_plus(input, product, beta, alpha, True), "Addmv", (input, mat, vec), out)
 
 
 def addr(
@@ -124,7 +128,7 @@ def addr(
         product = outer if alpha else outer.logical_xor(outer)
         result = start.logical_or(product) if beta else product
         return give(result.node, "Addr", (input, vec1, vec2), out)
-    return give(_plus(start, outer.node, beta, alpha), "Addr", (input, vec1, vec2), out)
+    return give(_plus(start, outer.node, beta, alpha, True), "Addr", (input, vec1, vec2), out)
 
 
 def _check_batches(input: Tensor, batch1: Tensor, batch2: Tensor) -> None:

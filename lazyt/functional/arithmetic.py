@@ -8,6 +8,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.cast_mode import raised_on_gpu
 from lazyt.errors import DTypeError, LazytError, NoKernelError
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import (
     Build,
     as_number,
@@ -43,8 +44,9 @@ Binary = Callable[..., Tensor]
 _ADD, _SUB, _MUL, _POW = (scalar_build(n) for n in ("add", "sub", "mul", "pow"))
 
 
-def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
-    """``other * alpha``; raises DTypeError for a fraction of whole numbers."""
+def _scale(other: Any, alpha: Any, dtype: DType, sign: int = 1) -> Any:
+    """``other * alpha``; raises DTypeError for a fraction of whole numbers, LazytError where the
+    type cannot hold ``sign * alpha``."""
     if isinstance(alpha, float) and dtype.kind != "f":
         raise DTypeError(
             "For integral input tensors, argument alpha must not be a floating point number."
@@ -55,6 +57,7 @@ def _scale(other: Any, alpha: Any, dtype: DType) -> Any:
         alpha = bool(alpha)
     if as_number(alpha) is None:
         raise DTypeError(f"add(): argument 'alpha' must be Number, not {type(alpha).__name__}")
+    refuse_number(sign * alpha, dtype)
     if not isinstance(other, Tensor):
         return other * alpha if dtype is not bool_ else bool(other and alpha)
     return mul(other if other.dtype is dtype else other.to(dtype), alpha)
@@ -74,7 +77,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
         _refuse_bool(input, other)
     x, y, dtype = pair(input, other, "sub")
     if alpha != 1 or isinstance(alpha, bool):
-        x, y, dtype = pair(input, _scale(other, alpha, dtype), "sub")
+        x, y, dtype = pair(input, _scale(other, alpha, dtype, -1), "sub")
     return give(mapped(_SUB, (x, y), dtype, dtype), "Sub", (input, other), out)
 
 
@@ -151,6 +154,8 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
         if dtype.kind != "f" and number is not None and number < 0:
             raise LazytError("Integers to negative integer powers are not allowed.")
         build = _POWERS.get(float(number)) if number is not None else None
+        if (dtype.is_half or dtype.kind in "ui") and build is None:
+            refuse_number(number, dtype)
         if dtype is bool_:
             power = _TRUTH_POWERS[bool(exponent)]
             return give(mapped(power, (x,), bool_, bool_), name, (input, exponent), out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazyt.errors import DTypeError, NoKernelError
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import (
     Build,
     as_number,
@@ -49,6 +50,8 @@ def _add_scaled(
     if dtype is bool_:
         raise NoKernelError("\"addcmul_cpu_out\" not implemented for 'Bool'")
     broadcast_all([tuple(p.shape) for p in operands])
+    if not isinstance(value, Tensor):
+        refuse_number(value, dtype.compute)
     nodes = (*(p.node for p in operands), operand_node(value, dtype))
     return give(mapped(build, nodes, dtype, dtype), title, parts, out)
 
@@ -96,5 +99,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
         kernel = "lerp_kernel_tensor" if isinstance(weight, Tensor) else "lerp_kernel_scalar"
         raise NoKernelError(f"\"{kernel}\" not implemented for '{torch_name(dtype)}'")
     broadcast_all([tuple(t.shape) for t in (x, y, weight) if isinstance(t, Tensor)])
+    if not isinstance(weight, Tensor):
+        refuse_number(weight, dtype.compute)
     nodes = (x.node, y.node, operand_node(weight, dtype))
     return give(mapped(_lerp, nodes, dtype, dtype), "Lerp", (input, end, weight), out)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lazyt import ops
 from lazyt.cast_mode import raised
 from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.ir.graph import Node
@@ -63,7 +64,8 @@ def pad(
         raise PaddingError(f"Unrecognised padding mode {mode}")
     if mode == "constant":
         _check_room(tuple(input.shape), low, high)
-        fill = 0.0 if value is None else value
+        fill = 0.0 if value is None else float(value)
+        refuse_number(fill, input.dtype)
         return give(padded(input.node, low, high, fill), "ConstantPadNd", (input,))
     if value is not None and value != 0:
         raise LazytError(f'Padding mode "{mode}" doesn\'t take in value argument')

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
-from lazyt.functional.nesting import refuse_number, refuse_value
+from lazyt.functional.nesting import LARGEST, refuse_assigned, refuse_number, refuse_value
 from lazyt.functional.operands import (
     Build,
     Operand,
@@ -95,7 +95,7 @@ def where(
     broadcast_all([tuple(t.shape) for t in tensors])
     for value in values:
         if not isinstance(value, Tensor):
-            refuse_number(value, dtype)
+            refuse_assigned(value, dtype)
     a, b = (v.node if isinstance(v, Tensor) else constant_of(v, dtype) for v in values)
     return give(choose(test, a, b, dtype), "Where", (condition, *values), out)
 
@@ -133,6 +133,9 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     for bound in bounds:
         if not isinstance(bound, Tensor):
             refuse_number(bound, dtype)
+    if dtype is bool_ and not any(isinstance(b, Tensor) for b in bounds):
+        which = "" if len(bounds) == 2 else "_max" if min is None else "_min"
+        raise NoKernelError(f"\"clamp{which}_scalar_cpu\" not implemented for 'Bool'")
     nodes = (input.node, *(operand_node(b, dtype) for b in bounds))
     if any(isinstance(b, float) and math.isnan(b) for b in bounds):
         return give(mapped(_no_number, (input.node,), dtype, dtype), "Clamp", (input,), out)
@@ -224,14 +227,6 @@ def _replace(x: Expr, nan: Expr, high: Expr, low: Expr) -> Expr:
     return call("where", call("isnan", x), nan, kept)
 
 
-_LARGEST = {
-    "float16": 65504.0,
-    "bfloat16": 3.3895313892515355e38,
-    "float32": 3.4028234663852886e38,
-    "float64": 1.7976931348623157e308,
-}
-
-
 def nan_to_num(
     input: Tensor,
     nan: float | None = None,
@@ -253,7 +248,7 @@ def nan_to_num(
     dtype = node.dtype
     if dtype.kind != "f":
         return give(ops.cast(node, dtype), "NanToNum", (input,), out)
-    top = _LARGEST[dtype.name]
+    top = LARGEST[dtype.name]
     wanted = (
         0.0 if nan is None else nan,
         top if posinf is None else posinf,

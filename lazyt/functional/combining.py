@@ -50,11 +50,14 @@ class _Place:
 def _reduced(base: Node, place: _Place, updates: Node, reduce: str, include_self: bool) -> Node:
     """``base`` combined with ``updates`` by ``reduce``; without its own values on request.
 
-    A mean of whole numbers rounds down, as PyTorch's does.
+    A mean of whole numbers rounds down, as PyTorch's does. 16-bit floats are combined in float32.
     """
     dtype = base.dtype
     if not updates.size:
         return base
+    if dtype.is_half:
+        wide = (ops.cast(n, dtype.compute) for n in (base, updates))
+        return ops.cast(_reduced(next(wide), place, next(wide), reduce, include_self), dtype)
     start = base
     if not include_self:
         start = place.write(base, expand_to(_neutral(reduce, dtype), updates.shape), "set")

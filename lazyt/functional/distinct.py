@@ -221,7 +221,7 @@ def isin(
     if not any(isinstance(o, Tensor) for o in operands):
         require_tensor(test_elements, "isin", "test_elements", 2)
     for item in operands:
-        if isinstance(item, Tensor) and item.dtype is bool_:
+        if isinstance(item, bool) or (isinstance(item, Tensor) and item.dtype is bool_):
             raise NoKernelError("Unsupported input type encountered for isin(): Bool")
     dtype = operand_dtype(operands)
     node, tests = (

@@ -9,7 +9,7 @@ from lazyt.device import check_device
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.creation import fresh
-from lazyt.functional.nesting import refuse_number
+from lazyt.functional.nesting import refuse_assigned, refuse_number
 from lazyt.functional.operands import as_number, as_shape, constant_of, expand_to, require_tensor
 from lazyt.functional.promotion import as_dtype, get_default_dtype, scalar_dtype
 from lazyt.functional.results import give
@@ -50,7 +50,7 @@ def _filled(
         node = expand_to(constant_of(value, out.dtype), shape)
         return give(node, name, (), out)
     wanted = get_default_dtype() if dtype is None else checked_dtype(dtype, name)
-    refuse_number(value, wanted)
+    (refuse_assigned if name == "new_full" else refuse_number)(value, wanted)
     if requires_grad and wanted.kind != "f":
         raise GradientError(
             "Only Tensors of floating point and complex dtype can require gradients"

@@ -13,7 +13,7 @@ from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
 from lazyt.functional.index_plan import IndexPlan, plan_index
 from lazyt.functional.masks import true_positions
-from lazyt.functional.nesting import refuse_number, refuse_value
+from lazyt.functional.nesting import refuse_assigned, refuse_value
 from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
 from lazyt.functional.picking import checked_index, scatter_of
 from lazyt.functional.results import give, overwrite, view_of_plan
@@ -118,7 +118,9 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         if _is_mask_of_one(plan, source):
             new = _filler(source, view.dtype)
     elif number is not None:
-        refuse_number(number, view.dtype)
+        if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
+            raise ShapeError("Overflow when unpacking long long")
+        refuse_assigned(number, view.dtype)
         new = constant_of(number, view.dtype)
     if not plan.picks:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))

@@ -8,6 +8,7 @@ place alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from lazyt import ops
@@ -21,6 +22,7 @@ from lazyt.functional.resampling import FILTERS, Axis, blend, filtered, nearest,
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
 from lazyt.ir.dtypes import uint8
+from lazyt.memory_formats import channels_last, channels_last_3d
 from lazyt.tensor import Tensor
 
 _SMOOTH = {"linear": 3, "bilinear": 4, "trilinear": 5}
@@ -151,6 +153,9 @@ def interpolate(
     dtype = input.dtype
     if mode.startswith("nearest"):
         node = input.node
+        if mode == "nearest" and _sizes_decide(input, axes):
+            plain = [a._replace(scale=a.old / a.new) for a in axes]
+            axes = [p if a.new in (a.old, 2 * a.old) else a for a, p in zip(axes, plain)]
         for number, axis in reversed([*enumerate(axes, 2)]):
             node = pick(node, number, axis, nearest if mode == "nearest" else nearest_exact)
         return give(node, f"UpsampleNearest{len(spatial)}D", (input,))
@@ -164,6 +169,21 @@ def interpolate(
         else:
             node = blend(node, number, axis, corners, mode == "bicubic")
     return give(ops.cast(node, dtype), f"Upsample{mode.title()}{len(spatial)}D", (input,))
+
+
+def _sizes_decide(input: Tensor, axes: Sequence[Axis]) -> bool:
+    """Whether ``nearest`` takes a size that stays, or doubles, as it is, whatever the factor.
+
+    PyTorch has two kernels that differ in this: one for channels that lie together, and for planes
+    whose sides add up to at most 128; and one for all else.
+    """
+    rank = len(axes)
+    if rank == 1:
+        return False
+    order = (channels_last, channels_last_3d)[rank - 2]
+    if input.shape[1] > 3 and input.is_contiguous(memory_format=order):
+        return True
+    return rank == 2 and axes[0].new + axes[1].new <= 128
 
 
 def upsample(

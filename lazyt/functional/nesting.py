@@ -177,8 +177,8 @@ def _gathered(values: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
         raise ShapeError("Overflow when unpacking long long") from None
     if dtype.kind == "u" and kind is np.float64 and found.size and found.min() < 0:
         raise LazytError(f"value cannot be converted to type {dtype.name} without overflow")
-    if dtype.kind in "ui" and dtype.itemsize < 8 and found.size:
-        refuse_overflow(found.min(), found.max(), dtype, dtype.name)
+    if dtype.kind in "ui" and found.size and (dtype.itemsize < 8 or kind is np.float64):
+        refuse_overflow(found.min().item(), found.max().item(), dtype, dtype.name)
     return found
 
 
@@ -187,8 +187,10 @@ def refuse_overflow(low: Any, high: Any, dtype: DType, name: str) -> None:
 
     Negative values of unsigned types wrap around as long as their amount fits.
     """
-    top = (1 << (8 * dtype.itemsize - (dtype.kind == "i"))) - 1
+    top: float = (1 << (8 * dtype.itemsize - (dtype.kind == "i"))) - 1
     bottom = -top - (dtype.kind == "i")
+    if isinstance(high, float):  # as C compares it with a float
+        top = float(top)
     if low < bottom or high > top:
         raise LazytError(f"value cannot be converted to type {name} without overflow")
 
@@ -197,7 +199,11 @@ _C_NAMES = {
     "int32": "int", "bool": "bool", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
     "float32": "float",
 }  # fmt: skip
-_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+#: The largest number of each floating point type.
+LARGEST = {
+    "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}  # fmt: skip
 
 
 def refuse_number(value: Any, dtype: DType) -> None:
@@ -212,10 +218,17 @@ def refuse_number(value: Any, dtype: DType) -> None:
     if isinstance(value, float) and dtype.kind in "uif":
         finite = math.isfinite(value)
         fits = dtype.kind == "f" if not finite else dtype.kind != "u" or value >= 0
-        if not fits or (finite and abs(value) > _LARGEST.get(dtype.name, math.inf)):
+        if not fits or (finite and abs(value) > LARGEST.get(dtype.name, math.inf)):
             raise LazytError(f"value cannot be converted to type {name} without overflow")
     if dtype.kind in "ui" and isinstance(value, (int, float)):
         refuse_overflow(value, value, dtype, name)
+
+
+def refuse_assigned(value: Any, dtype: DType) -> None:
+    """``refuse_number`` of one that becomes a tensor first and is then converted, as by index: what
+    float16 and bfloat16 cannot hold becomes infinite."""
+    if not (dtype.is_half and isinstance(value, float)):
+        refuse_number(value, dtype)
 
 
 def refuse_value(value: Tensor, dtype: DType) -> None:

@@ -226,8 +226,19 @@ def promote_scalar(dtype: DType, value: bool | int | float) -> DType:
     if kind == "f" or isinstance(value, bool):
         return dtype
     if isinstance(value, int):
+        if kind == "b":
+            _refuse_unsigned(value)
         return int64 if kind == "b" else dtype
     return _default
+
+
+def _refuse_unsigned(value: int) -> None:
+    """Raise DTypeError for a number that only uint64 holds, beside truth values."""
+    if value >= 1 << 63:
+        raise DTypeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            "Bool and UInt64"
+        )
 
 
 def promote_operands(operands: list[tuple[DType, int]], scalars: list[Any]) -> DType:
@@ -244,6 +255,9 @@ def promote_operands(operands: list[tuple[DType, int]], scalars: list[Any]) -> D
     for value in scalars:
         kind = scalar_dtype(value)
         number = kind if number is None else promote_types(number, kind)
+    if result is bool_:
+        for value in scalars:
+            _refuse_unsigned(value if type(value) is int else 0)
     result = _combine(result, number)
     if result is None:
         raise DTypeError("at least one operand is needed to find a result type")

@@ -13,6 +13,7 @@ from lazyt.device import check_device, device
 from lazyt.errors import ArgumentError, DTypeError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.creation import fresh
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import as_number, constant_of, expand_to, mapped, wrong_arguments
 from lazyt.functional.promotion import as_dtype, get_default_dtype
 from lazyt.functional.results import give
@@ -48,6 +49,8 @@ def arange(
     wanted = _dtype_of(dtype, out, (start, end, step))
     if wanted is bool_:
         raise NoKernelError("\"arange_cpu\" not implemented for 'Bool'")
+    for number in (start, end, step):
+        refuse_number(number, wanted.compute if wanted.kind == "f" else int64)
     _check_bounds(start, end, step if wanted.kind == "f" else int(step))
     if wanted is int64:  # the widest type counts in itself, the others in float64
         start, end, step = int(start), int(end), int(step)
@@ -122,8 +125,12 @@ def _ends(start: Any, end: Any, function: str, dtype: DType) -> tuple[float, flo
                 f"{function} only supports 0-dimensional start and end tensors, but got {which} "
                 f"with {rank} dimension(s)."
             )
+    for end_of in (start, end):
+        if not isinstance(end_of, Tensor):
+            refuse_number(end_of, dtype)
     if dtype.kind != "f":
-        start, end = int(start), int(end)
+        low = -(1 << (8 * dtype.itemsize - 1)) if dtype.kind == "i" else 0
+        start, end = ((int(v) - low) % (1 << (8 * dtype.itemsize)) + low for v in (start, end))
     return float(start), float(end)
 
 
@@ -174,11 +181,11 @@ def linspace(
     """``steps`` numbers from ``start`` to ``end``, both included, evenly spaced."""
     place = check_device(device)
     _check_steps("linspace", start, end, steps)
-    if dtype is bool_:
-        raise NoKernelError("\"linspace_cpu\" not implemented for 'Bool'")
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
     wanted = _dtype_of(dtype, out, (0.0,))
+    if wanted is bool_:
+        raise NoKernelError("\"linspace_cpu\" not implemented for 'Bool'")
     first, last = _ends(start, end, "linspace", wanted)
     return _made(_spaced(first, last, steps, wanted), out, requires_grad, place)
 
@@ -211,11 +218,11 @@ def logspace(
     """``base`` to the power of evenly spaced exponents."""
     place = check_device(device)
     _check_steps("logspace", start, end, steps)
-    if dtype is bool_:
-        raise NoKernelError("\"logspace_cpu\" not implemented for 'Bool'")
     if steps < 0:
         raise LazytError("number of steps must be non-negative")
     wanted = _dtype_of(dtype, out, (0.0,))
+    if wanted is bool_:
+        raise NoKernelError("\"logspace_cpu\" not implemented for 'Bool'")
     exponents = _spaced(*_ends(start, end, "logspace", wanted), steps, float64)
     node = ops.apply("pow", ops.constant(base, float64), exponents)
     return _made(ops.cast(node, wanted), out, requires_grad, place)

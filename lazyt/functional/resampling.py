@@ -170,8 +170,11 @@ def _weighted(node: Node, axis: int, places: Node, weights: Node) -> Node:
 
 
 def blend(node: Node, axis: int, size: Axis, corners: bool, cubic: bool) -> Node:
-    """Two neighbours by their distance, or four by Keys' cubic kernel."""
-    if size.old == size.new and size.scale == 1:
+    """Two neighbours by their distance, or four by Keys' cubic kernel.
+
+    Two at the old size are the element itself, whatever the scale, and so are four of bytes.
+    """
+    if size.old == size.new and (size.scale == 1 or not cubic or node.dtype is uint8):
         return node
     wide = float64 if node.dtype is uint8 else node.dtype
     build = _corner_source if corners else _plain_source if cubic else _from_zero
@@ -243,8 +246,9 @@ FILTERS: dict[str, tuple[Build, float]] = {
 
 
 def filtered(node: Node, axis: int, size: Axis, build: Build, reach: float) -> Node:
-    """Every new element as the weighted mean of all old ones that it covers."""
-    if size.old == size.new and size.scale == 1:
+    """Every new element as the weighted mean of all old ones that it covers; at the old size it
+    is the old one, whatever the scale."""
+    if size.old == size.new:
         return node
     wide = float64 if node.dtype is uint8 else node.dtype
     support = reach * max(size.scale, 1.0)

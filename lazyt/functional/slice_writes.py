@@ -99,6 +99,9 @@ def index_add(
 
     Raises ShapeError, DTypeError and BoundsError as PyTorch does.
     """
+    if source.dtype.kind in "uif":
+        refuse_number(alpha, source.dtype)
+        alpha = alpha if source.dtype.kind == "f" else int(alpha)
     scaled = source if alpha == 1 else source * alpha
     node = _along(input, dim, index, scaled, "add", "index_add")
     return give(node, "IndexAdd", (input, source, index), out)

@@ -10,6 +10,7 @@ from lazyt.cast_lists import FULL
 from lazyt.cast_mode import raised_on_gpu
 from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.arithmetic import scalar_build
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
 from lazyt.functional.promotion import get_default_dtype, torch_name
 from lazyt.functional.quick import quick_unary
@@ -316,6 +317,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
     if eps is None:
         return give(mapped(_logit, (node,), dtype, dtype), "Logit", (input,), out)
+    refuse_number(eps, dtype)
     low, high = (constant_of(float(v), dtype.compute) for v in (eps, 1 - eps))
     return give(mapped(_logit_inside, (node, low, high), dtype, dtype), "Logit", (input,), out)
 

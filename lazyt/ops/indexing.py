@@ -162,8 +162,8 @@ def _scatter_infer(params: ScatterParams, base: Node, index: Node, updates: Node
     _check_index("scatter", base, index, axis, batch)
     if base.dtype is not updates.dtype:
         raise DTypeError(f"scatter: {updates.dtype.name} into {base.dtype.name}")
-    if kind in ("add", "mul") and base.dtype is bool_:
-        raise DTypeError(f"scatter {kind} does not take bool")
+    if kind in ("add", "mul") and (base.dtype is bool_ or base.dtype.is_half):
+        raise DTypeError(f"scatter {kind} does not take {base.dtype.name}")
     expected = (*base.shape[:axis], *index.shape[batch:], *base.shape[axis + 1 :])
     if updates.shape != expected:
         raise ShapeError(
@@ -219,13 +219,15 @@ def _weights(node: Node) -> tuple[Node, Node]:
         rest = ops.apply("div", gather(node, index, axis, batch), safe)
         weights = ops.apply("where", is_zero, alone, rest)
         return scatter(ones, index, updates, axis, "mul", batch), weights
-    mine = ops.cast(ops.apply("eq", base, node), node.dtype)
-    theirs = ops.cast(ops.apply("eq", updates, gather(node, index, axis, batch)), node.dtype)
+    wide = node.dtype.compute  # 16 bits cannot count beyond 65504, and lose numbers before that
+    mine = ops.cast(ops.apply("eq", base, node), wide)
+    theirs = ops.cast(ops.apply("eq", updates, gather(node, index, axis, batch)), wide)
     count = scatter(mine, index, theirs, axis, "add", batch)
     # Where nothing equals the result (NaN) nothing gets a gradient: keep the division finite.
-    count = ops.apply("maximum", count, one)
+    count = ops.apply("maximum", count, ops.constant(1, wide))
     found = gather(count, index, axis, batch)
-    return ops.apply("div", mine, count), ops.apply("div", theirs, found)
+    shares = (ops.apply("div", mine, count), ops.apply("div", theirs, found))
+    return ops.cast(shares[0], node.dtype), ops.cast(shares[1], node.dtype)
 
 
 def _scatter_vjp(node: Node, cotangent: Node) -> list[Node | None]:
@@ -290,8 +292,13 @@ def scatter(base: Node, index: Node, updates: Node, axis: int, kind: str, batch:
 
     ``updates`` has the shape of ``gather(base, index, axis, batch)``. Later duplicates win for
     ``set``; their gradient goes to all of them, as PyTorch's. Positions out of range clamp.
+    Sums and products of 16-bit floats are taken in float32 and rounded once, like all others.
     Raises ShapeError and DTypeError.
     """
+    if kind in ("add", "mul") and base.dtype.is_half:
+        wide = base.dtype.compute
+        found = scatter(ops.cast(base, wide), index, ops.cast(updates, wide), axis, kind, batch)
+        return ops.cast(found, base.dtype)
     return make(SCATTER, (base, index, updates), ScatterParams(axis, kind, batch))
 
 
