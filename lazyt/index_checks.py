@@ -1,28 +1,33 @@
-"""What a replay has to know of the values of indices before it may begin.
+"""What a replay has to know of values before it may begin: indices, divisors, checked arguments.
 
 A captured function looked at the smallest and largest value of an index and went on in a way that
 is right within certain bounds. Where the index is an input, or is picked from one, the input's
 values are looked at before each replay; where it is computed from inputs, a small plan computes its
-extremes.
+extremes. A check of values (``functional.value_checks``) is a computed number that has to be 1.
+What is computed from random numbers is computed twice: the generators go back in between.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt import ops
 from lazyt.capture import Bounds, Run
-from lazyt.functional.picking import value_range
+from lazyt.functional.generators import Generator, generator_of, returning
+from lazyt.functional.picking import value_range, within
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node, topological
 from lazyt.lifted import NumberLeaf
 from lazyt.pending import realize_nodes
-from lazyt.templates import CannotReplay, Origin, Template, node_of, template
+from lazyt.runtime.memory import Buffer
+from lazyt.templates import CannotReplay, Origin, Template, node_of, prepare, template
 
 #: Ops whose results hold values of their first operand and no others.
 _LAYOUT_OPS = frozenset({"reshape", "permute", "expand", "cast", "slice", "flip", "detach"})
+#: What a check of values, 1 where it holds, has to be.
+ONE = within(1, 1)
 
 
 def is_within(low: int, high: int, bounds: Bounds) -> bool:
@@ -41,21 +46,20 @@ class IndexChecks:
     Attributes:
         inputs: origins whose values have to be within bounds.
         sources: numbers of the sources that are looked at.
-        are_computed: whether there are others, which take a plan.
+        computed: what is found out by computing, None where nothing is.
 
     Args:
         run: the watched run.
         origins: where its leaves come from.
 
-    Raises CannotReplay where an index is computed from random numbers or the like.
+    Raises CannotReplay where an index is computed from numbers that Python gives anew, but for
+    random ones and arguments.
     """
 
     def __init__(self, run: Run, origins: dict[Node, Origin]) -> None:
         inputs: dict[tuple[Origin, Bounds], None] = {}
-        extremes: list[Node] = []
+        indices: list[tuple[Node, Bounds]] = []
         fills = [make for make, filled in run.recorder.calls if filled is not None]
-        self._bounds: list[Bounds] = []
-        self._template: Template | None = None
         for node, bounds in dict.fromkeys(run.recorder.checks):
             leaf = _picked_from(node, bounds, origins)
             if leaf is not None:
@@ -65,26 +69,98 @@ class IndexChecks:
                 elif isinstance(make := fills[place], NumberLeaf):
                     make.require(functools.partial(_is_one_within, bounds))
             elif node.inputs:
-                extremes += _extremes(node, origins)
-                self._bounds.append(bounds)
+                indices.append((node, bounds))
         self.inputs = list(inputs)
         self.sources = {number for (kind, number), _ in inputs if kind == "source"}
-        self.are_computed = bool(extremes)
-        if extremes:
-            self._template = template(extremes, origins, run, False)
-            entries = self._template.entries
-            self.sources |= {value for kind, value in entries if kind == "source"}
+        self.computed: ComputedChecks | None = None
+        if indices:
+            self.computed = ComputedChecks(indices, run, origins)
+            self.sources |= self.computed.sources
 
     def hold(self, found: dict[str, Any]) -> bool:
         """Whether they hold for the nodes in ``found``, of each kind of place."""
         for origin, bounds in self.inputs:
             if not is_within(*value_range(node_of(origin, found)), bounds):
                 return False
-        if self._template is None:
-            return True
+        return self.computed is None or self.computed.hold(found)
+
+
+class ComputedChecks:
+    """Checks of values that are computed from a replay's inputs.
+
+    Attributes:
+        places: which inputs, in the order in which ``hold_of`` takes them; None where they are not
+            all that it takes.
+        sources: numbers of the sources among them.
+
+    Args:
+        indices: nodes with the bounds of their smallest and their largest values.
+        run: the watched run.
+        origins: where its leaves come from.
+    """
+
+    def __init__(
+        self, indices: Sequence[tuple[Node, Bounds]], run: Run, origins: dict[Node, Origin]
+    ) -> None:
+        flags = [node for node, bounds in indices if bounds == ONE and not node.shape]
+        others = [(node, bounds) for node, bounds in indices if bounds != ONE or node.shape]
+        roots = [node for index, _ in others for node in _extremes(index)]
+        self._bounds = [bounds for _, bounds in others]
+        if flags:
+            flag = functools.reduce(lambda a, b: ops.apply("mul", a, b), flags)
+            roots += [flag, flag]
+            self._bounds.append(ONE)
+        self._calls, self._generators = _calls_before(roots, run, origins)
+        self._template: Template | None = None
+        self._plan = prepare(roots, origins, {})
+        if self._plan is None:
+            self._template = template(roots, origins, run, False)
+            used = [(kind, value) for kind, value in self._template.entries if kind != "op"]
+        else:
+            used = [*self._plan[1], *self._plan[2]]
+        self.sources = {number for kind, number in used if kind == "source"}
+        self.places: list[Origin] | None = None
+        if self._plan is not None and not self._calls:
+            known = [origin for origin in used if origin[0] in ("source", "part")]
+            self.places = list(dict.fromkeys(known))
+
+    def hold(self, found: dict[str, Any]) -> bool:
+        """Whether they hold for the nodes in ``found``, of each kind of place."""
+        if self._calls:
+            with returning(self._generators):
+                done = [function() for function, _ in self._calls]
+            fills = [value for value, (_, is_leaf) in zip(done, self._calls) if is_leaf]
+            found = {**found, "call": fills}
+        if self._plan is not None:
+            return self._is_fine([node_of(o, found).data for o in self._plan[1]], found)
+        assert self._template is not None
         nodes = self._template.build(found, ())
         realize_nodes(nodes)
-        values = [int(node.data.as_numpy(int64, ()).item()) for node in nodes]
+        return self._are_within([node.data for node in nodes])
+
+    def hold_of(self, *nodes: Node) -> bool:
+        """Whether they hold for the nodes of ``places``; not, where one is still to be computed."""
+        if any(node.data is None for node in nodes):
+            return False
+        assert self._plan is not None and self.places is not None
+        found: dict[str, Any] = {"source": {}, "part": {}}
+        for (kind, number), node in zip(self.places, nodes, strict=True):
+            found[kind][number] = node
+        return self._is_fine([node_of(o, found).data for o in self._plan[1]], found)
+
+    def _is_fine(self, buffers: list[Buffer], found: dict[str, Any]) -> bool:
+        assert self._plan is not None
+        prepared, _, outputs = self._plan
+        computed = [] if prepared is None else prepared.run(buffers)
+        return self._are_within(
+            [
+                computed[value] if kind == "output" else node_of((kind, value), found).data
+                for kind, value in outputs
+            ]
+        )
+
+    def _are_within(self, buffers: Sequence[Buffer]) -> bool:
+        values = [int(data.as_numpy(int64, ()).item()) for data in buffers]
         return all(map(is_within, values[::2], values[1::2], self._bounds))
 
 
@@ -105,13 +181,33 @@ def _picked_from(node: Node, bounds: Bounds, origins: dict[Node, Origin]) -> Nod
     return leaf
 
 
-def _extremes(node: Node, origins: dict[Node, Origin]) -> Sequence[Node]:
+def _extremes(node: Node) -> Sequence[Node]:
     """The smallest and the largest value of a computed index."""
-    for leaf in topological([node], lambda n: n in origins):
-        if origins.get(leaf, ("",))[0] == "call":
-            raise CannotReplay(
-                "it computes an index from numbers that are random or change, whose range has to "
-                "be looked at"
-            )
     axes = range(len(node.shape))
     return [ops.cast(ops.reduce_(kind, node, axes), int64) for kind in ("min", "max")]
+
+
+def _calls_before(
+    roots: Sequence[Node], run: Run, origins: dict[Node, Origin]
+) -> tuple[list[tuple[Callable[[], Any], bool]], list[Generator]]:
+    """What Python does at each replay up to the last leaf that ``roots`` are computed from, with
+    whether it fills a leaf, and the generators that this draws from or moves.
+
+    Raises CannotReplay where it does other things: they cannot be done twice.
+    """
+    leaves = [n for n in topological(roots, lambda n: n in origins) if n in origins]
+    needed = {node for node in leaves if origins[node][0] == "call"}
+    calls = run.recorder.calls
+    last = max([n for n, (_, node) in enumerate(calls) if node in needed], default=-1)
+    taken = calls[: last + 1]
+    generators: dict[int, Generator] = {}
+    for function, _ in taken:
+        generator = generator_of(function)
+        if generator is not None:
+            generators[id(generator)] = generator
+        elif not isinstance(function, NumberLeaf):
+            raise CannotReplay(
+                "it checks values, or computes an index, from numbers that Python gives anew at "
+                "each call"
+            )
+    return [(function, node is not None) for function, node in taken], [*generators.values()]

@@ -217,7 +217,7 @@ class RecordedWork:
             (low_least, low_most), (high_least, high_most) = bounds
             if not (low_least <= low <= low_most and high_least <= high <= high_most):
                 raise IndexError(
-                    f"indices from {low} to {high} are in another range than when the graph was "
+                    f"values from {low} to {high} are in another range than when the graph was "
                     f"captured ({low_least} to {high_most})"
                 )
 

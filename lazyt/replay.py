@@ -303,7 +303,7 @@ class Replay:
         sources = {i: leaf_of(storages[i]) for i in self.used}
         found: dict[str, Any] = {"source": sources, "part": parts}
         if not self.checks.hold(found):
-            raise Missed("values of an index are in another range")
+            raise Missed("values that are checked are in another range, or wrong")
         done = run_calls(self.calls)
         found["call"] = [value for value, (_, fills) in zip(done, self.calls) if fills]
         if self.prepared is not None:

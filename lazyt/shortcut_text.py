@@ -24,12 +24,14 @@ from lazyt.guard_text import (
     tagged_dicts,
     tensor_condition,
 )
+from lazyt.index_checks import ComputedChecks
 from lazyt.places import GradOf, InTable, TensorPlace, is_plain, same_plain
 from lazyt.replay import Made, Replay
 from lazyt.runtime import dict_tags, events
 from lazyt.shortcut import MISSED
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad
+from lazyt.templates import Origin
 from lazyt.tensor import Tensor
 
 #: Functions that the text calls by these names.
@@ -117,13 +119,33 @@ class Inlet:
         self._part_ways()
         self._write_kept()
         self.both(*self._late)
-        for (kind, number), bounds in self.replay.checks.inputs:
-            holder = number if kind == "part" else self.replay.holders[number]
-            # What never changes while the words hold stays within its bounds.
-            never = kind == "source" and holder in self.steady and number not in self.replay.written
+        for origin, bounds in self.replay.checks.inputs:
+            holder, never = self._holder(origin)
             test = f"if not in_range({self.nodes[holder]}, {self.bind(bounds)}): return MISSED"
             (self.add if never else self.both)(test)
             self.is_quick = self.is_quick and (never or holder in self.arguments)
+        if self.replay.checks.computed is not None:
+            self._check_computed(self.replay.checks.computed)
+
+    def _holder(self, origin: Origin) -> tuple[int, bool]:
+        """The number of the tensor that an input is, and whether it never changes while the words
+        hold, so that it stays within its bounds."""
+        kind, number = origin
+        holder = number if kind == "part" else self.replay.holders[number]
+        never = kind == "source" and holder in self.steady and number not in self.replay.written
+        return holder, never
+
+    def _check_computed(self, checks: ComputedChecks) -> None:
+        """Writes the test of what is computed from inputs to be checked."""
+        holders = [self._holder(origin) for origin in checks.places or ()]
+        nodes = [
+            f"{self.stores[holder]}.node" if never else self.nodes[holder]
+            for holder, never in holders
+        ]
+        self.both(f"if not {self.bind(checks.hold_of)}({', '.join(nodes)}): return MISSED")
+        self.is_quick = self.is_quick and all(
+            never or holder in self.arguments for holder, never in holders
+        )
 
     def _write_modes(self) -> None:
         """What decides, beside arguments and state, what a function does."""

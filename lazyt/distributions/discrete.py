@@ -20,7 +20,7 @@ from lazyt.distributions.parameters import (
 )
 from lazyt.errors import ArgumentError
 from lazyt.functional.gamma_draws import log_gamma_draws
-from lazyt.functional.probabilities import known_violation
+from lazyt.functional.value_checks import tensors_hold
 
 __all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]
 
@@ -121,7 +121,7 @@ class Geometric(_Odds):
         super().__init__(shape, validate_args=validate_args)
         if self._validate_args and self._is_probs:
             value = self.probs
-            if known_violation(lambda: value > 0, [value]):
+            if not tensors_hold(lambda: [value > 0], [value]):
                 raise ArgumentError(
                     f"Expected parameter probs ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to be positive but found "

@@ -1,14 +1,13 @@
 """The base of all distributions: shapes, validation, and the order in which things happen.
 
 A distribution says its mathematics in a few underscored methods (``_log_density``, ``_draw`` ...);
-the public ones check arguments and call them. Parameters and values are checked where they are
-known: those still to be computed stay pending.
+the public ones check arguments and call them. Checking parameters and values looks at them.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import lazyt
@@ -16,7 +15,7 @@ from lazyt import Size, Tensor
 from lazyt.distributions import constraints
 from lazyt.distributions.parameters import lazy_property
 from lazyt.errors import ArgumentError, warn
-from lazyt.functional.probabilities import known_violation
+from lazyt.functional.value_checks import tensors_hold
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
@@ -30,9 +29,10 @@ def _tensors_of(constraint: Any) -> Iterator[Tensor]:
             yield from _tensors_of(part)
 
 
-def _breaks(constraint: Any, value: Tensor, given: Tensor) -> bool:
-    """Whether a value, computed from what was ``given``, is known to lie outside of a set."""
-    return known_violation(lambda: constraint.check(value), [given, *_tensors_of(constraint)])
+def _lie_in(pairs: Sequence[tuple[Any, Tensor]]) -> bool:
+    """Whether values lie in sets, given pairs of a set and a value. Computes pending values."""
+    given = [part for pair in pairs for part in (pair[1], *_tensors_of(pair[0]))]
+    return tensors_hold(lambda: [constraint.check(value) for constraint, value in pairs], given)
 
 
 class Distribution:
@@ -66,15 +66,18 @@ class Distribution:
         Distribution._validate_args = value
 
     def _check_parameters(self) -> None:
+        checked: list[tuple[str, Any, Tensor]] = []
         for name, constraint in self.arg_constraints.items():
             if constraints.is_dependent(constraint):
                 continue
             owner = getattr(type(self), name, None)
             if name not in self.__dict__ and isinstance(owner, lazy_property):
                 continue
-            value = getattr(self, name)
-            given = self.__dict__.get("_given", value)  # what a parameter was computed from
-            if _breaks(constraint, value, given):
+            checked.append((name, constraint, getattr(self, name)))
+        if _lie_in([(constraint, value) for _, constraint, value in checked]):
+            return
+        for name, constraint, value in checked:
+            if not _lie_in([(constraint, value)]):
                 raise ArgumentError(
                     f"Expected parameter {name} ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
@@ -105,7 +108,7 @@ class Distribution:
                 "initialize the distribution with `validate_args=False` to turn off validation."
             )
             return
-        if _breaks(support, value, value):
+        if not _lie_in([(support, value)]):
             raise ArgumentError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be "
                 f"within the support ({support!r}) of the distribution {self!r}, but found "

@@ -87,12 +87,26 @@ def _picked_loss(
     places = ops.cast(target.node, int64)
     safe = _safe_ranges(classes, ignore_index)
     low, high = value_range(target.node, *safe) if places.size else (0, 0)
-    for bad in (low, high):
-        if not 0 <= bad < classes and bad != ignore_index:
-            raise BoundsError(f"Target {bad} is out of bounds.")
     ignored = ignore_index if low <= ignore_index <= high else None
+    if low < 0 or high >= classes:
+        _check_others(places, ignored, classes, (low, high))
     weights = None if weight is None else ops.cast(weight.node, scores.dtype.compute)
     return _loss_node(scores, places, weights, axis, reduction, ignored, smoothing, raw)
+
+
+def _check_others(places: Node, ignored: int | None, classes: int, found: tuple[int, int]) -> None:
+    """Raise BoundsError where a target that is not ignored is no class.
+
+    Args:
+        found: the smallest and the largest target.
+    """
+    if ignored is not None:
+        counts = ops.apply("ne", places, ops.constant(ignored, int64))
+        others = choose(counts, places, ops.constant(0, int64), int64)
+        found = value_range(others, within(0, classes - 1))
+    for bad in found:
+        if not 0 <= bad < classes:
+            raise BoundsError(f"Target {bad} is out of bounds.")
 
 
 @repeated

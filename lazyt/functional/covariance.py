@@ -7,7 +7,7 @@ from lazyt.functional.matrices import diag
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.products import mm
 from lazyt.functional.promotion import torch_name
-from lazyt.functional.results import known_values
+from lazyt.functional.value_checks import not_below_zero, values_hold
 from lazyt.ir.dtypes import bool_
 from lazyt.tensor import Tensor
 
@@ -32,7 +32,7 @@ def _check_weights(weights: Tensor, name: str, whole: bool, count: int) -> None:
             f"cov(): expected {name} to have the same numel as there are observations in the input "
             f"but got {have} != {count}"
         )
-    if count and known_values(weights.node).min() < 0:
+    if not values_hold(weights, not_below_zero, "the weights of cov() are checked"):
         raise LazytError(f"cov(): {name} cannot be negative")
 
 

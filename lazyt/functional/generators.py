@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -62,16 +63,16 @@ class Generator:
 
     def _go_to(self, find: Callable[[], tuple[int, int]]) -> Generator:
         """Take seed and position from ``find()``, now and whenever a captured call is replayed."""
-
-        def go() -> None:
-            self._seed, self._calls = find()
-
-        each_call(go)
+        each_call(_Move(self, find))
         return self
 
     def seed(self) -> int:
         """Start again from a seed that nobody chose, and return it."""
-        self._go_to(lambda: (time.time_ns(), 0))
+
+        def start() -> None:
+            self._seed, self._calls = time.time_ns(), 0
+
+        each_call(start)
         return self._seed
 
     def initial_seed(self) -> int:
@@ -81,11 +82,11 @@ class Generator:
     def get_state(self) -> Tensor:
         """Seed and position, 16 bytes as a uint8 tensor for ``set_state``."""
 
-        def read() -> Node:
-            values = np.array([self._seed, self._calls], np.uint64).view(np.uint8)
-            return stored(values, (16,), uint8)
+        return fresh(filled(self._read_state))
 
-        return fresh(filled(read))
+    def _read_state(self) -> Node:
+        values = np.array([self._seed, self._calls], np.uint64).view(np.uint8)
+        return stored(values, (16,), uint8)
 
     def set_state(self, state: Tensor) -> Generator:
         """Go on from where ``get_state`` was taken.
@@ -132,6 +133,40 @@ class Generator:
         mixed = (self._seed * 0x9E3779B97F4A7C15 + self._calls) & 0xFFFFFFFFFFFFFFFF
         words = np.array([mixed & 0xFFFFFFFF, mixed >> 32], np.uint32)
         return stored(words, (2,), uint32)
+
+
+class _Move:
+    """Moves a generator to where ``find()`` says."""
+
+    __slots__ = ("find", "generator")
+
+    def __init__(self, generator: Generator, find: Callable[[], tuple[int, int]]) -> None:
+        self.generator = generator
+        self.find = find
+
+    def __call__(self) -> None:
+        """Move."""
+        self.generator._seed, self.generator._calls = self.find()
+
+
+def generator_of(function: Callable[[], Any]) -> Generator | None:
+    """The generator that a call made anew at every replay draws from, moves or reads, if that is
+    all it does, and it does the same whenever the generator is at the same point."""
+    if isinstance(function, _Move):
+        return function.generator
+    owner = getattr(function, "__self__", None)
+    return owner if isinstance(owner, Generator) else None
+
+
+@contextmanager
+def returning(generators: Iterable[Generator]) -> Iterator[None]:
+    """A block after which these generators are where they were before."""
+    before = [(generator, generator._seed, generator._calls) for generator in generators]
+    try:
+        yield
+    finally:
+        for generator, seed, calls in before:
+            generator._seed, generator._calls = seed, calls
 
 
 default_generator = Generator()

@@ -33,7 +33,7 @@ def known_range(node: Node) -> Known:
     found: dict[Node, Known] = {}
     for item in order:
         bounds = _of_type(item.dtype)
-        if item.data is None and 0 not in item.shape:
+        if item.data is None and 0 not in item.shape and item.dtype.kind != "f":
             given = [found.get(i) for i in item.inputs]
             bounds = _narrower(_of_node(item, given), bounds)
         found[item] = bounds

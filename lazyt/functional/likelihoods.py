@@ -10,8 +10,8 @@ from lazyt.errors import DTypeError
 from lazyt.functional.choice import where
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced_tensor
 from lazyt.functional.operands import require_tensor
-from lazyt.functional.probabilities import check_variances
 from lazyt.functional.promotion import c_name
+from lazyt.functional.value_checks import check_variances
 from lazyt.tensor import Tensor
 
 
@@ -37,7 +37,7 @@ def gaussian_nll_loss(
 
     Variances below ``eps`` count as ``eps``, without changing their gradient; a variance is one
     number, or of the input's shape with a last dimension of 1 or none. Raises ReductionError (a
-    ValueError) for variances of another shape and for negative ones that are known.
+    ValueError) for variances of another shape and for negative ones.
     """
     if reduction not in ("none", "mean", "sum"):
         raise ReductionError(f"{reduction} is not valid")
@@ -47,7 +47,7 @@ def gaussian_nll_loss(
             raise DTypeError(
                 f"result type Float can't be cast to the desired output type {c_name(var.dtype)}"
             )
-        check_variances(var.node)
+        check_variances(var)
     elif var < 0:
         raise ReductionError("var has negative entry/entries")
     else:

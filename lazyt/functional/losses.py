@@ -18,10 +18,10 @@ from lazyt.functional.loss_reduction import (
     warn_of_sizes,
 )
 from lazyt.functional.operands import broadcast_pair, constant_of, mapped, require_tensor
-from lazyt.functional.probabilities import check_unit_interval
 from lazyt.functional.promotion import promote_pair, promote_types
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse, refuse_cast
+from lazyt.functional.value_checks import check_unit_interval
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.tensor import Tensor
 
@@ -166,7 +166,7 @@ def binary_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """The cross entropy of probabilities and truths. Raises ShapeError for two sizes.
 
-    Raises LazytError for known probabilities outside of [0, 1]; pending ones are not looked at.
+    Raises LazytError for probabilities and truths outside of [0, 1].
     """
     reduction = chosen_reduction(reduction, size_average, reduce)
     if input.shape != target.shape:
@@ -177,7 +177,7 @@ def binary_cross_entropy(
     if target.dtype is not input.dtype and target.dtype.kind != "f":
         found, wanted = type_title(target.dtype), type_title(input.dtype)
         raise DTypeError(f"Found dtype {found} but expected {wanted}")
-    check_unit_interval(input.node)
+    check_unit_interval(input, target)
     given = (input.node, target.node, ops.detach(input.node))
     node = mapped(_binary_cross_entropy, given, input.dtype, None)
     if weight is not None:

@@ -15,7 +15,7 @@ from lazyt.functional.choice import choose, clamp_min, where
 from lazyt.functional.creation import fresh
 from lazyt.functional.loss_reduction import ReductionError, chosen_reduction, reduced_tensor
 from lazyt.functional.operands import constant_of, require_tensor
-from lazyt.functional.picking import gather, gather_node, value_range
+from lazyt.functional.picking import gather, gather_node, value_range, within
 from lazyt.functional.promotion import get_default_dtype
 from lazyt.functional.results import give
 from lazyt.functional.similarity import pairwise_distance
@@ -127,7 +127,7 @@ def _class_scores(input: Tensor, target: Tensor, weight: Tensor | None) -> tuple
     if target.dtype is not int64:
         raise DTypeError(f"expected scalar type Long but found {type_title(target.dtype)}")
     if target.numel():
-        low, high = value_range(target.node)
+        low, high = value_range(target.node, within(0, classes - 1))
         if low < 0 or high >= classes:
             raise LazytError("target out of range")
     return (input.reshape(1, -1) if single else input), target.reshape(-1)
@@ -196,8 +196,9 @@ def multilabel_margin_loss(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
     if target.numel():
-        low, high = value_range(target.node)
-        if high >= (input.shape[-1] if input.ndim else 1) or low < -1:
+        last = (input.shape[-1] if input.ndim else 1) - 1
+        low, high = value_range(target.node, within(-1, last))
+        if high > last or low < -1:
             raise LazytError("argument #2 'target' is out of range")
     single = input.ndim < 2
     scores, lists = (t.reshape(1, -1) if single else t for t in (input, target))

@@ -21,8 +21,9 @@ from lazyt.functional.operands import (
     normalize_dim,
     require_tensor,
 )
-from lazyt.functional.results import give, known_values
+from lazyt.functional.results import give
 from lazyt.functional.sorting import give_pair, rows_back, rows_of
+from lazyt.functional.value_checks import from_to, values_hold
 from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
@@ -254,8 +255,7 @@ def _check_quantile(node: Node, q: Any, interpolation: str) -> Node:
             f"but got {interpolation}"
         )
     if isinstance(q, Tensor):
-        values = known_values(q.node)
-        if not ((values >= 0) & (values <= 1)).all():
+        if not values_hold(q, from_to(0, 1), "the ranks of quantile() are checked"):
             raise LazytError("quantile() q values must be in the range [0, 1]")
         return q.node
     number = as_number(q)

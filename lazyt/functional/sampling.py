@@ -1,7 +1,6 @@
 """Draws from distributions: given by tensors, and written into tensors.
 
-Probabilities, rates and deviations that are tensors are checked as far as their values are known:
-see ``probabilities``.
+Probabilities, rates and deviations that are tensors are looked at: see ``value_checks``.
 """
 
 from __future__ import annotations
@@ -27,12 +26,6 @@ from lazyt.functional.operands import (
     wrong_arguments,
 )
 from lazyt.functional.outputs import check_output
-from lazyt.functional.probabilities import (
-    check_deviations,
-    check_probabilities,
-    check_rates,
-    check_weights,
-)
 from lazyt.functional.promotion import as_dtype, c_name, get_default_dtype, torch_name
 from lazyt.functional.random import (
     check_bounds,
@@ -44,6 +37,12 @@ from lazyt.functional.random import (
     uniform_node,
 )
 from lazyt.functional.results import give, overwrite
+from lazyt.functional.value_checks import (
+    check_deviations,
+    check_probabilities,
+    check_rates,
+    check_weights,
+)
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int64
 from lazyt.ir.graph import Node, Shape
 from lazyt.ir.scalar import Expr, call, const
@@ -61,7 +60,7 @@ def _chances(shape: Shape, p: Any, generator: Generator | None) -> Node:
     """A bool node, true with probability ``p``, a number or a tensor that broadcasts."""
     if isinstance(p, Tensor):
         check_floating(p.dtype, "bernoulli_tensor_cpu_p_")
-        check_probabilities(p.node)
+        check_probabilities(p)
         wide = float64 if p.dtype is float64 else float32
         limit = ops.cast(_plain(p), wide)
     else:
@@ -77,7 +76,8 @@ def bernoulli(
 ) -> Tensor:  # fmt: skip
     """1 with the probability that each element says (or ``p``), else 0, in ``input``'s dtype.
 
-    Raises LazytError for a ``p`` outside [0, 1], NoKernelError for whole numbers without ``p``.
+    Raises LazytError for probabilities outside [0, 1], NoKernelError for whole numbers without
+    ``p``.
     """
     require_tensor(input, "bernoulli")
     hit = _chances(tuple(input.shape), input if p is None else p, generator)
@@ -125,7 +125,7 @@ def normal(
     kind = as_dtype(wanted)
     check_floating(kind, "normal_kernel_cpu")
     if isinstance(std, Tensor):
-        check_deviations(std.node)
+        check_deviations(std)
     drawn = normal_node(shape, kind.compute, generator)
     scales = (
         v.node if isinstance(v, Tensor) else constant_of(float(v), kind.compute)
@@ -145,11 +145,12 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Whole numbers of the Poisson distribution with the rates ``input``, in its dtype.
 
     By inversion of the distribution function at a 53-bit number; above a rate of 1e6 by its normal
-    approximation. NaN for negative rates. The gradient is 0. Raises NoKernelError for integers.
+    approximation. The gradient is 0. Raises LazytError for rates below 0, NoKernelError for whole
+    numbers.
     """
     node = require_tensor(input, "poisson").node
     check_floating(node.dtype, "poisson_cpu")
-    check_rates(node)
+    check_rates(input)
     drawn = uniform_node(node.shape, float64, generator)
     return give(mapped(_POISSON, (node, drawn), float64, node.dtype), "Poisson", (input,))
 
@@ -208,9 +209,9 @@ def multinomial(
 ) -> Tensor:  # fmt: skip
     """int64 places drawn with the probabilities of each row, which need not add up to 1.
 
-    Raises LazytError for an input of another rank than 1 or 2, for whole numbers, and for more
-    samples than places without replacement. Probabilities that are known are checked; those that
-    are still to be computed stay pending.
+    Raises LazytError for an input of another rank than 1 or 2, for whole numbers, for more samples
+    than places without replacement, and for probabilities below 0, infinite, NaN, or all 0 in a
+    row.
     """
     if out is not None and out.dtype is not int64:
         check_output("multinomial", int64, out.dtype)
@@ -229,7 +230,7 @@ def multinomial(
         raise LazytError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if node.shape[-1] > 1 << 24:
         raise LazytError("number of categories cannot exceed 2^24")
-    check_weights(node, replacement and num_samples > 1)
+    check_weights(input, replacement and num_samples > 1)
     rows = ops.reshape(node, (1, node.size)) if len(node.shape) == 1 else node
     draw = _replaced if replacement and num_samples > 1 else _distinct
     found = draw(rows, num_samples, generator)
@@ -313,7 +314,7 @@ def random_(
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write 1 with probability ``p``, a number or a tensor, else 0.
 
-    Raises LazytError for a number outside [0, 1].
+    Raises LazytError for probabilities outside [0, 1].
     """
     return _written(self, _chances(tuple(self.shape), p, generator))
 

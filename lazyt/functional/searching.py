@@ -19,7 +19,7 @@ from lazyt.functional.operands import (
     operand_dtype,
     require_tensor,
 )
-from lazyt.functional.picking import value_range
+from lazyt.functional.picking import value_range, within
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, int32, int64
 from lazyt.ir.graph import Node
@@ -150,7 +150,7 @@ def _resorted(sequence: Tensor, sorter: Tensor | None) -> Node:
         )
     if not node.size:
         return node
-    low, high = value_range(sorter.node)
+    low, high = value_range(sorter.node, within(0, node.shape[-1] - 1))
     if low < 0 or high >= node.shape[-1]:
         raise BoundsError("torch.searchsorted(): sorter index out of range")
     return ops.pick_rows(node, sorter.node)

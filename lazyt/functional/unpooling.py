@@ -14,7 +14,7 @@ from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.convolution import Sizes, spread
 from lazyt.functional.mixed_types import mixed
 from lazyt.functional.operands import constant_of, mapped
-from lazyt.functional.picking import value_range
+from lazyt.functional.picking import value_range, within
 from lazyt.functional.pooling import along, avg_pool1d, avg_pool2d, avg_pool3d, largest
 from lazyt.functional.random import rand
 from lazyt.functional.results import give
@@ -239,7 +239,7 @@ def _check_places(rank: int, input: Tensor, indices: Tensor, sizes: Sizes) -> No
             f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}"
         )
     if indices.numel():
-        low, high = value_range(indices.node)
+        low, high = value_range(indices.node, within(0, math.prod(sizes) - 1))
         for bad in (low, high):
             if not 0 <= bad < math.prod(sizes):
                 text = "x".join(map(str, sizes))
