@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazyt.errors import DeviceError, DTypeError, LazytError
 
@@ -23,8 +23,9 @@ class device:
     __slots__ = ("index", "type")
     __module__ = "lazyt"
 
-    type: str
-    index: int | None
+    if TYPE_CHECKING:  # at run time ``int`` is a dtype in the module that the class says it is in
+        type: str
+        index: int | None
 
     def __init__(self, type: str | int | device, index: int | str | None = None) -> None:
         kind, number = _parsed(type, index)

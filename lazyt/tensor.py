@@ -71,8 +71,9 @@ class Tensor(TensorMethods):
     __slots__ = ("__dict__", "__weakref__", "_storage", "_view")
     __module__ = "lazyt"
 
-    _storage: Storage
-    _view: View | None
+    if TYPE_CHECKING:  # not for typing.get_type_hints of subclasses, which would look for the names
+        _storage: Storage
+        _view: View | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         from lazyt.functional.creation import legacy_tensor

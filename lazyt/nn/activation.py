@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import lazyt
 from lazyt.errors import LazytError, warn
@@ -14,58 +13,55 @@ from lazyt.nn.parameter import blank_parameter
 from lazyt.tensor import Tensor
 
 
-class _Plain(Module):
-    """A function without settings."""
-
-    function: ClassVar[Callable[..., Tensor]]
+class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
 
     def forward(self, input: Tensor) -> Tensor:
         """The function of every element."""
-        return type(self).function(input)
+        return lazyt.sigmoid(input)
 
 
-class Sigmoid(_Plain):
-    """1 / (1 + exp(-x))."""
-
-    function = lazyt.sigmoid
-
-
-class Tanh(_Plain):
+class Tanh(Module):
     """The hyperbolic tangent."""
 
-    function = lazyt.tanh
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return lazyt.tanh(input)
 
 
-class LogSigmoid(_Plain):
+class LogSigmoid(Module):
     """The logarithm of the sigmoid."""
 
-    function = F.logsigmoid
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.logsigmoid(input)
 
 
-class Softsign(_Plain):
+class Softsign(Module):
     """x / (1 + |x|)."""
 
-    function = F.softsign
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.softsign(input)
 
 
-class Tanhshrink(_Plain):
+class Tanhshrink(Module):
     """x - tanh(x)."""
 
-    function = F.tanhshrink
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.tanhshrink(input)
 
 
 class _Inplace(Module):
     """A function that may write its result into its input."""
 
-    function: ClassVar[Callable[..., Tensor]]
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The function of every element."""
-        return type(self).function(input, inplace=self.inplace)
+    def _ending(self) -> str:
+        return ", inplace=True" if self.inplace else ""
 
     def extra_repr(self) -> str:
         """Whether the input is overwritten."""
@@ -75,37 +71,41 @@ class _Inplace(Module):
 class ReLU(_Inplace):
     """max(x, 0)."""
 
-    function = F.relu
-
-
-class ReLU6(_Inplace):
-    """min(max(x, 0), 6)."""
-
-    function = F.relu6
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.relu(input, inplace=self.inplace)
 
 
 class SiLU(_Inplace):
     """x * sigmoid(x)."""
 
-    function = F.silu
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.silu(input, inplace=self.inplace)
 
 
 class Mish(_Inplace):
     """x * tanh(softplus(x)) (Misra 2019)."""
 
-    function = F.mish
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.mish(input, inplace=self.inplace)
 
 
 class SELU(_Inplace):
     """The self-normalising ELU (Klambauer et al. 2017)."""
 
-    function = F.selu
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.selu(input, inplace=self.inplace)
 
 
 class Hardswish(_Inplace):
     """x * relu6(x + 3) / 6."""
 
-    function = F.hardswish
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.hardswish(input, self.inplace)
 
     def extra_repr(self) -> str:
         """PyTorch shows nothing here."""
@@ -115,56 +115,61 @@ class Hardswish(_Inplace):
 class Hardsigmoid(_Inplace):
     """relu6(x + 3) / 6."""
 
-    function = F.hardsigmoid
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
         """PyTorch shows nothing here."""
         return ""
 
 
-class _Scaled(_Inplace):
-    """A function of a slope or scale."""
-
-    setting: ClassVar[str]
-
-    def extra_repr(self) -> str:
-        """The setting, and whether the input is overwritten."""
-        end = ", inplace=True" if self.inplace else ""
-        return f"{self.setting}={getattr(self, self.setting)}{end}"
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The function of every element."""
-        return type(self).function(input, getattr(self, self.setting), self.inplace)
-
-
-class LeakyReLU(_Scaled):
+class LeakyReLU(_Inplace):
     """x where positive, else ``negative_slope * x``."""
-
-    function, setting = F.leaky_relu, "negative_slope"
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.negative_slope = negative_slope
 
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
 
-class ELU(_Scaled):
+    def extra_repr(self) -> str:
+        """The setting, and whether the input is overwritten."""
+        return f"negative_slope={self.negative_slope}{self._ending()}"
+
+
+class ELU(_Inplace):
     """x where positive, else ``alpha * (exp(x) - 1)``."""
 
-    function, setting = F.elu, "alpha"
-
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.alpha = alpha
 
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.elu(input, self.alpha, self.inplace)
 
-class CELU(_Scaled):
+    def extra_repr(self) -> str:
+        """The setting, and whether the input is overwritten."""
+        return f"alpha={self.alpha}{self._ending()}"
+
+
+class CELU(_Inplace):
     """x where positive, else ``alpha * (exp(x / alpha) - 1)``."""
 
-    function, setting = F.celu, "alpha"
-
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.alpha = alpha
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The setting, and whether the input is overwritten."""
+        return f"alpha={self.alpha}{self._ending()}"
 
 
 class GELU(Module):
@@ -246,6 +251,17 @@ class Hardtanh(Module):
         return f"min_val={self.min_val}, max_val={self.max_val}{end}"
 
 
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        """Whether the input is overwritten."""
+        return "inplace=True" if self.inplace else ""
+
+
 class Threshold(Module):
     """x where above ``threshold``, else ``value``."""
 
@@ -264,15 +280,9 @@ class Threshold(Module):
 
 
 class _Shrink(Module):
-    function: ClassVar[Callable[..., Tensor]]
-
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The function of every element."""
-        return type(self).function(input, self.lambd)
 
     def extra_repr(self) -> str:
         """The width."""
@@ -282,13 +292,17 @@ class _Shrink(Module):
 class Softshrink(_Shrink):
     """x moved towards 0 by ``lambd``."""
 
-    function = F.softshrink
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.softshrink(input, self.lambd)
 
 
 class Hardshrink(_Shrink):
     """x, or 0 where it is within ``lambd`` of 0."""
 
-    function = F.hardshrink
+    def forward(self, input: Tensor) -> Tensor:
+        """The function of every element."""
+        return F.hardshrink(input, self.lambd)
 
 
 class PReLU(Module):

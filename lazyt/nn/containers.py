@@ -149,10 +149,13 @@ class ModuleList(_Numbered):
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
-            self.extend(modules)
+            self += modules
+
+    def _get_abs_string_index(self, idx: Any) -> str:
+        return str(self._place(idx))
 
     def _key(self, index: Any) -> str:
-        return str(self._place(index))
+        return self._get_abs_string_index(index)
 
     def _part(self, items: list[tuple[str, Any]]) -> ModuleList:
         return type(self)([module for _, module in items])
@@ -168,7 +171,10 @@ class ModuleList(_Numbered):
                 "ModuleList.extend should be called with an iterable, but got "
                 f"{type(modules).__name__}"
             )
-        return super().extend(modules)
+        first = len(self)
+        for number, module in enumerate(list(modules)):
+            self.add_module(str(first + number), module)
+        return self
 
     def __iadd__(self, modules: Iterable[Module]) -> Any:
         return self.extend(modules)
@@ -246,7 +252,9 @@ class ModuleDict(Module):
 
     def pop(self, key: str) -> Any:
         """Take a module out and return it. Raises KeyError."""
-        return self._modules.pop(key)
+        found = self[key]
+        del self[key]
+        return found
 
     def keys(self) -> Iterable[str]:
         """The names."""

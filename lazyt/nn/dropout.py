@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
 from lazyt.functional.dropouts import ProbabilityError
 from lazyt.nn import functional as F
 from lazyt.nn.module import Module
@@ -12,18 +9,11 @@ from lazyt.tensor import Tensor
 
 
 class _DropoutNd(Module):
-    function: ClassVar[Callable[..., Tensor]]
-
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
             raise ProbabilityError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p, self.inplace = p, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """In training, zeros with probability ``p`` and the rest scaled by 1 / (1 - p); else
-        ``input``."""
-        return type(self).function(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         """The settings."""
@@ -33,40 +23,50 @@ class _DropoutNd(Module):
 class Dropout(_DropoutNd):
     """Elements set to zero at random (Srivastava et al. 2014)."""
 
-    function = F.dropout
+    def forward(self, input: Tensor) -> Tensor:
+        """In training, zeros with probability ``p`` and the rest scaled by 1 / (1 - p); else
+        ``input``."""
+        return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
     """Whole channels set to zero at random."""
 
-    function = F.dropout2d
+    def forward(self, input: Tensor) -> Tensor:
+        """In training, zeros with probability ``p`` and the rest scaled by 1 / (1 - p); else
+        ``input``."""
+        return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):
     """Whole channels of [N, C, L] set to zero at random."""
 
-    function = F.dropout1d
+    def forward(self, input: Tensor) -> Tensor:
+        """In training, zeros with probability ``p`` and the rest scaled by 1 / (1 - p); else
+        ``input``."""
+        return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
     """Whole channels of [N, C, D, H, W] set to zero at random."""
 
-    function = F.dropout3d
-
-
-class _AlphaDropout(_DropoutNd):
     def forward(self, input: Tensor) -> Tensor:
-        """In training, some set to the limit of SELU, and all moved and scaled; else ``input``."""
-        return type(self).function(input, self.p, self.training)
+        """In training, zeros with probability ``p`` and the rest scaled by 1 / (1 - p); else
+        ``input``."""
+        return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(_AlphaDropout):
+class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean 0 and variance 1 (Klambauer et al. 2017)."""
 
-    function = F.alpha_dropout
+    def forward(self, input: Tensor) -> Tensor:
+        """In training, some set to the limit of SELU, and all moved and scaled; else ``input``."""
+        return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(_AlphaDropout):
+class FeatureAlphaDropout(_DropoutNd):
     """``AlphaDropout`` of whole channels."""
 
-    function = F.feature_alpha_dropout
+    def forward(self, input: Tensor) -> Tensor:
+        """In training, some set to the limit of SELU, and all moved and scaled; else ``input``."""
+        return F.feature_alpha_dropout(input, self.p, self.training)

@@ -55,6 +55,9 @@ class _Table(Module):
     def reset_parameters(self) -> None:
         """Draw the weight anew."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with lazyt.no_grad():
                 self.weight[self.padding_idx].fill_(0)

@@ -137,9 +137,6 @@ from lazyt.functional.margin_losses import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from lazyt.functional.multihead import (
-    multi_head_attention_forward,
-)
 from lazyt.functional.pooling import (
     avg_pool1d,
     avg_pool2d,
@@ -180,6 +177,9 @@ from lazyt.functional.unpooling import (
     max_unpool1d,
     max_unpool2d,
     max_unpool3d,
+)
+from lazyt.nn.multihead import (
+    multi_head_attention_forward,
 )
 
 __all__ = [

@@ -192,6 +192,7 @@ class Call:
 
     def __init__(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.module, self.args, self.kwargs = module, args, kwargs
+        self.forward = module.forward  # hooks may make the module one of another class
         self.result: Any = None
         self.tables = [EVERYWHERE] if module._hooks is None else [EVERYWHERE, module._hooks]
         self._done: set[int] = set()
@@ -212,7 +213,7 @@ class Call:
         if any(table.backward or table.backward_before for table in self.tables):
             crossing = _Crossing(self.module, self.tables)
             self.args = crossing.enter(self.args)
-        self.result = self.module.forward(*self.args, **self.kwargs)
+        self.result = self.forward(*self.args, **self.kwargs)
         for table in self.tables:
             for key, hook in list(table.after.items()):
                 self._done.add(key)

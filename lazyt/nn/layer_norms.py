@@ -20,11 +20,10 @@ class DimensionError(LazytError, ValueError):
 def add_affine(
     module: Module, size: tuple[int, ...], weight: bool, bias: bool, device: Any, dtype: Any
 ) -> None:
-    """Parameters ``weight`` (ones) and ``bias`` (zeros), or None."""
+    """Parameters ``weight`` and ``bias``, or None, for ``reset_parameters`` to fill."""
     for name, wanted in (("weight", weight), ("bias", bias)):
         made = blank_parameter(*size, dtype=dtype, device=device) if wanted else None
         module.register_parameter(name, made)
-    reset_affine(module)
 
 
 def reset_affine(module: Module) -> None:
@@ -58,6 +57,7 @@ class LayerNorm(Module):
         self.eps, self.elementwise_affine = eps, elementwise_affine
         affine = elementwise_affine
         add_affine(self, self.normalized_shape, affine, affine and bias, device, dtype)
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Weight 1 and bias 0."""
@@ -133,6 +133,7 @@ class GroupNorm(Module):
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps, self.affine = eps, affine
         add_affine(self, (num_channels,), affine, affine and bias, device, dtype)
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Weight 1 and bias 0."""

@@ -8,18 +8,34 @@ import lazyt
 from lazyt.errors import LazytError
 from lazyt.nn import convolution, normalization
 from lazyt.nn.linear import Linear
-from lazyt.nn.module import Module
 from lazyt.nn.parameter import UninitializedBuffer, UninitializedParameter, is_uninitialized
 from lazyt.tensor import Tensor
 
 
-class LazyModuleMixin(Module):
-    """A module with uninitialized parameters, which become real ones of the sizes that the first
-    input asks for; then the module becomes ``cls_to_become``."""
+class LazyModuleMixin:
+    """Stands before a module among the bases of a class: its parameters may be uninitialized, and
+    become real ones of the sizes that the first input asks for. Then the object becomes one of
+    ``cls_to_become``, unless that is None."""
 
-    cls_to_become: ClassVar[type[Module]]
+    cls_to_become: ClassVar[type[Any] | None] = None
 
-    def has_uninitialized_params(self) -> bool:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        module: Any = self
+        module._load_hook = module._register_load_state_dict_pre_hook(module._lazy_load_hook)
+        module._initialize_hook = module.register_forward_pre_hook(
+            module._infer_parameters, with_kwargs=True
+        )
+
+    def _lazy_load_hook(self: Any, state_dict: Any, prefix: str, *rest: Any) -> None:
+        """Give parameters the sizes of those that are about to be loaded."""
+        for name, own in (*self._parameters.items(), *self._buffers.items()):
+            given = state_dict.get(prefix + name)
+            if given is not None and is_uninitialized(own) and not is_uninitialized(given):
+                with lazyt.no_grad():
+                    own.materialize(given.shape)
+
+    def has_uninitialized_params(self: Any) -> bool:
         """Whether a parameter or buffer waits for its size."""
         return any(
             is_uninitialized(value)
@@ -33,19 +49,22 @@ class LazyModuleMixin(Module):
             f"initialize_parameters is not implemented for {type(self).__name__}"
         )
 
-    def reset_parameters(self) -> None:
-        """Draw the parameters anew, where they have sizes."""
-        if not self.has_uninitialized_params():
-            super().reset_parameters()  # type: ignore[misc]
+    def _infer_parameters(self: Any, module: Any, args: Any, kwargs: Any = None) -> None:
+        """A hook before the first forward pass."""
+        module.initialize_parameters(*args, **(kwargs or {}))
+        if module.has_uninitialized_params():
+            raise LazytError(f"module {self._get_name()} has not been fully initialized")
+        module._initialize_hook.remove()
+        module._load_hook.remove()
+        del module._initialize_hook, module._load_hook
+        if module.cls_to_become is not None:
+            module.__class__ = module.cls_to_become
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.initialize_parameters(*args, **kwargs)
-        if self.has_uninitialized_params():
-            raise LazytError(
-                f"module {self._get_name()} has not been fully initialized by initialize_parameters"
-            )
-        self.__class__ = self.cls_to_become  # type: ignore[assignment]
-        return self(*args, **kwargs)
+    def _replicate_for_data_parallel(self) -> None:
+        raise LazytError(
+            "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy "
+            "forward pass to correctly initialize the modules"
+        )
 
 
 class LazyLinear(LazyModuleMixin, Linear):
@@ -56,18 +75,26 @@ class LazyLinear(LazyModuleMixin, Linear):
     def __init__(
         self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
-        Module.__init__(self)
-        self.in_features, self.out_features = 0, out_features
+        super().__init__(0, 0, False)
         self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
-        else:
-            self.register_parameter("bias", None)
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, where they have sizes."""
+        if not self.has_uninitialized_params() and self.in_features:
+            super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Weight and bias for the last dimension of ``input``."""
         if not self.has_uninitialized_params():
-            self.in_features = self.weight.shape[1]
+            if self.in_features == 0 and input.shape[-1] != self.weight.shape[-1]:
+                raise AssertionError(
+                    f"The in_features inferred from input: {input.shape[-1]} is not equal to "
+                    f"in_features from self.weight: {self.weight.shape[-1]}"
+                )
+            self.in_features = self.weight.shape[-1]
             return
         self.in_features = input.shape[-1]
         cast(Any, self.weight).materialize((self.out_features, self.in_features))
@@ -76,18 +103,26 @@ class LazyLinear(LazyModuleMixin, Linear):
         self.reset_parameters()
 
 
-class _LazyConvolution(LazyModuleMixin, convolution._ConvNd):
-    def _wait(self, device: Any, dtype: Any) -> None:
+class _LazyConvXdMixin(LazyModuleMixin):
+    weight: Any
+    bias: Any
+    in_channels: int
+    out_channels: int
+    groups: int
+    transposed: bool
+    kernel_size: tuple[int, ...]
+
+    def _wait(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         """Parameters without sizes instead of those for no channels."""
-        has_bias = self.bias is not None
+        self.out_channels = out_channels
         self.weight = UninitializedParameter(device=device, dtype=dtype)
-        if has_bias:
+        if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew, where they have sizes."""
         if not self.has_uninitialized_params() and self.in_channels:
-            convolution._ConvNd.reset_parameters(self)
+            super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Weight and bias for the channels of ``input``. Raises ConvolutionError."""
@@ -95,24 +130,31 @@ class _LazyConvolution(LazyModuleMixin, convolution._ConvNd):
             sizes = self.weight.shape
             self.in_channels = sizes[0] if self.transposed else sizes[1] * self.groups
             return
-        if input.ndim not in (self.rank + 1, self.rank + 2):
-            raise LazytError(
-                f"Expected {self.rank + 1}D (unbatched) or {self.rank + 2}D (batched) input to "
-                f"{type(self).__name__}, but got input of size: {input.shape}"
-            )
-        self.in_channels = input.shape[-self.rank - 1]
+        self.in_channels = self._get_in_channels(input)
         if self.in_channels % self.groups:
             raise convolution.ConvolutionError("in_channels must be divisible by groups")
         size = (self.out_channels, self.in_channels // self.groups)
         if self.transposed:
             size = (self.in_channels, self.out_channels // self.groups)
-        cast(Any, self.weight).materialize((*size, *self.kernel_size))
+        self.weight.materialize((*size, *self.kernel_size))
         if self.bias is not None:
-            cast(Any, self.bias).materialize((self.out_channels,))
+            self.bias.materialize((self.out_channels,))
         self.reset_parameters()
 
+    def _get_in_channels(self, input: Tensor) -> int:
+        rank = self._get_num_spatial_dims()
+        if input.ndim not in (rank + 1, rank + 2):
+            raise LazytError(
+                f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {input.shape}"
+            )
+        return int(input.shape[-rank - 1])
 
-class _LazyForward(_LazyConvolution):
+    def _get_num_spatial_dims(self) -> int:
+        raise NotImplementedError
+
+
+class _LazyForward(_LazyConvXdMixin):
     def __init__(
         self,
         out_channels: int,
@@ -127,9 +169,9 @@ class _LazyForward(_LazyConvolution):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            0, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode
+            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
         )
-        self._wait(device, dtype)
+        self._wait(out_channels, bias, device, dtype)
 
 
 class LazyConv1d(_LazyForward, convolution.Conv1d):
@@ -137,11 +179,17 @@ class LazyConv1d(_LazyForward, convolution.Conv1d):
 
     cls_to_become = convolution.Conv1d
 
+    def _get_num_spatial_dims(self) -> int:
+        return 1
+
 
 class LazyConv2d(_LazyForward, convolution.Conv2d):
     """``Conv2d`` for as many channels as the first input has."""
 
     cls_to_become = convolution.Conv2d
+
+    def _get_num_spatial_dims(self) -> int:
+        return 2
 
 
 class LazyConv3d(_LazyForward, convolution.Conv3d):
@@ -149,8 +197,11 @@ class LazyConv3d(_LazyForward, convolution.Conv3d):
 
     cls_to_become = convolution.Conv3d
 
+    def _get_num_spatial_dims(self) -> int:
+        return 3
 
-class _LazyTransposed(_LazyConvolution):
+
+class _LazyTransposed(_LazyConvXdMixin):
     def __init__(
         self,
         out_channels: int,
@@ -165,11 +216,11 @@ class _LazyTransposed(_LazyConvolution):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        convolution._ConvTransposeNd.__init__(
-            self, 0, out_channels, kernel_size, stride, padding, output_padding, groups, bias,  # type: ignore[arg-type]
-            dilation, padding_mode,
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
+            padding_mode, device, dtype,
         )  # fmt: skip
-        self._wait(device, dtype)
+        self._wait(out_channels, bias, device, dtype)
 
 
 class LazyConvTranspose1d(_LazyTransposed, convolution.ConvTranspose1d):
@@ -177,11 +228,17 @@ class LazyConvTranspose1d(_LazyTransposed, convolution.ConvTranspose1d):
 
     cls_to_become = convolution.ConvTranspose1d
 
+    def _get_num_spatial_dims(self) -> int:
+        return 1
+
 
 class LazyConvTranspose2d(_LazyTransposed, convolution.ConvTranspose2d):
     """``ConvTranspose2d`` for as many channels as the first input has."""
 
     cls_to_become = convolution.ConvTranspose2d
+
+    def _get_num_spatial_dims(self) -> int:
+        return 2
 
 
 class LazyConvTranspose3d(_LazyTransposed, convolution.ConvTranspose3d):
@@ -189,8 +246,11 @@ class LazyConvTranspose3d(_LazyTransposed, convolution.ConvTranspose3d):
 
     cls_to_become = convolution.ConvTranspose3d
 
+    def _get_num_spatial_dims(self) -> int:
+        return 3
 
-class _LazyNorm(LazyModuleMixin, normalization._BatchNorm):
+
+class _LazyNormBase(LazyModuleMixin, normalization._NormBase):
     def __init__(
         self,
         eps: float = 1e-5,
@@ -203,7 +263,7 @@ class _LazyNorm(LazyModuleMixin, normalization._BatchNorm):
         bias: bool = True,
     ) -> None:
         # Without affine and statistics at first: they would be parameters and buffers of size 0.
-        normalization._BatchNorm.__init__(self, 0, eps, momentum, False, False)
+        super().__init__(0, eps, momentum, False, False, bias=False)
         self.affine, self.track_running_stats = affine, track_running_stats
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         if affine:
@@ -218,53 +278,50 @@ class _LazyNorm(LazyModuleMixin, normalization._BatchNorm):
     def reset_parameters(self) -> None:
         """Weight 1, bias 0 and the statistics from the start, where they have sizes."""
         if not self.has_uninitialized_params() and self.num_features:
-            normalization._BatchNorm.reset_parameters(self)
+            super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Parameters and statistics for the channels of ``input``."""
-        self._check(input)
-        single = isinstance(self, normalization._InstanceNorm) and input.ndim == min(self.ranks)
-        waiting = self.has_uninitialized_params()
-        self.num_features = input.shape[0 if single else 1]
-        if not waiting:
+        """Parameters and statistics for the channels of ``input``, its second dimension."""
+        if not self.has_uninitialized_params():
             return
+        self.num_features = input.shape[1]
         for value in (self.weight, self.bias, self.running_mean, self.running_var):
             if value is not None:
                 value.materialize((self.num_features,))
         self.reset_parameters()
 
 
-class LazyBatchNorm1d(_LazyNorm, normalization.BatchNorm1d):
+class LazyBatchNorm1d(_LazyNormBase, normalization.BatchNorm1d):
     """``BatchNorm1d`` for as many channels as the first input has."""
 
     cls_to_become = normalization.BatchNorm1d
 
 
-class LazyBatchNorm2d(_LazyNorm, normalization.BatchNorm2d):
+class LazyBatchNorm2d(_LazyNormBase, normalization.BatchNorm2d):
     """``BatchNorm2d`` for as many channels as the first input has."""
 
     cls_to_become = normalization.BatchNorm2d
 
 
-class LazyBatchNorm3d(_LazyNorm, normalization.BatchNorm3d):
+class LazyBatchNorm3d(_LazyNormBase, normalization.BatchNorm3d):
     """``BatchNorm3d`` for as many channels as the first input has."""
 
     cls_to_become = normalization.BatchNorm3d
 
 
-class LazyInstanceNorm1d(_LazyNorm, normalization.InstanceNorm1d):
+class LazyInstanceNorm1d(_LazyNormBase, normalization.InstanceNorm1d):
     """``InstanceNorm1d`` for as many channels as the first input has."""
 
     cls_to_become = normalization.InstanceNorm1d
 
 
-class LazyInstanceNorm2d(_LazyNorm, normalization.InstanceNorm2d):
+class LazyInstanceNorm2d(_LazyNormBase, normalization.InstanceNorm2d):
     """``InstanceNorm2d`` for as many channels as the first input has."""
 
     cls_to_become = normalization.InstanceNorm2d
 
 
-class LazyInstanceNorm3d(_LazyNorm, normalization.InstanceNorm3d):
+class LazyInstanceNorm3d(_LazyNormBase, normalization.InstanceNorm3d):
     """``InstanceNorm3d`` for as many channels as the first input has."""
 
     cls_to_become = normalization.InstanceNorm3d

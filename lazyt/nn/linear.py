@@ -15,7 +15,7 @@ from lazyt.tensor import Tensor
 class Identity(Module):
     """Gives back its input, whatever it was made with."""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
@@ -133,12 +133,20 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
-        if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(
-                "unflattened_size must be a tuple of ints, but found type "
-                f"{type(unflattened_size).__name__}"
-            )
+        self._require_tuple_int(unflattened_size)
         self.dim, self.unflattened_size = dim, unflattened_size
+
+    def _require_tuple_int(self, input: Any) -> None:
+        if not isinstance(input, (tuple, list)):
+            raise TypeError(
+                f"unflattened_size must be a tuple of ints, but found type {type(input).__name__}"
+            )
+        for place, size in enumerate(input):
+            if not isinstance(size, int):
+                raise TypeError(
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(size).__name__} at pos {place}"
+                )
 
     def forward(self, input: Tensor) -> Tensor:
         """``input.unflatten(dim, unflattened_size)``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from lazyt.errors import warn
 from lazyt.functional.loss_reduction import chosen_reduction
@@ -13,11 +13,9 @@ from lazyt.nn.module import Module
 from lazyt.tensor import Tensor
 
 
-class _Reduced(Module):
-    """A function with a ``reduction``; ``settings`` names the attributes it takes besides."""
+class _Loss(Module):
+    """A function with a ``reduction``."""
 
-    function: ClassVar[Callable[..., Tensor]]
-    settings: ClassVar[tuple[str, ...]] = ()
     reduction: str
 
     def __init__(
@@ -27,18 +25,6 @@ class _Reduced(Module):
         if size_average is not None or reduce is not None:
             reduction = chosen_reduction(reduction, size_average, reduce)
         self.reduction = reduction
-
-    def _loss(self, *operands: Tensor) -> Tensor:
-        settings = {name: getattr(self, name) for name in self.settings}
-        return type(self).function(*operands, reduction=self.reduction, **settings)
-
-
-class _Loss(_Reduced):
-    """A function of an input and a target."""
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """The loss of ``input`` with respect to ``target``."""
-        return self._loss(input, target)
 
 
 class _WeightedLoss(_Loss):
@@ -56,19 +42,21 @@ class _WeightedLoss(_Loss):
 class MSELoss(_Loss):
     """Squared differences."""
 
-    function = F.mse_loss
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
     """Absolute differences."""
 
-    function = F.l1_loss
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
     """Squared below ``beta``, absolute above (Girshick 2015)."""
-
-    function, settings = F.smooth_l1_loss, ("beta",)
 
     def __init__(
         self,
@@ -80,21 +68,25 @@ class SmoothL1Loss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
 
 class HuberLoss(_Loss):
     """Squared below ``delta``, linear above (Huber 1964)."""
-
-    function, settings = F.huber_loss, ("delta",)
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         self.delta = delta
 
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
 
 class KLDivLoss(_Loss):
     """Kullback-Leibler divergence of ``target`` from ``exp(input)``."""
-
-    function, settings = F.kl_div, ("log_target",)
 
     def __init__(
         self,
@@ -106,17 +98,21 @@ class KLDivLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
 
 class BCELoss(_WeightedLoss):
     """Binary cross entropy of probabilities."""
 
-    function, settings = F.binary_cross_entropy, ("weight",)
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.binary_cross_entropy(input, target, reduction=self.reduction, weight=self.weight)
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
     """Binary cross entropy of what goes into a sigmoid."""
-
-    function, settings = F.binary_cross_entropy_with_logits, ("weight", "pos_weight")
 
     def __init__(
         self,
@@ -129,11 +125,15 @@ class BCEWithLogitsLoss(_WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.register_buffer("pos_weight", pos_weight)
 
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.binary_cross_entropy_with_logits(
+            input, target, reduction=self.reduction, weight=self.weight, pos_weight=self.pos_weight
+        )
+
 
 class NLLLoss(_WeightedLoss):
     """Minus the log-probability of the right class: [N, classes, *] and classes [N, *]."""
-
-    function, settings = F.nll_loss, ("weight", "ignore_index")
 
     def __init__(
         self,
@@ -145,6 +145,16 @@ class NLLLoss(_WeightedLoss):
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.nll_loss(
+            input,
+            target,
+            reduction=self.reduction,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+        )
 
 
 class NLLLoss2d(NLLLoss):
@@ -170,8 +180,6 @@ class CrossEntropyLoss(_WeightedLoss):
     """Cross entropy of what goes into a softmax: scores [N, classes, *], and classes [N, *] or
     probabilities of the scores' shape."""
 
-    function, settings = F.cross_entropy, ("weight", "ignore_index", "label_smoothing")
-
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -184,29 +192,46 @@ class CrossEntropyLoss(_WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.cross_entropy(
+            input,
+            target,
+            reduction=self.reduction,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+        )
+
 
 class SoftMarginLoss(_Loss):
     """``log(1 + exp(-target * input))``."""
 
-    function = F.soft_margin_loss
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
     """Hinges between the scores of several right classes and of all others."""
 
-    function = F.multilabel_margin_loss
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """Mean binary cross entropy over the classes."""
 
-    function, settings = F.multilabel_soft_margin_loss, ("weight",)
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.multilabel_soft_margin_loss(
+            input, target, reduction=self.reduction, weight=self.weight
+        )
 
 
 class MultiMarginLoss(_WeightedLoss):
     """Hinges between the score of the right class and of all others."""
-
-    function, settings = F.multi_margin_loss, ("p", "margin", "weight")
 
     def __init__(
         self,
@@ -227,11 +252,20 @@ class MultiMarginLoss(_WeightedLoss):
             )
         self.p, self.margin = p, margin
 
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.multi_margin_loss(
+            input,
+            target,
+            reduction=self.reduction,
+            p=self.p,
+            margin=self.margin,
+            weight=self.weight,
+        )
+
 
 class HingeEmbeddingLoss(_Loss):
     """The distance of similar pairs, and what others lack of ``margin``."""
-
-    function, settings = F.hinge_embedding_loss, ("margin",)
 
     def __init__(
         self,
@@ -243,10 +277,12 @@ class HingeEmbeddingLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The loss of ``input`` with respect to ``target``."""
+        return F.hinge_embedding_loss(input, target, reduction=self.reduction, margin=self.margin)
 
-class _PairLoss(_Reduced):
-    settings = ("margin",)
 
+class _PairLoss(_Loss):
     def __init__(
         self,
         margin: float = 0.0,
@@ -257,27 +293,29 @@ class _PairLoss(_Reduced):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """The loss of two inputs; ``target`` is 1 or -1."""
-        return self._loss(input1, input2, target)
-
 
 class MarginRankingLoss(_PairLoss):
     """Which of two scores ranks higher."""
 
-    function = F.margin_ranking_loss
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """The loss of two inputs; ``target`` is 1 or -1."""
+        return F.margin_ranking_loss(
+            input1, input2, target, reduction=self.reduction, margin=self.margin
+        )
 
 
 class CosineEmbeddingLoss(_PairLoss):
     """The angle of similar pairs and what others lack of ``margin``."""
 
-    function = F.cosine_embedding_loss
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """The loss of two inputs; ``target`` is 1 or -1."""
+        return F.cosine_embedding_loss(
+            input1, input2, target, reduction=self.reduction, margin=self.margin
+        )
 
 
-class TripletMarginLoss(_Reduced):
+class TripletMarginLoss(_Loss):
     """What the negative's distance lacks of the positive's plus ``margin``."""
-
-    function, settings = F.triplet_margin_loss, ("margin", "p", "eps", "swap")
 
     def __init__(
         self,
@@ -298,14 +336,20 @@ class TripletMarginLoss(_Reduced):
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """Three tensors [*, D] to the loss."""
-        return self._loss(anchor, positive, negative)
+        return F.triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            reduction=self.reduction,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+        )
 
 
-class TripletMarginWithDistanceLoss(_Reduced):
+class TripletMarginWithDistanceLoss(_Loss):
     """``TripletMarginLoss`` by any distance of two tensors."""
-
-    function = F.triplet_margin_with_distance_loss
-    settings = ("distance_function", "margin", "swap")
 
     def __init__(
         self,
@@ -326,13 +370,19 @@ class TripletMarginWithDistanceLoss(_Reduced):
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """Three tensors that the distance takes to the loss."""
-        return self._loss(anchor, positive, negative)
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            reduction=self.reduction,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+        )
 
 
-class PoissonNLLLoss(_Reduced):
+class PoissonNLLLoss(_Loss):
     """Negative log-likelihood of Poisson counts."""
-
-    function, settings = F.poisson_nll_loss, ("log_input", "full", "eps")
 
     def __init__(
         self,
@@ -348,13 +398,18 @@ class PoissonNLLLoss(_Reduced):
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         """The loss of logarithms of rates (or rates) and counts."""
-        return self._loss(log_input, target)
+        return F.poisson_nll_loss(
+            log_input,
+            target,
+            reduction=self.reduction,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+        )
 
 
-class GaussianNLLLoss(_Reduced):
+class GaussianNLLLoss(_Loss):
     """Negative log-likelihood of normal values with predicted variances."""
-
-    function, settings = F.gaussian_nll_loss, ("full", "eps")
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -362,13 +417,13 @@ class GaussianNLLLoss(_Reduced):
 
     def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
         """The loss of means and variances with respect to values."""
-        return self._loss(input, target, var)
+        return F.gaussian_nll_loss(
+            input, target, var, reduction=self.reduction, full=self.full, eps=self.eps
+        )
 
 
-class CTCLoss(_Reduced):
+class CTCLoss(_Loss):
     """The loss of all alignments of inputs with shorter targets (Graves et al. 2006)."""
-
-    function, settings = F.ctc_loss, ("blank", "zero_infinity")
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
@@ -380,4 +435,12 @@ class CTCLoss(_Reduced):
         self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
     ) -> Tensor:
         """Log-probabilities [T, N, C] and targets [N, S], with the length of each sample's."""
-        return self._loss(log_probs, targets, input_lengths, target_lengths)
+        return F.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            reduction=self.reduction,
+            blank=self.blank,
+            zero_infinity=self.zero_infinity,
+        )

@@ -51,9 +51,7 @@ class Module(ConvertibleModule, StatefulModule):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
-        if self._hooks is None and not EVERYWHERE:
-            return self.forward(*args, **kwargs)
-        return hooks.Call(self, args, kwargs).run()
+        return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         if self._hooks is None and not EVERYWHERE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import lazyt
 from lazyt.errors import LazytError, warn
@@ -15,9 +15,22 @@ from lazyt.nn.module import Module
 from lazyt.tensor import Tensor
 
 
-class _BatchNorm(Module):
+def _check_rank(input: Tensor, *ranks: int) -> None:
+    """Raises DimensionError for an input of other numbers of dimensions."""
+    if input.ndim not in ranks:
+        wanted = " or ".join(f"{rank}D" for rank in ranks)
+        raise DimensionError(f"expected {wanted} input (got {input.ndim}D input)")
+
+
+class _NormBase(Module):
+    """What batch and instance normalisation have in common: parameters and running statistics."""
+
     _version = 2
-    ranks: ClassVar[tuple[int, ...]]
+    num_features: int
+    eps: float
+    momentum: float | None
+    affine: bool
+    track_running_stats: bool
 
     def __init__(
         self,
@@ -35,29 +48,31 @@ class _BatchNorm(Module):
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         add_affine(self, (num_features,), affine, affine and bias, device, dtype)
-        tracks = track_running_stats
-        for name, start in (("running_mean", 0), ("running_var", 1)):
-            made = in_memory((num_features,), start, dtype, device) if tracks else None
-            self.register_buffer(name, made)
+        tracks, made = track_running_stats, {"dtype": dtype, "device": device}
+        self.register_buffer("running_mean", lazyt.zeros(num_features, **made) if tracks else None)
+        self.register_buffer("running_var", lazyt.ones(num_features, **made) if tracks else None)
         count = lazyt.tensor(0, dtype=lazyt.int64, device=device) if tracks else None
         self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
 
     def reset_running_stats(self) -> None:
         """Start the running statistics again: mean 0, variance 1."""
         if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
+            for buffer, start in ((self.running_mean, 0), (self.running_var, 1)):
+                if buffer.is_meta:
+                    continue
+                with lazyt.no_grad():
+                    buffer.copy_(in_memory(buffer.shape, start, buffer.dtype, buffer.device))
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, and the running statistics from the start."""
         self.reset_running_stats()
-        reset_affine(self)
+        if self.affine:
+            reset_affine(self)
 
-    def _check(self, input: Tensor) -> None:
-        if input.ndim not in self.ranks:
-            wanted = " or ".join(f"{rank}D" for rank in self.ranks)
-            raise DimensionError(f"expected {wanted} input (got {input.ndim}D input)")
+    def _check_input_dim(self, input: Tensor) -> None:
+        raise NotImplementedError
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any
@@ -66,23 +81,6 @@ class _BatchNorm(Module):
         if (local_metadata.get("version") or 1) < 2 and self.track_running_stats:
             state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """[N, num_features, *] to the same. In training the statistics are the batch's, and the
-        running ones move towards them. Raises DimensionError, ShapeError."""
-        self._check(input)
-        share = 0.0 if self.momentum is None else self.momentum
-        tracks = self.training and self.track_running_stats
-        if tracks and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the mean over all batches so far
-                share = 1.0 / float(self.num_batches_tracked)
-        by_batch = self.training or self.running_mean is None
-        keep = not self.training or self.track_running_stats
-        return F.batch_norm(
-            input, self.running_mean if keep else None, self.running_var if keep else None,
-            self.weight, self.bias, by_batch, share, self.eps,
-        )  # fmt: skip
 
     def extra_repr(self) -> str:
         """The settings."""
@@ -93,25 +91,47 @@ class _BatchNorm(Module):
         )
 
 
+class _BatchNorm(_NormBase):
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, num_features, *] to the same. In training the statistics are the batch's, and the
+        running ones move towards them. Raises DimensionError, ShapeError."""
+        self._check_input_dim(input)
+        share = 0.0 if self.momentum is None else self.momentum
+        tracks = self.training and self.track_running_stats
+        if tracks and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the mean over all batches so far
+                share = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        keep = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input, self.running_mean if keep else None, self.running_var if keep else None,
+            self.weight, self.bias, by_batch, share, self.eps,
+        )  # fmt: skip
+
+
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation (Ioffe & Szegedy 2015) of [N, C] or [N, C, L]."""
 
-    ranks = (2, 3)
+    def _check_input_dim(self, input: Tensor) -> None:
+        _check_rank(input, 2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation (Ioffe & Szegedy 2015) of [N, C, H, W]."""
 
-    ranks = (4,)
+    def _check_input_dim(self, input: Tensor) -> None:
+        _check_rank(input, 4)
 
 
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation (Ioffe & Szegedy 2015) of [N, C, D, H, W]."""
 
-    ranks = (5,)
+    def _check_input_dim(self, input: Tensor) -> None:
+        _check_rank(input, 5)
 
 
-class _InstanceNorm(_BatchNorm):
+class _InstanceNorm(_NormBase):
     def __init__(
         self,
         num_features: int,
@@ -128,18 +148,28 @@ class _InstanceNorm(_BatchNorm):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
-    def forward(self, input: Tensor) -> Tensor:
-        """[N, num_features, *], or without N, to the same. Raises DimensionError."""
-        self._check(input)
-        single = input.ndim == min(self.ranks)
-        self._check_features(input, 0 if single else 1)
-        batch = input.unsqueeze(0) if single else input
+    def _get_no_batch_dim(self) -> int:
+        """The number of dimensions of an input without a batch."""
+        raise NotImplementedError
+
+    def _handle_no_batch_input(self, input: Tensor) -> Tensor:
+        return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
+
+    def _apply_instance_norm(self, input: Tensor) -> Tensor:
         by_input = self.training or not self.track_running_stats
-        result = F.instance_norm(
-            batch, self.running_mean, self.running_var, self.weight, self.bias, by_input,
+        return F.instance_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias, by_input,
             self.momentum or 0.0, self.eps,
         )  # fmt: skip
-        return result.squeeze(0) if single else result
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, num_features, *], or without N, to the same. Raises DimensionError."""
+        self._check_input_dim(input)
+        single = input.ndim == self._get_no_batch_dim()
+        self._check_features(input, 0 if single else 1)
+        if single:
+            return self._handle_no_batch_input(input)
+        return self._apply_instance_norm(input)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any
@@ -178,19 +208,31 @@ class _InstanceNorm(_BatchNorm):
 class InstanceNorm1d(_InstanceNorm):
     """Every channel of every sample to mean 0 and variance 1: [N, C, L] or [C, L]."""
 
-    ranks = (2, 3)
+    def _check_input_dim(self, input: Tensor) -> None:
+        _check_rank(input, 2, 3)
+
+    def _get_no_batch_dim(self) -> int:
+        return 2
 
 
 class InstanceNorm2d(_InstanceNorm):
     """Every channel of every sample to mean 0 and variance 1: [N, C, H, W] or [C, H, W]."""
 
-    ranks = (3, 4)
+    def _check_input_dim(self, input: Tensor) -> None:
+        _check_rank(input, 3, 4)
+
+    def _get_no_batch_dim(self) -> int:
+        return 3
 
 
 class InstanceNorm3d(_InstanceNorm):
     """Every channel of every sample to mean 0 and variance 1: [N, C, D, H, W] or [C, D, H, W]."""
 
-    ranks = (4, 5)
+    def _check_input_dim(self, input: Tensor) -> None:
+        _check_rank(input, 4, 5)
+
+    def _get_no_batch_dim(self) -> int:
+        return 4
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -198,8 +240,6 @@ class SyncBatchNorm(_BatchNorm):
 
     So it is batch normalisation of [N, C, *]; ``process_group`` has to be None, else LazytError.
     """
-
-    ranks = ()
 
     def __init__(
         self,
@@ -221,7 +261,7 @@ class SyncBatchNorm(_BatchNorm):
         )
         self.process_group = None
 
-    def _check(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim < 2:
             raise DimensionError(f"expected at least 2D input (got {input.ndim}D input)")
 
@@ -229,7 +269,7 @@ class SyncBatchNorm(_BatchNorm):
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """``module`` with all its batch normalisations, at any depth, as SyncBatchNorm."""
         converted: Module = module
-        if isinstance(module, _BatchNorm) and not isinstance(module, (_InstanceNorm, cls)):
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             made = cls(
                 module.num_features, module.eps, module.momentum, module.affine,
                 module.track_running_stats, process_group,

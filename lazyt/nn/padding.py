@@ -13,27 +13,28 @@ class _Pad(Module):
     """``padding`` is (left, right, top, bottom, front, back), or one number for all sides."""
 
     rank: ClassVar[int]
-    mode: ClassVar[str]
+    padding: tuple[int, ...]
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
+    def _set_padding(self, padding: Any) -> None:
         count = 2 * self.rank
         self.padding = (padding,) * count if isinstance(padding, int) else tuple(padding)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """``input`` with a border. Raises ShapeError."""
-        return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
         """The width of the border."""
         return f"{self.padding}"
 
 
-class _ConstantPad(_Pad):
-    mode = "constant"
+class _Sized(_Pad):
+    """Stands before the base classes that say how to pad, which take no arguments."""
 
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(padding)
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        self._set_padding(padding)
+
+
+class _ConstantPadNd(_Pad):
+    def __init__(self, value: float) -> None:
+        super().__init__()
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
@@ -45,27 +46,39 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """A border of one value around the last dimension."""
 
     rank = 1
 
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(value)
+        self._set_padding(padding)
 
-class ConstantPad2d(_ConstantPad):
+
+class ConstantPad2d(_ConstantPadNd):
     """A border of one value around the last two dimensions."""
 
     rank = 2
 
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(value)
+        self._set_padding(padding)
 
-class ConstantPad3d(_ConstantPad):
+
+class ConstantPad3d(_ConstantPadNd):
     """A border of one value around the last three dimensions."""
 
     rank = 3
 
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(value)
+        self._set_padding(padding)
 
-class _ZeroPad(_ConstantPad):
+
+class _ZeroPad(_ConstantPadNd):
     def __init__(self, padding: Any) -> None:
-        super().__init__(padding, 0.0)
+        super().__init__(padding, 0.0)  # type: ignore[call-arg]  # of ConstantPad1d and so on
 
     def extra_repr(self) -> str:
         """The width of the border."""
@@ -84,66 +97,79 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """A border of zeros around the last three dimensions."""
 
 
-class ReflectionPad1d(_Pad):
+class _ReflectionPadNd(_Pad):
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` with a border. Raises ShapeError."""
+        return F.pad(input, self.padding, "reflect")
+
+
+class ReflectionPad1d(_Sized, _ReflectionPadNd):
     """A border that mirrors the last dimension."""
 
-    rank, mode = 1, "reflect"
+    rank = 1
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_Sized, _ReflectionPadNd):
     """A border that mirrors the last two dimensions."""
 
-    rank, mode = 2, "reflect"
+    rank = 2
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_Sized, _ReflectionPadNd):
     """A border that mirrors the last three dimensions."""
 
-    rank, mode = 3, "reflect"
+    rank = 3
 
 
-class ReplicationPad1d(_Pad):
+class _ReplicationPadNd(_Pad):
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` with a border. Raises ShapeError."""
+        return F.pad(input, self.padding, "replicate")
+
+
+class ReplicationPad1d(_Sized, _ReplicationPadNd):
     """A border that repeats the edge of the last dimension."""
 
-    rank, mode = 1, "replicate"
+    rank = 1
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_Sized, _ReplicationPadNd):
     """A border that repeats the edge of the last two dimensions."""
 
-    rank, mode = 2, "replicate"
+    rank = 2
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_Sized, _ReplicationPadNd):
     """A border that repeats the edge of the last three dimensions."""
 
-    rank, mode = 3, "replicate"
+    rank = 3
 
 
-class _CircularPad(_Pad):
-    mode = "circular"
-
-    def forward(self, input: Tensor) -> Tensor:
-        """``input`` wrapped around. Raises ValueError for other numbers of dimensions."""
+class _CircularPadNd(_Pad):
+    def _check_input_dim(self, input: Tensor) -> None:
         low, high = self.rank + 1, self.rank + 2
         if input.ndim not in (low, high):
             raise ValueError(f"expected {low}D or {high}D input (got {input.ndim}D input)")
-        return F.pad(input, self.padding, self.mode)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` wrapped around. Raises ValueError for other numbers of dimensions."""
+        self._check_input_dim(input)
+        return F.pad(input, self.padding, "circular")
 
 
-class CircularPad1d(_CircularPad):
+class CircularPad1d(_Sized, _CircularPadNd):
     """A border that continues at the other end of the last dimension."""
 
     rank = 1
 
 
-class CircularPad2d(_CircularPad):
+class CircularPad2d(_Sized, _CircularPadNd):
     """A border that continues at the other ends of the last two dimensions."""
 
     rank = 2
 
 
-class CircularPad3d(_CircularPad):
+class CircularPad3d(_Sized, _CircularPadNd):
     """A border that continues at the other ends of the last three dimensions."""
 
     rank = 3

@@ -27,15 +27,16 @@ class ParameterList(Module):
         super().__init__()
         self._size = 0
         if values is not None:
-            self.extend(values)
+            self += values
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise LazytError("ParameterList should not be called.")
 
     def append(self, value: Any) -> ParameterList:
         """Add a parameter at the end; returns the list."""
+        place = len(self)
         self._size += 1
-        self[self._size - 1] = value
+        self[place] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
@@ -49,8 +50,8 @@ class ParameterList(Module):
             self.append(value)
         return self
 
-    def _key(self, index: Any) -> str:
-        count, place = len(self), operator.index(index)
+    def _get_abs_string_index(self, idx: Any) -> str:
+        count, place = len(self), operator.index(idx)
         if not -count <= place < count:
             raise IndexError(f"index {place} is out of range")
         return str(place % count)
@@ -58,16 +59,16 @@ class ParameterList(Module):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return getattr(self, self._key(index))
+        return getattr(self, self._get_abs_string_index(index))
 
     def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, self._key(index), _as_parameter(value))
+        setattr(self, self._get_abs_string_index(index), _as_parameter(value))
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([getattr(self, str(number)) for number in range(self._size)])
+        return iter([self[number] for number in range(len(self))])
 
     def __iadd__(self, values: Iterable[Any]) -> ParameterList:
         return self.extend(values)
@@ -98,16 +99,20 @@ class ParameterDict(Module):
         for name, value in pairs:
             self[name] = value
 
+    def _key_to_attr(self, key: str) -> str:
+        """The name of the attribute for a key. Raises TypeError for what is no string."""
+        return _checked_key(key)
+
     def __getitem__(self, key: str) -> Any:
-        return getattr(self, _checked_key(key))
+        return getattr(self, self._key_to_attr(key))
 
     def __setitem__(self, key: str, value: Any) -> None:
-        setattr(self, _checked_key(key), _as_parameter(value))
+        setattr(self, self._key_to_attr(key), _as_parameter(value))
         self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
-        delattr(self, key)
+        delattr(self, self._key_to_attr(key))
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -150,7 +155,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of this name, or ``default``."""
-        return self[key] if key in self._keys else default
+        return self[key] if key in self else default  # noqa: SIM401  # this is ``get``
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A dict with one value under all these names."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from lazyt.nn import functional as F
@@ -15,9 +14,7 @@ def _each(value: Any, rank: int) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
 
 
-class _MaxPool(Module):
-    function: ClassVar[Callable[..., Any]]
-
+class _MaxPoolNd(Module):
     def __init__(
         self,
         kernel_size: Any,
@@ -33,13 +30,6 @@ class _MaxPool(Module):
         self.padding, self.dilation = padding, dilation
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
-    def forward(self, input: Tensor) -> Any:
-        """The greatest value of every window; with ``return_indices`` also where it is."""
-        return type(self).function(
-            input, self.kernel_size, self.stride, self.padding, self.dilation,
-            ceil_mode=self.ceil_mode, return_indices=self.return_indices,
-        )  # fmt: skip
-
     def extra_repr(self) -> str:
         """The settings."""
         return (
@@ -48,25 +38,46 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """Greatest values over windows of [N, channels, length]."""
 
-    function = F.max_pool1d
+    def forward(self, input: Tensor) -> Any:
+        """The greatest value of every window; with ``return_indices`` also where it is."""
+        return F.max_pool1d(
+            input, self.kernel_size, self.stride, self.padding, self.dilation,
+            ceil_mode=self.ceil_mode, return_indices=self.return_indices,
+        )  # fmt: skip
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """Greatest values over windows of [N, channels, height, width]."""
 
-    function = F.max_pool2d
+    def forward(self, input: Tensor) -> Any:
+        """The greatest value of every window; with ``return_indices`` also where it is."""
+        return F.max_pool2d(
+            input, self.kernel_size, self.stride, self.padding, self.dilation,
+            ceil_mode=self.ceil_mode, return_indices=self.return_indices,
+        )  # fmt: skip
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """Greatest values over windows of [N, channels, depth, height, width]."""
 
-    function = F.max_pool3d
+    def forward(self, input: Tensor) -> Any:
+        """The greatest value of every window; with ``return_indices`` also where it is."""
+        return F.max_pool3d(
+            input, self.kernel_size, self.stride, self.padding, self.dilation,
+            ceil_mode=self.ceil_mode, return_indices=self.return_indices,
+        )  # fmt: skip
 
 
-class AvgPool1d(Module):
+class _AvgPoolNd(Module):
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPoolNd):
     """Means over windows of [N, channels, length]."""
 
     def __init__(
@@ -90,14 +101,8 @@ class AvgPool1d(Module):
             self.count_include_pad,
         )  # fmt: skip
 
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class _AvgPool(Module):
-    function: ClassVar[Callable[..., Tensor]]
-
+class _AvgPoolOfImages(_AvgPoolNd):
     def __init__(
         self,
         kernel_size: Any,
@@ -113,45 +118,36 @@ class _AvgPool(Module):
         self.padding, self.ceil_mode = padding, ceil_mode
         self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
 
+
+class AvgPool2d(_AvgPoolOfImages):
+    """Means over windows of [N, channels, height, width]."""
+
     def forward(self, input: Tensor) -> Tensor:
         """The mean of every window."""
-        return type(self).function(
+        return F.avg_pool2d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad, self.divisor_override,
         )  # fmt: skip
 
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class AvgPool2d(_AvgPool):
-    """Means over windows of [N, channels, height, width]."""
-
-    function = F.avg_pool2d
-
-
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPoolOfImages):
     """Means over windows of [N, channels, depth, height, width]."""
 
-    function = F.avg_pool3d
+    def forward(self, input: Tensor) -> Tensor:
+        """The mean of every window."""
+        return F.avg_pool3d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad, self.divisor_override,
+        )  # fmt: skip
 
 
-class _LPPool(Module):
-    function: ClassVar[Callable[..., Tensor]]
-
+class _LPPoolNd(Module):
     def __init__(
         self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
     ) -> None:
         super().__init__()
         self.norm_type, self.kernel_size = norm_type, kernel_size
         self.stride, self.ceil_mode = stride, ceil_mode
-
-    def forward(self, input: Tensor) -> Tensor:
-        """``sum(x ** p) ** (1 / p)`` of every window."""
-        return type(self).function(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-        )
 
     def extra_repr(self) -> str:
         """The settings."""
@@ -161,27 +157,44 @@ class _LPPool(Module):
         )
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """p-norms over windows of [N, channels, length]."""
 
-    function = F.lp_pool1d
+    def forward(self, input: Tensor) -> Tensor:
+        """``sum(x ** p) ** (1 / p)`` of every window."""
+        return F.lp_pool1d(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """p-norms over windows of [N, channels, height, width]."""
 
-    function = F.lp_pool2d
+    def forward(self, input: Tensor) -> Tensor:
+        """``sum(x ** p) ** (1 / p)`` of every window."""
+        return F.lp_pool2d(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """p-norms over windows of [N, channels, depth, height, width]."""
 
-    function = F.lp_pool3d
+    def forward(self, input: Tensor) -> Tensor:
+        """``sum(x ** p) ** (1 / p)`` of every window."""
+        return F.lp_pool3d(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
 
 
-class _MaxUnpool(Module):
+class _MaxUnpoolNd(Module):
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _MaxUnpool(_MaxUnpoolNd):
     rank: ClassVar[int]
-    function: ClassVar[Callable[..., Tensor]]
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
@@ -189,38 +202,45 @@ class _MaxUnpool(Module):
         self.stride = _each(kernel_size if stride is None else stride, self.rank)
         self.padding = _each(padding, self.rank)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """Maxima back where they were, zeros elsewhere. Raises PoolingError (a ValueError)."""
-        return type(self).function(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
 
 class MaxUnpool1d(_MaxUnpool):
     """The partial inverse of ``MaxPool1d``."""
 
-    rank, function = 1, F.max_unpool1d
+    rank = 1
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """Maxima back where they were, zeros elsewhere. Raises PoolingError (a ValueError)."""
+        return F.max_unpool1d(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
 
 
 class MaxUnpool2d(_MaxUnpool):
     """The partial inverse of ``MaxPool2d``."""
 
-    rank, function = 2, F.max_unpool2d
+    rank = 2
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """Maxima back where they were, zeros elsewhere. Raises PoolingError (a ValueError)."""
+        return F.max_unpool2d(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
 
 
 class MaxUnpool3d(_MaxUnpool):
     """The partial inverse of ``MaxPool3d``."""
 
-    rank, function = 3, F.max_unpool3d
+    rank = 3
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """Maxima back where they were, zeros elsewhere. Raises PoolingError (a ValueError)."""
+        return F.max_unpool3d(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
 
 
 class _FractionalMaxPool(Module):
     rank: ClassVar[int]
-    function: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -246,83 +266,96 @@ class _FractionalMaxPool(Module):
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """Maxima over windows at random places of [N, channels, height, width] (Graham 2014)."""
+
+    rank = 2
+
     def forward(self, input: Tensor) -> Any:
         """Maxima over windows at random places; with ``return_indices`` also where they are."""
-        return type(self).function(
+        return F.fractional_max_pool2d(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
         )  # fmt: skip
 
 
-class FractionalMaxPool2d(_FractionalMaxPool):
-    """Maxima over windows at random places of [N, channels, height, width] (Graham 2014)."""
-
-    rank, function = 2, F.fractional_max_pool2d
-
-
 class FractionalMaxPool3d(_FractionalMaxPool):
     """Maxima over windows at random places of [N, channels, depth, height, width]."""
 
-    rank, function = 3, F.fractional_max_pool3d
+    rank = 3
+
+    def forward(self, input: Tensor) -> Any:
+        """Maxima over windows at random places; with ``return_indices`` also where they are."""
+        return F.fractional_max_pool3d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
 
 
-class _Adaptive(Module):
-    function: ClassVar[Callable[..., Any]]
-
+class _AdaptivePool(Module):
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Any:
-        """As many windows as ``output_size`` says; None keeps a dimension."""
-        return type(self).function(input, self.output_size)
 
     def extra_repr(self) -> str:
         """The size of the output."""
         return f"output_size={self.output_size}"
 
 
-class AdaptiveAvgPool1d(_Adaptive):
+class _AdaptiveAvgPoolNd(_AdaptivePool):
+    pass
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means over a given number of windows of [N, channels, length]."""
 
-    function = F.adaptive_avg_pool1d
+    def forward(self, input: Tensor) -> Any:
+        """As many windows as ``output_size`` says; None keeps a dimension."""
+        return F.adaptive_avg_pool1d(input, self.output_size)
 
 
-class AdaptiveAvgPool2d(_Adaptive):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means over a given number of windows of [N, channels, height, width]."""
 
-    function = F.adaptive_avg_pool2d
+    def forward(self, input: Tensor) -> Any:
+        """As many windows as ``output_size`` says; None keeps a dimension."""
+        return F.adaptive_avg_pool2d(input, self.output_size)
 
 
-class AdaptiveAvgPool3d(_Adaptive):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means over a given number of windows of [N, channels, depth, height, width]."""
 
-    function = F.adaptive_avg_pool3d
+    def forward(self, input: Tensor) -> Any:
+        """As many windows as ``output_size`` says; None keeps a dimension."""
+        return F.adaptive_avg_pool3d(input, self.output_size)
 
 
-class _AdaptiveMax(_Adaptive):
+class _AdaptiveMaxPoolNd(_AdaptivePool):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size)
         self.return_indices = return_indices
 
-    def forward(self, input: Tensor) -> Any:
-        """As many windows as ``output_size`` says; with ``return_indices`` also the places."""
-        return type(self).function(input, self.output_size, self.return_indices)
 
-
-class AdaptiveMaxPool1d(_AdaptiveMax):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Greatest values over a given number of windows of [N, channels, length]."""
 
-    function = F.adaptive_max_pool1d
+    def forward(self, input: Tensor) -> Any:
+        """As many windows as ``output_size`` says; with ``return_indices`` also the places."""
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool2d(_AdaptiveMax):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Greatest values over a given number of windows of [N, channels, height, width]."""
 
-    function = F.adaptive_max_pool2d
+    def forward(self, input: Tensor) -> Any:
+        """As many windows as ``output_size`` says; with ``return_indices`` also the places."""
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool3d(_AdaptiveMax):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Greatest values over a given number of windows of [N, channels, depth, height, width]."""
 
-    function = F.adaptive_max_pool3d
+    def forward(self, input: Tensor) -> Any:
+        """As many windows as ``output_size`` says; with ``return_indices`` also the places."""
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)

@@ -86,10 +86,12 @@ class RNNBase(Module):
         self.bias, self.batch_first = bias, batch_first
         self.dropout, self.bidirectional, self.proj_size = float(dropout), bidirectional, proj_size
         self._all_weights: list[list[str]] = []
+        self._flat_weights_names: list[str] = []
         made = {"device": device, "dtype": dtype}
         for layer in range(num_layers):
             for ending in ("", "_reverse") if bidirectional else ("",):
                 self._add_layer(layer, f"_l{layer}{ending}", made)
+        self._init_flat_weights()
         self.reset_parameters()
 
     def _add_layer(self, layer: int, ending: str, made: dict[str, Any]) -> None:
@@ -103,7 +105,9 @@ class RNNBase(Module):
             sizes["weight_hr"] = (self.proj_size, self.hidden_size)
         for name, size in sizes.items():
             setattr(self, name + ending, blank_parameter(*size, **made))
-        self._all_weights.append([name + ending for name in sizes])
+        names = [name + ending for name in sizes]
+        self._all_weights.append(names)
+        self._flat_weights_names += names
 
     def _width(self) -> int:
         """The size of what a layer gives out."""
@@ -123,28 +127,50 @@ class RNNBase(Module):
         """The parameters of every layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
+    @property
+    def _flat_weights(self) -> list[Any]:
+        """What the layer computes with: its parameters, or what was assigned in their place."""
+        given: list[Any] | None = self.__dict__.get("_given_weights")
+        if given is not None:
+            return given
+        return [getattr(self, name, None) for name in self._flat_weights_names]
+
+    def _init_flat_weights(self) -> None:
+        """Compute with the parameters themselves, whatever was assigned to ``_flat_weights``."""
+        self.__dict__.pop("_given_weights", None)
+        self.flatten_parameters()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_flat_weights":
+            self.__dict__["_given_weights"] = value
+            return
+        super().__setattr__(name, value)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        found = super()._apply(fn, recurse)
+        self._init_flat_weights()
+        return found
+
     def _layers(self) -> list[list[Weights]]:
         directions = 2 if self.bidirectional else 1
-        found = []
-        for weights in self.all_weights:
+        flat, found = self._flat_weights, []
+        for names in self._all_weights:
+            weights, flat = flat[: len(names)], flat[len(names) :]
             first, second = weights[2:4] if self.bias else (None, None)
             projection = weights[-1] if self.proj_size else None
             found.append(Weights(weights[0], weights[1], first, second, projection))
         return [found[i : i + directions] for i in range(0, len(found), directions)]
 
-    def _state_sizes(self) -> list[tuple[str, int]]:
-        """How messages call the parts of the state, and their sizes."""
-        return [("hidden", self.hidden_size)]
-
-    def _check_input(self, input: Tensor, packed: bool) -> None:
-        weight = getattr(self, self._all_weights[0][0])
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """Raises ModeError for another dtype than the weights', ShapeError for other sizes."""
+        weight = self._flat_weights[0]
         if input.dtype is not weight.dtype and not lazyt.is_autocast_enabled("cpu"):
             raise ModeError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
                 f"Convert input: input.to({weight.dtype}), or convert model: "
                 f"model.to({input.dtype})"
             )
-        rank = 2 if packed else 3
+        rank = 3 if batch_sizes is None else 2
         if input.ndim != rank:
             raise ShapeError(f"input must have {rank} dimensions, got {input.ndim}")
         if input.shape[-1] != self.input_size:
@@ -153,51 +179,89 @@ class RNNBase(Module):
                 f"{self.input_size}, got {input.shape[-1]}"
             )
 
-    def _start(self, input: Tensor, given: State | None, batch: int, packed: bool) -> State:
+    def _state_size(
+        self, input: Tensor, batch_sizes: Tensor | None, width: int
+    ) -> tuple[int, int, int]:
+        if batch_sizes is not None:
+            batch = int(batch_sizes.tolist()[0])
+        else:
+            batch = input.shape[0 if self.batch_first else 1]
+        return self.num_layers * (2 if self.bidirectional else 1), batch, width
+
+    def get_expected_hidden_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The size of a hidden state for an input with a batch: [layers * directions, N, size]."""
+        return self._state_size(input, batch_sizes, self._width())
+
+    def check_hidden_size(
+        self,
+        hx: Tensor,
+        expected_hidden_size: tuple[int, int, int],
+        msg: str = "Expected hidden size {}, got {}",
+    ) -> None:
+        """Raises ShapeError for a state of another size."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise ShapeError(msg.format(expected_hidden_size, list(hx.shape)))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raises ModeError and ShapeError for an input and a state that do not fit."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """A state with its batch in another order."""
+        return hx if permutation is None else hx.index_select(1, permutation)
+
+    def _as_state(self, hx: Any) -> State:
+        """The state that users see as the tuple that is computed with."""
+        return (hx,)
+
+    def _as_seen(self, state: State) -> Any:
+        return state[0]
+
+    def _sizes_at_start(self, input: Tensor, batch_sizes: Tensor | None) -> list[tuple[int, ...]]:
+        return [self._state_size(input, batch_sizes, self._width())]
+
+    def _start(self, input: Tensor, hx: Any, batch_sizes: Tensor | None) -> State:
         """The first state [layers * directions, batch, *], checked. Raises ShapeError."""
-        self._check_input(input, packed)
-        count = self.num_layers * (2 if self.bidirectional else 1)
-        wanted = [(name, (count, batch, size)) for name, size in self._state_sizes()]
-        if given is None:
-            return tuple(
-                lazyt.zeros(size, dtype=input.dtype, device=input.device) for _, size in wanted
-            )
-        for part, (name, size) in zip(given, wanted):
-            if tuple(part.shape) != size:
-                raise ShapeError(f"Expected {name} size {size}, got {list(part.shape)}")
-        return given
+        if hx is None:
+            self.check_input(input, batch_sizes)
+            zeros = {"dtype": input.dtype, "device": input.device}
+            sizes = self._sizes_at_start(input, batch_sizes)
+            hx = self._as_seen(tuple(lazyt.zeros(size, **zeros) for size in sizes))
+        self.check_forward_args(input, hx, batch_sizes)
+        return self._as_state(hx)
 
     def _run(self, input: Tensor, start: State, sizes: list[int] | None) -> tuple[Tensor, State]:
         dropout = self.dropout if self.training else 0.0
         return run_layers(self.mode, input, start, self._layers(), sizes, dropout)
 
-    def _forward_packed(
-        self, packed: PackedSequence, given: State | None
-    ) -> tuple[PackedSequence, State]:
+    def _forward_packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         data, batch_sizes, order, back = packed
-        sizes = [int(n) for n in batch_sizes.tolist()]
-        if given is not None and order is not None:
-            given = tuple(part.index_select(1, order) for part in given)
-        out, end = self._run(data, self._start(data, given, sizes[0], True), sizes)
-        if back is not None:
-            end = tuple(part.index_select(1, back) for part in end)
-        return PackedSequence(out, batch_sizes, order, back), end
+        if hx is not None:
+            hx = self.permute_hidden(hx, order)
+        start = self._start(data, hx, batch_sizes)
+        out, end = self._run(data, start, [int(n) for n in batch_sizes.tolist()])
+        last = self.permute_hidden(self._as_seen(end), back)
+        return PackedSequence(out, batch_sizes, order, back), last
 
-    def _forward_padded(self, input: Tensor, given: State | None) -> tuple[Tensor, State]:
+    def _forward_padded(self, input: Tensor, hx: Any) -> tuple[Tensor, Any]:
         batched = input.ndim == 3
         place = 0 if self.batch_first else 1
         if not batched:
             input = input.unsqueeze(place)
-            given = None if given is None else tuple(part.unsqueeze(1) for part in given)
-        start = self._start(input, given, input.shape[place], False)
+            if hx is not None:
+                hx = self._as_seen(tuple(part.unsqueeze(1) for part in self._as_state(hx)))
+        start = self._start(input, None if hx is None else self.permute_hidden(hx, None), None)
         if input.shape[1 - place] == 0:
             raise LazytError("Expected sequence length to be larger than 0 in RNN")
         steps = input.transpose(0, 1) if self.batch_first else input
         out, end = self._run(steps, start, None)
         out = out.transpose(0, 1) if self.batch_first else out
         if not batched:
-            return out.squeeze(place), tuple(part.squeeze(1) for part in end)
-        return out, end
+            out, end = out.squeeze(place), tuple(part.squeeze(1) for part in end)
+        return out, self.permute_hidden(self._as_seen(end), None)
 
     def extra_repr(self) -> str:
         """Sizes, and settings that are not the default."""
@@ -222,10 +286,8 @@ class _OneState(RNNBase):
         ``hx`` is the first state [layers * directions, N, size], zeros by default. Raises
         ValueError and ShapeError for what does not fit.
         """
-        given = None if hx is None else (hx,)
         if isinstance(input, PackedSequence):
-            packed, end = self._forward_packed(input, given)
-            return packed, end[0]
+            return self._forward_packed(input, hx)
         if input.ndim not in (2, 3):
             # PyTorch's two classes word it differently.
             ending = "D tensor instead" if self._get_name() == "RNN" else "D instead"
@@ -237,8 +299,7 @@ class _OneState(RNNBase):
             raise ShapeError(
                 f"For {case} input, hx should also be {input.ndim}-D but got {hx.ndim}-D tensor"
             )
-        out, end = self._forward_padded(input, given)
-        return out, end[0]
+        return self._forward_padded(input, hx)
 
 
 def _refuse_projection(settings: dict[str, Any]) -> None:
@@ -284,8 +345,35 @@ class LSTM(RNNBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
-    def _state_sizes(self) -> list[tuple[str, int]]:
-        return [("hidden[0]", self._width()), ("hidden[1]", self.hidden_size)]
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The size of a cell state: [layers * directions, N, hidden_size]."""
+        return self._state_size(input, batch_sizes, self.hidden_size)
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raises ModeError and ShapeError for an input and states (h, c) that do not fit."""
+        self.check_input(input, batch_sizes)
+        wanted = self.get_expected_hidden_size(input, batch_sizes)
+        self.check_hidden_size(hidden[0], wanted, "Expected hidden[0] size {}, got {}")
+        wanted = self.get_expected_cell_size(input, batch_sizes)
+        self.check_hidden_size(hidden[1], wanted, "Expected hidden[1] size {}, got {}")
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The states (h, c) with their batch in another order."""
+        if permutation is None:
+            return hx
+        return tuple(part.index_select(1, permutation) for part in hx)
+
+    def _as_state(self, hx: Any) -> State:
+        return tuple(hx)
+
+    def _as_seen(self, state: State) -> Any:
+        return state
+
+    def _sizes_at_start(self, input: Tensor, batch_sizes: Tensor | None) -> list[tuple[int, ...]]:
+        widths = (self._width(), self.hidden_size)
+        return [self._state_size(input, batch_sizes, width) for width in widths]
 
     def forward(
         self, input: Any, hx: tuple[Tensor, Tensor] | None = None

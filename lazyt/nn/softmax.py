@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from typing import Any
 
 from lazyt.errors import LazytError
 from lazyt.nn import functional as F
@@ -16,15 +15,12 @@ class DimensionError(LazytError, ValueError):
 
 
 class _AlongDim(Module):
-    function: ClassVar[Callable[..., Tensor]]
-
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The function along ``dim``; without it, F's choice and warning."""
-        return type(self).function(input, self.dim)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"dim": None} | state)  # files of old have none
 
     def extra_repr(self) -> str:
         """The dimension."""
@@ -34,19 +30,25 @@ class _AlongDim(Module):
 class Softmax(_AlongDim):
     """exp(x), scaled to sum to 1 along ``dim``."""
 
-    function = F.softmax
+    def forward(self, input: Tensor) -> Tensor:
+        """The function along ``dim``; without it, F's choice and warning."""
+        return F.softmax(input, self.dim)
 
 
 class Softmin(_AlongDim):
     """exp(-x), scaled to sum to 1 along ``dim``."""
 
-    function = F.softmin
+    def forward(self, input: Tensor) -> Tensor:
+        """The function along ``dim``; without it, F's choice and warning."""
+        return F.softmin(input, self.dim)
 
 
 class LogSoftmax(_AlongDim):
     """The logarithm of softmax along ``dim``."""
 
-    function = F.log_softmax
+    def forward(self, input: Tensor) -> Tensor:
+        """The function along ``dim``; without it, F's choice and warning."""
+        return F.log_softmax(input, self.dim)
 
 
 class Softmax2d(Module):

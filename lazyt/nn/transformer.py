@@ -78,21 +78,19 @@ class _Layer(Module):
             setattr(self, f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
 
-    def _attended(
-        self, attention: Any, x: Tensor, memory: Tensor, masks: tuple[Tensor | None, Tensor | None],
-        causal: bool,
-    ) -> Tensor:  # fmt: skip
-        """Attention from ``x`` to ``memory`` without weights; ``masks`` hide places and padding."""
-        hidden, padding = masks
-        out: Tensor = attention(
-            x, memory, memory, attn_mask=hidden, key_padding_mask=padding, need_weights=False,
-            is_causal=causal,
+    def _sa_block(
+        self,
+        x: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Attention of ``x`` to itself, to be added to what ``x`` was made of."""
+        x = self.self_attn(
+            x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
+            is_causal=is_causal,
         )[0]  # fmt: skip
-        return out
-
-    def _fed_forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
-        return out
+        return self.dropout1(x)  # type: ignore[no-any-return]
 
 
 class TransformerEncoderLayer(_Layer):
@@ -149,13 +147,17 @@ class TransformerEncoderLayer(_Layer):
         _warn_of_types(src_key_padding_mask, src_mask, "src_mask")
         padding = _addend(src_key_padding_mask, "src_key_padding_mask", src.dtype)
         masks = _addend(src_mask, "src_mask", src.dtype), padding
+        x = src
         if self.norm_first:
-            x = self.norm1(src)
-            src = src + self.dropout1(self._attended(self.self_attn, x, x, masks, is_causal))
-            return src + self.dropout2(self._fed_forward(self.norm2(src)))  # type: ignore[no-any-return]
-        attended = self._attended(self.self_attn, src, src, masks, is_causal)
-        src = self.norm1(src + self.dropout1(attended))
-        return self.norm2(src + self.dropout2(self._fed_forward(src)))  # type: ignore[no-any-return]
+            x = x + self._sa_block(self.norm1(x), *masks, is_causal=is_causal)
+            return x + self._ff_block(self.norm2(x))
+        x = self.norm1(x + self._sa_block(x, *masks, is_causal=is_causal))
+        return self.norm2(x + self._ff_block(x))  # type: ignore[no-any-return]
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        """The feedforward network, to be added to what ``x`` was made of."""
+        x = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return self.dropout2(x)  # type: ignore[no-any-return]
 
 
 def _known_activation(activation: Any) -> int:
@@ -212,20 +214,39 @@ class TransformerDecoderLayer(_Layer):
         With ``batch_first`` N comes first. Masks are those of TransformerEncoderLayer, over L and
         L for ``tgt``, over L and S for ``memory``. Raises AssertionError and ShapeError.
         """
-        own, other = (tgt_mask, tgt_key_padding_mask), (memory_mask, memory_key_padding_mask)
+        x = tgt
         if self.norm_first:
-            x = self.norm1(tgt)
-            x = self._attended(self.self_attn, x, x, own, tgt_is_causal)
-            tgt = tgt + self.dropout1(x)
-            x = self.norm2(tgt)
-            x = self._attended(self.multihead_attn, x, memory, other, memory_is_causal)
-            tgt = tgt + self.dropout2(x)
-            return tgt + self.dropout3(self._fed_forward(self.norm3(tgt)))  # type: ignore[no-any-return]
-        x = self._attended(self.self_attn, tgt, tgt, own, tgt_is_causal)
-        tgt = self.norm1(tgt + self.dropout1(x))
-        x = self._attended(self.multihead_attn, tgt, memory, other, memory_is_causal)
-        tgt = self.norm2(tgt + self.dropout2(x))
-        return self.norm3(tgt + self.dropout3(self._fed_forward(tgt)))  # type: ignore[no-any-return]
+            x = x + self._sa_block(self.norm1(x), tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+            x = x + self._mha_block(
+                self.norm2(x), memory, memory_mask, memory_key_padding_mask, memory_is_causal
+            )
+            return x + self._ff_block(self.norm3(x))
+        x = self.norm1(x + self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+        attended = self._mha_block(
+            x, memory, memory_mask, memory_key_padding_mask, memory_is_causal
+        )
+        x = self.norm2(x + attended)
+        return self.norm3(x + self._ff_block(x))  # type: ignore[no-any-return]
+
+    def _mha_block(
+        self,
+        x: Tensor,
+        mem: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Attention of ``x`` to the memory, to be added to what ``x`` was made of."""
+        x = self.multihead_attn(
+            x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask,
+            is_causal=is_causal, need_weights=False,
+        )[0]  # fmt: skip
+        return self.dropout2(x)  # type: ignore[no-any-return]
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        """The feedforward network, to be added to what ``x`` was made of."""
+        x = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return self.dropout3(x)  # type: ignore[no-any-return]
 
 
 def _copies(module: Module, count: int) -> ModuleList:
@@ -342,10 +363,14 @@ class Transformer(Module):
             layer = TransformerDecoderLayer(*settings, **ways)
             custom_decoder = TransformerDecoder(layer, num_decoder_layers, norm)
         self.decoder = custom_decoder
+        self._reset_parameters()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def _reset_parameters(self) -> None:
+        """Draw all weights of more than one dimension anew."""
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 init.xavier_uniform_(parameter)
-        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
     def forward(
         self,

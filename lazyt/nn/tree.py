@@ -18,11 +18,12 @@ class ModuleTree:
     """The tables of a module, and walks over them and those of the modules below."""
 
     training: bool
-    _parameters: dict[str, Parameter | None]
-    _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
-    _non_persistent_buffers_set: set[str]
-    _hooks: HookTable | None
+    if TYPE_CHECKING:  # not for typing.get_type_hints of subclasses, which would look for the names
+        _parameters: dict[str, Parameter | None]
+        _buffers: dict[str, Tensor | None]
+        _modules: dict[str, Module | None]
+        _non_persistent_buffers_set: set[str]
+        _hooks: HookTable | None
 
     def _get_name(self) -> str:
         """What the module is called when it is printed."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from lazyt.absent import explain_absence as _explain_absence
-from lazyt.functional.multihead import AttentionError
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.linear import NonDynamicallyQuantizableLinear
 from lazyt.nn.module import Module
+from lazyt.nn.multihead import AttentionError
 from lazyt.nn.parameter import blank_parameter
 from lazyt.tensor import Tensor
 
@@ -51,7 +51,7 @@ class MultiheadAttention(Module):
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         self.batch_first, self.add_zero_attn = batch_first, add_zero_attn
         made: dict[str, Any] = {"device": device, "dtype": dtype}
-        joint = self.kdim == self.vdim == embed_dim
+        joint = self._qkv_same_embed_dim = self.kdim == self.vdim == embed_dim
         widths = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim}
         widths["v_proj_weight"] = self.vdim
         for name, width in widths.items():
@@ -62,16 +62,27 @@ class MultiheadAttention(Module):
         added = blank_parameter(3 * embed_dim, **made) if bias else None
         self.register_parameter("in_proj_bias", added)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, **made)
-        for weight in self._parameters.values():
-            if weight is not None and weight.ndim == 2:
-                init.xavier_uniform_(weight)
-        if bias:
-            init.zeros_(self.out_proj.bias)
         for name in ("bias_k", "bias_v"):
             extra = blank_parameter(1, 1, embed_dim, **made) if add_bias_kv else None
             self.register_parameter(name, extra)
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        """Draw the weights of the projections anew; biases are zero at first."""
+        if self._qkv_same_embed_dim:
+            init.xavier_uniform_(self.in_proj_weight)
+        else:
+            for weight in (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for extra in (self.bias_k, self.bias_v):
             if extra is not None:
                 init.xavier_normal_(extra)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"_qkv_same_embed_dim": True} | state)  # files of old have none
 
     def forward(
         self,
@@ -101,7 +112,7 @@ class MultiheadAttention(Module):
         batched = query.ndim == 3
         if self.batch_first and batched:
             query, key, value = _sequence_first(query, key, value)
-        separate = self.in_proj_weight is None
+        separate = not self._qkv_same_embed_dim
         out, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
             self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,

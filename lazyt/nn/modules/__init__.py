@@ -3,36 +3,65 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 from lazyt.absent import AbsentName
 from lazyt.nn import (
     activation,
+    adaptive,
+    attention,
+    cells,
     containers,
     convolution,
     distance,
     dropout,
     embedding,
+    layer_norms,
     lazy,
     linear,
+    linear_loss,
     loss,
+    normalization,
     padding,
+    parameter_containers,
     pooling,
     recurrent,
+    softmax,
     transformer,
+    vision,
 )
-from lazyt.nn.modules import batchnorm as batchnorm
 from lazyt.nn.modules import module as module
 from lazyt.nn.modules import sizes
 
+#: PyTorch's modules, and where their classes are.
 _ELSEWHERE = {
-    "activation": activation, "container": containers, "conv": convolution, "distance": distance,
-    "dropout": dropout, "lazy": lazy, "linear": linear, "loss": loss, "padding": padding,
-    "pooling": pooling, "rnn": recurrent, "sparse": embedding, "transformer": transformer,
-    "utils": sizes,
+    "activation": (activation, softmax, attention), "adaptive": (adaptive,),
+    "batchnorm": (normalization, lazy), "channelshuffle": (vision,),
+    "container": (containers, parameter_containers), "conv": (convolution, lazy, sizes),
+    "distance": (distance,), "dropout": (dropout,), "flatten": (linear,), "fold": (vision,),
+    "instancenorm": (normalization, lazy), "lazy": (lazy,), "linear": (linear, lazy),
+    "linear_cross_entropy_options": (linear_loss,), "loss": (loss, linear_loss),
+    "normalization": (layer_norms, normalization), "padding": (padding,),
+    "pixelshuffle": (vision,), "pooling": (pooling, sizes), "rnn": (recurrent, cells),
+    "sparse": (embedding,), "transformer": (transformer,), "upsampling": (vision,),
+    "utils": (sizes,),
 }  # fmt: skip
 
-for _name, _module in _ELSEWHERE.items():
+
+def _joined(name: str, sources: tuple[ModuleType, ...]) -> ModuleType:
+    """A module with the names of all ``sources``; where there is one, it is that one itself."""
+    if len(sources) == 1:
+        return sources[0]
+    made = ModuleType(name, f"PyTorch's ``{name}``.")
+    for source in reversed(sources):
+        own = {n: value for n, value in vars(source).items() if not n.startswith("__")}
+        vars(made).update(own)
+    return made
+
+
+for _name, _sources in _ELSEWHERE.items():
+    _module = _joined(f"{__name__}.{_name}", _sources)
     sys.modules[f"{__name__}.{_name}"] = _module
     globals()[_name] = _module
 

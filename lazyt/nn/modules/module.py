@@ -13,10 +13,12 @@ from lazyt.nn.registration import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from lazyt.nn.state import _IncompatibleKeys
 
 __all__ = [
-    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
-    "register_module_forward_hook", "register_module_forward_pre_hook",
+    "Module", "_IncompatibleKeys", "register_module_backward_hook",
+    "register_module_buffer_registration_hook", "register_module_forward_hook",
+    "register_module_forward_pre_hook",
     "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
     "register_module_module_registration_hook", "register_module_parameter_registration_hook",
 ]  # fmt: skip

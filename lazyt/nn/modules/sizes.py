@@ -6,9 +6,11 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import lazyt
+
 __all__ = [
-    "_ntuple", "_pair", "_quadruple", "_single", "_triple",
-    "consume_prefix_in_state_dict_if_present",
+    "_list_with_default", "_ntuple", "_pair", "_quadruple", "_reverse_repeat_tuple", "_single",
+    "_triple", "consume_prefix_in_state_dict_if_present",
 ]  # fmt: skip
 
 
@@ -22,6 +24,21 @@ def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]:
 
 
 _single, _pair, _triple, _quadruple = (_ntuple(n) for n in (1, 2, 3, 4))
+
+
+def _reverse_repeat_tuple(t: Iterable[int], n: int) -> tuple[int, ...]:
+    """The numbers in reverse order, each ``n`` times, as ``F.pad`` takes borders."""
+    return tuple(x for x in reversed(tuple(t)) for _ in range(n))
+
+
+def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
+    """``out_size`` with what is None in it replaced by the last of the ``defaults``."""
+    if isinstance(out_size, (int, lazyt.Size)):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    known = defaults[-len(out_size) :]
+    return [default if size is None else size for size, default in zip(out_size, known)]
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:

@@ -1,18 +1,18 @@
-"""Attention with several heads (Vaswani et al. 2017), from inputs and weights to outputs."""
+"""Attention with several heads (Vaswani et al. 2017), from inputs and weights to outputs.
+
+It calls the functions of ``lazyt.nn.functional`` by name, so that those that are replaced there are
+used, as in PyTorch.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import lazyt
 from lazyt.errors import LazytError, ShapeError, warn
-from lazyt.functional.attention import scaled_dot_product_attention
-from lazyt.functional.borders import pad
-from lazyt.functional.dropouts import dropout
 from lazyt.functional.joining import cat
-from lazyt.functional.normalizers import softmax
-from lazyt.functional.products import linear
-from lazyt.ir.dtypes import DType, bool_
+from lazyt.nn import functional as F
 from lazyt.tensor import Tensor
 
 
@@ -52,11 +52,11 @@ def _check_ranks(
     return rank == 3
 
 
-def _addend(mask: Tensor | None, name: str, dtype: DType) -> Tensor | None:
+def _addend(mask: Tensor | None, name: str, dtype: lazyt.dtype) -> Tensor | None:
     """A mask as what is added to the scores; raises AttentionError for whole numbers."""
     if mask is None or mask.dtype.kind == "f":
         return mask
-    if mask.dtype is not bool_:
+    if mask.dtype is not lazyt.bool:
         raise AttentionError(f"only bool and floating types of {name} are supported")
     found: Tensor = mask.new_zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
     return found
@@ -87,7 +87,7 @@ def _projected(
         if key.shape != value.shape:
             raise AttentionError(f"key shape {key.shape} does not match value shape {value.shape}")
         if query is key and key is value:
-            together: tuple[Tensor, ...] = linear(query, joint, bias).chunk(3, -1)
+            together: tuple[Tensor, ...] = F.linear(query, joint, bias).chunk(3, -1)
             return together
         weights: tuple[Any, ...] = joint.chunk(3)
     else:
@@ -105,7 +105,7 @@ def _projected(
     biases: tuple[Tensor | None, ...] = (None,) * 3
     if bias is not None:
         biases = bias.chunk(3)
-    return tuple(linear(x, w, b) for x, w, b in zip(inputs, weights, biases))
+    return tuple(F.linear(x, w, b) for x, w, b in zip(inputs, weights, biases))
 
 
 def _static(given: Tensor, name: str, rows: int, width: int) -> Tensor:
@@ -120,7 +120,7 @@ def _static(given: Tensor, name: str, rows: int, width: int) -> Tensor:
 
 def _grown(mask: Tensor | None) -> Tensor | None:
     """One more key, which everybody attends to."""
-    return None if mask is None else pad(mask, (0, 1))
+    return None if mask is None else F.pad(mask, (0, 1))
 
 
 def _with_padding(
@@ -241,8 +241,8 @@ def multi_head_attention_forward(
     else:
         if mask is not None:
             mask = mask.expand(rows, mask.shape[1], k.shape[1])
-        out, weights = scaled_dot_product_attention(q, k, v, mask, drop, hint), None
-    out = linear(
+        out, weights = F.scaled_dot_product_attention(q, k, v, mask, drop, hint), None
+    out = F.linear(
         out.transpose(0, 1).reshape(targets * batch, width), out_proj_weight, out_proj_bias
     )
     out = out.view(targets, batch, out.shape[1])
@@ -272,6 +272,6 @@ def _attend(
     """[batch * heads, L, width / heads], and the weights [batch, heads, L, S]."""
     rows, sources = q.shape[0], k.shape[1]
     scores = (q * math.sqrt(1.0 / q.shape[-1])) @ k.transpose(-2, -1)
-    weights = softmax(scores if mask is None else scores + mask, -1)
-    weights = dropout(weights, drop)
+    weights = F.softmax(scores if mask is None else scores + mask, -1)
+    weights = F.dropout(weights, drop)
     return weights @ v, weights.view(batch, rows // batch, q.shape[1], sources)
