@@ -21,7 +21,7 @@ from lazyt.pending import PATIENCE
 from lazyt.placing import settled, waiting
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage
-from lazyt.tape import AccumulateGrad, GradFn, followed
+from lazyt.tape import AccumulateGrad, GradFn, Moves, Written, hand_over, output_number
 from lazyt.tensor import Tensor
 from lazyt.views import Step, View
 from lazyt.watching import hook
@@ -100,7 +100,10 @@ def view_of(
     fn = base._fn if mode.enabled else base._storage.fn
     if fn is not None:
         if mode.enabled:
-            view.fn = tape.record(name, (base,), None)
+            before = base._storage.node if outer is None else outer
+            index = output_number(fn, base.node) if fn.several else 0
+            made = Moves(moves, before.shape, base._storage.node.dtype, index)
+            view.fn = tape.record_view(name, fn, made)
             view.made_for = base._storage.fn
             view.made_at = base._storage.version_now()
         else:
@@ -202,10 +205,11 @@ def assign(target: Tensor, result: Tensor) -> Tensor:
     check_writable(target)
     storage, view = target._storage, target._view
     value, fn = result.node, result._fn
+    before = storage.fn
     if fn is not None:
         if not mode.enabled:
             fn = None
-        elif view is not None and storage.fn is None:
+        elif view is not None and before is None:
             if view.multiple is not None:
                 _refuse_multiple(view, False)
             if view.detached:
@@ -213,19 +217,47 @@ def assign(target: Tensor, result: Tensor) -> Tensor:
     if view is None or view.root:
         given = result._view
         if isinstance(fn, AccumulateGrad) or not (given is None or given.root):
-            fn = None if fn is None else tape.record("Copy", (target, result), None)
+            fn = None if fn is None else _copied(target, result)
         storage.write(value if view is None else view.write_back(storage.current(), value), fn)
         if fn is not None and fn.saved:
             _move_saved(fn, result._storage, storage)
     else:
-        whole = view.write_back(storage.current(), value)
+        base = storage.current()
+        whole = view.write_back(base, value)
         if whole.needs_grad and mode.enabled:
-            fn = tape.record("CopySlices", (target, result), None)
-            fn.parents = (storage.fn, result._fn)
+            fn = _written_through(target, view, result, base)
         storage.write(whole, fn)
-    if fn is not None and tape.retaining:
-        followed(storage)
+    if before is not None and mode.enabled:
+        hand_over(before, storage.fn)
+        if view is not None:
+            view.fn_now(storage)
     return _written(target, storage)
+
+
+def _copied(target: Tensor, result: Tensor) -> GradFn:
+    """The grad_fn of ``target`` after the value of ``result`` replaced its own."""
+    fn = tape.record("Copy", (target, result), None)
+    source = result._fn
+    index = 0 if source is None or not source.several else output_number(source, result.node)
+    fn.operands = Moves((), tuple(result.shape), result.dtype, index, 1)
+    return fn
+
+
+def _written_through(target: Tensor, view: View, result: Tensor, base: Node) -> GradFn:
+    """The grad_fn of a storage of value ``base`` after ``result`` was written through ``view``."""
+    storage, made = target._storage, result._fn
+    shown = view.fn if view.fn is not None and view.fn._extra is not None else None
+    if made is not None and shown is not None and shown in made.parents:
+        # The gradient of the view's old value goes to the storage's, past the view's hooks.
+        plain = tape.record_view(shown.name(), shown.parents[0] or shown, shown.operands)
+        made.parents = tuple(plain if fn is shown else fn for fn in made.parents)
+    fn = tape.record("CopySlices", (target, result), None)
+    fn.parents = (storage.fn, made)
+    old = storage.fn
+    index = 0 if old is None or not old.several else output_number(old, base)
+    part = View(view.shape, view.strides, view.offset, view.steps, view.name)
+    fn.operands = Written(part, base.shape, base.dtype, index, view.arranged)
+    return fn
 
 
 def assign_value(target: Tensor, value: Node) -> Tensor:

@@ -75,9 +75,10 @@ class Share:
             for the whole as it is.
         partial: whether that leaves out some of the memory.
         versions: the memory's, or others: autograd does not see writes through ``.data``.
+        stale: nodes that the Storage had before others wrote to the memory.
     """
 
-    __slots__ = ("memory", "partial", "region", "seen", "versions")
+    __slots__ = ("memory", "partial", "region", "seen", "stale", "versions")
 
     def __init__(
         self, memory: Memory, region: View | None, versions: Versions, partial: bool = False
@@ -87,3 +88,4 @@ class Share:
         self.region = region
         self.versions = versions
         self.partial = partial
+        self.stale: list[weakref.ref[Node]] = []

@@ -79,7 +79,10 @@ class Made:
             fn, version = tensor._storage.fn, tensor._storage.version_now()
             view.version = version if self.source >= 0 else kept.version
             if fn is not None and not kept.root and not kept.detached:
-                view.fn = tape.record_view(kept.name, fn)
+                whole = tensor._storage.node
+                index = tape.output_number(fn, whole) if fn.several else 0
+                moves = tape.Moves(kept.steps, whole.shape, whole.dtype, index, 0, view.arranged)
+                view.fn = tape.record_view(kept.name, fn, moves)
                 view.made_for, view.made_at = fn, version
             tensor._view = view
         return tensor

@@ -200,6 +200,9 @@ class Storage:
     def _leave(self, share: Share) -> None:
         """Have the memory to itself again, when nobody else shares it any more."""
         kept = share.memory.exposure is not None or share.memory.between_processes
+        if share.stale:
+            share.stale = [item for item in share.stale if item() is not None]
+            kept = kept or bool(share.stale)
         if not kept and share.region is None and not share.partial and self.version >= 0:
             self.version = share.versions.count
             self.share = None
@@ -364,6 +367,8 @@ class Storage:
             memory.value = ops.input_(value.shape, value.dtype, value.data)
         if share.seen != memory.content:
             share.seen = memory.content
+            share.stale = [item for item in share.stale if item() is not None]
+            share.stale.append(weakref.ref(self.node))
             value = memory.value
             self._accept(value if share.region is None else share.region.of(value))
 

@@ -4,6 +4,12 @@ Gradients themselves come from the graph (``transforms.vjp``). The tape holds wh
 cannot: which handle was made from which, whether backward already freed it, which stored values
 the gradient needs unchanged, hooks, and where a differentiable path continues when a value was
 replaced without autograd noticing.
+
+A node is a value, and equal values are one node; a tensor's place in autograd is its grad_fn and
+the number of the output that it is. Hooks and retained gradients belong to that place. Where some
+stand on the way of a backward, it follows the tape function by function
+(``autograd/traversal.py``), for which each grad_fn knows its operands' nodes or, if it moves
+elements only, how.
 """
 
 from __future__ import annotations
@@ -25,8 +31,10 @@ from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
     from lazyt.autograd.packing import PackedCall
+    from lazyt.ir.dtypes import DType
     from lazyt.storage import Storage
     from lazyt.tensor import Tensor
+    from lazyt.views import Step, View
 
 Saved = tuple[tuple["Storage", int], ...]
 
@@ -38,6 +46,7 @@ _INFERENCE = (
 )
 _uids = itertools.count(1)
 next_uid = _uids.__next__
+_next_number = itertools.count(1).__next__
 _new = object.__new__
 _weak = weakref.ref
 
@@ -46,9 +55,11 @@ class Extra:
     """What only few grad_fns have.
 
     Attributes:
-        hooks: functions of the gradient, by key.
+        hooks: functions of the first output's gradient, by key.
+        others: those of other outputs' gradients, by the number of the output.
         history: where differentiation continues below a boundary, else None.
-        retained: the tensors whose ``.grad`` is to receive the gradient.
+        retained: the tensors whose ``.grad`` is to receive the gradient, each with the number of
+            the output that it is.
         metadata: what users note.
         owner: the tensor that was made, once somebody asked it for its grad_fn.
         packed: the call whose operands ``saved_tensors_hooks`` packed.
@@ -57,18 +68,91 @@ class Extra:
     """
 
     __slots__ = (
-        "history", "hooks", "metadata", "owner", "packed", "posthooks", "prehooks", "retained",
+        "history", "hooks", "metadata", "others", "owner", "packed", "posthooks", "prehooks",
+        "retained",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.hooks: dict[int, Callable[[Any], Any]] = {}
+        self.others: dict[int, dict[int, Callable[[Any], Any]]] = {}
         self.history: Node | None = None
-        self.retained: list[weakref.ref[Tensor]] = []
+        self.retained: list[tuple[int, weakref.ref[Tensor]]] = []
         self.metadata: dict[Any, Any] = {}
         self.owner: weakref.ref[Tensor] | None = None
         self.packed: PackedCall | None = None
         self.prehooks: dict[int, Callable[..., Any]] = {}
         self.posthooks: dict[int, Callable[..., Any]] = {}
+
+    def hooks_of(self, index: int) -> dict[int, Callable[[Any], Any]]:
+        """The hooks on the gradient of output ``index``."""
+        return self.hooks if index == 0 else self.others.setdefault(index, {})
+
+    @property
+    def interferes(self) -> bool:
+        """Whether a backward that passes has to call, keep or unpack something."""
+        return bool(
+            self.hooks
+            or self.retained
+            or self.prehooks
+            or self.posthooks
+            or self.packed is not None
+            or any(self.others.values())
+        )
+
+
+class Moves:
+    """How a grad_fn made its output by moving elements of one operand.
+
+    Attributes:
+        steps: from a value of ``shape`` and ``dtype`` to the output's.
+        parent: the number of that operand.
+        index: which output of its grad_fn the operand is.
+        arranged: where the value is that of a storage, the steps from there to the operand, which
+            may be in another order, or a part.
+    """
+
+    __slots__ = ("arranged", "dtype", "index", "parent", "shape", "steps")
+
+    def __init__(
+        self,
+        steps: tuple[Step, ...],
+        shape: tuple[int, ...],
+        dtype: DType,
+        index: int = 0,
+        parent: int = 0,
+        arranged: tuple[Step, ...] = (),
+    ) -> None:
+        self.steps, self.shape, self.dtype = steps, shape, dtype
+        self.index, self.parent, self.arranged = index, parent, arranged
+
+
+class Written:
+    """How a grad_fn made a storage's value by writing its second operand through a view.
+
+    Attributes:
+        view: the view that was written through.
+        shape, dtype: of the storage.
+        index: which output of its grad_fn the old value is.
+        arranged: from there to the tensor whose storage it is.
+    """
+
+    __slots__ = ("arranged", "dtype", "index", "shape", "view")
+
+    def __init__(
+        self,
+        view: View,
+        shape: tuple[int, ...],
+        dtype: DType,
+        index: int,
+        arranged: tuple[Step, ...],
+    ) -> None:
+        self.view, self.shape, self.dtype = view, shape, dtype
+        self.index, self.arranged = index, arranged
+
+
+#: How a grad_fn's output came about: its operands' nodes while the graph has them, or a rule.
+#: An empty tuple for a value that replaced another one whole, of which nothing is left.
+Operands = tuple["weakref.ref[Node] | None", ...] | Moves | Written
 
 
 class GradFn:
@@ -80,17 +164,31 @@ class GradFn:
         freed: whether a backward has run through it without ``retain_graph``.
         dead: whether another backward through it must fail, because something below was freed.
         made: the node of the result, while there is one; views, and writes into parts, have none.
+        operands: one for each parent, see ``Operands``.
+        number: grows in the order in which grad_fns are made; backward takes the latest first.
     """
 
-    __slots__ = ("__weakref__", "_extra", "dead", "freed", "made", "parents", "saved")
+    __slots__ = (
+        "__weakref__", "_extra", "dead", "freed", "made", "number", "operands", "parents", "saved",
+    )  # fmt: skip
 
     rule: str = ""  # what its gradient needs, see ``grad_rules.RULES``
+    several: bool = False  # whether it may have more than one output
     parents: tuple[GradFn | None, ...]
     saved: Saved
     freed: bool
     dead: bool
     made: weakref.ref[Node] | None
+    operands: Operands
+    number: int
     _extra: Extra | None
+
+    def begin(self) -> None:
+        """Set what is the same for all new grad_fns."""
+        self.parents = self.saved = self.operands = ()
+        self.freed = self.dead = False
+        self._extra = self.made = None
+        self.number = _next_number()
 
     @property
     def extra(self) -> Extra:
@@ -103,7 +201,20 @@ class GradFn:
     def next_functions(self) -> tuple[tuple[GradFn | None, int], ...]:
         """The grad_fns of the inputs, each with the number of the output it refers to."""
         chosen = inputs_of(type(self).__name__, len(self.parents))
-        return tuple((None if i is None else self.parents[i], 0) for i in chosen)
+        return tuple(
+            (None, 0) if i is None else (self.parents[i], self.output_of_parent(i)) for i in chosen
+        )
+
+    def output_of_parent(self, number: int) -> int:
+        """Which output of its grad_fn operand ``number`` is."""
+        parent, operands = self.parents[number], self.operands
+        if parent is None or not parent.several:
+            return 0
+        if not isinstance(operands, tuple):
+            return operands.index if number == getattr(operands, "parent", 0) else 0
+        reference = operands[number] if number < len(operands) else None
+        node = None if reference is None else reference()
+        return 0 if node is None else output_number(parent, node)
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -172,10 +283,7 @@ class AccumulateGrad(GradFn):
     __slots__ = ("_tensor", "grad", "post_hooks", "uid")
 
     def __init__(self, tensor: Tensor) -> None:
-        self.parents = ()
-        self.saved = ()
-        self.freed = self.dead = False
-        self._extra = None
+        self.begin()
         self.uid = next(_uids)
         self.grad: Tensor | None = None
         self.post_hooks: dict[int, Callable[[Any], Any]] = {}
@@ -206,10 +314,7 @@ class Bridge(GradFn):
     __slots__ = ()
 
     def __init__(self, history: Node | None) -> None:
-        self.parents = ()
-        self.saved = ()
-        self.freed = self.dead = False
-        self._extra = None
+        self.begin()
         self.extra.history = history
 
 
@@ -218,23 +323,26 @@ leaves: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDict
 boundaries: weakref.WeakKeyDictionary[Node, tuple[GradFn, int]] = weakref.WeakKeyDictionary()
 
 
-# Tensors that keep their gradient though they are no leaves, by the storage they show.
-retaining: weakref.WeakKeyDictionary[Storage, list[tuple[weakref.ref[Tensor], GradFn]]] = (
-    weakref.WeakKeyDictionary()
-)
+#: Grad_fns that may have hooks, retained gradients or packed operands; those of leaves are not here.
+watched: weakref.WeakSet[GradFn] = weakref.WeakSet()
 
 
-def followed(storage: Storage) -> None:
-    """Have tensors that keep their gradient keep that of what was written to ``storage``."""
-    for reference, fn in retaining.pop(storage, ()):
-        fn.extra.retained.remove(reference)
-        tensor = reference()
-        if tensor is not None and tensor._storage is storage and tensor.requires_grad:
-            tensor.retain_grad()
+def output_number(fn: GradFn, node: Node) -> int:
+    """Which output of ``fn`` a node is."""
+    known = boundaries.get(node)
+    return known[1] if known is not None and known[0] is fn else 0
 
 
-# Nodes whose grad_fn has hooks.
-hooked: weakref.WeakKeyDictionary[Node, GradFn] = weakref.WeakKeyDictionary()
+def hand_over(old: GradFn | None, new: GradFn | None, tensor: Tensor | None = None) -> None:
+    """Retain the gradient of what ``new`` made instead of ``old``, whose tensor (or ``tensor``
+    only) was written to."""
+    if old is None or old is new or old._extra is None or not old._extra.retained:
+        return
+    moved = [item for item in old._extra.retained if tensor is None or item[1]() is tensor]
+    old._extra.retained = [item for item in old._extra.retained if item not in moved]
+    if new is not None and moved and not isinstance(new, AccumulateGrad):
+        new.extra.retained += [(0, reference) for _, reference in moved]
+        watched.add(new)
 
 
 def _variable(value: Node, uid: int) -> Node:
@@ -296,13 +404,22 @@ def record(name: str, parents: Sequence[Any], result: Storage | None) -> GradFn:
     fn = _new(kind)
     fns: list[GradFn | None] = []
     storages: list[Storage] = []
+    nodes: list[weakref.ref[Node] | None] = []
     for parent in parents:
         storage = getattr(parent, "_storage", None)
         if storage is not None:
             view = parent._view
-            fns.append(storage.fn if view is None else view.fn_now(storage))
+            if view is None:
+                fns.append(storage.fn)
+                nodes.append(_weak(storage.node))
+            else:
+                fns.append(view.fn_now(storage))
+                shown = view.shown(storage)
+                nodes.append(None if shown is None else _weak(shown))
             storages.append(storage)
     fn.parents = tuple(fns)
+    fn.operands = tuple(nodes)
+    fn.number = _next_number()
     fn.freed = fn.dead = False
     fn._extra = None
     fn.made = None if result is None else _weak(result.node)
@@ -332,13 +449,16 @@ def remember(result: Any, *others: Any) -> None:
         fn.saved = (*fn.saved, *more)
 
 
-def record_view(name: str, parent: GradFn) -> GradFn:
-    """The grad_fn of a view, or of a write, of what ``parent`` made."""
-    fn = _new(fn_type(name))
+def record_view(name: str, parent: GradFn, operands: Operands = ()) -> GradFn:
+    """The grad_fn of a view of what ``parent`` made; without ``operands``, of a value that
+    replaced that."""
+    fn = _new(_types.get(name) or fn_type(name))
     fn.parents = (parent,)
     fn.saved = ()
     fn.freed = fn.dead = False
-    fn._extra = None
+    fn._extra = fn.made = None
+    fn.operands = operands
+    fn.number = _next_number()
     return fn
 
 

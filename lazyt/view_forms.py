@@ -10,6 +10,7 @@ from lazyt.dispatch import check_writable, method, type_title
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, sizes_by_name, wrong_arguments
 from lazyt.functional.promotion import as_dtype
+from lazyt.grad_mode import mode
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 from lazyt.memory_formats import (
@@ -19,7 +20,7 @@ from lazyt.memory_formats import (
     preserve_format,
 )
 from lazyt.storage import Storage
-from lazyt.tape import AccumulateGrad
+from lazyt.tape import AccumulateGrad, hand_over
 from lazyt.tensor import Tensor
 from lazyt.view_parts import as_strided
 from lazyt.view_shapes import expand, squeeze, t, transpose, unsqueeze
@@ -63,9 +64,11 @@ def _become(self: Tensor, shown: Tensor) -> Tensor:
     check_writable(self)
     new, old = shown._view, self._view
     assert new is not None
+    made = None
     if old is None or old.root:
         new.root, new.source = True, None
-        new.fn = new.made_for = None
+        made, new.fn = new.fn, None
+        new.made_for = None
     else:
         new.source = old.source
     storage = shown._storage
@@ -76,6 +79,9 @@ def _become(self: Tensor, shown: Tensor) -> Tensor:
         self._storage.node, self._storage.fn = leaf.mark(self._storage.current()), leaf
     else:
         self._storage, self._view = storage, new
+        if made is not None and mode.enabled:  # what others see in the storage is seen through it
+            hand_over(leaf, made)
+            storage.fn = made
     self._storage.touch()
     return self
 

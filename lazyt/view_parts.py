@@ -8,7 +8,10 @@ from typing import Any
 from lazyt.dispatch import method, view_of
 from lazyt.errors import BoundsError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim
+from lazyt.grad_mode import mode
 from lazyt.ir.graph import Shape
+from lazyt.storage import Storage
+from lazyt.tape import GradFn, Moves, Written, record_view
 from lazyt.tensor import Tensor
 from lazyt.views import Reshape, Slice, Window, check_bounds, contiguous_strides
 
@@ -161,6 +164,17 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return view_of(input, (window,), new, arrange(strides), input._offset, "Unfold")
 
 
+def _look_past(part: Storage, whole: Storage, fn: GradFn) -> None:
+    """Let gradients of ``whole``, a Storage of all the memory that ``part`` covers a region of, go
+    to ``part``, whose grad_fn is ``fn``."""
+    assert part.share is not None and part.share.region is not None
+    region, base, value = part.share.region, whole.current(), part.current()
+    whole.node = region.write_back(base, value)
+    whole.fn = record_view("CopySlices", fn)
+    whole.fn.parents = (None, fn)
+    whole.fn.operands = Written(region, base.shape, base.dtype, 0, ())
+
+
 @method()
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A view of the whole storage with any strides.
@@ -179,11 +193,22 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if offset < 0:
         raise ShapeError(f"Tensor: invalid storage offset {offset}")
     storage = input._storage.whole(input.dtype)
-    if storage is not input._storage and input._fn is not None:
-        raise LazytError("as_strided() of a leaf that is part of another tensor is not supported")
     check_bounds(shape, strides, offset, storage.node.size, storage.node.dtype.itemsize)
+    own = input._fn
+    if storage is not input._storage and own is not None and mode.enabled:
+        _look_past(input._storage, storage, own)
+        input = Tensor.__new__(Tensor)
+        input._storage, input._view = storage, None
     found = view_of(input, (), shape, strides, offset, "AsStrided")
-    assert found._view is not None
+    view = found._view
+    assert view is not None
     found._storage = storage
-    found._view.steps = (Window(shape, strides, offset),)
+    view.steps = (Window(shape, strides, offset),)
+    if view.fn is not None:
+        whole, outer = storage.node, input._view
+        steps = () if outer is None else outer.steps
+        assert isinstance(view.fn.operands, Moves)
+        view.fn.operands = Moves(
+            view.steps, whole.shape, whole.dtype, view.fn.operands.index, 0, steps
+        )
     return found

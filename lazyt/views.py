@@ -254,14 +254,19 @@ class View:
         """Know ``node`` as the view's value where the storage's is ``base``."""
         self._base, self._node = base, node
 
+    def shown(self, storage: Storage) -> Node | None:
+        """The view's value, if it was read since the storage was last written to."""
+        return self._node if self._base is storage.node else None
+
+    @property
+    def arranged(self) -> tuple[Step, ...]:
+        """The steps from the storage's value to that of the tensor that it is a view of."""
+        outer = None if self.source is None else self.source._view
+        return () if outer is None else outer.steps
+
     def forget(self) -> None:
         """Read the storage anew: a node that was computed no longer knows what it is a view of."""
         self._base = self._node = None
-
-    def replace(self, node: Node, storage: Storage) -> None:
-        """Show ``node``, of the same value, until the storage changes."""
-        self._base = storage.current()
-        self._node = node
 
     def refuse_repeats(self) -> None:
         """Raise LazytError, in PyTorch's words, when the view repeats elements (stride 0)."""
@@ -308,9 +313,13 @@ class View:
         if owner is self.made_for and (owner is None or self.made_at == storage.version_now()):
             return self.fn
         self.made_for, self.made_at = owner, storage.version_now()
-        self.fn = None
+        before, self.fn = self.fn, None
         if owner is not None and not self.detached:
-            self.fn = tape.record_view("AsStrided", owner)
+            whole = storage.node
+            index = tape.output_number(owner, whole) if owner.several else 0
+            moves = tape.Moves(self.steps, whole.shape, whole.dtype, index, 0, self.arranged)
+            self.fn = tape.record_view("AsStrided", owner, moves)
+            tape.hand_over(before, self.fn)
         return self.fn
 
     def _refuse_if_stale(self, storage: Storage) -> None:

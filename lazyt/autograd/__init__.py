@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +16,8 @@ from lazyt.autograd.engine import (
     check_tape,
     free_tape,
     gradient_tensor,
+    retain,
+    run_hooks,
     running,
     walk_tape,
 )
@@ -28,7 +30,7 @@ from lazyt.grad_mode import inference_mode as inference_mode
 from lazyt.grad_mode import no_grad as no_grad
 from lazyt.grad_mode import set_grad_enabled as set_grad_enabled
 from lazyt.ir.graph import Node
-from lazyt.tape import AccumulateGrad, GradFn
+from lazyt.tape import AccumulateGrad, GradFn, output_number, watched
 from lazyt.tensor import Tensor
 from lazyt.watching import differentiated, hook
 
@@ -82,6 +84,76 @@ def _leads_to(outputs: Sequence[Tensor], fn: GradFn | None) -> bool:
     return fn in order or any(not f.parents and not isinstance(f, AccumulateGrad) for f in order)
 
 
+def _place(tensor: Tensor) -> tuple[GradFn, int]:
+    """A tensor's place on the tape: its grad_fn, and which of its outputs it is."""
+    fn = tensor._fn
+    assert fn is not None
+    known: int | None = getattr(tensor, "index", None) if not isinstance(tensor, Tensor) else None
+    if known is not None:
+        return fn, known
+    return fn, output_number(fn, tensor.node) if fn.several else 0
+
+
+def _needs_tape(
+    order: Sequence[GradFn], outputs: Sequence[Tensor], inner: Sequence[Tensor]
+) -> bool:
+    """Whether a backward through ``order`` has to follow the tape: for hooks and the like, or for
+    the gradients of ``inner``, no leaves, where those of their nodes may be others'."""
+    if watched:
+        for fn in order:
+            extra = fn._extra
+            if extra is not None and extra.interferes and not isinstance(fn, AccumulateGrad):
+                return True
+    if not inner:
+        return False
+    own: set[Node] = set()
+    for tensor in inner:
+        made = getattr(tensor._fn, "made", None)
+        node = None if made is None else made()
+        if node is None or node is not tensor.node:
+            return True
+        own.add(node)
+    fns = set(_fns(inner))
+    for fn in walk_tape(_fns(outputs), None):
+        if fn.made is not None and fn not in fns and fn.made() in own:
+            return True
+    return len(own) < len(fns)
+
+
+def _traverse(
+    outputs: Sequence[Tensor],
+    pairs: Sequence[tuple[Node, Node]],
+    places: set[tuple[GradFn, int]] | None,
+    create_graph: bool,
+    arrived: Callable[[AccumulateGrad, Node], None],
+) -> dict[tuple[GradFn, int], Tensor]:
+    """Follow the tape from ``outputs``; returns the gradients of ``places``."""
+    from lazyt.autograd.traversal import Root, Traversal, plain
+
+    with set_grad_enabled(create_graph):
+        roots = [
+            Root(*_place(output), plain(cotangent, create_graph))
+            for output, (_, cotangent) in zip(outputs, pairs)
+        ]
+    return Traversal(roots, places, create_graph, arrived).captured
+
+
+def _in_order(
+    found: dict[AccumulateGrad, Node], outputs: Sequence[Tensor], targets: set[GradFn] | None
+) -> list[tuple[AccumulateGrad, Node]]:
+    """The leaves among ``targets`` with their gradients; those with hooks tell the order."""
+    chosen = [(leaf, grad) for leaf, grad in found.items() if targets is None or leaf in targets]
+    if len(chosen) > 1 and any(
+        leaf.post_hooks or (leaf._extra is not None and leaf._extra.interferes)
+        for leaf, _ in chosen
+    ):
+        from lazyt.autograd.traversal import Order
+
+        turns = {leaf: turn for turn, leaf in enumerate(Order(_fns(outputs)).leaves)}
+        chosen.sort(key=lambda item: turns.get(item[0], len(turns)))
+    return chosen
+
+
 def backward(
     tensors: Tensors,
     grad_tensors: Any = None,
@@ -111,21 +183,27 @@ def backward(
     pairs = _roots(outputs, ends(grad_tensors))
     targets = set(_fns(only)) if inputs is not None else None
     order = walk_tape(_fns(outputs), targets)
-    check_tape(order)
+    overwritten = check_tape(order)
     differentiated(order)
-    before, running.order = running.order, order
+    before, running.order = running.order, order if targets is None else [*order, *targets]
     inner = [t for t in only if not isinstance(t._fn, AccumulateGrad)]
-    run = Backward(pairs, [t.node for t in inner], create_graph)
-    found = run.leaf_gradients()
-    for leaf, grad in found.items():
-        if targets is None or leaf in targets:
+    if overwritten or _needs_tape(running.order, outputs, inner):
+        places = None if targets is None else {_place(t) for t in only}
+
+        def arrived(leaf: AccumulateGrad, grad: Node) -> None:
             accumulate(leaf, grad, create_graph)
-    for tensor in inner:
-        grad_node = run.received.get(tensor.node)
-        if grad_node is not None:
-            old = tensor.__dict__.get("_grad")
-            total = grad_node if old is None else ops.apply("add", old.node, grad_node)
-            tensor.__dict__["_grad"] = gradient_tensor(total)
+
+        captured = _traverse(outputs, pairs, places, create_graph, arrived)
+        inner_grads = [captured.get(_place(tensor)) for tensor in inner]
+    else:
+        run = Backward(pairs, [t.node for t in inner], create_graph)
+        for leaf, grad in _in_order(run.leaf_gradients(), outputs, targets):
+            accumulate(leaf, run_hooks(leaf, grad, create_graph), create_graph)
+        found = [run.received.get(tensor.node) for tensor in inner]
+        inner_grads = [None if node is None else gradient_tensor(node) for node in found]
+    for tensor, gradient in zip(inner, inner_grads):
+        if gradient is not None:
+            retain(tensor, gradient)
     running.order = before  # kept longer, it would keep the tape
     if not (create_graph if retain_graph is None else retain_graph):
         free_tape(order)
@@ -177,19 +255,34 @@ def grad(
     pairs = _roots(results, ends(grad_outputs))
     if any(tensor._fn is None for tensor in wanted):
         raise GradientError("One of the differentiated Tensors does not require grad")
-    order = walk_tape(_fns(results), set(_fns(wanted)))
-    check_tape(order)
+    targets = set(_fns(wanted))
+    order = walk_tape(_fns(results), targets)
+    overwritten = check_tape(order)
     differentiated(order)
-    before, running.order = running.order, [*order, *_fns(wanted)]
-    run = Backward(pairs, [tensor.node for tensor in wanted], create_graph)
-    by_leaf = run.leaf_gradients()
+    before, running.order = running.order, [*order, *targets]
+    inner = [tensor for tensor in wanted if not isinstance(tensor._fn, AccumulateGrad)]
+    grads: list[Tensor | None] = []
+    if overwritten or _needs_tape(running.order, results, inner):
+        places = [_place(tensor) for tensor in wanted]
+        captured = _traverse(results, pairs, {*places}, create_graph, lambda *_: None)
+        grads = [captured.get(place) for place in places]
+    else:
+        run = Backward(pairs, [tensor.node for tensor in wanted], create_graph)
+        by_leaf: dict[GradFn, Node] = {
+            leaf: run_hooks(leaf, grad, create_graph)
+            for leaf, grad in _in_order(run.leaf_gradients(), results, targets)
+        }
+        for tensor in wanted:
+            fn = tensor._fn
+            leaf = isinstance(fn, AccumulateGrad)
+            node = by_leaf.get(fn) if leaf and fn else run.received.get(tensor.node)
+            known = node is not None and _leads_to(results, fn)
+            grads.append(gradient_tensor(node) if known and node is not None else None)
     running.order = before
     found: list[Tensor | None] = []
-    for place, tensor in enumerate(wanted):
-        fn = tensor._fn
-        node = by_leaf.get(fn) if isinstance(fn, AccumulateGrad) else run.received.get(tensor.node)
-        if node is not None and _leads_to(results, fn):
-            found.append(gradient_tensor(node))
+    for place, (tensor, gradient) in enumerate(zip(wanted, grads)):
+        if gradient is not None:
+            found.append(gradient)
         elif materialize_grads:
             found.append(zero_like(tensor))
         elif allow_unused:

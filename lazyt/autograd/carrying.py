@@ -134,10 +134,7 @@ class _CarriedFn(GradFn):
     __slots__ = ("inner", "table")
 
     def __init__(self, inner: GradFn, table: Table) -> None:
-        self.parents = ()
-        self.saved = ()
-        self.freed = self.dead = False
-        self._extra = None
+        self.begin()
         self.inner = inner
         self.table = table
 

@@ -27,6 +27,7 @@ class CheckpointBackward(GradFn):
     shapes: list[Any]
     variables: list[Node]
     rule = "a"
+    several = True
 
     def below(self) -> list[Node]:
         """The variables that the function's results depend on."""
@@ -37,14 +38,21 @@ class CheckpointBackward(GradFn):
 
         Raises GradientError when they are not alike.
         """
-        results = differentiable(self.again())
-        if [r.shape for r in results] != self.shapes:
+        pairs = [(r.node, c) for r, c in zip(self.results(), cotangents) if c is not None]
+        return self._through_inner(pairs)
+
+    def results(self) -> list[Tensor]:
+        """What the function gives when it is called again.
+
+        Raises GradientError for other tensors than at first.
+        """
+        found = differentiable(self.again())
+        if [r.shape for r in found] != self.shapes:
             raise GradientError(
                 "checkpoint: the function gave other tensors when it was called again: "
-                f"{[list(r.shape) for r in results]} instead of {[list(s) for s in self.shapes]}"
+                f"{[list(r.shape) for r in found]} instead of {[list(s) for s in self.shapes]}"
             )
-        pairs = [(r.node, c) for r, c in zip(results, cotangents) if c is not None]
-        return self._through_inner(pairs)
+        return found
 
     def _through_inner(self, pairs: list[tuple[Node, Node]]) -> list[tuple[Node, Node]]:
         """The pairs, with those behind checkpoints that the second call made: whoever goes
@@ -97,10 +105,9 @@ def run_checkpointed(
     fn: CheckpointBackward = object.__new__(CheckpointBackward)
     fn.again, fn.shapes, fn.variables = again, [r.shape for r in results], variables
     since = _since([r.node for r in results], (*args, *kwargs.values()))
+    fn.begin()
     fn.parents = tuple(_fns(variables))
     fn.saved = tuple(_saved((*args, *kwargs.values())))
-    fn.freed = fn.dead = False
-    fn._extra = None
     return _replaced(out, iter([_behind(r, fn, i, since) for i, r in enumerate(results)]))
 
 

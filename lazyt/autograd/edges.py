@@ -22,10 +22,10 @@ class GradientEdge(NamedTuple):
 class EdgeEnd:
     """What an edge leads to, with what ``backward`` and ``grad`` ask tensors for."""
 
-    __slots__ = ("_fn", "node")
+    __slots__ = ("_fn", "index", "node")
 
     def __init__(self, edge: GradientEdge) -> None:
-        self._fn = edge.node
+        self._fn, self.index = edge.node, edge.output_nr
         leaf = edge.node.variable if isinstance(edge.node, AccumulateGrad) else None
         self.node: Node = node_of(edge.node) if leaf is None else leaf.node
 

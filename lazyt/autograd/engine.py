@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from lazyt import ops, pending
 from lazyt.dispatch import assign, type_title, wrap
@@ -21,7 +22,7 @@ from lazyt.memory_formats import lay_out, strides_like
 from lazyt.ops.leaves import VARIABLE
 from lazyt.placing import kept_at
 from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad, GradFn, anomaly, boundaries, checks, hooked, leaves
+from lazyt.tape import AccumulateGrad, GradFn, anomaly, boundaries, checks, leaves
 from lazyt.tensor import Tensor
 from lazyt.watching import capturing
 
@@ -83,8 +84,12 @@ def walk_tape(roots: Sequence[GradFn], targets: set[GradFn] | None) -> list[Grad
     return [fn for fn in order if fn in needed]
 
 
-def check_tape(order: Sequence[GradFn]) -> None:
-    """Raise GradientError for what was freed, or for saved values that were overwritten."""
+def check_tape(order: Sequence[GradFn]) -> bool:
+    """Raise GradientError for what was freed, or for saved values that were overwritten.
+
+    Returns: whether some were overwritten without autograd knowing.
+    """
+    overwritten = False
     for fn in reversed(order):  # as they run, so that the first to fail is PyTorch's
         if fn.dead:
             raise GradientError(FREED)
@@ -96,6 +101,19 @@ def check_tape(order: Sequence[GradFn]) -> None:
         for storage, version in fn.saved:
             if storage.version_now() != version and checks.versions:
                 raise GradientError(_overwritten(storage, version, fn))
+            if storage.share is not None and stale_nodes(storage):
+                overwritten = True
+    return overwritten
+
+
+def stale_nodes(storage: Storage) -> list[Node]:
+    """What a storage held before others wrote to its memory, as far as that is still in use."""
+    storage.current()  # which finds out what it holds now
+    share, now = storage.share, storage.node
+    if share is None or not share.stale:
+        return []
+    alive = [node for item in share.stale if (node := item()) is not None and node is not now]
+    return [node for node in alive if node.data is None or node.data is not now.data]
 
 
 def _overwritten(storage: Storage, version: int, fn: GradFn) -> str:
@@ -180,12 +198,7 @@ class Backward:
         if not pairs:
             return
         check = _anomaly_check() if anomaly.enabled else None
-        if hooked:
-            from lazyt.autograd.node_hooks import pull
-
-            grads = pull(pairs, self.wanted, self.create_graph, check)
-        else:
-            grads = vjp([n for n, _ in pairs], [c for _, c in pairs], self.wanted, check)
+        grads = vjp([n for n, _ in pairs], [c for _, c in pairs], self.wanted, check)
         for node, grad in zip(self.wanted, grads):
             if grad is not None:
                 grad = grad if self.create_graph else raw(grad)
@@ -216,19 +229,15 @@ class Backward:
                 slots[index] = grad if known is None else ops.apply("add", known, grad)
         if not slots:
             return []
-        if fn._extra is not None and 0 in slots:
+        if fn._extra is not None and 0 in slots:  # of a tensor that a transform follows
             slots[0] = run_hooks(fn, slots[0], self.create_graph)
             if len(nodes) == 1:  # who asked for this gradient gets what the hooks made of it
                 self.received[nodes[0]] = slots[0]
-            for reference in fn._extra.retained:
-                tensor = reference()
-                if tensor is not None:
-                    _accumulate_retained(tensor, slots[0])
         with set_grad_enabled(self.create_graph):
             return fn.advance([slots.get(i) for i in range(max(slots) + 1)])
 
     def leaf_gradients(self) -> dict[AccumulateGrad, Node]:
-        """What arrived at every living leaf, after its hooks."""
+        """What arrived at every living leaf, before its hooks."""
         found: dict[AccumulateGrad, Node] = {}
         crossed = boundaries if boundaries else ()
         for node in self.variables:
@@ -238,31 +247,41 @@ class Backward:
                 continue
             known = found.get(leaf)
             found[leaf] = grad if known is None else ops.apply("add", known, grad)
-        linked = self.create_graph
-        return {leaf: run_hooks(leaf, grad, linked) for leaf, grad in found.items()}
+        return found
 
 
 def run_hooks(fn: GradFn, grad: Node, create_graph: bool) -> Node:
     """``grad`` after the hooks of ``fn``, whose own work has a history with ``create_graph``."""
     if fn._extra is None or not fn._extra.hooks:
         return grad
-    for hook in list(fn._extra.hooks.values()):
+    found = call_hooks(fn._extra.hooks, gradient_tensor(grad), create_graph)
+    assert found is not None
+    return found.node
+
+
+def call_hooks(
+    hooks: dict[int, Callable[[Any], Any]], grad: Tensor | None, create_graph: bool
+) -> Tensor | None:
+    """``grad`` after ``hooks``, which are told None where there is none.
+
+    Raises TypeError for what is no tensor, and GradientError for one of another dtype or shape.
+    """
+    for hook in list(hooks.values()):
         with set_grad_enabled(create_graph):
-            replaced = hook(gradient_tensor(grad))
-        if replaced is not None:
-            if not isinstance(replaced, Tensor):
-                raise TypeError(f"expected Variable, but hook returned '{type(replaced).__name__}'")
-            if replaced.dtype is not grad.dtype:
-                was, got = (f"torch.{type_title(d)}Tensor" for d in (grad.dtype, replaced.dtype))
-                raise GradientError(
-                    f"hook '{getattr(hook, '__name__', hook)}' has changed the type of value (was "
-                    f"{was} got {got})"
-                )
-            if replaced.shape != grad.shape:
-                raise GradientError(
-                    f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value"
-                )
-            grad = replaced.node
+            replaced = hook(grad)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{type(replaced).__name__}'")
+        name = getattr(hook, "__name__", hook)
+        if grad is not None and replaced.dtype is not grad.dtype:
+            was, got = (f"torch.{type_title(d)}Tensor" for d in (grad.dtype, replaced.dtype))
+            raise GradientError(
+                f"hook '{name}' has changed the type of value (was {was} got {got})"
+            )
+        if grad is not None and replaced.shape != grad.shape:
+            raise GradientError(f"hook '{name}' has changed the size of value")
+        grad = replaced
     return grad
 
 
@@ -287,10 +306,10 @@ def accumulate(leaf: AccumulateGrad, grad: Node, create_graph: bool) -> None:
     if extra is not None and (extra.prehooks or extra.posthooks):
         from lazyt.autograd.node_hooks import after, before
 
-        (changed,) = before(leaf, [grad])
+        (changed,) = before(leaf, [gradient_tensor(grad)])
         if changed is None:
             return
-        grad = changed
+        grad = changed.node
     old, variable = leaf.grad, leaf.variable
     if old is None:
         leaf.grad = gradient_tensor(grad)
@@ -298,8 +317,8 @@ def accumulate(leaf: AccumulateGrad, grad: Node, create_graph: bool) -> None:
             lay_out(leaf.grad, strides_like(tuple(variable.shape), variable.strides))
     else:
         total = ops.apply("add", old.node, grad)
-        if total.needs_grad or old.requires_grad:
-            leaf.grad = gradient_tensor(total)
+        if create_graph or total.needs_grad or old.requires_grad:
+            leaf.grad = gradient_tensor(total)  # who holds the old one keeps its value
         else:
             assign(old, wrap(total))
     tensor = leaf.variable
@@ -310,12 +329,13 @@ def accumulate(leaf: AccumulateGrad, grad: Node, create_graph: bool) -> None:
             if returned is not None and returned is not tensor:
                 raise GradientError("Tensor post accumulate grad hooks should return None.")
     if extra is not None and extra.posthooks:
-        after(leaf, [], [grad])
+        after(leaf, [], [gradient_tensor(grad)])
 
 
-def _accumulate_retained(tensor: Tensor, grad: Node) -> None:
+def retain(tensor: Tensor, grad: Tensor) -> None:
+    """Add ``grad`` to the ``grad`` of a tensor that is no leaf."""
     old = tensor.__dict__.get("_grad")
-    total = grad if old is None else ops.apply("add", old.node, grad)
+    total = grad.node if old is None else ops.apply("add", old.node, grad.node)
     tensor.__dict__["_grad"] = gradient_tensor(total)
 
 

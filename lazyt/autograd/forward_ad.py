@@ -17,7 +17,7 @@ from lazyt.errors import GradientError, LazytError
 from lazyt.grad_mode import enable_grad
 from lazyt.ir.graph import Node
 from lazyt.storage import Storage
-from lazyt.tape import AccumulateGrad, record
+from lazyt.tape import AccumulateGrad, Moves, record
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -105,7 +105,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     leaf = AccumulateGrad(made)
     node = leaf.mark(value)
     with enable_grad():
-        fn = None if tensor._fn is None else record("MakeDual", (tensor,), None)
+        fn = None
+        if tensor._fn is not None:
+            fn = record("MakeDual", (tensor,), None)
+            fn.operands = Moves((), value.shape, value.dtype, fn.output_of_parent(0))
         made._storage = Storage(node, fn)
     _state.values[node] = value
     _state.tangents[node] = ops.cast(tangent.node, value.dtype)

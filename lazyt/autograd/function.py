@@ -84,14 +84,16 @@ class FunctionCtx:
 class FunctionBackward(GradFn):
     """The grad_fn of a custom function's outputs: runs its ``backward``."""
 
-    __slots__ = ("backward", "ctx", "forward", "inputs", "outputs")
+    __slots__ = ("backward", "ctx", "forward", "inputs", "outputs", "tensors")
 
     backward: Callable[..., Any]
     ctx: FunctionCtx
     forward: Callable[..., Any]
     inputs: tuple[tuple[Tensor, Node] | None, ...]
     outputs: tuple[Node | None, ...]
+    tensors: tuple[int, ...]
     rule = "a"
+    several = True
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -110,38 +112,49 @@ class FunctionBackward(GradFn):
         return [item[1] for item in self.inputs if item is not None]
 
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
-        """The arguments with what ``backward`` says their gradients are.
+        """The arguments with what ``backward`` says their gradients are. Raises as ``answers``."""
+        grads = [None if node is None else wrap(node, name="Clone") for node in cotangents]
+        nodes = [item[1] for item in self.given if item is not None]
+        places = [number for number, item in enumerate(self.given) if item is not None]
+        answers = self.answers(grads)
+        return [(n, answers[p].node) for p, n in zip(places, nodes) if p in answers]
+
+    @property
+    def given(self) -> list[tuple[Tensor, Node] | None]:
+        """The arguments that are tensors: one for each parent, None where it has no gradient."""
+        return [self.inputs[number] for number in self.tensors]
+
+    def answers(self, cotangents: Sequence[Tensor | None]) -> dict[int, Tensor]:
+        """What ``backward`` says of the gradients of its tensors, by their number.
 
         Raises GradientError for a wrong number or shape of gradients.
         """
         grads: list[Tensor | None] = []
         for index, node in enumerate(self.outputs):
-            cotangent = cotangents[index] if index < len(cotangents) else None
-            if cotangent is not None:
-                grads.append(wrap(cotangent, name="Clone"))
-            elif node is not None and self.ctx.materialize_grads:
-                grads.append(wrap(ops.zeros_like(node)))
-            else:
-                grads.append(None)
+            given = cotangents[index] if index < len(cotangents) else None
+            if given is None and node is not None and self.ctx.materialize_grads:
+                given = wrap(ops.zeros_like(node))
+            grads.append(given)
         hooks = self._extra is not None and (self._extra.prehooks or self._extra.posthooks)
         if hooks:
-            grads = _changed(before(self, _nodes(grads)))
+            grads = before(self, grads)
         returned = self.backward(self.ctx, *grads)
         values = returned if isinstance(returned, tuple) else (returned,)
         if hooks:
-            values = tuple(_changed(after(self, _nodes(values), _nodes(grads))))
+            values = tuple(after(self, values, grads))
         if len(values) < len(self.inputs) or any(v is not None for v in values[len(self.inputs) :]):
             raise GradientError(
                 f"function {self.name()} returned an incorrect number of gradients "
                 f"(expected {len(self.inputs)}, got {len(values)})"
             )
-        return [
-            (item[1], self._gradient(index, value, item[1]))
-            for index, (item, value) in enumerate(zip(self.inputs, values))
-            if item is not None and value is not None
-        ]
+        found: dict[int, Tensor] = {}
+        for number, index in enumerate(self.tensors):
+            item, value = self.inputs[index], values[index]
+            if item is not None and value is not None:
+                found[number] = self._gradient(index, value, item[1])
+        return found
 
-    def _gradient(self, index: int, value: Any, node: Node) -> Node:
+    def _gradient(self, index: int, value: Any, node: Node) -> Tensor:
         if not isinstance(value, Tensor):
             raise DTypeError(f"expected Variable or None (got {type(value).__name__})")
         if value.shape != node.shape:
@@ -151,8 +164,10 @@ class FunctionBackward(GradFn):
                     f"Function {self.name()} returned an invalid gradient at index {index} - got "
                     f"{list(value.shape)} but expected shape compatible with {list(node.shape)}"
                 )
-            return ops.cast(found, node.dtype)
-        return ops.cast(value.node, node.dtype)
+            return wrap(ops.cast(found, node.dtype), value, name="Sum")
+        if value.dtype is not node.dtype:
+            return wrap(ops.cast(value.node, node.dtype), value, name="ToCopy")
+        return value
 
     def push(self, tangents: list[Node | None]) -> list[Node | None]:
         """How the outputs move when the arguments do, by the function's ``jvp``."""
@@ -162,14 +177,6 @@ class FunctionBackward(GradFn):
         returned = self.forward(self.ctx, *tensors)
         values = returned if isinstance(returned, tuple) else (returned,)
         return [v.node if isinstance(v, Tensor) else None for v in values]
-
-
-def _nodes(tensors: Sequence[Any]) -> list[Node | None]:
-    return [item.node if isinstance(item, Tensor) else None for item in tensors]
-
-
-def _changed(nodes: Sequence[Node | None]) -> list[Tensor | None]:
-    return [None if node is None else wrap(node, name="Clone") for node in nodes]
 
 
 def _summed(value: Node, shape: tuple[int, ...]) -> Node | None:
@@ -308,10 +315,11 @@ def _attach(
     """The outputs as tensors whose gradient is the function's."""
     made_type = type(f"{cls.__name__}Backward", (FunctionBackward,), {"__slots__": ()})
     fn: FunctionBackward = object.__new__(made_type)
+    fn.begin()
     fn.parents = tuple(a._fn for a in args if isinstance(a, Tensor))
-    fn.saved = ()
-    fn.freed = fn.dead = False
-    fn._extra = None
+    fn.tensors = tuple(i for i, a in enumerate(args) if isinstance(a, Tensor))
+    known = [before[i] for i in fn.tensors]
+    fn.operands = tuple(None if item is None else weakref.ref(item[1]) for item in known)
     given = cls.backward if cls.backward is not Function.backward else cls.vjp
     fn.backward, fn.forward, fn.ctx = given, cls.jvp, ctx
     fn.inputs = before

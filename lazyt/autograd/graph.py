@@ -14,7 +14,7 @@ from lazyt.autograd.saving import save_on_cpu as save_on_cpu
 from lazyt.autograd.saving import saved_tensors_hooks as saved_tensors_hooks
 from lazyt.errors import GradientError
 from lazyt.tape import GradFn as Node
-from lazyt.tape import checks
+from lazyt.tape import checks, output_number
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -29,7 +29,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     fn = tensor._fn
     if fn is None:
         raise GradientError("It is not possible to get the gradient edge for a Tensor that does not require gradients")  # noqa: E501  # fmt: skip
-    return GradientEdge(fn, 0)
+    return GradientEdge(fn, output_number(fn, tensor.node) if fn.several else 0)
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:

@@ -13,7 +13,7 @@ from lazyt.dispatch import add_property, method, type_title
 from lazyt.errors import DTypeError, GradientError, LazytError, warn
 from lazyt.grad_mode import mode
 from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad, GradFn, boundaries, boundary, retaining
+from lazyt.tape import AccumulateGrad, GradFn, boundaries, boundary, output_number, watched
 from lazyt.tensor import Tensor
 from lazyt.views import View
 from lazyt.watching import hook
@@ -251,17 +251,26 @@ def _set_data(self: Tensor, value: Tensor) -> None:
 
 
 def _retains(tensor: Tensor, fn: GradFn) -> bool:
-    return fn._extra is not None and any(r() is tensor for r in fn._extra.retained)
+    return fn._extra is not None and any(r() is tensor for _, r in fn._extra.retained)
 
 
-def _own_fn(tensor: Tensor) -> GradFn:
-    """The grad_fn of a non-leaf, made a boundary so that its gradient is seen on its way."""
+def _place(tensor: Tensor) -> tuple[GradFn, int]:
+    """The grad_fn of a non-leaf, and which of its outputs that is, where hooks are called."""
     fn = tensor._fn
     assert fn is not None
+    watched.add(fn)
+    if hook.watcher is not None:
+        _mark(tensor, fn)
+    return fn, output_number(fn, tensor.node) if fn.several else 0
+
+
+def _mark(tensor: Tensor, fn: GradFn) -> None:
+    """Put a boundary into the graph where a transform, which follows that, has to meet hooks."""
+    from lazyt.autograd.levels import active
+
     node = tensor.node
-    known = boundaries.get(node)
-    if known is not None:
-        return known[0]
+    if not active() or node in boundaries:
+        return
     fn.extra.history = node
     marked = boundary(node, fn)
     view = tensor._view
@@ -270,22 +279,23 @@ def _own_fn(tensor: Tensor) -> GradFn:
     else:
         if view.root:
             tensor._storage.node = view.write_back(tensor._storage.node, marked)
-        view.replace(marked, tensor._storage)
-    return fn
+        view.show(tensor._storage.current(), marked)
 
 
 @method()
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
     """Call ``hook`` with every gradient of this tensor; what it returns replaces the gradient.
 
-    Raises GradientError for a tensor that does not require its gradient.
+    It does not matter what was computed from the tensor, or looked at, before. Raises GradientError
+    for a tensor that does not require its gradient.
     """
     fn = self._fn
     if fn is None:
         raise GradientError("cannot register a hook on a tensor that doesn't require gradient")
+    index = 0
     if not isinstance(fn, AccumulateGrad):
-        fn = _own_fn(self)
-    return RemovableHandle(fn.extra.hooks, hook)
+        fn, index = _place(self)
+    return RemovableHandle(fn.extra.hooks_of(index), hook)
 
 
 @method()
@@ -313,11 +323,9 @@ def retain_grad(self: Tensor) -> None:
         raise GradientError("can't retain_grad on Tensor that has requires_grad=False")
     if isinstance(fn, AccumulateGrad):
         return
-    fn = _own_fn(self)
     if not _retains(self, fn):
-        reference = weakref.ref(self)
-        fn.extra.retained.append(reference)
-        retaining.setdefault(self._storage, []).append((reference, fn))
+        fn, index = _place(self)
+        fn.extra.retained.append((index, weakref.ref(self)))
 
 
 def _retains_grad(self: Tensor) -> bool:

@@ -21,10 +21,7 @@ class DelayedError(GradFn):
     __slots__ = ("text", "under")
 
     def __init__(self, text: str, under: list[Node]) -> None:
-        self.parents = ()
-        self.saved = ()
-        self.freed = self.dead = False
-        self._extra = None
+        self.begin()
         self.text, self.under = text, under
 
     def below(self) -> list[Node]:

@@ -20,7 +20,7 @@ from lazyt.ir.graph import Node, source_text, topological
 from lazyt.ir.positions import user_position
 from lazyt.ops.leaves import VARIABLE
 from lazyt.storage import Storage, raw
-from lazyt.tape import Bridge, GradFn, boundary, hooked
+from lazyt.tape import Bridge, GradFn, boundary, watched
 from lazyt.tensor import Tensor
 from lazyt.watching import capturing
 
@@ -85,7 +85,7 @@ def pack_operands(fn: GradFn, parents: Sequence[Any], result: Storage) -> None:
     if call.reads:
         fn.saved = ()  # as in PyTorch, hooks answer for what they keep
         fn.extra.packed = call
-        hooked[node] = fn
+        watched.add(fn)
 
 
 def _cuts(node: Node, operands: set[Node]) -> bool:

@@ -1,0 +1,470 @@
+"""Backward along the tape, one grad_fn after the other, as PyTorch runs it.
+
+``engine.Backward`` differentiates the graph, in which equal values are one node and a view of a
+view is a node like any other. That is all a gradient needs. What belongs to tensors rather than to
+values needs the tape: hooks, retained gradients, gradients of inner tensors of equal value, saved
+operands that hooks unpack or that were written to without autograd knowing. Where a backward meets
+one of these, it comes here: each grad_fn gets the whole gradient of its outputs, calls what is
+registered there and hands its operands theirs, the latest function first.
+
+The derivative of a single function comes from the graph, too: its result's node over stand-ins for
+its operands' nodes. A way through the graph that leads past the operands is followed without hooks.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lazyt import ops
+from lazyt.autograd.function import FunctionBackward
+from lazyt.autograd.node_hooks import Derivative, after, before, substituted
+from lazyt.dispatch import wrap
+from lazyt.grad_mode import mode, set_grad_enabled
+from lazyt.ir.graph import Node, make_of, topological
+from lazyt.ops.leaves import VARIABLE
+from lazyt.storage import raw
+from lazyt.tape import (
+    AccumulateGrad,
+    Bridge,
+    GradFn,
+    Moves,
+    Written,
+    anomaly,
+    boundaries,
+    boundary,
+    leaves,
+    next_uid,
+    output_number,
+)
+from lazyt.tensor import Tensor
+
+Place = tuple[GradFn, int]
+Parts = list[Tensor | None]
+Pair = tuple[Node, Node]
+
+
+class Root(NamedTuple):
+    """A tensor to start from, with its gradient."""
+
+    fn: GradFn
+    index: int
+    gradient: Tensor
+
+
+def plain(node: Node, linked: bool) -> Tensor:
+    """``node`` as a tensor, whose history is that of the graph if ``linked``."""
+    return wrap(node if linked else raw(node), name="Clone")
+
+
+def linked_tensor(
+    node: Node, like: GradFn, parents: Sequence[GradFn | None], operands: Sequence[Any]
+) -> Tensor:
+    """``node``, part of the derivative of ``like``, as a tensor made of ``parents``."""
+    found = wrap(node, name="Clone")
+    fn = found._storage.fn
+    if fn is not None:
+        if type(like).advance is GradFn.advance and not isinstance(like, AccumulateGrad):
+            fn.__class__ = type(like)
+        fn.parents, fn.operands, fn.saved = tuple(parents), tuple(operands), like.saved
+    return found
+
+
+def added(parts: Sequence[Tensor]) -> Tensor:
+    """The sum of what came to one place, from the last user to the first."""
+    from lazyt.transforms.cotangents import total
+
+    if len(parts) == 1:
+        return parts[0]
+    return wrap(total([part.node for part in parts]), *parts, name="Add")
+
+
+class Traversal:
+    """One run along the tape.
+
+    Args:
+        roots: where it starts.
+        targets: the places that it is for, None for all leaves.
+        create_graph: whether gradients have a history.
+        arrived: called with each leaf and its gradient as soon as that is known.
+
+    Attributes:
+        captured: the gradients of the places among ``targets``, after hooks.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[Root],
+        targets: set[Place] | None,
+        create_graph: bool,
+        arrived: Callable[[AccumulateGrad, Node], None],
+    ) -> None:
+        self.targets, self.create_graph, self.arrived = targets, create_graph, arrived
+        self.captured: dict[Place, Tensor] = {}
+        self._received: dict[GradFn, dict[int, list[Tensor]]] = {}
+        self._waiting: dict[GradFn, int] = {}
+        self._needed: set[GradFn] = set()
+        self._ready: list[tuple[float, int, GradFn]] = []
+        self._past: list[Pair] = []
+        self._turns = itertools.count()
+        self._add(roots)
+        while self._ready:
+            self._visit(heapq.heappop(self._ready)[2])
+        self._follow_graph()
+
+    # ------------------------------------------------------------------ the order
+
+    def _add(self, roots: Sequence[Root]) -> None:
+        """Start from ``roots`` as well."""
+        from lazyt.autograd.engine import walk_tape
+
+        order = [f for f in walk_tape([r.fn for r in roots], None) if f not in self._waiting]
+        wanted = None if self.targets is None else {fn for fn, _ in self.targets}
+        for fn in order:
+            self._waiting[fn] = 0
+        for fn in order:
+            below = [parent for parent in fn.parents if parent is not None]
+            for parent in below:
+                self._waiting[parent] += 1
+            if wanted is None or fn in wanted or any(p in self._needed for p in below):
+                self._needed.add(fn)
+        for root in roots:
+            self._send(root.fn, root.index, root.gradient)
+        for fn in dict.fromkeys(root.fn for root in roots):
+            if not self._waiting[fn]:
+                self._push(fn)
+
+    def _push(self, fn: GradFn) -> None:
+        # Leaves come first, as in PyTorch: their hooks run as soon as their gradients are known.
+        key = -float("inf") if isinstance(fn, AccumulateGrad) else -fn.number
+        heapq.heappush(self._ready, (key, next(self._turns), fn))
+
+    def _send(self, fn: GradFn, index: int, gradient: Tensor) -> None:
+        self._received.setdefault(fn, {}).setdefault(index, []).append(gradient)
+
+    # ------------------------------------------------------------------ one function
+
+    def _visit(self, fn: GradFn) -> None:
+        received = self._received.pop(fn, {})
+        if fn in self._needed:
+            count = self._outputs(fn, received)
+            with set_grad_enabled(self.create_graph):
+                grads = [added(received[i]) if i in received else None for i in range(count)]
+                for index in range(count):
+                    grads[index] = self._arrive(fn, index, grads[index])
+            if isinstance(fn, AccumulateGrad):
+                if grads[0] is not None and (self.targets is None or (fn, 0) in self.targets):
+                    self.arrived(fn, grads[0].node)
+            elif self.targets is None or any(p in self._needed for p in fn.parents):
+                with set_grad_enabled(self.create_graph):
+                    self._send_parts(fn, self.parts_of(fn, grads))
+        self._count_down(fn)
+
+    def _count_down(self, fn: GradFn) -> None:
+        for parent in fn.parents:
+            if parent is not None:
+                self._waiting[parent] -= 1
+                if not self._waiting[parent]:
+                    self._push(parent)
+
+    def _outputs(self, fn: GradFn, received: Mapping[int, Any]) -> int:
+        """How many outputs there are to be told of."""
+        own = len(fn.outputs) if isinstance(fn, FunctionBackward) else 1
+        return max(own, 1 + max(received, default=0))
+
+    def _arrive(self, fn: GradFn, index: int, gradient: Tensor | None) -> Tensor | None:
+        """The gradient of one output after its hooks; kept where somebody asked for it."""
+        from lazyt.autograd.engine import call_hooks, retain
+
+        extra = fn._extra
+        if extra is not None:
+            hooks = extra.hooks if index == 0 else extra.others.get(index)
+            if hooks:
+                gradient = call_hooks(hooks, gradient, self.create_graph)
+            if gradient is not None:
+                for number, reference in extra.retained:
+                    tensor = reference() if number == index else None
+                    if tensor is not None:
+                        retain(tensor, gradient)
+        if self.targets is not None and gradient is not None and (fn, index) in self.targets:
+            self.captured[fn, index] = gradient
+        return gradient
+
+    def parts_of(self, fn: GradFn, grads: Parts) -> Parts:
+        """What those of its outputs mean for the parents of ``fn``, between the hooks around it."""
+        if type(fn).advance is not GradFn.advance:
+            return self._ask(fn, grads)
+        hooks = fn._extra is not None and (fn._extra.prehooks or fn._extra.posthooks)
+        if hooks:
+            grads = before(fn, grads)
+        gradient = grads[0]
+        parts: Parts = [None] * len(fn.parents)
+        if gradient is not None:
+            parts = self._derive(fn, gradient)
+            if anomaly.enabled:
+                _look(fn, gradient, parts)
+        return after(fn, parts, grads) if hooks else parts
+
+    def _send_parts(self, fn: GradFn, parts: Sequence[Tensor | None]) -> None:
+        for number, (parent, part) in enumerate(zip(fn.parents, parts)):
+            if parent is not None and part is not None:
+                self._send(parent, fn.output_of_parent(number), part)
+
+    # ------------------------------------------------------------------ derivatives
+
+    def _derive(self, fn: GradFn, gradient: Tensor) -> Parts:
+        """What the gradient of the output means for each operand."""
+        if isinstance(fn.operands, (Moves, Written)):
+            return self._moved(fn, fn.operands, gradient)
+        if isinstance(fn, Bridge):
+            below = fn.below()
+            self._past += [(node, gradient.node) for node in below]
+            return []
+        node = None if fn.made is None else fn.made()
+        if node is None:
+            if not fn.operands and len(fn.parents) == 1:  # a value that replaced another whole
+                return [plain(ops.zeros_like(gradient.node), False)]
+            return [None] * len(fn.parents)
+        packed = None if fn._extra is None else fn._extra.packed
+        if packed is not None:
+            found = packed.pull(node, gradient.node, self.create_graph)
+            inputs: Sequence[Node | None] = packed.inputs
+        else:
+            inputs = operands_of(fn)
+            values = replaced_values(fn, node, self.create_graph)
+            found, past = derived(node, inputs, gradient.node, values)
+            for variable, part in past:
+                self._go_past(fn, variable, part)
+        return [None if p is None else self._linked(fn, p, gradient) for p in found]
+
+    def _linked(self, fn: GradFn, part: Node, gradient: Tensor) -> Tensor:
+        if not self.create_graph or not part.needs_grad:
+            return plain(part, False)
+        operands = fn.operands if isinstance(fn.operands, tuple) else ()
+        parents = fn.parents[: len(operands)]
+        given = gradient._storage.fn
+        return linked_tensor(part, fn, (given, *parents), (weakref.ref(gradient.node), *operands))
+
+    def _moved(self, fn: GradFn, operands: Moves | Written, gradient: Tensor) -> Parts:
+        found = moved_back(operands, gradient.node)
+        parts: Parts = [None] * len(fn.parents)
+        places = [operands.parent] if isinstance(operands, Moves) else [0, 1]
+        for place, part in zip(places, found):
+            if fn.parents[place] is None:
+                continue
+            if part is gradient.node:
+                parts[place] = gradient
+            elif self.create_graph and part.needs_grad:
+                parts[place] = wrap(part, gradient, name="Clone")
+            else:
+                parts[place] = plain(part, False)
+        return parts
+
+    def _ask(self, fn: GradFn, grads: Parts) -> Parts:
+        """``parts_of`` a grad_fn that has a derivative of its own; some go on by themselves."""
+        from lazyt.autograd.checkpointing import CheckpointBackward
+
+        if isinstance(fn, FunctionBackward):
+            answers = fn.answers(grads)
+            return [answers.get(number) for number in range(len(fn.parents))]
+        if any(grad is not None for grad in grads):
+            if isinstance(fn, CheckpointBackward):
+                pairs = [(r, r._fn, g) for r, g in zip(fn.results(), grads)]
+                self._add([
+                    Root(own, output_number(own, r.node), g)
+                    for r, own, g in pairs if g is not None and own is not None
+                ])  # fmt: skip
+            else:
+                self._past += fn.advance([None if g is None else g.node for g in grads])
+        return [None] * len(fn.parents)
+
+    # ------------------------------------------------------------------ past the operands
+
+    def _go_past(self, fn: GradFn, variable: Node, part: Node) -> None:
+        """Hand on what comes to a variable on a way that leads past the operands of ``fn``."""
+        known = boundaries.get(variable)
+        below = leaves.get(variable.params.uid) if known is None else known[0]
+        if below is not None and self._waiting.get(below):
+            index = 0 if known is None else known[1]
+            self._send(below, index, plain(part, self.create_graph))
+            self._needed.add(below)
+        else:
+            self._past.append((variable, part))
+
+    def _follow_graph(self) -> None:
+        """Go on through the graph where the tape does not know the way."""
+        from lazyt.autograd.engine import Backward
+
+        if not self._past:
+            return
+        run = Backward(self._past, [], self.create_graph)
+        for leaf, gradient in run.leaf_gradients().items():
+            if self.targets is None:
+                self.arrived(leaf, gradient)
+            elif (leaf, 0) in self.targets:
+                known = self.captured.get((leaf, 0))
+                found = plain(gradient, self.create_graph)
+                self.captured[leaf, 0] = found if known is None else added([known, found])
+
+
+class Order(Traversal):
+    """The order in which a traversal comes to the leaves: ``leaves``."""
+
+    def __init__(self, roots: Sequence[GradFn]) -> None:
+        self.leaves: list[AccumulateGrad] = []
+        nothing = Tensor.__new__(Tensor)
+        super().__init__([Root(fn, 0, nothing) for fn in roots], None, False, lambda *_: None)
+
+    def _visit(self, fn: GradFn) -> None:
+        if isinstance(fn, AccumulateGrad):
+            self.leaves.append(fn)
+        self._count_down(fn)
+
+
+def parts_of(fn: GradFn, gradient: Tensor) -> Sequence[Tensor | None]:
+    """What a grad_fn says of its parents' gradients where ``gradient`` is that of its output."""
+    run = Traversal([], None, mode.enabled, lambda *_: None)
+    return run.parts_of(fn, [gradient])
+
+
+def operands_of(fn: GradFn) -> list[Node | None]:
+    """The nodes of the operands of ``fn`` that require gradients, as far as they still exist."""
+    if not isinstance(fn.operands, tuple):
+        return [None] * len(fn.parents)
+    found = [None if item is None else item() for item in fn.operands]
+    found += [None] * (len(fn.parents) - len(found))
+    return [
+        node if parent is not None and node is not None and node.needs_grad else None
+        for node, parent in zip(found, fn.parents)
+    ]
+
+
+def derived(
+    node: Node, inputs: Sequence[Node | None], cotangent: Node, values: Mapping[Node, Node]
+) -> tuple[list[Node | None], list[Pair]]:
+    """The gradients of ``inputs`` where ``cotangent`` is that of ``node``, and those of variables
+    that the graph reaches past them; ``values`` are those to compute them from."""
+    apart = _told_apart(node, inputs)
+    if apart is not None:
+        node, inputs, own = apart
+        table = {copy: values.get(operand, operand) for copy, operand in own.items()}
+        found, past = derived(node, inputs, cotangent, {})
+        return [None if p is None else substituted([p], table)[0] for p in found], past
+    known: dict[Node, None] = dict.fromkeys(n for n in inputs if n is not None)
+    others = _variables(node, known)
+    derivative = Derivative(node, [*known, *others], ())
+    parts = dict(zip([*known, *others], derivative.at(cotangent, values)))
+    found = []
+    for item in inputs:
+        found.append(parts.pop(item, None) if item is not None and item in known else None)
+    return found, [(item, part) for item in others if (part := parts[item]) is not None]
+
+
+def _variables(node: Node, ends: Iterable[Node]) -> list[Node]:
+    """The variables that ``node`` depends on, not through ``ends``."""
+    stop = set(ends)
+    order = topological([node], lambda n: n in stop or n.op is VARIABLE or not n.needs_grad)
+    return [n for n in order if n.op is VARIABLE and n not in stop and n.needs_grad]
+
+
+def _told_apart(
+    node: Node, inputs: Sequence[Node | None]
+) -> tuple[Node, list[Node | None], dict[Node, Node]] | None:
+    """``node`` over copies of operands that are one node though not one operand, with those copies
+    and what they stand for; None where there are none, or where it cannot be told which is which.
+
+    Two tensors of equal value are one node: the difference of the two has no gradient by it.
+    """
+    given = [item for item in inputs if item is not None]
+    if len(set(given)) == len(given) or len(node.inputs) != len(inputs):
+        return None
+    new: list[Node] = []
+    copies: list[Node | None] = []
+    own: dict[Node, Node] = {}
+    for item, operand in zip(node.inputs, inputs):
+        if operand is None:
+            new.append(item)
+            copies.append(None)
+            continue
+        copy = ops.variable(operand, next_uid())
+        (found,) = substituted([item], {operand: copy})
+        if found is item:
+            return None
+        new.append(found)
+        copies.append(copy)
+        own[copy] = operand
+    return make_of(node.head, tuple(new)), copies, own
+
+
+def replaced_values(fn: GradFn, node: Node, linked: bool) -> dict[Node, Node]:
+    """What saved values are now that were written to without autograd knowing."""
+    from lazyt.autograd.engine import stale_nodes
+
+    values: dict[Node, Node] = {}
+    for storage, _ in fn.saved:
+        old = stale_nodes(storage) if storage.share is not None else []
+        if not old:
+            continue
+        now = raw(storage.current())
+        table = dict.fromkeys(old, now)
+        if isinstance(fn.operands, tuple):
+            for reference in fn.operands:
+                operand = None if reference is None else reference()
+                if operand is not None and _shows(operand, table):
+                    (value,) = substituted([operand], table)
+                    value = raw(value)
+                    tied = linked and operand.needs_grad
+                    values[operand] = boundary(value, Bridge(operand)) if tied else value
+        if node in table:
+            values[node] = now
+    return values
+
+
+def _shows(node: Node, table: Mapping[Node, Node]) -> bool:
+    """Whether a view's node shows what is in ``table``."""
+    while node not in table and node.op.name in _MOVING:
+        node = node.inputs[0]
+    return node in table
+
+
+_MOVING = frozenset({"reshape", "permute", "expand", "slice", "flip", "window"})
+
+
+def moved_back(operands: Moves | Written, cotangent: Node) -> list[Node]:
+    """The gradients of what a grad_fn moved, where ``cotangent`` is that of its output."""
+    from lazyt.transforms.vjp import vjp
+
+    zero = ops.broadcast_to(ops.constant(0, operands.dtype), operands.shape)
+    base = ops.variable(zero, next_uid())
+    if isinstance(operands, Moves):
+        top, places = base, [base]
+        for step in operands.steps:
+            top = step.read(top)
+    else:
+        view = operands.view
+        value = ops.broadcast_to(ops.constant(0, operands.dtype), view.shape)
+        places = [base, ops.variable(value, next_uid())]
+        top = view.write_back(base, places[1])
+        for step in operands.arranged:
+            top = step.read(top)
+    if top is base:
+        found: list[Node | None] = [cotangent]
+    else:
+        found = vjp([top], [ops.cast(cotangent, top.dtype)], places)
+    parts = [ops.zeros_like(p) if f is None else f for f, p in zip(found, places)]
+    for step in operands.arranged:
+        parts[0] = step.read(parts[0])
+    return parts
+
+
+def _look(fn: GradFn, gradient: Tensor, parts: Parts) -> None:
+    """Raise GradientError for a NaN that a function's derivative makes, in anomaly mode."""
+    from lazyt.autograd.anomalies import watch
+
+    node = None if fn.made is None else fn.made()
+    for number, part in enumerate(parts):
+        if part is not None and node is not None:
+            watch(node, gradient.node, number, part.node)
