@@ -56,6 +56,21 @@ RULES = {
 }
 RULE_OF = {name: rule for rule, names in RULES.items() for name in names.split()}
 
+# Linear functions whose gradient counts as one of the input all the same, with create_graph: that
+# of pools and the like has a gradient of zeros there, others have none.
+FLAT = frozenset(
+    f"{kind}{rank}DBackward0"
+    for kind in (
+        "AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "FractionalMaxPool", "ReflectionPad",
+        "ReplicationPad",
+    )
+    for rank in (1, 2, 3)
+) | {
+    "MaxPool1DWithIndicesBackward0", "MaxPool2DWithIndicesBackward0",
+    "MaxPool3DWithIndicesBackward0", "NllLossBackward0",
+}  # fmt: skip
+ENDS = FLAT | {"ConvolutionBackward0", "GridSampler2DBackward0", "GridSampler3DBackward0"}
+
 # Names that a function's own does not lead to.
 NAMES = {
     f"{own}{rank}DBackward0": f"{theirs}{rank}DBackward0"

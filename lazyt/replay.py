@@ -7,6 +7,7 @@ the graph again over the new leaves: lazy and differentiable like any other.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -377,6 +378,7 @@ class Replay:
         storage = Storage(node)
         if flag is not None and self.alive and node.needs_grad:
             storage.fn = tape.record(flag, parents, None)
+            storage.fn.made = weakref.ref(storage.node)
         elif flag is not None and not self.alive:
             storage.fn = tape.record(flag, (), None)
             storage.fn.dead = storage.fn.freed = True

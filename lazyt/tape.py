@@ -255,6 +255,14 @@ class GradFn:
         name = type(self).__name__
         return name if "Backward" in name else f"torch::autograd::{name}"
 
+    def release(self) -> bool:
+        """Let go of what was saved; returns whether there was something that backward needs."""
+        kept = bool(self.rule) and (self.rule != "o" or bool(self.saved))
+        self.saved = ()
+        if self._extra is not None:
+            self._extra.packed = None
+        return kept
+
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
         """Continue below a boundary: pairs of node and cotangent."""
         history = self.extra.history
@@ -318,12 +326,30 @@ class Bridge(GradFn):
         self.extra.history = history
 
 
+class Flat(GradFn):
+    """The grad_fn of a gradient that does not change with the nodes that it depends on."""
+
+    __slots__ = ("nodes",)
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.begin()
+        self.nodes = tuple(nodes)
+
+    def below(self) -> list[Node]:
+        """The nodes that it depends on."""
+        return [*self.nodes]
+
+    def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
+        """Zeros for each of them."""
+        return [(node, ops.zeros_like(node)) for node in self.nodes]
+
+
 leaves: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDictionary()
 # Keyed by node, so that a boundary lives as long as a graph that contains it.
 boundaries: weakref.WeakKeyDictionary[Node, tuple[GradFn, int]] = weakref.WeakKeyDictionary()
 
 
-#: Grad_fns that may have hooks, retained gradients or packed operands; those of leaves are not here.
+#: Grad_fns, but for leaves, that may have hooks, retained gradients or packed operands.
 watched: weakref.WeakSet[GradFn] = weakref.WeakSet()
 
 

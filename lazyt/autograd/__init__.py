@@ -14,6 +14,8 @@ from lazyt.autograd.engine import (
     Backward,
     accumulate,
     check_tape,
+    flat_nodes,
+    flattened,
     free_tape,
     gradient_tensor,
     retain,
@@ -123,7 +125,7 @@ def _needs_tape(
 def _traverse(
     outputs: Sequence[Tensor],
     pairs: Sequence[tuple[Node, Node]],
-    places: set[tuple[GradFn, int]] | None,
+    places: dict[tuple[GradFn, int], Node] | None,
     create_graph: bool,
     arrived: Callable[[AccumulateGrad, Node], None],
 ) -> dict[tuple[GradFn, int], Tensor]:
@@ -138,10 +140,17 @@ def _traverse(
     return Traversal(roots, places, create_graph, arrived).captured
 
 
-def _in_order(
-    found: dict[AccumulateGrad, Node], outputs: Sequence[Tensor], targets: set[GradFn] | None
+def _at_leaves(
+    run: Backward,
+    outputs: Sequence[Tensor],
+    order: Sequence[GradFn],
+    targets: set[GradFn] | None,
 ) -> list[tuple[AccumulateGrad, Node]]:
-    """The leaves among ``targets`` with their gradients; those with hooks tell the order."""
+    """What arrived at the leaves among ``targets``; where hooks can tell, in PyTorch's order."""
+    found = run.leaf_gradients()
+    if run.create_graph:  # PyTorch's gradients may have a history though nothing depends on it
+        nodes, under = flat_nodes(order)
+        found = {leaf: flattened(g, nodes) if leaf in under else g for leaf, g in found.items()}
     chosen = [(leaf, grad) for leaf, grad in found.items() if targets is None or leaf in targets]
     if len(chosen) > 1 and any(
         leaf.post_hooks or (leaf._extra is not None and leaf._extra.interferes)
@@ -152,6 +161,50 @@ def _in_order(
         turns = {leaf: turn for turn, leaf in enumerate(Order(_fns(outputs)).leaves)}
         chosen.sort(key=lambda item: turns.get(item[0], len(turns)))
     return chosen
+
+
+def _received(
+    run: Backward, outputs: Sequence[Tensor], wanted: Sequence[Tensor], order: Sequence[GradFn]
+) -> list[Tensor | None]:
+    """What arrived at each of the tensors ``wanted``."""
+    by_leaf: dict[GradFn | None, Node] = {
+        leaf: run_hooks(leaf, grad, run.create_graph)
+        for leaf, grad in _at_leaves(run, outputs, order, set(_fns(wanted)))
+    }
+    found: list[Tensor | None] = []
+    for tensor in wanted:
+        fn = tensor._fn
+        leaf = isinstance(fn, AccumulateGrad)
+        node = by_leaf.get(fn) if leaf else run.received.get(tensor.node)
+        used = node if node is not None and _leads_to(outputs, fn) else None
+        found.append(None if used is None else gradient_tensor(used))
+    return found
+
+
+def _filled(
+    wanted: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> list[Tensor | None]:
+    """``grads`` with zeros in place of None if ``materialize_grads``.
+
+    Raises GradientError for None where neither that nor ``allow_unused`` allows it.
+    """
+    found: list[Tensor | None] = []
+    for place, (tensor, gradient) in enumerate(zip(wanted, grads)):
+        if gradient is not None:
+            found.append(gradient)
+        elif materialize_grads:
+            found.append(zero_like(tensor))
+        elif allow_unused:
+            found.append(None)
+        else:
+            raise GradientError(
+                f"The differentiated Tensor at index {place} appears to not have been used in the "
+                "graph. Set allow_unused=True if this is the desired behavior."
+            )
+    return found
 
 
 def backward(
@@ -188,20 +241,20 @@ def backward(
     before, running.order = running.order, order if targets is None else [*order, *targets]
     inner = [t for t in only if not isinstance(t._fn, AccumulateGrad)]
     if overwritten or _needs_tape(running.order, outputs, inner):
-        places = None if targets is None else {_place(t) for t in only}
+        places = None if targets is None else {_place(t): t.node for t in only}
 
         def arrived(leaf: AccumulateGrad, grad: Node) -> None:
             accumulate(leaf, grad, create_graph)
 
         captured = _traverse(outputs, pairs, places, create_graph, arrived)
-        inner_grads = [captured.get(_place(tensor)) for tensor in inner]
+        found = [captured.get(_place(tensor)) for tensor in inner]
     else:
         run = Backward(pairs, [t.node for t in inner], create_graph)
-        for leaf, grad in _in_order(run.leaf_gradients(), outputs, targets):
+        for leaf, grad in _at_leaves(run, outputs, order, targets):
             accumulate(leaf, run_hooks(leaf, grad, create_graph), create_graph)
-        found = [run.received.get(tensor.node) for tensor in inner]
-        inner_grads = [None if node is None else gradient_tensor(node) for node in found]
-    for tensor, gradient in zip(inner, inner_grads):
+        nodes = [run.received.get(tensor.node) for tensor in inner]
+        found = [None if node is None else gradient_tensor(node) for node in nodes]
+    for tensor, gradient in zip(inner, found):
         if gradient is not None:
             retain(tensor, gradient)
     running.order = before  # kept longer, it would keep the tape
@@ -261,37 +314,16 @@ def grad(
     differentiated(order)
     before, running.order = running.order, [*order, *targets]
     inner = [tensor for tensor in wanted if not isinstance(tensor._fn, AccumulateGrad)]
-    grads: list[Tensor | None] = []
     if overwritten or _needs_tape(running.order, results, inner):
         places = [_place(tensor) for tensor in wanted]
-        captured = _traverse(results, pairs, {*places}, create_graph, lambda *_: None)
+        nodes = {place: tensor.node for place, tensor in zip(places, wanted)}
+        captured = _traverse(results, pairs, nodes, create_graph, lambda *_: None)
         grads = [captured.get(place) for place in places]
     else:
         run = Backward(pairs, [tensor.node for tensor in wanted], create_graph)
-        by_leaf: dict[GradFn, Node] = {
-            leaf: run_hooks(leaf, grad, create_graph)
-            for leaf, grad in _in_order(run.leaf_gradients(), results, targets)
-        }
-        for tensor in wanted:
-            fn = tensor._fn
-            leaf = isinstance(fn, AccumulateGrad)
-            node = by_leaf.get(fn) if leaf and fn else run.received.get(tensor.node)
-            known = node is not None and _leads_to(results, fn)
-            grads.append(gradient_tensor(node) if known and node is not None else None)
+        grads = _received(run, results, wanted, order)
     running.order = before
-    found: list[Tensor | None] = []
-    for place, (tensor, gradient) in enumerate(zip(wanted, grads)):
-        if gradient is not None:
-            found.append(gradient)
-        elif materialize_grads:
-            found.append(zero_like(tensor))
-        elif allow_unused:
-            found.append(None)
-        else:
-            raise GradientError(
-                f"The differentiated Tensor at index {place} appears to not have been used in the "
-                "graph. Set allow_unused=True if this is the desired behavior."
-            )
+    found = _filled(wanted, grads, allow_unused, materialize_grads)
     if not (create_graph if retain_graph is None else retain_graph):
         free_tape(order)
     return tuple(found)

@@ -15,6 +15,7 @@ from lazyt import ops, pending
 from lazyt.dispatch import assign, type_title, wrap
 from lazyt.errors import GradientError
 from lazyt.grad_mode import mode, set_grad_enabled
+from lazyt.grad_rules import ENDS, FLAT
 from lazyt.ir.dtypes import package_name
 from lazyt.ir.forms import use
 from lazyt.ir.graph import Node
@@ -22,7 +23,16 @@ from lazyt.memory_formats import lay_out, strides_like
 from lazyt.ops.leaves import VARIABLE
 from lazyt.placing import kept_at
 from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad, GradFn, anomaly, boundaries, checks, leaves
+from lazyt.tape import (
+    AccumulateGrad,
+    Flat,
+    GradFn,
+    anomaly,
+    boundaries,
+    boundary,
+    checks,
+    leaves,
+)
 from lazyt.tensor import Tensor
 from lazyt.watching import capturing
 
@@ -108,10 +118,11 @@ def check_tape(order: Sequence[GradFn]) -> bool:
 
 def stale_nodes(storage: Storage) -> list[Node]:
     """What a storage held before others wrote to its memory, as far as that is still in use."""
-    storage.current()  # which finds out what it holds now
-    share, now = storage.share, storage.node
-    if share is None or not share.stale:
+    share = storage.share
+    if share is None:
         return []
+    storage._synchronize(share)  # which finds out what it holds now
+    now = storage.node
     alive = [node for item in share.stale if (node := item()) is not None and node is not now]
     return [node for node in alive if node.data is None or node.data is not now.data]
 
@@ -134,11 +145,7 @@ def free_tape(order: Sequence[GradFn]) -> None:
         if isinstance(fn, AccumulateGrad):
             continue
         fn.freed = True
-        if fn._extra is not None:
-            fn._extra.packed = None
-        kept = bool(fn.rule) and (fn.rule != "o" or bool(fn.saved))
-        fn.saved = ()
-        fn.dead = kept or any(p.dead for p in fn.parents if p is not None)
+        fn.dead = fn.release() or any(p.dead for p in fn.parents if p is not None)
 
 
 # ---------------------------------------------------------------------- the graph
@@ -311,6 +318,8 @@ def accumulate(leaf: AccumulateGrad, grad: Node, create_graph: bool) -> None:
             return
         grad = changed.node
     old, variable = leaf.grad, leaf.variable
+    if variable is not None and not variable.requires_grad:  # it did when it was used
+        return
     if old is None:
         leaf.grad = gradient_tensor(grad)
         if variable is not None and variable._view is not None:  # it lies as the variable does
@@ -330,6 +339,26 @@ def accumulate(leaf: AccumulateGrad, grad: Node, create_graph: bool) -> None:
                 raise GradientError("Tensor post accumulate grad hooks should return None.")
     if extra is not None and extra.posthooks:
         after(leaf, [], [gradient_tensor(grad)])
+
+
+def flattened(grad: Node, nodes: Sequence[Node]) -> Node:
+    """``grad`` as a function of ``nodes`` that does not change with them."""
+    return grad if grad.needs_grad else boundary(grad, Flat(nodes))
+
+
+def flat_nodes(order: Sequence[GradFn]) -> tuple[list[Node], set[GradFn]]:
+    """The operands of functions in ``order`` whose gradients count as functions of them, and the
+    grad_fns below such functions."""
+    nodes: list[Node] = []
+    under: set[GradFn] = set()
+    for fn in reversed(order):
+        name = type(fn).__name__
+        if name in ENDS or fn in under:
+            under.update(parent for parent in fn.parents if parent is not None)
+        if name in FLAT and isinstance(fn.operands, tuple):
+            found = [None if item is None else item() for item in fn.operands]
+            nodes += [node for node in found if node is not None and node.needs_grad]
+    return nodes, under
 
 
 def retain(tensor: Tensor, grad: Tensor) -> None:

@@ -38,6 +38,7 @@ class FunctionCtx:
         self._given: tuple[Tensor | None, ...] = ()
         self._packed: list[Packed | None] = []
         self._forward: tuple[Tensor | None, ...] = ()
+        self._freed = False
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for ``backward``, which finds them in ``saved_tensors``.
@@ -63,7 +64,12 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What ``save_for_backward`` (or ``save_for_forward``) kept."""
+        """What ``save_for_backward`` (or ``save_for_forward``) kept.
+
+        Raises GradientError after a backward without ``retain_graph``.
+        """
+        if self._freed:
+            raise GradientError(FREED)
         if self._packed:
             return tuple(None if item is None else item.unpack() for item in self._packed)
         return self._given or self._forward
@@ -106,6 +112,14 @@ class FunctionBackward(GradFn):
         if self.freed:
             raise GradientError(FREED)
         return self.ctx.saved_tensors
+
+    def release(self) -> bool:
+        """Let go of what was saved: who asks for it is told."""
+        self.saved = ()
+        if self.ctx._packed:
+            self.ctx._freed = True
+            self.ctx._packed = []
+        return False
 
     def below(self) -> list[Node]:
         """The arguments that require gradients."""

@@ -19,6 +19,8 @@ from lazyt.views import View
 from lazyt.watching import hook
 
 _hook_keys = itertools.count()
+#: Leaves of tensors, by identity, that were told to require no gradient.
+_former: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDictionary()
 
 
 class RemovableHandle:
@@ -61,6 +63,7 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
             storage = tensor._storage
             storage.node, storage.fn = raw(storage.current()), None
             tensor.__dict__["_grad"] = fn.grad
+            _former[id(tensor)] = fn
         return
     if fn is not None:
         return
@@ -70,7 +73,10 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
         )
     if tensor.dtype.kind != "f":
         raise DTypeError("only Tensors of floating point and complex dtype can require gradients")
-    make_leaf(tensor, AccumulateGrad(tensor))
+    former = _former.get(id(tensor))  # what was computed before still leads to it
+    if former is None or former.variable is not tensor:
+        former = AccumulateGrad(tensor)
+    make_leaf(tensor, former)
 
 
 def _refuse_in_transform() -> None:

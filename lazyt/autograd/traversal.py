@@ -23,7 +23,9 @@ from lazyt import ops
 from lazyt.autograd.function import FunctionBackward
 from lazyt.autograd.node_hooks import Derivative, after, before, substituted
 from lazyt.dispatch import wrap
+from lazyt.errors import GradientError
 from lazyt.grad_mode import mode, set_grad_enabled
+from lazyt.grad_rules import ENDS
 from lazyt.ir.graph import Node, make_of, topological
 from lazyt.ops.leaves import VARIABLE
 from lazyt.storage import raw
@@ -51,7 +53,7 @@ class Root(NamedTuple):
     """A tensor to start from, with its gradient."""
 
     fn: GradFn
-    index: int
+    output: int
     gradient: Tensor
 
 
@@ -87,7 +89,7 @@ class Traversal:
 
     Args:
         roots: where it starts.
-        targets: the places that it is for, None for all leaves.
+        targets: the places that it is for, with their nodes; None for all leaves.
         create_graph: whether gradients have a history.
         arrived: called with each leaf and its gradient as soon as that is known.
 
@@ -98,7 +100,7 @@ class Traversal:
     def __init__(
         self,
         roots: Sequence[Root],
-        targets: set[Place] | None,
+        targets: Mapping[Place, Node] | None,
         create_graph: bool,
         arrived: Callable[[AccumulateGrad, Node], None],
     ) -> None:
@@ -129,10 +131,11 @@ class Traversal:
             below = [parent for parent in fn.parents if parent is not None]
             for parent in below:
                 self._waiting[parent] += 1
-            if wanted is None or fn in wanted or any(p in self._needed for p in below):
+            leads = fn in wanted if wanted is not None else True
+            if leads or _is_open(fn) or any(p in self._needed for p in below):
                 self._needed.add(fn)
         for root in roots:
-            self._send(root.fn, root.index, root.gradient)
+            self._send(root.fn, root.output, root.gradient)
         for fn in dict.fromkeys(root.fn for root in roots):
             if not self._waiting[fn]:
                 self._push(fn)
@@ -158,7 +161,7 @@ class Traversal:
             if isinstance(fn, AccumulateGrad):
                 if grads[0] is not None and (self.targets is None or (fn, 0) in self.targets):
                     self.arrived(fn, grads[0].node)
-            elif self.targets is None or any(p in self._needed for p in fn.parents):
+            elif _is_open(fn) or any(p in self._needed for p in fn.parents):
                 with set_grad_enabled(self.create_graph):
                     self._send_parts(fn, self.parts_of(fn, grads))
         self._count_down(fn)
@@ -225,9 +228,12 @@ class Traversal:
             return []
         node = None if fn.made is None else fn.made()
         if node is None:
-            if not fn.operands and len(fn.parents) == 1:  # a value that replaced another whole
-                return [plain(ops.zeros_like(gradient.node), False)]
-            return [None] * len(fn.parents)
+            if fn.operands or len(fn.parents) != 1:
+                raise GradientError(f"the graph no longer has what {fn.name()} made")
+            return [plain(ops.zeros_like(gradient.node), False)]  # another value replaced it
+        if not fn.parents:  # a gradient, which does not tell what it was made of
+            self._past.append((node, gradient.node))
+            return []
         packed = None if fn._extra is None else fn._extra.packed
         if packed is not None:
             found = packed.pull(node, gradient.node, self.create_graph)
@@ -241,6 +247,10 @@ class Traversal:
         return [None if p is None else self._linked(fn, p, gradient) for p in found]
 
     def _linked(self, fn: GradFn, part: Node, gradient: Tensor) -> Tensor:
+        from lazyt.autograd.engine import flat_nodes, flattened
+
+        if self.create_graph and type(fn).__name__ in ENDS:
+            part = flattened(part, flat_nodes([fn])[0])
         if not self.create_graph or not part.needs_grad:
             return plain(part, False)
         operands = fn.operands if isinstance(fn.operands, tuple) else ()
@@ -300,14 +310,26 @@ class Traversal:
 
         if not self._past:
             return
-        run = Backward(self._past, [], self.create_graph)
+        nodes = [] if self.targets is None else [*self.targets.values()]
+        run = Backward(self._past, nodes, self.create_graph)
+        for place, node in ({} if self.targets is None else self.targets).items():
+            part = None if isinstance(place[0], AccumulateGrad) else run.received.get(node)
+            if part is not None:
+                self._capture(place, plain(part, self.create_graph))
         for leaf, gradient in run.leaf_gradients().items():
             if self.targets is None:
                 self.arrived(leaf, gradient)
             elif (leaf, 0) in self.targets:
-                known = self.captured.get((leaf, 0))
-                found = plain(gradient, self.create_graph)
-                self.captured[leaf, 0] = found if known is None else added([known, found])
+                self._capture((leaf, 0), plain(gradient, self.create_graph))
+
+    def _capture(self, place: Place, gradient: Tensor) -> None:
+        known = self.captured.get(place)
+        self.captured[place] = gradient if known is None else added([known, gradient])
+
+
+def _is_open(fn: GradFn) -> bool:
+    """Whether the tape does not tell what ``fn`` was made of, as for gradients."""
+    return not fn.parents and not isinstance(fn, AccumulateGrad)
 
 
 class Order(Traversal):

@@ -26,6 +26,7 @@ from lazyt.functional.results import give
 from lazyt.ir.dtypes import DType, bool_, int8, int16, int64, uint8
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, arg, call, const
+from lazyt.storage import raw
 from lazyt.tape import titled
 from lazyt.tensor import Tensor
 
@@ -142,6 +143,10 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     build: Build = _MAXIMUM if max is None else _MINIMUM if min is None else _clamp_both
     if not any(isinstance(b, Tensor) for b in bounds):
         build = _CLAMPS[build]
+    elif dtype.kind == "f":
+        build = _BETWEEN[build]
+        if len(bounds) == 2:
+            nodes = (*nodes, raw(nodes[1]))
     found = give(mapped(build, nodes, dtype, dtype), "Clamp", (input, *bounds), out)
     tensors = any(isinstance(b, Tensor) for b in bounds)
     return found if tensors else titled(found, "ClampBackward1")
@@ -157,17 +162,63 @@ def _clamp_both(x: Expr, low: Expr, high: Expr) -> Expr:
     return call("minimum", call("maximum", x, low), high)
 
 
-# With number bounds the gradient at a bound is 1, not shared with the bound as between tensors.
+# Between tensors the gradient goes to one of the three: to the input where it is within the bounds,
+# both included; else to the bound that is the result, unless the bounds are equal. In most cases
+# where something is NaN it goes nowhere.
+
+
+def _not_below(x: Expr, low: Expr) -> Expr:
+    return _within(call("ge", x, low), call("lt", x, low), x, low)
+
+
+def _not_above(x: Expr, high: Expr) -> Expr:
+    return _within(call("le", x, high), call("gt", x, high), x, high)
+
+
+def _within(inside: Expr, outside: Expr, x: Expr, bound: Expr) -> Expr:
+    nan = const(math.nan, x.dtype)
+    return call("where", inside, x, call("where", outside, bound, nan))
+
+
+def _between(x: Expr, low: Expr, high: Expr, fixed: Expr) -> Expr:
+    """``fixed``: the lower bound without a gradient."""
+    nan = const(math.nan, x.dtype)
+    unknown = call("logical_or", call("ne", x, x), call("ne", low, low))
+    above = call("logical_or", call("gt", x, high), call("lt", high, low))
+    below = call("logical_and", call("lt", low, high), call("lt", x, low))
+    inside = call("logical_and", call("ge", x, low), call("le", x, high))
+    at_high = call("where", unknown, call("add", high, nan), high)
+    nowhere = call("where", call("eq", low, high), fixed, nan)
+    nowhere = call("where", call("ne", x, x), nan, nowhere)
+    found = call("where", above, at_high, nowhere)
+    return call("where", inside, x, call("where", below, low, found))
+
+
+_BETWEEN: dict[Build, Build] = {
+    _MAXIMUM: _not_below,
+    _MINIMUM: _not_above,
+    _clamp_both: _between,
+}
+
+
+# With number bounds the gradient at a bound is 1, and that of NaN zero.
 def _clamp_low(x: Expr, low: Expr) -> Expr:
-    return call("where", call("lt", x, low), low, x)
+    return call("where", call("lt", x, low), low, _known(x))
 
 
 def _clamp_high(x: Expr, high: Expr) -> Expr:
-    return call("where", call("gt", x, high), high, x)
+    return call("where", call("gt", x, high), high, _known(x))
 
 
 def _clamp_range(x: Expr, low: Expr, high: Expr) -> Expr:
-    return _clamp_high(_clamp_low(x, low), high)
+    raised = call("where", call("lt", x, low), low, x)
+    return call("where", call("gt", raised, high), high, _known(raised))
+
+
+def _known(x: Expr) -> Expr:
+    if x.dtype.kind != "f":
+        return x
+    return call("where", call("eq", x, x), x, const(math.nan, x.dtype))
 
 
 _CLAMPS: dict[Build, Build] = {
