@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lazyt import ops, pending
-from lazyt.code_names import names_of, texts_of, variable_names
+from lazyt.code_names import names_of, readable_names, reads_all, texts_of, variable_names
 from lazyt.exposure import Memory
 from lazyt.frames import Frames, is_user_module
 from lazyt.guards import CannotWatch, Guards
@@ -346,7 +346,7 @@ def note_state(
     """
     if any(_draws(code, table) for code, table in codes.items()):
         raise CannotWatch("it uses numpy.random, whose numbers are not lazyt's")
-    guards = Guards(names_of(codes), is_user_module, _mentioned(codes))
+    guards = Guards(readable_names(codes, _users(codes)), is_user_module, _mentioned(codes))
     for number, tensor in enumerate(arguments):
         guards.note_argument(number, tensor)
     for code, table in codes.items():
@@ -368,7 +368,7 @@ def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
     The ``get_lr`` of a schedule of the user's is what every replay calls anew, so that what it
     mentions does not count where nobody else mentions it.
     """
-    ours = {c: t for c, t in codes.items() if str(t.get("__name__")).split(".")[0] != "lazyt"}
+    ours = _users(codes)
     mine = [c for c in ours if not _is_in_method(c, "get_lr")]
     found = set(names_of(mine))
     found -= variable_names(mine) & _RENEWED  # what such a variable holds is compared as it is
@@ -380,6 +380,17 @@ def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
     if found & _READ_ALL or any(str(codes[c]["__name__"])[:11] == "lazyt.optim" for c in saved):
         found |= _RENEWED
     return frozenset(found)
+
+
+def _users(codes: dict[Any, dict[str, Any]]) -> list[Any]:
+    """Those that are the user's."""
+    return [c for c, t in codes.items() if str(t.get("__name__")).split(".")[0] != "lazyt"]
+
+
+def names_to_read(codes: dict[Any, dict[str, Any]]) -> frozenset[str] | None:
+    """Names of attributes that code can read; None where that may be any."""
+    found = readable_names(codes, _users(codes))
+    return None if reads_all(found) else found
 
 
 def _is_in_method(code: CodeType, name: str) -> bool:

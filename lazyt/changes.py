@@ -14,6 +14,7 @@ from typing import Any
 
 from lazyt.places import MISSING, is_plain, signature
 from lazyt.tensor import Tensor
+from lazyt.trees import Structure
 
 MOST = 60  # characters of a plain value
 _TEXTS = (
@@ -151,8 +152,27 @@ def _name_leaves(shape: Any, name: str, found: list[str]) -> None:
         found.append(name)
         return
     kind, parts = shape
+    if type(kind) is Structure:
+        for text, part in zip(_names_of_parts(kind, len(parts)), parts, strict=True):
+            _name_leaves(part, name + text, found)
+        return
     for number, part in enumerate(parts):
         if kind is dict:
             _name_leaves(part[1], f"{name}[{part[0]!r}]", found)
         else:
             _name_leaves(part, f"{name}[{number}]", found)
+
+
+def _names_of_parts(shape: Structure, count: int) -> list[str]:
+    """How the parts of a value that holds so many are reached from it."""
+    if shape.sort == "method":
+        return [".__self__", ".__func__"]
+    if shape.sort == "function":
+        names = [f"'s {name}" for name in shape.keys]
+        return [*names, *(f"'s default {n}" for n in range(count - len(names)))]
+    if shape.sort == "partial":
+        places = [f".args[{n}]" for n in range(count - 1 - len(shape.keys))]
+        return [".func", *places, *(f".keywords[{key!r}]" for key in shape.keys)]
+    items = count - len(shape.attributes)
+    keys = [repr(key) for key in shape.keys] or [str(n) for n in range(items)]
+    return [*(f"[{key}]" for key in keys), *(f".{name}" for name in shape.attributes)]

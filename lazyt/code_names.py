@@ -43,6 +43,28 @@ def names_of(codes: Iterable[types.CodeType]) -> frozenset[str]:
     return frozenset(sys.intern(name) for code in codes for name in _all_names(code))
 
 
+#: What reads attributes without mentioning their names.
+_READS_ALL = frozenset({
+    "__dict__", "__getstate__", "__reduce_ex__", "asdict", "astuple", "fields", "getattr",
+    "getmembers", "vars",
+})  # fmt: skip
+
+
+def reads_all(names: frozenset[str]) -> bool:
+    """Whether code that mentions ``names`` may read attributes of any name."""
+    return not _READS_ALL.isdisjoint(names)
+
+
+def readable_names(
+    codes: Iterable[types.CodeType], ours: Iterable[types.CodeType]
+) -> frozenset[str]:
+    """Names of attributes that ``codes`` can read: those that they mention, and in ``ours``, the
+    user's, those that texts hold, as ``hasattr``, ``attrgetter`` and patterns of classes have them.
+    """
+    parts = [part for text in texts_of(ours) if len(text) < 256 for part in text.split(".")]
+    return names_of(codes) | {sys.intern(part) for part in parts if part.isidentifier()}
+
+
 @functools.cache
 def _bare_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """Names of variables of modules in a code object, and names of everything else."""

@@ -12,7 +12,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lazyt.guards import Guards
+from lazyt.guards import Guards, same_keys
 from lazyt.places import (
     MISSING,
     Bind,
@@ -23,7 +23,9 @@ from lazyt.places import (
     TensorPlace,
     Where,
     is_plain,
+    look_up,
     same_plain,
+    size_of,
 )
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
@@ -75,6 +77,8 @@ def _tables(guards: Guards) -> Iterator[Any]:
             yield place.where.table
     for sized, *_ in guards.sizes:
         yield sized
+    for keyed, *_ in guards.orders:
+        yield keyed
 
 
 def tagged_dicts(guards: Guards, polled: set[int]) -> dict[int, dict[Any, Any]]:
@@ -107,9 +111,14 @@ def conditions(guards: Guards, bind: Bind, tagged: Mapping[int, Any]) -> list[st
             out.append(_noted(bind, note))
     for sized, size, _ in guards.sizes:
         if not covered(sized):
-            out.append(f"len({bind(sized)}) == {size}")
+            out.append(f"{bind(size_of)}({bind(sized)}) == {size}")
+    for keyed, keys, _ in guards.orders:
+        if not covered(keyed):
+            out.append(f"{bind(same_keys)}({bind(keyed)}, {bind(keys)})")
+    for members, elements, _ in guards.sets:
+        out.append(f"{bind(members)} == {bind(elements)}")
     for items, old, _ in guards.lists:
-        out.append(f"len({bind(items)}) == {len(old)}")
+        out.append(f"{bind(size_of)}({bind(items)}) == {len(old)}")
         for number, value in enumerate(old):
             if not isinstance(value, Tensor):
                 out.append(_same(bind, f"{bind(items)}[{number}]", value))
@@ -133,8 +142,8 @@ def tensor_condition(place: TensorPlace, tensor: Tensor, bind: Bind, tagged: Any
 
 def _held(bind: Bind, text: str, value: Any, place: tuple[Any, Any]) -> str:
     table, key = place
-    if type(table) not in _DICTS:
-        return f"{bind(table)}.get({bind(key)}, {bind(MISSING)}) is {bind(value)}"
+    if type(table) is not dict:  # whose class may make something else of ``table[key]``
+        return f"{bind(look_up)}({bind(table)}, {bind(key)}) is {bind(value)}"
     return f"{bind(key)} not in {bind(table)}" if value is MISSING else f"{text} is {bind(value)}"
 
 
@@ -144,7 +153,7 @@ def _noted(bind: Bind, note: Note) -> str:
         return f"{bind(leaf_of_grad(where))}.grad is {bind(value)}"
     if value is MISSING:
         if isinstance(where, InTable):
-            return f"{bind(where.key)} not in {bind(where.table)}"
+            return f"{bind(look_up)}({bind(where.table)}, {bind(where.key)}) is {bind(MISSING)}"
         if isinstance(where, InAttribute):
             return f"not hasattr({bind(where.owner)}, {where.name!r})"
         return f"{bind(where)}.get(()) is {bind(MISSING)}"

@@ -10,7 +10,10 @@ tensors by what they look like. Notes that differ after the capture are effects 
 from __future__ import annotations
 
 import functools
+import gc
+import operator
 import types
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -18,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazyt.changes import describe, differs
-from lazyt.code_names import global_names
+from lazyt.code_names import global_names, reads_all
 from lazyt.places import (
     MISSING,
     Argument,
@@ -34,10 +37,13 @@ from lazyt.places import (
     TensorPlace,
     Where,
     is_plain,
+    look_up,
     same_plain,
+    size_of,
 )
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
+from lazyt.trees import OpenFunction
 
 #: In place of a key: the number of elements is what counts, or which elements a list has, or that
 #: a table finds things by its keys, which have to be the very same tensors.
@@ -45,12 +51,28 @@ SIZE, ELEMENTS, KEYS = object(), object(), object()
 #: Arrays up to this size are compared by content before every replay.
 _ARRAY_BYTES = 1 << 20
 _LIMIT = 200_000
+#: Modules of classes whose objects hold what others put there, and read it by code that is not
+#: noted; packages whose objects keep to themselves what they hold.
+_HOLDERS = frozenset({"argparse", "collections", "types"})
+_SILENT = frozenset({"lazyt", "numpy"})
 
 
 class Itself(NamedTuple):
     """In place of a key: which object is there counts, but not what is in it."""
 
     key: Any
+
+
+def same_keys(table: dict[Any, Any], keys: tuple[Any, ...]) -> bool:
+    """Whether a dict has just these keys, in this order."""
+    now = tuple(dict.keys(table))
+    if len(now) != len(keys):
+        return False
+    return all(map(operator.is_, now, keys)) or all(map(_same_key, now, keys))
+
+
+def _same_key(a: Any, b: Any) -> bool:
+    return a is b or same_plain(a, b)
 
 
 class CannotWatch(Exception):
@@ -71,6 +93,8 @@ class Guards:
         arrays: NumPy arrays with their content.
         sizes: containers with the number of their elements.
         lists: lists with their elements.
+        orders: dicts with their keys, in order.
+        sets: sets with their elements.
     """
 
     def __init__(
@@ -87,6 +111,8 @@ class Guards:
         self.arrays: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
         self.lists: list[tuple[Any, tuple[Any, ...], str]] = []
+        self.orders: list[tuple[Any, tuple[Any, ...], str]] = []
+        self.sets: list[tuple[Any, frozenset[Any], str]] = []
         self._exact: set[int] = set()  # tensors that things are found by
         self._seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str]] = deque()
@@ -121,7 +147,7 @@ class Guards:
 
     def _entry(self, table: Any, key: Any, path: str) -> None:
         """Notes ``table[key]``, of a dict or another mapping, and goes on from it."""
-        value = table.get(key, MISSING)
+        value = look_up(table, key)
         if isinstance(table, dict) and not isinstance(value, Tensor) and not is_plain(value):
             self.entries.append((table, key, value, path))
             if value is not MISSING:
@@ -155,6 +181,9 @@ class Guards:
             self._hold(Fixed(value), value, path)
         elif isinstance(value, types.FunctionType):
             self._visit_function(value, path)
+        elif isinstance(value, OpenFunction):
+            self.codes.add(value.code)
+            self.note_globals(value.table, value.code)
         elif isinstance(value, types.MethodType):
             self._waiting.extend([(value.__self__, path), (value.__func__, path)])
         elif isinstance(value, functools.partial):
@@ -171,9 +200,15 @@ class Guards:
         elif isinstance(value, dict):
             self._visit_dict(value, path)
         elif isinstance(value, (set, frozenset)):
-            self.sizes.append((value, len(value), path))
+            if isinstance(value, set):
+                self.sets.append((value, frozenset(value), path))
             self._exact.update(map(id, value))
             self._waiting.extend((v, path) for v in value)
+        elif isinstance(value, types.MappingProxyType):
+            for below in gc.get_referents(value):
+                self._waiting.append((below, path))
+        elif isinstance(value, weakref.ref):
+            self._waiting.append((value(), path))
         elif isinstance(value, types.ModuleType):
             if self.is_ours(value.__name__):
                 for name in self.names & vars(value).keys():
@@ -224,8 +259,9 @@ class Guards:
                 self._waiting.append((value, inner))
 
     def _visit_dict(self, table: dict[Any, Any], path: str) -> None:
-        self.sizes.append((table, len(table), path))
-        for key in table:
+        self.sizes.append((table, size_of(table), path))
+        self.orders.append((table, tuple(dict.keys(table)), path))
+        for key in tuple(dict.keys(table)):
             if not is_plain(key):
                 self._exact.add(id(key))
                 self._waiting.append((key, f"a key of {path}"))
@@ -252,15 +288,17 @@ class Guards:
                 elif key is ELEMENTS:
                     self.lists.append((table, tuple(table), f"{path}.{name}"))
                 elif isinstance(key, Itself):
-                    held = table.get(key.key, MISSING)
+                    held = look_up(table, key.key)
                     self.entries.append((table, key.key, held, f"{path}.{name}"))
                 else:
                     self._entry(table, key, f"{path}.{name}")
         unwatched: frozenset[str] = getattr(kind, "_unwatched", frozenset()) - self.mentioned
         table = getattr(value, "__dict__", None)
-        if isinstance(table, dict) and (self.is_ours(kind.__module__) or watched is not None):
+        home = kind.__module__
+        is_known = watched is not None or home.partition(".")[0] not in _SILENT
+        if isinstance(table, dict) and (self.is_ours(home) or is_known):
             self.sizes.append((table, len(table), f"the attributes of {path}"))
-            everything = "__dict__" in self.names or "getattr" in self.names
+            everything = home in _HOLDERS or reads_all(self.names)
             for name in list(table):
                 if name not in unwatched and (everything or name in self.names):
                     self._entry(table, name, f"{path}.{name}")
@@ -289,12 +327,18 @@ class Guards:
 
     def _broken_containers(self) -> str | None:
         for table, key, value, path in self.entries:
-            found = table.get(key, MISSING)
+            found = look_up(table, key)
             if found is not value:
                 return differs(path, found, value)
         for sized, size, path in self.sizes:
-            if len(sized) != size:
-                return f"{path} has {len(sized)} elements, had {size}"
+            if size_of(sized) != size:
+                return f"{path} has {size_of(sized)} elements, had {size}"
+        for keyed, keys, path in self.orders:
+            if not same_keys(keyed, keys):
+                return f"{path} has other keys, or has them in another order"
+        for members, elements, path in self.sets:
+            if members != elements:
+                return f"{path} has other elements"
         for items, old, path in self.lists:
             if len(items) != len(old):
                 return f"{path} has {len(items)} elements, had {len(old)}"
@@ -344,6 +388,10 @@ class Guards:
                 for key, value in list(table.items()):
                     if change(value) is not value:
                         table[key] = change(value)
+
+    def knows(self, value: Any) -> bool:
+        """Whether an object was there before, and reached by what is noted."""
+        return self._seen.get(id(value), MISSING) is value
 
     def let_go(self) -> None:
         """Forget the tensors that were noted: their places are enough."""

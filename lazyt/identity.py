@@ -28,8 +28,16 @@ class Identity:
 
     _refer: Callable[[], Any]
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, strong: bool = False) -> None:
+        """
+        Args:
+            value: the object.
+            strong: whether it is kept alive.
+        """
         self._hash = hash(id(value))
+        if strong:
+            self._refer = lambda: value
+            return
         try:
             self._refer = weakref.ref(value)
         except TypeError:

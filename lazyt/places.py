@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import types
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +16,10 @@ from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import place_of
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Size, Tensor
+from lazyt.trees import put_item
 
 MISSING = object()
+_SIZED: tuple[Any, ...] = (dict, list, tuple, set, frozenset, deque)
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...), slice, range)
 
 Given = Sequence[Tensor]
@@ -30,6 +33,21 @@ def is_plain(value: Any) -> bool:
     if isinstance(value, (tuple, frozenset)) and not isinstance(value, Size):
         return all(map(is_plain, value))
     return isinstance(value, (*_PLAIN, Size, DType, device, np.generic)) or value is None
+
+
+def look_up(table: Any, key: Any) -> Any:
+    """What a dict, of whatever class, or another mapping has for a key; MISSING for nothing."""
+    if isinstance(table, dict):
+        return dict.get(table, key, MISSING)
+    return table.get(key, MISSING)
+
+
+def size_of(items: Any) -> int:
+    """The number of elements of a list, dict or set, whatever their class says."""
+    for kind in _SIZED:
+        if isinstance(items, kind):
+            return int(kind.__len__(items))
+    return len(items)
 
 
 def same_plain(a: Any, b: Any) -> bool:
@@ -153,14 +171,16 @@ class InTable(Where):
 
     def get(self, given: Given) -> Any:
         """What is there."""
-        return self.table.get(self.key, MISSING)
+        return look_up(self.table, self.key)
 
     def _put(self, given: Given, value: Any) -> None:
-        self.table[self.key] = value
+        put_item(self.table, self.key, value)
 
     def text(self, bind: Bind) -> str:
         """Its expression."""
-        return f"{bind(self.table)}[{bind(self.key)}]"
+        if type(self.table) is dict:
+            return f"{bind(self.table)}[{bind(self.key)}]"
+        return f"{bind(look_up)}({bind(self.table)}, {bind(self.key)})"
 
 
 class InItems(Where):

@@ -8,6 +8,7 @@ from typing import Any
 from lazyt.replay import Replay
 from lazyt.shortcut import Shortcut
 from lazyt.shortcut_plan import shorten
+from lazyt.trees import Opening
 
 #: Shortcuts of one function; misses after which one is made anew, at most.
 _MOST, _PATIENCE = 8, 64
@@ -18,9 +19,13 @@ class Shortcuts:
 
     Attributes:
         calls: their functions.
+
+    Args:
+        opening: what is taken apart of arguments.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
         self.calls: list[Callable[..., Any]] = []
         self._known: dict[Replay, _Course] = {}
 
@@ -39,7 +44,7 @@ class Shortcuts:
     ) -> None:
         """A replay was run in general: give it a shortcut, or another one, if that is worth it.
 
-        The arguments are those of ``shorten``.
+        The other arguments are those of ``shorten``.
         """
         course = self._known.get(replay)
         if course is None:
@@ -51,7 +56,9 @@ class Shortcuts:
             course.misses, course.patience = 0, min(2 * course.patience, _PATIENCE)
             if course.shortcut is not None and course.shortcut.tags is not None:
                 course.polled.update(map(id, course.shortcut.tags.all_changed()))
-            course.shortcut = shorten(replay, shape, leaves, result, course.polled, moving)
+            course.shortcut = shorten(
+                replay, self._opening, shape, leaves, result, course.polled, moving
+            )
         self._list()
 
 

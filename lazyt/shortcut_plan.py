@@ -16,15 +16,17 @@ from lazyt.shortcut_text import refuse
 from lazyt.steady import Steady
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
+from lazyt.trees import Opening, Tree
 
 
 def shorten(
-    replay: Replay, shape: Any, leaves: Sequence[Any], result: Any, polled: set[int],
-    moving: Sequence[int],
+    replay: Replay, opening: Opening, shape: Any, leaves: Sequence[Any], result: Any,
+    polled: set[int], moving: Sequence[int],
 ) -> Shortcut | None:  # fmt: skip
     """The shortcut of a replay that has just been run; None where there is none.
 
     Args:
+        opening: what is taken apart of arguments.
         shape: the shape of the call's (args, kwargs), see ``Tree``.
         leaves: its leaves, with the tensors of the call.
         result: the shape of the function's result.
@@ -36,7 +38,7 @@ def shorten(
     checks = replay.checks.computed
     if checks is not None and checks.places is None:
         return None
-    writer = _Outlet(replay, shape, leaves, result, polled, moving)
+    writer = _Outlet(replay, opening, shape, leaves, result, polled, moving)
     tags = dict_tags.Tags([*writer.tagged.values()]) if writer.tagged else None
     if replay.guards.broken([leaf for leaf in leaves if isinstance(leaf, Tensor)]) is not None:
         return None
@@ -190,6 +192,8 @@ class _Outlet(Midway):
 
     def _built(self, shape: Any, texts: Iterator[str]) -> str:
         """The expression of a value of this shape, see ``Tree``."""
+        if any(Tree.structures(shape)):
+            return f"{self.bind(Tree.build)}({self.bind(shape)}, iter(({', '.join(texts)},)))"
         if shape is None:
             return next(texts)
         kind, parts = shape

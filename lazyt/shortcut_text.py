@@ -6,6 +6,7 @@ can be missed any more, and ``shortcut_launch`` goes on.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -33,6 +34,7 @@ from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad
 from lazyt.templates import Origin
 from lazyt.tensor import Tensor
+from lazyt.trees import Flat, Opening, Tree
 
 #: Functions that the text calls by these names.
 _HELPERS = ("alone", "computed", "fresh", "gradient_of", "in_range", "is_other", "keep", "write")
@@ -41,6 +43,12 @@ _HELPERS = ("alone", "computed", "fresh", "gradient_of", "in_range", "is_other",
 def refuse(what: str) -> NoReturn:
     """Raises CannotWrite."""
     raise CannotWrite(what)
+
+
+def _leaves_of(shape: Any, opening: Opening, args: Any, kwargs: Any) -> list[Any] | None:
+    """The leaves of a call's arguments, None where these have another shape."""
+    flat = Flat((args, kwargs), opening)
+    return flat.leaves if flat.shape == shape else None
 
 
 class Inlet:
@@ -63,10 +71,10 @@ class Inlet:
     """
 
     def __init__(
-        self, replay: Replay, shape: Any, leaves: Sequence[Any], result: Any, polled: set[int],
-        moving: Sequence[int],
+        self, replay: Replay, opening: Opening, shape: Any, leaves: Sequence[Any], result: Any,
+        polled: set[int], moving: Sequence[int],
     ) -> None:  # fmt: skip
-        self.replay = replay
+        self.replay, self._opening = replay, opening
         self._moving = list(moving)
         self.shape, self.leaves, self.result = shape, leaves, result
         self.names = Names()
@@ -178,8 +186,15 @@ class Inlet:
     def _write_arguments(self) -> None:
         self._count = 0
         before = len(self.lines)
-        for part, text in zip(self.shape[1], ("args", "kwargs"), strict=True):
-            self._take(part, text)
+        if any(Tree.structures(self.shape)):
+            leaves_of = functools.partial(_leaves_of, self.shape, self._opening)
+            self.names.table["leaves_of"] = leaves_of
+            self.add("opened = leaves_of(args, kwargs)", "if opened is None: return MISSED")
+            for number in range(len(self.leaves)):
+                self._leaf(f"opened[{number}]")
+        else:
+            for part, text in zip(self.shape[1], ("args", "kwargs"), strict=True):
+                self._take(part, text)
         plain = dict.fromkeys(self.stores[n] for n in self.stores if n not in self.replay.parts)
         if len(plain) > 1:
             self.require(f"is_other(({', '.join(plain)}))")

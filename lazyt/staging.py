@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt.arguments import Changing, Values
 from lazyt.call_keys import is_gone, key_of, keys_differ
-from lazyt.capture import Run, note_state, watch
+from lazyt.capture import Run, names_to_read, note_state, watch
 from lazyt.changes import argument_names, describe
 from lazyt.code_names import global_names
 from lazyt.config import config
 from lazyt.errors import LazytError, warn
 from lazyt.first_calls import observe, settle
 from lazyt.frames import is_user_module
-from lazyt.guards import CannotWatch
+from lazyt.guards import CannotWatch, Guards
 from lazyt.ir.graph import source_text, user_position
 from lazyt.lifted import Numbers, plain
 from lazyt.overlap import one_memory
@@ -36,7 +36,7 @@ from lazyt.shortcut_courses import Shortcuts
 from lazyt.sightings import UNUSED, Sightings
 from lazyt.templates import CannotReplay
 from lazyt.tensor import Tensor
-from lazyt.trees import Tree
+from lazyt.trees import Flat, Opening, Tree
 from lazyt.watching import Diary, hook
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Captured:
 
     _unwatched = frozenset({
         "_captures", "_changing", "_codes", "_failures", "_harmless", "_last_key", "_lock",
-        "_reasons", "_shortcuts", "_sightings", "fullgraph",
+        "_opening", "_reasons", "_shortcuts", "_sightings", "fullgraph",
     })  # fmt: skip
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
@@ -73,7 +73,8 @@ class Captured:
         self._sightings = Sightings()
         self._reasons: list[str] = []
         self._lock = RLock()
-        self._shortcuts = Shortcuts()
+        self._opening = Opening(is_user_module)
+        self._shortcuts = Shortcuts(self._opening)
         self._changing = Changing()
         self._last_key: Any = None
 
@@ -97,11 +98,11 @@ class Captured:
 
     def _call(self, args: Any, kwargs: Any) -> Any:
         """The result of a call without a shortcut."""
-        leaves: list[Any] = []
-        shape = Tree.flatten((args, kwargs), leaves)
-        given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         with self._lock:
-            moving = self._moving(shape, leaves, args, kwargs)
+            flat = self._opening.flatten((args, kwargs))
+            shape, leaves = flat.shape, flat.leaves
+            given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+            moving = self._moving(flat)
             key = self._key(shape, leaves, moving)
             if key is None or self._failures >= _PATIENCE:
                 return self.function(*args, **kwargs)
@@ -125,10 +126,10 @@ class Captured:
                 if self._reasons[-1] != f"captured again: {reason}":
                     self._say(f"captured again: {reason}")
             if not self._codes:
-                return self._observe(leaves, args, kwargs)
+                return self._observe(flat, args, kwargs)
             if values.any_shown and key not in self._harmless:
-                return self._try(key, leaves, args, kwargs, values.exposed())
-            return self._capture(key, shape, leaves, values, args, kwargs, moving)
+                return self._try(key, flat, args, kwargs, values.exposed())
+            return self._capture(key, flat, values, args, kwargs, moving)
 
     def _is_rare(self, key: Any) -> bool:
         """Whether arguments of a kind come too seldom to be captured, as far as is known."""
@@ -166,13 +167,13 @@ class Captured:
         name = getattr(self.function, "__qualname__", repr(self.function))
         events.record("capture", f"{name}: {reason}", source_text(user_position()))
 
-    def _moving(self, shape: Any, leaves: list[Any], args: Any, kwargs: Any) -> list[int]:
+    def _moving(self, flat: Flat) -> list[int]:
         """Which leaves are numbers to be followed through the function, see ``lifted``."""
         try:
-            found = self._changing.places(shape, leaves)
+            found = self._changing.places(flat.shape, flat.leaves)
         except TypeError:  # keys of a dict that cannot be compared
             return []
-        if not found or Tree.containers((args, *kwargs.values())):
+        if not found or flat.is_nested:
             return []
         mine = [c for c, table in self._codes.items() if not _is_ours(table)]
         return [] if any("type" in global_names(code) for code in mine) else found
@@ -187,22 +188,25 @@ class Captured:
             return None
         return parts
 
-    def _observe(self, leaves: list[Any], args: Any, kwargs: Any) -> Any:
+    def _learn(self, codes: dict[Any, dict[str, Any]]) -> None:
+        """Takes note of code that the function runs, with its globals."""
+        self._codes.update(codes)
+        self._opening.names = names_to_read(self._codes)
+
+    def _observe(self, flat: Flat, args: Any, kwargs: Any) -> Any:
         result, frames, diary = observe(self.function, args, kwargs)
-        self._codes.update(frames.codes)
+        self._learn(frames.codes)
         if frames.trouble is not None:
             self._fail(f"it {frames.trouble}")
         else:
-            settle(self.function, self._codes, leaves, result, diary)
+            settle(self.function, self._codes, flat.roots(), result, diary)
         return result
 
-    def _try(
-        self, key: Any, leaves: list[Any], args: Any, kwargs: Any, exposed: list[Tensor]
-    ) -> Any:
+    def _try(self, key: Any, flat: Flat, args: Any, kwargs: Any, exposed: list[Tensor]) -> Any:
         """Runs the function as always and notes whether it could as well work on copies of
         arguments whose memory NumPy sees: it must not write to them, return or keep views."""
-        given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        others = [(v, "an argument") for v in leaves if not isinstance(v, Tensor)]
+        given = [leaf for leaf in flat.leaves if isinstance(leaf, Tensor)]
+        others = [(v, "an argument") for v in flat.roots() if not isinstance(v, Tensor)]
         storages = [tensor._storage for tensor in exposed]
         for storage in storages:  # what NumPy wrote until now is none of the function's writes
             storage.current()
@@ -231,13 +235,13 @@ class Captured:
         return result
 
     def _capture(
-        self, key: Any, shape: Any, leaves: list[Any], values: Values, args: Any, kwargs: Any,
-        moving: Sequence[int],
-    ) -> Any:  # fmt: skip
+        self, key: Any, flat: Flat, values: Values, args: Any, kwargs: Any, moving: Sequence[int]
+    ) -> Any:
+        shape, leaves, given = flat.shape, flat.leaves, flat.is_nested
         names = argument_names(self.function, shape)
         others = [(v, n) for v, n in zip(leaves, names) if not isinstance(v, Tensor)]
+        others += [(root, "an argument") for root in Tree.roots(shape)]
         called = [n for v, n in zip(leaves, names) if isinstance(v, Tensor)]
-        given = Tree.containers((args, *kwargs.values()))
         numbers = Numbers([leaves[n] for n in moving])
         if values.any_shown and given:
             self._fail("tensors in a list or dict argument share memory with NumPy")
@@ -263,28 +267,42 @@ class Captured:
             guards.replace(plain)
         values.write_back()
         unknown = {code: table for code, table in run.codes.items() if code not in self._codes}
-        self._codes.update(unknown)
-        parts: list[Any] = []
-        result = Tree.flatten(run.result, parts)
-        lifted, parts = parts, [plain(part) for part in parts]
-        after: list[Any] = []
-        changed = given and (
-            Tree.flatten((args, kwargs), after) != shape
-            or any(a is not b for a, b in zip(after, leaves, strict=True))
-        )
-        if run.trouble is not None:
-            self._fail(run.trouble)
-        elif changed or given & Tree.containers(run.result):
-            self._fail("it changes or returns a list or dict that is an argument")
+        self._learn(unknown)
+        left = Flat(run.result)
+        result, lifted, parts = left.shape, left.leaves, [plain(part) for part in left.leaves]
+        reason = run.trouble or self._changes_or_returns(flat, left, args, kwargs)
+        if run.trouble is None and reason is not None:
+            if self._opening.close(shape):
+                self._say(
+                    f"not captured: {reason}; such objects are compared by identity from now on"
+                )
+            else:
+                self._fail(reason)
             return run.result  # no numbers are followed where there are such arguments
-        elif not all(isinstance(p, Tensor) or is_plain(p) for p in parts):
-            self._fail("it returns an object that is neither tensor nor number nor text")
+        if reason is None:
+            reason = _returns_others(left, parts, guards)
+        if reason is not None:
+            self._fail(reason)
         elif not unknown:
             known = (called, [names[n] for n in moving])
             self._keep(key, run, values, lifted, result, numbers, known)
         else:  # it ran code that no notes were taken for: the next call is captured
-            settle(self.function, self._codes, leaves, run.result, Diary())
+            settle(self.function, self._codes, flat.roots(), run.result, Diary())
+        if reason is not None and not (moving or values.any_shown):
+            return run.result
         return Tree.build(result, iter(values.originals(parts, values.tensors)))
+
+    def _changes_or_returns(self, flat: Flat, left: Flat, args: Any, kwargs: Any) -> str | None:
+        """Whether the function has changed, or returns, an argument that was taken apart."""
+        if not flat.is_nested:
+            return None
+        after = Flat((args, kwargs), self._opening)
+        same = after.shape == flat.shape and len(after.leaves) == len(flat.leaves)
+        if not same or any(a is not b for a, b in zip(after.leaves, flat.leaves)):
+            return "it changes a list, a dict or another object that is an argument"
+        if flat.holders.keys() & left.holders.keys():
+            return "it returns a list, a dict or another object that is an argument"
+        return None
 
     def _keep(
         self, key: Any, run: Run, values: Values, parts: list[Any], result: Any, numbers: Numbers,
@@ -329,6 +347,15 @@ class Captured:
                 f"lazyt.jit leaves {getattr(self.function, '__qualname__', self.function)} alone: "
                 f"{reason}. It runs as it would without jit."
             )
+
+
+def _returns_others(left: Flat, parts: Sequence[Any], guards: Guards) -> str | None:
+    """Why a replay could not put a result together; None where it can."""
+    if not all(isinstance(p, Tensor) or is_plain(p) or guards.knows(p) for p in parts):
+        return "it returns an object that is neither tensor nor number nor text"
+    if any(guards.knows(holder) for _, holder in left.holders.values()):
+        return "it returns a list, a dict or another object that was there before"
+    return None
 
 
 def _is_ours(table: dict[str, Any]) -> bool:
