@@ -32,6 +32,7 @@ help:
 	@echo "make check   lint, check the format, check the types"
 	@echo "make bench   time lazyt, beside whichever peers are installed (ARGS='--only chain')"
 	@echo "make gpu     with an NVIDIA GPU: its tests and times (PEERS=python with PyTorch)"
+	@echo "make gpu-rehearsal   prepare for a GPU machine without a package index, try all on the emulator"
 	@echo "make docs    write docs/api.md from the docstrings, tables from the settings"
 	@echo "make clean   remove what these targets made"
 
@@ -69,7 +70,7 @@ cuda: $(VENV)/dev.stamp
 check: $(VENV)/dev.stamp
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
-	$(python) -m mypy --strict lazyt tests
+	$(python) -m mypy --strict lazyt tests bench/gpu
 
 bench: $(VENV)/examples.stamp
 	$(python) -m lazyt bench $(ARGS)
@@ -78,7 +79,11 @@ bench: $(VENV)/examples.stamp
 gpu: $(VENV)/gpu.stamp
 	$(test_env) $(python) -m pytest -q -n $(WORKERS) -m gpu tests
 	$(test_env) $(python) -m pytest -q -n $(WORKERS) tests/cuda
-	LAZYT_BENCH_PYTHON="$(PEERS)" $(python) bench/gpu.py $(ARGS)
+	LAZYT_BENCH_PYTHON="$(PEERS)" $(python) bench/gpu/measure.py $(ARGS)
+
+# For one that reaches no package index: bench/gpu/README.md.
+gpu-rehearsal: $(VENV)/gpu.stamp
+	bash bench/gpu/prepare.sh --python $(python) $(ARGS)
 
 $(VENV)/gpu.stamp: pyproject.toml | $(python)
 	$(pip) --editable '.[dev,examples,cuda]'
@@ -88,5 +93,5 @@ docs: $(VENV)/examples.stamp
 	$(python) docs/generate.py
 
 clean:
-	rm -rf $(VENV) build dist demo-output lazyt_compiler.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .gpu build dist demo-output lazyt_compiler.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find lazyt tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} +

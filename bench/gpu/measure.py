@@ -1,6 +1,6 @@
 """Everything that is measured on a GPU, in one run: bench/results/DATE-GPU-*.json.
 
-    python bench/gpu.py [--device cuda] [--quick] [--python FILE] [--folder bench/results]
+    python bench/gpu/measure.py [--device cuda] [--quick] [--python FILE] [--folder bench/results]
 
 First what the host needs for captured steps (``host``: microseconds of a call beside the launch of
 its graph, and with the wait for the device), then ``lazyt bench --device``: values against float64,
@@ -24,7 +24,7 @@ from typing import Any
 import lazyt
 from lazyt.__main__ import main as command
 
-HERE = Path(__file__).resolve().parent
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def steps(device: str) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
@@ -81,7 +81,7 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--python", default=os.environ.get("LAZYT_BENCH_PYTHON", sys.executable))
-    parser.add_argument("--folder", type=Path, default=HERE / "results")
+    parser.add_argument("--folder", type=Path, default=RESULTS)
     parser.add_argument("--only", default="")
     given = parser.parse_args()
     lazyt.zeros(1, device=given.device)  # says what is missing
