@@ -7,7 +7,9 @@ pending, and wrong ones give NaN. Draws follow the same laws as PyTorch's, not t
 from lazyt.absent import explain_absence as _explain_absence
 from lazyt.distributions import constraint_registry as constraint_registry
 from lazyt.distributions import constraints as constraints
+from lazyt.distributions import homes as _homes
 from lazyt.distributions import kl_pairs as _kl_pairs  # noqa: F401
+from lazyt.distributions import relaxed as _relaxed
 from lazyt.distributions import transforms as transforms
 from lazyt.distributions.carried import (
     Gumbel,
@@ -48,6 +50,8 @@ from lazyt.distributions.relaxed import (
 )
 from lazyt.distributions.transforms import *  # noqa: F403
 from lazyt.distributions.transforms import __all__ as _transform_names
+from lazyt.homes import add_homes as _add_homes
+from lazyt.homes import class_homes as _class_homes
 
 __all__ = [
     "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli",
@@ -61,5 +65,7 @@ __all__ = [
     "transform_to",
 ]  # fmt: skip
 __all__ += _transform_names
+
+_add_homes(__name__, _class_homes(globals() | vars(_relaxed), _homes.CLASSES) | _homes.helpers())
 
 _explain_absence(__name__)

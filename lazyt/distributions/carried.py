@@ -364,7 +364,7 @@ class Kumaraswamy(_Named):
         return lazyt.where(lazyt.logical_or(a < 1, b < 1), math.nan, found)
 
     def _variance(self) -> Any:
-        return self._moment(2) - self._moment(1).pow(2)
+        return self._moment(2) - self.mean.pow(2)
 
     def _entropy(self) -> Any:
         a, b = self.concentration1, self.concentration0

@@ -184,6 +184,11 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Vectors with one 1, without gradient."""
+        with lazyt.no_grad():
+            return self._draw(self._extended_shape(sample_shape))
+
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """As ``sample``, with the gradient of ``probs``."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())

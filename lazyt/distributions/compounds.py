@@ -166,27 +166,33 @@ class MixtureSameFamily(Distribution):
         found: Distribution = self._component_distribution
         return found
 
-    def _weights(self) -> Tensor:
-        """The weights, with a dimension of 1 for each of an event's."""
-        probs: Tensor = self.mixture_distribution.probs
-        return probs.reshape((*probs.shape, *(1,) * self._event_ndims))
+    def _pad(self, x: Tensor) -> Tensor:
+        """With a dimension of 1 for the components."""
+        return x.unsqueeze(-1 - self._event_ndims)
+
+    def _pad_mixture_dimensions(self, x: Tensor) -> Tensor:
+        """What belongs to the weights, with a dimension of 1 for each of an event's."""
+        own, all_dims = len(self.mixture_distribution.batch_shape), len(self.batch_shape)
+        missing = 0 if own == 0 else all_dims - own
+        return x.reshape((*x.shape[:-1], *(1,) * missing, *x.shape[-1:], *(1,) * self._event_ndims))
 
     def _mean(self) -> Tensor:
-        weighted = self._weights() * self.component_distribution.mean
-        return weighted.sum(-1 - self._event_ndims)
+        weights = self._pad_mixture_dimensions(self.mixture_distribution.probs)
+        return (weights * self.component_distribution.mean).sum(-1 - self._event_ndims)
 
     def _variance(self) -> Tensor:
         dim, parts = -1 - self._event_ndims, self.component_distribution
-        within = (self._weights() * parts.variance).sum(dim)
-        away = (parts.mean - self._mean().unsqueeze(dim)).pow(2)
-        return within + (self._weights() * away).sum(dim)
+        weights = self._pad_mixture_dimensions(self.mixture_distribution.probs)
+        within = (weights * parts.variance).sum(dim)
+        away = (parts.mean - self._pad(self.mean)).pow(2)
+        return within + (weights * away).sum(dim)
 
     def _cdf(self, value: Tensor) -> Any:
-        parts = self.component_distribution.cdf(value.unsqueeze(-1 - self._event_ndims))
+        parts = self.component_distribution.cdf(self._pad(value))
         return (parts * self.mixture_distribution.probs).sum(-1)
 
     def _log_density(self, value: Tensor) -> Tensor:
-        parts = self.component_distribution.log_prob(value.unsqueeze(-1 - self._event_ndims))
+        parts = self.component_distribution.log_prob(self._pad(value))
         weights = lazyt.log_softmax(self.mixture_distribution.logits, dim=-1)
         return lazyt.logsumexp(parts + weights, dim=-1)
 
@@ -195,10 +201,10 @@ class MixtureSameFamily(Distribution):
         with lazyt.no_grad():
             shape = Size(sample_shape)
             parts = self.component_distribution.sample(shape)
-            place = self.mixture_distribution.expand(self._batch_shape).sample(shape)
+            place = self.mixture_distribution.expand(self.batch_shape).sample(shape)
             rank = self._event_ndims
             index = place.reshape((*place.shape, 1, *(1,) * rank))
-            index = index.expand((*place.shape, 1, *self._event_shape))
+            index = index.expand((*place.shape, 1, *self.event_shape))
             return parts.gather(-1 - rank, index).squeeze(-1 - rank)
 
     def __repr__(self) -> str:
@@ -301,7 +307,7 @@ class TransformedDistribution(Distribution):
             sign = sign * transform.sign
         return sign
 
-    def _flipped(self, value: Tensor) -> Tensor:
+    def _monotonize_cdf(self, value: Tensor) -> Tensor:
         """1 - value where the transforms fall, else value."""
         sign = self._sign()
         if isinstance(sign, int) and sign == 1:
@@ -312,7 +318,7 @@ class TransformedDistribution(Distribution):
     def _cdf(self, value: Tensor) -> Tensor:
         for transform in reversed(self.transforms):
             value = transform._inv_call(value)
-        return self._flipped(self.base_dist.cdf(value))
+        return self._monotonize_cdf(self.base_dist.cdf(value))
 
     def _icdf(self, value: Tensor) -> Tensor:
-        return self._carried(self.base_dist.icdf(self._flipped(value)))
+        return self._carried(self.base_dist.icdf(self._monotonize_cdf(value)))

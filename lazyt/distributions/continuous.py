@@ -43,7 +43,7 @@ class Normal(_LocationScale, ExponentialFamily):
     _mean_carrier_measure = 0
 
     def _variance(self) -> Tensor:
-        return self.scale.pow(2)
+        return self.stddev.pow(2)
 
     @property
     def stddev(self) -> Tensor:
@@ -117,10 +117,12 @@ class Cauchy(_LocationScale):
     """The Cauchy distribution, which has neither mean nor variance."""
 
     def _mean(self) -> Tensor:
-        return lazyt.full_like(self.loc, math.nan)
+        shape = self._extended_shape()
+        return lazyt.full(shape, math.nan, dtype=self.loc.dtype, device=self.loc.device)
 
     def _variance(self) -> Tensor:
-        return lazyt.full_like(self.loc, math.inf)
+        shape = self._extended_shape()
+        return lazyt.full(shape, math.inf, dtype=self.loc.dtype, device=self.loc.device)
 
     def _draw(self, shape: Size) -> Tensor:
         return self.loc + self.scale * self.loc.new_empty(tuple(shape)).cauchy_()

@@ -239,7 +239,7 @@ class NegativeBinomial(_Odds):
         return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
 
     def _variance(self) -> Any:
-        return self._mean() / lazyt.sigmoid(-self.logits)
+        return self.mean / lazyt.sigmoid(-self.logits)
 
     def _draw(self, shape: Size) -> Tensor:
         return lazyt.poisson((log_gamma_draws(self.total_count, tuple(shape)) + self.logits).exp())

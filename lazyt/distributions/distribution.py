@@ -6,7 +6,6 @@ the public ones check arguments and call them. Checking parameters and values lo
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,6 +32,12 @@ def _lie_in(pairs: Sequence[tuple[Any, Tensor]]) -> bool:
     """Whether values lie in sets, given pairs of a set and a value. Computes pending values."""
     given = [part for pair in pairs for part in (pair[1], *_tensors_of(pair[0]))]
     return tensors_hold(lambda: [constraint.check(value) for constraint, value in pairs], given)
+
+
+def _origin(cls: type) -> type:
+    """The nearest class of this package that a distribution is one of."""
+    home = __name__.rpartition(".")[0]
+    return next(base for base in cls.__mro__ if base.__module__.startswith(home))
 
 
 class Distribution:
@@ -131,9 +136,18 @@ class Distribution:
         return self._event_shape
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distribution with its parameters repeated to ``batch_shape``."""
+        """The same distribution with its parameters repeated to ``batch_shape``.
+
+        Args:
+            _instance: an object to become that distribution, for subclasses that set more.
+
+        Raises NotImplementedError for a subclass with an ``__init__`` of its own, which has to
+        say how it is expanded.
+        """
         shape = Size(batch_shape)
-        made = copy.copy(self)
+        made = self._get_checked_instance(_origin(type(self)), _instance)
+        made.__dict__.update(self.__dict__ | made.__dict__)
+        made._event_shape = self.event_shape
         for name, constraint in self.arg_constraints.items():
             value = self.__dict__.get(name)
             if isinstance(value, Tensor):
@@ -143,6 +157,17 @@ class Distribution:
         made._batch_shape = shape
         made._expanded(shape)
         return made
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """``_instance``, or a blank object of this class for ``expand`` to fill."""
+        if _instance is not None:
+            return _instance
+        if type(self).__init__ != cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ "
+                "method must also define a custom .expand() method."
+            )
+        return self.__new__(type(self))
 
     def _expanded(self, shape: Size) -> None:
         """Expand what is no parameter, in a copy of the distribution."""
@@ -181,9 +206,22 @@ class Distribution:
         raise NotImplementedError
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Events of shape ``sample_shape + batch_shape + event_shape``, without gradient."""
+        """Events of shape ``sample_shape + batch_shape + event_shape``, without gradient.
+
+        They are those of ``rsample``, where there is one.
+        """
         with lazyt.no_grad():
+            if self.has_rsample or type(self)._draw is Distribution._draw:
+                return self.rsample(sample_shape)
             return self._draw(self._extended_shape(sample_shape))
+
+    def sample_n(self, n: int) -> Tensor:
+        """``sample((n,))``, by an old name."""
+        warn(
+            "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
+            FutureWarning,
+        )
+        return self.sample(Size((n,)))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """As ``sample``, with gradients to the parameters.
@@ -232,12 +270,10 @@ class Distribution:
         Raises NotImplementedError unless ``has_enumerate_support``.
         """
         values = self._values()
-        rank = len(self._event_shape)
-        values = values.reshape(values.shape[:1] + (1,) * len(self._batch_shape) + values.shape[1:])
+        batch, rank = self.batch_shape, len(self.event_shape)
+        values = values.reshape(values.shape[:1] + (1,) * len(batch) + values.shape[1:])
         if expand:
-            values = values.expand(
-                (values.shape[0], *self._batch_shape, *values.shape[values.dim() - rank :])
-            )
+            values = values.expand((values.shape[0], *batch, *values.shape[values.dim() - rank :]))
         return values
 
     def perplexity(self) -> Tensor:
@@ -259,7 +295,9 @@ class Distribution:
 class ExponentialFamily(Distribution):
     """Densities ``exp(t(x)·θ - F(θ) + k(x))``; the entropy is found from F by differentiation."""
 
-    _mean_carrier_measure: Any = 0
+    @property
+    def _mean_carrier_measure(self) -> Any:
+        raise NotImplementedError
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -270,10 +308,11 @@ class ExponentialFamily(Distribution):
 
     def _entropy(self) -> Any:
         """F(θ) - θ·F'(θ) - E k(x): a Bregman divergence (Nielsen and Nock, 2010)."""
+        carried = self._mean_carrier_measure
         params = [p.detach().requires_grad_() for p in self._natural_params]
         normalizer = self._log_normalizer(*params)
         slopes = lazyt.autograd.grad(normalizer.sum(), params, create_graph=True)
-        result = normalizer - self._mean_carrier_measure
+        result = normalizer - carried
         for p, slope in zip(params, slopes):
             rest = p * slope
             result = result - rest.reshape((*self._batch_shape, -1)).sum(-1)

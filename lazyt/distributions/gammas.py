@@ -174,14 +174,15 @@ class Beta(ExponentialFamily):
         return self._second
 
     def _mean(self) -> Tensor:
-        return self._first / (self._first + self._second)
+        return self.concentration1 / (self.concentration1 + self.concentration0)
 
     def _mode(self) -> Tensor:
         return self._dirichlet.mode[..., 0]
 
     def _variance(self) -> Tensor:
-        total = self._first + self._second
-        return self._first * self._second / (total.pow(2) * (total + 1))
+        a, b = self.concentration1, self.concentration0
+        total = a + b
+        return a * b / (total.pow(2) * (total + 1))
 
     def _draw(self, shape: Size) -> Tensor:
         logs = [log_gamma_draws(a, tuple(shape)) for a in (self._first, self._second)]

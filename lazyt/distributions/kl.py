@@ -22,21 +22,21 @@ from lazyt.errors import warn
 
 __all__ = ["kl_divergence", "register_kl"]
 
-_RULES: dict[tuple[type, type], Callable[..., Tensor]] = {}
+_KL_REGISTRY: dict[tuple[type, type], Callable[..., Tensor]] = {}
 _EULER = 0.57721566490153286060
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     """A decorator that makes a function of two distributions the divergence of their types.
 
-    Raises TypeError for what is no type of distribution.
+    The types may be any classes. Raises TypeError for what is no class.
     """
     for name, found in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(found, type) and issubclass(found, Distribution)):
+        if not isinstance(found, type):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {found}")
 
     def decorate(rule: Any) -> Any:
-        _RULES[type_p, type_q] = rule
+        _KL_REGISTRY[type_p, type_q] = rule
         return rule
 
     return decorate
@@ -44,19 +44,19 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
 
 def _rule_for(p: type, q: type) -> Callable[..., Tensor] | None:
     """The rule of the nearest pair of types above; the first type decides where they disagree."""
-    matches = [pair for pair in _RULES if issubclass(p, pair[0]) and issubclass(q, pair[1])]
+    matches = [pair for pair in _KL_REGISTRY if issubclass(p, pair[0]) and issubclass(q, pair[1])]
     if not matches:
         return None
     by_p = min(matches, key=lambda m: (p.__mro__.index(m[0]), q.__mro__.index(m[1])))
     by_q = min(matches, key=lambda m: (q.__mro__.index(m[1]), p.__mro__.index(m[0])))
-    if _RULES[by_p] is not _RULES[by_q]:
+    if _KL_REGISTRY[by_p] is not _KL_REGISTRY[by_q]:
         shown = [f"{a.__name__}, {b.__name__}" for a, b in (by_p, by_q)]
         warn(
             f"Ambiguous kl_divergence({p.__name__}, {q.__name__}). Please "
             f"register_kl({shown[0]}) or register_kl({shown[1]})",
             RuntimeWarning,
         )
-    return _RULES[by_p]
+    return _KL_REGISTRY[by_p]
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
@@ -208,7 +208,8 @@ def _dirichlets(p: Any, q: Any) -> Tensor:
 
 @register_kl(gammas.Beta, gammas.Beta)
 def _betas(p: Any, q: Any) -> Any:
-    return _dirichlets(p._dirichlet, q._dirichlet)
+    pairs = (lazyt.stack([d.concentration1, d.concentration0], -1) for d in (p, q))
+    return _dirichlets(*(gammas.Dirichlet(pair, validate_args=False) for pair in pairs))
 
 
 @register_kl(discrete.Bernoulli, discrete.Bernoulli)
@@ -269,7 +270,7 @@ def _half_normals(p: Any, q: Any) -> Any:
 def _paretos(p: Any, q: Any) -> Any:
     ratio = q.alpha / p.alpha
     found = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
-    return lazyt.where(p.scale < q.scale, math.inf, found)
+    return lazyt.where(p.support.lower_bound < q.support.lower_bound, math.inf, found)
 
 
 @register_kl(Gumbel, Gumbel)
@@ -291,8 +292,8 @@ def _multivariate_normals(p: Any, q: Any) -> Any:
             "computed"
         )
     solved = lazyt.linalg.solve_triangular(q.scale_tril, p.scale_tril, upper=False)
-    spread = solved.pow(2).sum((-2, -1)) + mahalanobis(q._factor, q.loc - p.loc)
-    half = half_log_det(q._factor) - half_log_det(p._factor)
+    spread = solved.pow(2).sum((-2, -1)) + mahalanobis(q._unbroadcasted_scale_tril, q.loc - p.loc)
+    half = half_log_det(q._unbroadcasted_scale_tril) - half_log_det(p._unbroadcasted_scale_tril)
     return half + 0.5 * (spread - p.event_shape[0])
 
 
@@ -304,6 +305,11 @@ def _dense(d: Any) -> Any:
 
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _low_ranks(p: Any, q: Any) -> Any:
+    if p.event_shape != q.event_shape:
+        raise ValueError(
+            "KL-divergence between two Low Rank Multivariate Normals with different event shapes "
+            "cannot be computed"
+        )
     return _multivariate_normals(_dense(p), _dense(q))
 
 

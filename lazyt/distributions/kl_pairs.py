@@ -58,7 +58,7 @@ def _gamma_tail(p: Any, q: Any) -> Any:
 
 
 def _continuous_bernoulli_tail(p: Any, q: Any) -> Any:
-    return -p.mean * q.logits - lazyt.log1p(-q.probs) - q._log_constant()
+    return -p.mean * q.logits - lazyt.log1p(-q.probs) - q._cont_bern_log_norm()
 
 
 def _mean_decay(p: Any, scale: Any) -> Any:

@@ -78,11 +78,11 @@ class MultivariateNormal(Distribution):
         self.loc = loc.expand((*batch, *loc.shape[-1:]))
         super().__init__(batch, Size(self.loc.shape)[-1:], validate_args=validate_args)
         if name == "scale_tril":
-            self._factor = matrix
+            self._unbroadcasted_scale_tril = matrix
         elif name == "covariance_matrix":
-            self._factor = lazyt.linalg.cholesky(matrix)
+            self._unbroadcasted_scale_tril = lazyt.linalg.cholesky(matrix)
         else:
-            self._factor = _factor_of_precision(matrix)
+            self._unbroadcasted_scale_tril = _factor_of_precision(matrix)
 
     def _spread(self, matrix: Tensor) -> Tensor:
         return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
@@ -90,17 +90,17 @@ class MultivariateNormal(Distribution):
     @lazy_property
     def scale_tril(self) -> Tensor:
         """The lower Cholesky factor of the covariance."""
-        return self._spread(self._factor)
+        return self._spread(self._unbroadcasted_scale_tril)
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
         """The covariance."""
-        return self._spread(self._factor @ self._factor.mT)
+        return self._spread(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
 
     @lazy_property
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
-        return self._spread(lazyt.cholesky_inverse(self._factor))
+        return self._spread(lazyt.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     def _mean(self) -> Tensor:
         return self.loc
@@ -109,19 +109,23 @@ class MultivariateNormal(Distribution):
         return self.loc
 
     def _variance(self) -> Tensor:
-        return self._factor.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
+        return (
+            self._unbroadcasted_scale_tril.pow(2)
+            .sum(-1)
+            .expand(self._batch_shape + self._event_shape)
+        )
 
     def _draw(self, shape: Size) -> Tensor:
         noise = standard_normal(shape, self.loc)
-        return self.loc + (self._factor @ noise.unsqueeze(-1)).squeeze(-1)
+        return self.loc + (self._unbroadcasted_scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
 
     def _log_density(self, value: Tensor) -> Any:
-        square = mahalanobis(self._factor, value - self.loc)
+        square = mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
         whole = self._event_shape[0] * math.log(2 * math.pi) + square
-        return -0.5 * whole - half_log_det(self._factor)
+        return -0.5 * whole - half_log_det(self._unbroadcasted_scale_tril)
 
     def _entropy(self) -> Any:
-        found = half_log_det(self._factor)
+        found = half_log_det(self._unbroadcasted_scale_tril)
         found = found + 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi))
         return found.expand(self._batch_shape)
 
@@ -161,10 +165,10 @@ class LowRankMultivariateNormal(Distribution):
         self.loc = loc.expand((*batch, *size))
         self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
         self.cov_diag = cov_diag.expand((*batch, *size))
-        self._factor, self._diag = cov_factor, cov_diag
+        self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         scaled = cov_factor.mT / cov_diag.unsqueeze(-2)
         inner = scaled @ cov_factor
-        self._capacitance = lazyt.linalg.cholesky(
+        self._capacitance_tril = lazyt.linalg.cholesky(
             inner + lazyt.eye(inner.shape[-1], dtype=inner.dtype)
         )
         super().__init__(batch, size, validate_args=validate_args)
@@ -176,13 +180,16 @@ class LowRankMultivariateNormal(Distribution):
         return self.loc
 
     def _variance(self) -> Tensor:
-        found = self._factor.pow(2).sum(-1) + self._diag
+        found = self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag
         return found.expand(self._batch_shape + self._event_shape)
 
     @property
     def covariance_matrix(self) -> Tensor:
         """The covariance."""
-        matrix = self._factor @ self._factor.mT + self._diag.diag_embed()
+        matrix = (
+            self._unbroadcasted_cov_factor @ self._unbroadcasted_cov_factor.mT
+            + self._unbroadcasted_cov_diag.diag_embed()
+        )
         return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
 
     @property
@@ -197,18 +204,24 @@ class LowRankMultivariateNormal(Distribution):
 
     def _draw(self, shape: Size) -> Tensor:
         low = standard_normal((*shape[:-1], self.cov_factor.shape[-1]), self.loc)
-        carried = (self._factor @ low.unsqueeze(-1)).squeeze(-1)
-        return self.loc + carried + self._diag.sqrt() * standard_normal(shape, self.loc)
+        carried = (self._unbroadcasted_cov_factor @ low.unsqueeze(-1)).squeeze(-1)
+        return (
+            self.loc
+            + carried
+            + self._unbroadcasted_cov_diag.sqrt() * standard_normal(shape, self.loc)
+        )
 
     def log_determinant(self) -> Tensor:
         """The logarithm of the covariance's determinant."""
-        return 2 * half_log_det(self._capacitance) + self._diag.log().sum(-1)
+        return 2 * half_log_det(self._capacitance_tril) + self._unbroadcasted_cov_diag.log().sum(-1)
 
     def square(self, difference: Tensor) -> Tensor:
         """The squared Mahalanobis length of a difference."""
-        scaled = self._factor.mT / self._diag.unsqueeze(-2)
+        scaled = self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
         inner = (scaled @ difference.unsqueeze(-1)).squeeze(-1)
-        return (difference.pow(2) / self._diag).sum(-1) - mahalanobis(self._capacitance, inner)
+        return (difference.pow(2) / self._unbroadcasted_cov_diag).sum(-1) - mahalanobis(
+            self._capacitance_tril, inner
+        )
 
     def _log_density(self, value: Tensor) -> Any:
         whole = self._event_shape[0] * math.log(2 * math.pi) + self.log_determinant()

@@ -19,7 +19,7 @@ from lazyt.distributions.parameters import broadcast_all, clamp_probs, open_unif
 __all__ = ["ContinuousBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
 
-class _LogitRelaxedBernoulli(_Odds):
+class LogitRelaxedBernoulli(_Odds):
     """The logit of a relaxed Bernoulli number (Maddison, Mnih and Teh, 2017)."""
 
     support = constraints.real
@@ -45,7 +45,7 @@ class _LogitRelaxedBernoulli(_Odds):
         return log + away - 2 * away.exp().log1p()
 
 
-class _ExpRelaxedCategorical(OfCategories):
+class ExpRelaxedCategorical(OfCategories):
     """The logarithms of a relaxed one-hot vector."""
 
     support = constraints.real_vector
@@ -106,7 +106,7 @@ class RelaxedBernoulli(_Relaxed):
         self, temperature: Any, probs: Any = None, logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        base = _LogitRelaxedBernoulli(temperature, probs, logits)
+        base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args)
 
 
@@ -120,7 +120,7 @@ class RelaxedOneHotCategorical(_Relaxed):
         self, temperature: Any, probs: Tensor | None = None, logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        base = _ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args)
 
 
@@ -144,54 +144,58 @@ class ContinuousBernoulli(_Odds, ExponentialFamily):
         if self._is_probs:
             self.probs = clamp_probs(self.probs)
 
-    def _outside(self) -> Tensor:
+    def _outside_unstable_region(self) -> Tensor:
         return lazyt.logical_or(self.probs <= self._lims[0], self.probs > self._lims[1])
 
-    def _away(self) -> Any:
+    def _cut_probs(self) -> Any:
         """The probabilities, those near 1/2 replaced."""
-        return lazyt.where(self._outside(), self.probs, self._lims[0])
+        return lazyt.where(self._outside_unstable_region(), self.probs, self._lims[0])
 
-    def _log_constant(self) -> Any:
-        p = self._away()
+    def _cont_bern_log_norm(self) -> Any:
+        p = self._cut_probs()
         log = (lazyt.log1p(-p) - p.log()).abs().log() - (1 - 2 * p).abs().log()
         x = (self.probs - 0.5) ** 2
         near = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x
-        return lazyt.where(self._outside(), log, near)
+        return lazyt.where(self._outside_unstable_region(), log, near)
 
     def _mean(self) -> Any:
-        p, x = self._away(), self.probs - 0.5
+        p, x = self._cut_probs(), self.probs - 0.5
         mean = p / (2.0 * p - 1.0) + 1.0 / (lazyt.log1p(-p) - p.log())
         near = 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x**2) * x
-        return lazyt.where(self._outside(), mean, near)
+        return lazyt.where(self._outside_unstable_region(), mean, near)
 
     def _variance(self) -> Any:
-        p, x = self._away(), (self.probs - 0.5) ** 2
+        p, x = self._cut_probs(), (self.probs - 0.5) ** 2
         square = (lazyt.log1p(-p) - p.log()).pow(2)
         variance = p * (p - 1.0) / (1.0 - 2.0 * p).pow(2) + 1.0 / square
         near = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x
-        return lazyt.where(self._outside(), variance, near)
+        return lazyt.where(self._outside_unstable_region(), variance, near)
 
     def _draw(self, shape: Size) -> Any:
-        return self._icdf(open_uniform(shape, self.probs))
+        return self.icdf(open_uniform(shape, self.probs))
 
     def _log_density(self, value: Tensor) -> Any:
         logits, value = broadcast_all(self.logits, value)
         cross = lazyt.nn.functional.binary_cross_entropy_with_logits(
             logits, value, reduction="none"
         )
-        return self._log_constant() - cross
+        return self._cont_bern_log_norm() - cross
 
     def _cdf(self, value: Tensor) -> Any:
-        p = self._away()
+        p = self._cut_probs()
         weight = p.pow(value) * (1.0 - p).pow(1.0 - value)
-        inside = lazyt.where(self._outside(), (weight + p - 1.0) / (2.0 * p - 1.0), value)
+        inside = lazyt.where(
+            self._outside_unstable_region(), (weight + p - 1.0) / (2.0 * p - 1.0), value
+        )
         return lazyt.where(value <= 0.0, 0.0, lazyt.where(value >= 1.0, 1.0, inside))
 
     def _icdf(self, value: Tensor) -> Any:
-        p = self._away()
+        p = self._cut_probs()
         top = lazyt.log1p(-p + value * (2.0 * p - 1.0)) - lazyt.log1p(-p)
-        return lazyt.where(self._outside(), top / (p.log() - lazyt.log1p(-p)), value)
+        return lazyt.where(
+            self._outside_unstable_region(), top / (p.log() - lazyt.log1p(-p)), value
+        )
 
     def _entropy(self) -> Any:
         zero = lazyt.log1p(-self.probs)
-        return self._mean() * (zero - self.probs.log()) - self._log_constant() - zero
+        return self.mean * (zero - self.probs.log()) - self._cont_bern_log_norm() - zero

@@ -1,6 +1,8 @@
 """Optimizers, by PyTorch's names, and Lion."""
 
 from lazyt.absent import explain_absence as _explain_absence
+from lazyt.homes import add_homes as _add_homes
+from lazyt.homes import class_homes as _class_homes
 from lazyt.optim import lr_scheduler as lr_scheduler
 from lazyt.optim import swa_utils as swa_utils
 from lazyt.optim.adam import Adam, AdamW
@@ -18,5 +20,13 @@ __all__ = [
     "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler",
     "swa_utils",
 ]  # fmt: skip
+
+#: Classes by the modules that PyTorch has them in.
+_HOMES = {
+    "adadelta": "Adadelta", "adagrad": "Adagrad", "adamax": "Adamax", "adamw": "AdamW",
+    "asgd": "ASGD", "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop",
+    "sparse_adam": "SparseAdam",
+}  # fmt: skip
+_add_homes(__name__, _class_homes(globals(), _HOMES))
 
 _explain_absence(__name__)

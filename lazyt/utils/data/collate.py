@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,34 +29,85 @@ def pinned(batch: Any) -> Any:
 def default_collate(batch: Sequence[Any]) -> Any:
     """Tensors stacked, numbers as a tensor, and so within mappings, tuples and lists.
 
-    Texts stay as they are, a list or, within samples, a tuple. Raises TypeError for other values
-    and LazytError for sequences of different lengths.
+    Texts stay as they are, a list or, within samples, a tuple. ``default_collate_fn_map`` says what
+    is done with which type. Raises TypeError for other values and LazytError for sequences of
+    different lengths.
     """
-    first = batch[0]
-    if isinstance(first, Tensor):
-        return lazyt.stack(list(batch))
-    if isinstance(first, (np.ndarray, np.generic)) and first.dtype.kind in "biuf":
-        return lazyt.tensor(np.stack([np.asarray(item) for item in batch]))
-    if isinstance(first, (bool, int)):
-        return lazyt.tensor(list(batch))
-    if isinstance(first, float):
-        return lazyt.tensor(list(batch), dtype=lazyt.float64)
-    if isinstance(first, (str, bytes)):
-        return batch
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
+    """A batch of samples, or of mappings, tuples and lists of such.
+
+    Args:
+        collate_fn_map: by type (or tuple of types), the function of samples and ``collate_fn_map``
+            that makes a batch of them; the first type that a sample is an instance of counts,
+            unless its own is there.
+
+    Raises TypeError for values of other types, LazytError for sequences of different lengths.
+    """
+    first, rules = batch[0], collate_fn_map
+    for kind in (type(first), *(rules or ())):
+        rule = (rules or {}).get(kind)
+        if rule is not None and isinstance(first, kind):
+            return rule(batch, collate_fn_map=rules)
     if isinstance(first, Mapping):
-        made = {key: default_collate([item[key] for item in batch]) for key in first}
+        made = {key: collate([item[key] for item in batch], collate_fn_map=rules) for key in first}
         return _like_mapping(first, made)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*[default_collate(column) for column in zip(*batch)])
+        return type(first)(*[collate(column, collate_fn_map=rules) for column in zip(*batch)])
     if isinstance(first, Sequence):
         if any(len(item) != len(first) for item in batch):
             raise LazytError("each element in list of batch should be of equal size")
-        columns = [default_collate(column) for column in zip(*batch)]
+        columns = [collate(column, collate_fn_map=rules) for column in zip(*batch)]
         return columns if isinstance(first, tuple) else _like(type(first), columns)
     raise TypeError(
-        "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-        f"found {first.dtype if isinstance(first, np.ndarray) else type(first)}"
+        default_collate_err_msg_format.format(
+            first.dtype if isinstance(first, np.ndarray) else type(first)
+        )
     )
+
+
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
+
+Rules = dict[Any, Callable[..., Any]]
+
+
+def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
+    """Tensors stacked."""
+    return lazyt.stack(list(batch))
+
+
+def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
+    """Arrays of numbers as one tensor. Raises TypeError for arrays of other things."""
+    if batch[0].dtype.kind not in "biuf":
+        raise TypeError(default_collate_err_msg_format.format(batch[0].dtype))
+    return lazyt.tensor(np.stack([np.asarray(item) for item in batch]))
+
+
+def collate_int_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
+    """Whole numbers, or truth values, as a tensor."""
+    return lazyt.tensor(list(batch))
+
+
+def collate_float_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
+    """Numbers as a tensor of float64."""
+    return lazyt.tensor(list(batch), dtype=lazyt.float64)
+
+
+def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
+    """Texts as they are."""
+    return batch
+
+
+#: What ``default_collate`` does with which type; programs may change it.
+default_collate_fn_map: Rules = {
+    Tensor: collate_tensor_fn, np.ndarray: collate_numpy_array_fn,
+    (np.bool_, np.number): collate_numpy_array_fn, float: collate_float_fn, int: collate_int_fn,
+    str: collate_str_fn, bytes: collate_str_fn,
+}  # fmt: skip
 
 
 def _like(kind: type[Any], values: Any) -> Any:

@@ -132,7 +132,12 @@ class ConcatDataset(Dataset[Any]):
             raise DatasetMismatch("datasets should not be an empty iterable")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise DatasetMismatch("ConcatDataset does not support IterableDataset")
-        self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    @staticmethod
+    def cumsum(sequence: Iterable[Any]) -> list[int]:
+        """The running sums of the lengths."""
+        return list(itertools.accumulate(len(dataset) for dataset in sequence))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]

@@ -8,8 +8,18 @@ from typing import Any
 
 import lazyt
 from lazyt.tensor import Tensor
-from lazyt.utils.data.collate import default_collate
+from lazyt.utils.data.collate import (
+    collate_tensor_fn,
+    default_collate,
+    default_collate_fn_map,
+)
 from lazyt.utils.data.dataset import IterableDataset, Subset, TensorDataset
+
+
+class DatasetKind:
+    """PyTorch's numbers for datasets of samples by number, and for streams."""
+
+    Map, Iterable = 0, 1
 
 
 class Fetcher:
@@ -36,7 +46,7 @@ class Fetcher:
             return self._next_of_stream(self._stream, numbers)
         if not self.batched:
             return self.collate(self.dataset[numbers])
-        if self.collate is default_collate:
+        if self.collate is default_collate and _stacks_tensors():
             rows = _gathered(self.dataset, list(numbers))
             if rows is not None:
                 return rows
@@ -54,7 +64,11 @@ class Fetcher:
         return self.collate(samples)
 
 
-class LocalBatches:
+class Batches(Iterator[Any]):
+    """One pass over a dataset, by whatever means."""
+
+
+class LocalBatches(Batches):
     """One pass over a dataset in this process; an iterator.
 
     Args:
@@ -76,12 +90,23 @@ class LocalBatches:
         return len(self._loader)
 
 
+#: As they are defined: programs may replace them.
+_subset_item, _tensors_item = Subset.__getitem__, TensorDataset.__getitem__
+
+
+def _stacks_tensors() -> bool:
+    """Whether programs left it at that; they may ask for anything else."""
+    return next(iter(default_collate_fn_map.items())) == (Tensor, collate_tensor_fn)
+
+
 def _gathered(dataset: Any, numbers: list[int]) -> list[Tensor] | None:
     """Rows of tensors in one go instead of one by one; None for other datasets."""
-    while type(dataset) is Subset:
+    while type(dataset) is Subset and _subset_item is Subset.__getitem__:
         numbers = [dataset.indices[number] for number in numbers]
         dataset = dataset.dataset
-    return dataset.gather(numbers) if type(dataset) is TensorDataset else None
+    if type(dataset) is not TensorDataset or TensorDataset.__getitem__ is not _tensors_item:
+        return None
+    return dataset.gather(numbers)
 
 
 def tensors_of(value: Any) -> list[Tensor]:

@@ -13,7 +13,7 @@ from lazyt.errors import LazytError, warn
 from lazyt.tensor import Tensor
 from lazyt.utils.data.collate import default_collate, default_convert, pinned
 from lazyt.utils.data.dataset import IterableDataset
-from lazyt.utils.data.fetch import Fetcher, LocalBatches, compute_dataset
+from lazyt.utils.data.fetch import DatasetKind, Fetcher, LocalBatches, compute_dataset
 from lazyt.utils.data.parallel import ParallelBatches, WorkerPool
 from lazyt.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from lazyt.utils.data.worker import Job, warn_of_many_workers
@@ -85,7 +85,6 @@ class DataLoader:
         self.prefetch_factor = prefetch_factor
         self.persistent_workers = persistent_workers
         self._check_workers()
-        warn_of_many_workers(num_workers)
         if num_workers and prefetch_factor is None:
             self.prefetch_factor = 2
         self._check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
@@ -103,10 +102,11 @@ class DataLoader:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last and not self._streams)
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
-        default = default_convert if batch_sampler is None else default_collate
+        default = default_collate if self._auto_collation else default_convert
         self.collate_fn = default if collate_fn is None else collate_fn
         self._pool: WorkerPool | None = None
         self._fixed = True
+        self.check_worker_number_rationality()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and "_fixed" in self.__dict__:
@@ -181,10 +181,33 @@ class DataLoader:
                 return count
             full, rest = divmod(count, self.batch_size)
             return full + bool(rest and not self.drop_last)
-        numbers: Any = self.sampler if self.batch_sampler is None else self.batch_sampler
+        numbers: Any = self._index_sampler
         return len(numbers)
 
     def __iter__(self) -> Iterator[Any]:
+        return self._get_iterator()
+
+    @property
+    def _auto_collation(self) -> bool:
+        """Whether samples are put together."""
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Iterable[Any]:
+        """The numbers of every batch, or of single samples."""
+        found: Any = self.batch_sampler if self._auto_collation else self.sampler
+        return found  # type: ignore[no-any-return]
+
+    @property
+    def _dataset_kind(self) -> int:
+        return DatasetKind.Iterable if self._streams else DatasetKind.Map
+
+    def check_worker_number_rationality(self) -> None:
+        """Warn of more workers than there are processors for them."""
+        warn_of_many_workers(self.num_workers)
+
+    def _get_iterator(self) -> Iterator[Any]:
+        """One pass over the dataset."""
         batches = self._batches()
         if self.pin_memory and device_count():
             return map(pinned, batches)
@@ -196,20 +219,18 @@ class DataLoader:
         return batches
 
     def _batches(self) -> Iterator[Any]:
-        numbers: Iterable[Any] = self.sampler if self.batch_sampler is None else self.batch_sampler
+        numbers, batched = self._index_sampler, self._auto_collation
         # Drawn with and without workers, so that their number does not change the order.
         seed = lazyt.randint(0, (1 << 31) - self.num_workers, (1,), generator=self.generator)
         if self.num_workers:
-            return self._in_parallel(numbers, seed)
-        batched = self.batch_sampler is not None
+            return self._in_parallel(numbers, batched, seed)
         fetcher = Fetcher(self.dataset, self.collate_fn, batched, self.drop_last)
         return LocalBatches(fetcher, numbers, self)
 
-    def _in_parallel(self, numbers: Iterable[Any], seed: Tensor) -> Iterator[Any]:
+    def _in_parallel(self, numbers: Iterable[Any], batched: bool, seed: Tensor) -> Iterator[Any]:
         pool = self._pool if self._pool is not None and self._pool.workers else None
         if pool is None:
             compute_dataset(self.dataset)
-            batched = self.batch_sampler is not None
             jobs = [
                 Job(
                     number, self.num_workers, self.dataset, self.collate_fn, batched,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazyt.errors import LazytError
+from lazyt.utils.data.fetch import Batches
 from lazyt.utils.data.worker import End, Failure, Job, work
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def send(worker: _Worker, task: Any) -> bool:
     return True
 
 
-class ParallelBatches:
+class ParallelBatches(Batches):
     """One pass over a dataset by worker processes; an iterator.
 
     Args:

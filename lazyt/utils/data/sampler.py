@@ -92,6 +92,10 @@ class DistributedSampler(Sampler[int]):
         self.epoch = epoch
 
 
+#: How many numbers are drawn with replacement at a time: loops over very many may end early.
+_AT_ONCE = 1 << 13
+
+
 class RandomSampler(Sampler[int]):
     """Samples at random: all in random order, or with ``replacement``.
 
@@ -127,13 +131,18 @@ class RandomSampler(Sampler[int]):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        count = len(self.data_source)
+        count, generator = len(self.data_source), self.generator
         left = self.num_samples
+        if self.replacement and left > _AT_ONCE and generator is None:
+            # Numbers that are drawn later are not to depend on what else is drawn in between.
+            seed = lazyt.randint(1 << 62, ()).realize().item()
+            generator = lazyt.Generator().manual_seed(int(seed))
         while left > 0 and count > 0:
             if self.replacement:
-                drawn = lazyt.randint(count, (left,), generator=self.generator).realize().tolist()
+                size = (min(left, _AT_ONCE),)
+                drawn = lazyt.randint(count, size, generator=generator).realize().tolist()
             else:
-                drawn = lazyt.randperm(count, generator=self.generator).tolist()[:left]
+                drawn = lazyt.randperm(count, generator=generator).tolist()[:left]
             left -= len(drawn)
             yield from drawn
 
