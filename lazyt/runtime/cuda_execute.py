@@ -73,9 +73,7 @@ class CudaExecutable:
         self._counts = 0, 0
         self._sizes: list[int] = []
         self._layout: list[tuple[int, int]] = []
-        #: The only input that a result may be written over, by the result's number.
-        self._donors = {s.index: s.donor for s in program.slots if s.kind == "output"}
-        self._overwritten = frozenset(program.overwritten)
+        self._donated = frozenset(number for number, _ in program.donated)
         self._lay_out(0, 0)
         self._checked: Places = ()
         self._graphs: dict[Places, Any] = {}
@@ -135,7 +133,8 @@ class CudaExecutable:
 
     def _check(self, places: Places) -> None:
         """Raises InternalError for a result in memory that another place of the plan has, too:
-        some kernel might read what another has written over. Its donor's memory is an exception."""
+        some kernel might read what another has written over. The same goes for an input that is
+        donated: results that take it over have no place of their own."""
         inputs, outputs = self._counts
         alike: dict[int, list[int]] = {}
         for number, place in enumerate(places[: inputs + outputs]):
@@ -144,13 +143,8 @@ class CudaExecutable:
         for numbers in alike.values() if len(alike) < inputs + outputs else ():
             given = [n for n in numbers if n < inputs]
             results = [n - inputs for n in numbers if n >= inputs]
-            if len(results) == 1:
-                wrong = given not in ([], [self._donors.get(results[0])])
-            else:
-                wrong = bool(results) or (
-                    len(given) > 1 and not self._overwritten.isdisjoint(given)
-                )
-            if wrong:
+            several = len(numbers) > 1
+            if several and (results or not self._donated.isdisjoint(given)):
                 raise InternalError(
                     "cuda_execute", f"inputs {given} and results {results} have the same memory"
                 )

@@ -222,29 +222,30 @@ def test_forked_children_have_locks_of_their_own() -> None:
 
 
 def test_results_have_memory_of_their_own() -> None:
-    """A result in the memory of an input that it is not written over by itself is refused."""
+    """A result in the memory of another place is refused, and so is an input that is another which
+    is donated."""
     device = CudaDevice(EmulatedDriver("cuda:emu", 1 << 30))
     slots = (
         Slot("input", 0, 0, 64), Slot("input", 1, 0, 64), Slot("output", 0, 0, 64),
-        Slot("output", 1, 0, 64, donor=1),
+        Slot("output", 1, 0, 64),
     )  # fmt: skip
     a, b, c, d = (device.allocate(64) for _ in range(4))
 
-    def run(overwritten: tuple[int, ...], *buffers: DeviceBuffer) -> None:
-        program = Program("cuda", (), (), "", slots, (), 0, overwritten=overwritten)
+    def run(inputs: tuple[int, ...], *buffers: DeviceBuffer) -> None:
+        donated = tuple((number, -1) for number in inputs)
+        program = Program("cuda", (), (), "", slots, (), 0, donated=donated)
         made = cuda_execute.CudaExecutable(program, device, {}, {})
         for _ in range(2):
             made.run(buffers[:2], buffers[2:])
 
     run((), a, b, c, d)
-    run((), a, b, c, b)
     run((), a, a, c, d)
-    for overwritten, buffers in [
+    for inputs, buffers in [
         ((), (a, b, a, d)), ((), (a, b, b, d)), ((), (a, b, c, c)), ((), (a, b, c, a)),
         ((0,), (a, a, c, d)), ((1,), (a, a, c, d)), ((), (b, b, c, b)),
     ]:  # fmt: skip
         with pytest.raises(InternalError, match="have the same memory"):
-            run(overwritten, *buffers)
+            run(inputs, *buffers)
 
 
 def test_a_gpu_that_nvrtc_does_not_know(mock: MockDriver, monkeypatch: pytest.MonkeyPatch) -> None:
