@@ -51,9 +51,7 @@ def _apply(
 
 
 def _relu(x: Expr) -> Expr:
-    # NaN is not <= 0, so it stays; at 0 the gradient is 0.
-    zero = _of(0, x)
-    return call("where", call("le", x, zero), zero, x)
+    return call("bound_below", x, _of(0, x))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -192,8 +190,7 @@ def _check_slopes(input: Tensor, weight: Tensor) -> None:
 
 
 def _clipped(x: Expr, low: Expr, high: Expr) -> Expr:
-    kept = call("where", call("le", x, low), low, x)
-    return call("where", call("ge", kept, high), high, kept)
+    return call("bound_above", call("bound_below", x, low), high)
 
 
 def hardtanh(
@@ -258,7 +255,7 @@ def softsign(input: Tensor) -> Tensor:
 
 
 def _threshold(x: Expr, limit: Expr, value: Expr) -> Expr:
-    return call("where", call("gt", x, limit), x, value)
+    return call("where", call("le", x, limit), value, x)  # NaN stays
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:

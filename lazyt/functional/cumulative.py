@@ -23,9 +23,12 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 Pair = tuple[Tensor, Tensor]
 
 
-def _scan(input: Tensor, kind: str, dim: int, dtype: Any) -> Node:
+def _scan(input: Tensor, kind: str, dim: int, dtype: Any, out: Tensor | None) -> Node:
+    """A running fold in ``dtype``, else in the type of ``out``, else in ``input``'s own."""
     node = input.node
     axis = normalize_dim(dim, len(node.shape))
+    if dtype is None and out is not None:
+        dtype = out.dtype
     wanted = as_dtype(dtype) if dtype is not None else node.dtype
     if dtype is None and wanted.kind != "f":
         wanted = int64
@@ -40,13 +43,13 @@ def _scan(input: Tensor, kind: str, dim: int, dtype: Any) -> Node:
 @numpy_names
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     """Running sums along ``dim``; of bools and integers in int64."""
-    return give(_scan(input, "sum", dim, dtype), "Cumsum", (input,), out)
+    return give(_scan(input, "sum", dim, dtype, out), "Cumsum", (input,), out)
 
 
 @numpy_names
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     """Running products along ``dim``; of bools and integers in int64."""
-    return give(_scan(input, "prod", dim, dtype), "Cumprod", (input,), out)
+    return give(_scan(input, "prod", dim, dtype, out), "Cumprod", (input,), out)
 
 
 def _running_extreme(input: Tensor, kind: str, dim: int, out: Pair | None) -> Pair:

@@ -52,11 +52,14 @@ def div(
         raise NoKernelError("\"div_trunc_cpu\" not implemented for 'Bool'")
     _refuse_zeros(x, y, dtype)
     build = _TRUNC_DIVIDE.get(dtype, _int_trunc_divide)
+    if dtype.is_half and (not isinstance(other, Tensor) or other.shape.numel() == 1):
+        build = _TRUNC_DIVIDE[float32]  # PyTorch's kernel for one divisor does not round first
     return give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out)
 
 
 def _trunc_divide(dtype: DType) -> Build:
-    """Rounded towards 0, of half types after the quotient was rounded to them, as in PyTorch."""
+    """Rounded towards 0; of half types after the quotient was rounded to them, as in PyTorch where
+    both operands have several elements."""
 
     def build(a: Expr, b: Expr) -> Expr:
         quotient = call("cast", call("div", a, b), dtype=dtype)

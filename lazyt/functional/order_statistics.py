@@ -93,7 +93,8 @@ def kthvalue(
     axis, k = _axis(node, dim, "kthvalue"), operator.index(k)
     if not 1 <= k <= (node.shape[axis] if node.shape else 1):
         raise LazytError(f"kthvalue(): selected number k out of range for dimension {axis}")
-    _refuse_bool(node, "kthvalue_cpu")
+    if node.shape:
+        _refuse_bool(node, "kthvalue_cpu")
     rows = rows_of(node, axis)
     place = _one_each(rows, k - 1)
     return _chosen(input, rows, place, axis, keepdim, "Kthvalue", out, return_types.kthvalue)

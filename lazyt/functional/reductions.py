@@ -158,6 +158,8 @@ def mean(
     node = input.node
     if dtype is not None:
         node = ops.cast(node, as_dtype(dtype))
+    elif out is not None and node.dtype.kind == out.dtype.kind == "f":
+        node = ops.cast(node, out.dtype)
     _require_float("mean", "Input" if dtype is None else "Optional", node.dtype)
     axes = normalize_dims(dim, len(node.shape))
     found = give(mean_node(node, axes, keepdim), "Mean", (input,), out)

@@ -75,6 +75,11 @@ def _check_source(input: Tensor, source: Tensor, slices: Shape, axis: int, funct
         )
     if (own and given == slices) or (not given and len(own) < 2 and slices == (1,)):
         return
+    if function == "index_copy" and own and given and len(given) != len(own):
+        raise BoundsError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must "
+            f"match. Source dimensionality ({len(given)}), destination dimensionality ({len(own)})"
+        )
     if own and len(given) == len(own) and given[axis] != slices[axis]:
         if function == "index_copy":
             raise BoundsError(

@@ -96,6 +96,12 @@ def _fractional(
                 f"{name} requires output_ratio to either be a single Int or tuple of Ints."
             )
         output_size = [int(n * r) for n, r in zip(shape[-rank:], ratio)]
+    for place, n in enumerate(shape[-rank - 1 :], len(shape) - rank - 1):
+        if not n:
+            raise ShapeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got "
+                f"{list(shape)} with dimension {place} being empty."
+            )
     kernel, sizes = spread(kernel_size, rank), spread(output_size, rank)
     _check_fractions(name, shape[-rank:], kernel, sizes)
     node = input.node

@@ -76,8 +76,13 @@ def _shares(node: Node) -> tuple[Node, Node]:
     equal = ops.apply("eq", source, _spread(node, node))
     unknown = ops.apply("isnan", ops.cast(source, source.dtype.compute))
     mask = ops.apply("logical_or", equal, unknown)
-    count = reduce_("sum", ops.cast(mask, source.dtype), node.params.axes)
+    count = reduce_("sum", ops.cast(mask, source.dtype.compute), node.params.axes)
     return mask, count
+
+
+def _over(value: Node, count: Node) -> Node:
+    """``value / count``, divided in the type of the count: 16 bits do not count far enough."""
+    return ops.cast(ops.apply("div", ops.cast(value, count.dtype), count), value.dtype)
 
 
 def _others(node: Node) -> Node:
@@ -108,7 +113,7 @@ def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
     if kind == "prod":
         return [ops.apply("mul", _spread(cotangent, node), _others(node))]
     mask, count = _shares(node)
-    share = _spread(ops.apply("div", cotangent, count), node)
+    share = _spread(_over(cotangent, count), node)
     return [ops.apply("where", mask, share, ops.constant(0, source.dtype))]
 
 
@@ -124,7 +129,7 @@ def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
         return reduce_("sum", ops.apply("mul", tangent, _others(node)), axes)
     mask, count = _shares(node)
     chosen = ops.apply("where", mask, tangent, ops.constant(0, source.dtype))
-    return ops.apply("div", reduce_("sum", chosen, axes), count)
+    return _over(reduce_("sum", chosen, axes), count)
 
 
 def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:

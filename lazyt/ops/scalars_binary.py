@@ -119,6 +119,17 @@ def _extreme_slope(beats: str) -> Derivative:
     return rule
 
 
+def _bound_slope(reached: str) -> Derivative:
+    """The bound gets the gradient from where it is reached on; NaN is within (PyTorch)."""
+
+    def rule(c: Call, number: int) -> Expr:
+        one, zero = _number(1, c), _number(0, c)
+        outside = call(reached, *c.args)
+        return call("where", outside, one, zero) if number else call("where", outside, zero, one)
+
+    return rule
+
+
 def _fextreme_slope(keeps: str) -> Derivative:
     """The first argument gets ties; an argument that is NaN gets nothing if the other is not."""
 
@@ -178,6 +189,9 @@ _binary("maximum", special.maximum, _extreme_slope("gt"), group=True, unit=None)
 _binary("minimum", special.minimum, _extreme_slope("lt"), group=True, unit=None)
 _binary("fmax", special.fmax, _fextreme_slope("ge"), group=True)
 _binary("fmin", special.fmin, _fextreme_slope("le"), group=True)
+# x, but not beyond a bound; NaN stays, and so does a zero of either sign beside one.
+_binary("bound_below", lambda x, low: np.where(x < low, low, x), _bound_slope("le"))
+_binary("bound_above", lambda x, high: np.where(x > high, high, x), _bound_slope("ge"))
 _binary("bitwise_and", np.bitwise_and, None, "&", "bui", group=True)
 _binary("bitwise_or", np.bitwise_or, None, "|", "bui", unit=0, group=True)
 _binary("bitwise_xor", np.bitwise_xor, None, "^", "bui", unit=0, group=True)

@@ -22,7 +22,7 @@ from tests.reported.record_reported import case_names, recorded, show
 from tests.reported.same_values import difference
 from tests.reported.shown import Item, Log
 
-COMPILED = {"b03_small_int_extrema"}
+COMPILED = {"b10_bit_views"}
 ALL = os.environ.get("LAZYT_REPORTED_COMPILED") == "all"
 
 

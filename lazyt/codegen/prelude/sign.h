@@ -63,6 +63,14 @@ LZ_FN lz_@S lz_at_most_@S(lz_@S x, int bound) {
   return high < x ? high : x;
 }
 
+//@ lz_bound_below_@S [floats ints b8] ulp=0
+// x, but at least low; NaN stays, and of zeros x. One instruction, in this form.
+LZ_FN lz_@S lz_bound_below_@S(lz_@S x, lz_@S low) { return low > x ? low : x; }
+
+//@ lz_bound_above_@S [floats ints b8] ulp=0
+// x, but at most high; NaN stays, and of zeros x.
+LZ_FN lz_@S lz_bound_above_@S(lz_@S x, lz_@S high) { return high < x ? high : x; }
+
 //@ lz_sign_@S [unsigned b8]
 LZ_FN lz_@S lz_sign_@S(lz_@S x) { return x != 0; }
 
