@@ -32,6 +32,7 @@ class Adam(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _state_lists = 4
     _cycled = frozenset({"betas"})
 
     def __init__(

@@ -30,6 +30,8 @@ class Adamax(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _state_lists = 3
+
     def __init__(
         self,
         params: Any,
@@ -82,6 +84,7 @@ class NAdam(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _state_lists = 4
     _scalars = frozenset({"step", "mu_product"})
 
     def __init__(
@@ -160,6 +163,8 @@ class RAdam(Optimizer):
     ``foreach`` and ``capturable`` change nothing: updates are fused anyway.
     Raises SettingError (a ValueError) for settings out of range.
     """
+
+    _state_lists = 3
 
     def __init__(
         self,

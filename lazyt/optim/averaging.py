@@ -31,6 +31,7 @@ class ASGD(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _state_lists = 4
     _scalars = frozenset({"step", "eta", "mu"})
 
     def __init__(

@@ -90,8 +90,7 @@ class CyclicLR(Formula):
             raise ScheduleError("mode is invalid and scale_fn is None")
         self.mode, self.gamma = mode, gamma
         self._scale_fn_custom, self.scale_mode = scale_fn, scale_mode
-        if scale_fn is None:
-            self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
+        self._init_scale_fn()
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
@@ -101,13 +100,32 @@ class CyclicLR(Formula):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lowest
 
+    def _init_scale_fn(self) -> None:
+        """Without a ``scale_fn``, the mode says what it is given."""
+        if self._scale_fn_custom is None:
+            self.scale_mode = "iterations" if self.mode == "exp_range" else "cycle"
+
     def scale_fn(self, x: float) -> float:
         """What the height of cycle, or step, ``x`` is multiplied with."""
         if self._scale_fn_custom is not None:
             return float(self._scale_fn_custom(x))
         if self.mode == "triangular2":
-            return float(1 / 2.0 ** (x - 1))
-        return float(self.gamma**x) if self.mode == "exp_range" else 1.0
+            return float(self._triangular2_scale_fn(x))
+        if self.mode == "exp_range":
+            return float(self._exp_range_scale_fn(self.gamma, x))
+        return float(self._triangular_scale_fn(x))
+
+    @staticmethod
+    def _triangular_scale_fn(x: float) -> float:
+        return 1.0
+
+    @staticmethod
+    def _triangular2_scale_fn(x: float) -> float:
+        return float(1 / 2.0 ** (x - 1))
+
+    @staticmethod
+    def _exp_range_scale_fn(gamma: float, x: float) -> float:
+        return float(gamma**x)
 
     def _next_rates(self) -> Rates:
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -139,6 +157,7 @@ class CyclicLR(Formula):
         super().load_state_dict(rest)
         if state is not None:
             self._scale_fn_custom.__dict__.update(state)
+        self._init_scale_fn()
 
 
 class CosineAnnealingWarmRestarts(Formula):
@@ -268,10 +287,19 @@ class OneCycleLR(Formula):
             _start_momenta(self, optimizer, base, top, last_epoch == -1)
         super().__init__(optimizer, last_epoch)
 
-    def _between(self, start: float, end: float, part: float) -> float:
+    def _anneal_func(self, start: float, end: float, pct: float) -> float:
+        """The value at a share ``pct`` of the way from ``start`` to ``end``."""
         if self._anneal_func_type == "cos":
-            return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
-        return (end - start) * part + start
+            return self._annealing_cos(start, end, pct)
+        return self._annealing_linear(start, end, pct)
+
+    @staticmethod
+    def _annealing_cos(start: float, end: float, pct: float) -> float:
+        return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
+
+    @staticmethod
+    def _annealing_linear(start: float, end: float, pct: float) -> float:
+        return (end - start) * pct + start
 
     def _next_rates(self) -> Rates:
         step = self.last_epoch
@@ -289,10 +317,12 @@ class OneCycleLR(Formula):
         part = (step - begin) / (end - begin)
         rates = []
         for group in self.optimizer.param_groups:
-            rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], part))
+            rates.append(self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], part))
             if self.cycle_momentum:
                 names = phase["start_momentum"], phase["end_momentum"]
-                _set_momentum(self, group, self._between(group[names[0]], group[names[1]], part))
+                _set_momentum(
+                    self, group, self._anneal_func(group[names[0]], group[names[1]], part)
+                )
         return rates
 
 

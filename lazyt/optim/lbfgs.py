@@ -132,7 +132,7 @@ class LBFGS(Optimizer):
         """Move the parameters; where they are then, and how often the closure was called."""
         kind = group["line_search_fn"]
         if kind is None:
-            self._move(direction, length)
+            self._add_grad(length, direction)
             if last:  # nobody asks for the loss any more
                 return Point(length, start.value, start.slope, start.grad), 0
             _, point = self._evaluate(closure)
@@ -142,7 +142,7 @@ class LBFGS(Optimizer):
         origin = [parameter.clone() for parameter in self._parameters]
 
         def evaluate(at: float) -> Point:
-            self._move(direction, at)
+            self._add_grad(at, direction)
             _, point = self._evaluate(closure)
             (slope,) = _numbers(point.grad.dot(direction))
             for parameter, old in zip(self._parameters, origin, strict=True):
@@ -150,29 +150,40 @@ class LBFGS(Optimizer):
             return Point(at, point.value, slope, point.grad)
 
         point, calls = strong_wolfe(evaluate, start, length, span, group["tolerance_change"], left)
-        self._move(direction, point.at)
+        self._add_grad(point.at, direction)
         return point, calls
 
     def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, Point]:
         """The loss, and the point with its value and gradient."""
         with lazyt.enable_grad():
             loss = closure()
-        parts = [
-            p.new_zeros(p.numel()) if p.grad is None else p.grad.reshape(-1)
-            for p in self._parameters
-        ]
-        grad = lazyt.cat(parts)
+        grad = self._gather_flat_grad()
         if isinstance(loss, Tensor):
             lazyt.realize(loss, grad)
         return loss, Point(0.0, float(loss), 0.0, grad)
 
-    def _move(self, direction: Tensor, length: float) -> None:
+    def _gather_flat_grad(self) -> Tensor:
+        """The gradients of all parameters one behind the other, zeros where there is none."""
+        parts = [
+            p.new_zeros(p.numel()) if p.grad is None else p.grad.reshape(-1)
+            for p in self._parameters
+        ]
+        return lazyt.cat(parts)
+
+    def _numel(self) -> int:
+        """The number of elements of all parameters."""
+        return sum(parameter.numel() for parameter in self._parameters)
+
+    def _add_grad(self, step_size: float, update: Tensor) -> None:
+        """Move all parameters by their parts of ``update``."""
         offset = 0
         for parameter in self._parameters:
             count = parameter.numel()
-            part = direction[offset : offset + count].reshape(parameter.shape)
-            parameter.add_(part, alpha=length)
+            part = update[offset : offset + count].reshape(parameter.shape)
+            parameter.add_(part, alpha=step_size)
             offset += count
+        if offset != self._numel():
+            raise AssertionError(f"Expected offset {offset} to equal {self._numel()}")
 
 
 def _numbers(*values: Tensor) -> list[float]:

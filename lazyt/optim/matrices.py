@@ -42,6 +42,8 @@ class Adafactor(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _state_lists = 4
+
     def __init__(
         self,
         params: Any,
@@ -142,6 +144,8 @@ class Muon(Optimizer):
     Raises SettingError (a ValueError) for settings out of range and parameters of other ranks.
     """
 
+    _state_lists = 1
+
     def __init__(
         self,
         params: Any,
@@ -177,8 +181,7 @@ class Muon(Optimizer):
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         decay, momentum = group["weight_decay"], group["momentum"]
-        grad = parameter.grad
-        assert grad is not None
+        grad = self._grad(parameter)
         mean = self.slot(parameter, "momentum_buffer")
         mean.lerp_(grad, 1 - momentum)
         direction = grad.lerp(mean, momentum) if group["nesterov"] else mean

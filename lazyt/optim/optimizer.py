@@ -57,6 +57,10 @@ class Optimizer(Hooked):
     _cycled: frozenset[str] = frozenset()
     #: State that Python counts with. PyTorch has tensors there, and so have state dicts.
     _scalars = frozenset({"step"})
+    #: How many lists of state PyTorch's ``_init_group`` fills.
+    _state_lists = 0
+    #: Gradients that ``_init_group`` gives instead of the parameters' own.
+    _given_grads: dict[Tensor, Tensor] | None = None
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         super().__init__()
@@ -77,6 +81,7 @@ class Optimizer(Hooked):
         for group in groups:
             self.add_param_group(group)
         self._compute_pending()
+        self._patch_step_function()
 
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters, with settings of their own.
@@ -171,8 +176,36 @@ class Optimizer(Hooked):
             if differentiable:
                 self._renew_state()
             for group in self.param_groups:
-                self._update(group, [p for p in group["params"] if p.grad is not None])
+                self._step_group(group)
         return loss
+
+    def _step_group(self, group: Group) -> None:
+        parameters: list[Tensor] = []
+        grads: list[Tensor] = []
+        self._init_group(group, parameters, grads, *([] for _ in range(self._state_lists)))
+        given = dict(zip(parameters, grads, strict=True))
+        if all(parameter.grad is grad for parameter, grad in given.items()):
+            self._update(group, parameters)
+            return
+        self._given_grads = given
+        try:
+            self._update(group, parameters)
+        finally:
+            self._given_grads = None
+
+    def _init_group(
+        self, group: Group, params: list[Tensor], grads: list[Tensor], *states: list[Any]
+    ) -> Any:
+        """Append the parameters of a group that this step updates, and their gradients.
+
+        Subclasses may leave some out, or give other gradients. The lists of ``states``, as many as
+        PyTorch has, stay as they are: state is made where it is first needed.
+        """
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                params.append(parameter)
+                grads.append(parameter.grad)
+        return False
 
     def _renew_state(self) -> None:
         """Copies of the state that has gradients: what this step writes may be needed later."""
@@ -269,10 +302,14 @@ class Optimizer(Hooked):
             return 1 - self.rate(group, like) * decay
         return self.number(lambda: 1 - float(group["lr"]) * decay, like, group, ("keep", decay))
 
+    def _grad(self, parameter: Tensor) -> Tensor:
+        grad = parameter.grad if self._given_grads is None else self._given_grads[parameter]
+        assert grad is not None
+        return grad
+
     def gradient(self, group: Group, parameter: Tensor, decayed: bool = True) -> Tensor:
         """The gradient, turned for ``maximize`` and, if ``decayed``, with weight decay."""
-        grad = parameter.grad
-        assert grad is not None
+        grad = self._grad(parameter)
         if group["maximize"]:
             grad = -grad
         decay = group.get("weight_decay", 0)
@@ -344,10 +381,10 @@ class Optimizer(Hooked):
 
         Tensors are the optimizer's own; copy them before the next step if they are to stay.
         """
-        for hook in self._state_dict_pre_hooks.values():
+        for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         packed = pack(self.state, self.param_groups, self._scalars)
-        for hook in self._state_dict_post_hooks.values():
+        for hook in self._optimizer_state_dict_post_hooks.values():
             changed = hook(self, packed)
             packed = packed if changed is None else changed
         return packed
@@ -358,13 +395,16 @@ class Optimizer(Hooked):
         Raises SettingError (a ValueError) for groups of other sizes.
         """
         saved = dict(state_dict)
-        for hook in self._load_state_dict_pre_hooks.values():
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
             changed = hook(self, saved)
             saved = saved if changed is None else changed
-        state = unpack(saved, self.param_groups, self._scalars)
+        state = unpack(
+            saved, self.param_groups, self._scalars, self._process_value_according_to_param_policy
+        )
         self.state.clear()
         self.state.update(state)
-        for hook in self._load_state_dict_post_hooks.values():
+        self.__setstate__({"state": self.state, "param_groups": self.param_groups})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -372,8 +412,31 @@ class Optimizer(Hooked):
         return {**own, "_numbers": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Hooked.__init__(self)
+        """Take over attributes; after loading too, for subclasses that add settings to groups."""
         self.__dict__.update(state)
+        for name, value in vars(Hooked()).items():
+            self.__dict__.setdefault(name, value)
+        self._patch_step_function()
+
+    @staticmethod
+    def _process_value_according_to_param_policy(
+        param: Tensor,
+        value: Tensor,
+        param_id: int,
+        param_groups: list[dict[Any, Any]],
+        key: Hashable = None,
+    ) -> Tensor:
+        """Loaded state of a parameter, in the dtype and on the device that it is to have.
+
+        Args:
+            param_id: the parameter's number.
+            param_groups: the loaded groups.
+            key: the name of the state.
+        """
+        if key == "step":
+            return value
+        dtype = param.dtype if param.dtype.kind == "f" else value.dtype
+        return value.to(param.device, dtype)
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("

@@ -27,6 +27,8 @@ class RMSprop(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _state_lists = 4
+
     def __init__(
         self,
         params: Any,
@@ -86,6 +88,8 @@ class Adagrad(Optimizer):
 
     Raises SettingError (a ValueError) for settings out of range.
     """
+
+    _state_lists = 2
 
     def __init__(
         self,
@@ -154,6 +158,8 @@ class Adadelta(Optimizer):
     ``foreach`` and ``capturable`` change nothing: updates are fused anyway.
     Raises SettingError (a ValueError) for settings out of range.
     """
+
+    _state_lists = 3
 
     def __init__(
         self,

@@ -89,10 +89,19 @@ class SequentialLR(_Several):
         self.optimizer = optimizer
         for group in optimizer.param_groups:  # every schedule has made its first step already
             set_rate(group, group["initial_lr"])
-        _take_back(self)
+        self.recursive_undo()
         first = schedulers[bisect.bisect_right(milestones, 0)]
         first._initial_step()
         self._last_lr = first.get_last_lr()
+
+    def recursive_undo(self, sched: Any = None) -> None:
+        """Undo the first steps of the schedules that ``sched``, or this one, consists of."""
+        scheds = self if sched is None else sched
+        if hasattr(scheds, "_schedulers"):
+            for part in scheds._schedulers:
+                self.recursive_undo(part)
+        elif hasattr(scheds, "last_epoch"):
+            scheds.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
         """Go on by one step."""
@@ -107,15 +116,6 @@ class SequentialLR(_Several):
         else:
             current._step()
         self._last_lr = current.get_last_lr()
-
-
-def _take_back(schedule: Any) -> None:
-    """Undo the first steps of the schedules that this one consists of."""
-    if hasattr(schedule, "_schedulers"):
-        for part in schedule._schedulers:
-            _take_back(part)
-    elif hasattr(schedule, "last_epoch"):
-        schedule.last_epoch -= 1
 
 
 class ChainedScheduler(_Several):
@@ -195,13 +195,22 @@ class ReduceLROnPlateau(LRScheduler):
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.last_epoch = 0
         self._last_lr = self.rates
+        self._init_is_better(mode, threshold, threshold_mode)
+        self._reset()
+
+    def _init_is_better(self, mode: str, threshold: float, threshold_mode: str) -> None:
+        """Take the settings that ``_is_better`` goes by. Raises ScheduleError."""
         if mode not in ("min", "max"):
             raise ScheduleError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ScheduleError(f"threshold mode {threshold_mode} is unknown!")
         self.mode_worse = math.inf if mode == "min" else -math.inf
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
-        self._reset()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a ``state_dict``."""
+        super().load_state_dict(state_dict)
+        self._init_is_better(self.mode, self.threshold, self.threshold_mode)
 
     def _reset(self) -> None:
         """Forget what was seen."""
@@ -228,7 +237,7 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            self._reduce()
+            self._reduce_lr(self.last_epoch)
             self.cooldown_counter = self.cooldown
             self.num_bad_epochs = 0
         self._last_lr = self.rates
@@ -241,7 +250,7 @@ class ReduceLROnPlateau(LRScheduler):
             goal = best + sign * self.threshold
         return value < goal if self.mode == "min" else value > goal
 
-    def _reduce(self) -> None:
+    def _reduce_lr(self, epoch: int) -> None:
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:

@@ -26,6 +26,7 @@ class SGD(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _state_lists = 1
     _cycled = frozenset({"momentum"})
 
     def __init__(

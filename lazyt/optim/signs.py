@@ -31,6 +31,8 @@ class Rprop(Optimizer):
     Raises SettingError (a ValueError) for settings out of range.
     """
 
+    _state_lists = 3
+
     def __init__(
         self,
         params: Any,

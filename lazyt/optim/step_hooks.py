@@ -42,9 +42,13 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     def stepping(self: Hooked, *args: Any, **kwargs: Any) -> Any:
         if self._stepping:
             return step(self, *args, **kwargs)
+        if "_optimizer_step_pre_hooks" not in self.__dict__:
+            # A class around another optimizer, which does not call our __init__.
+            each_call(self._count_step)
+            return step(self, *args, **kwargs)
         self._stepping = True
         try:
-            before = (*_before_all.values(), *self._step_pre_hooks.values())
+            before = (*_before_all.values(), *self._optimizer_step_pre_hooks.values())
             args = (self, *args)  # as PyTorch hands them out
             for hook in before:
                 changed = hook(self, args, kwargs)
@@ -58,12 +62,14 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 args, kwargs = changed
             each_call(self._count_step)
             result = step(*args, **kwargs)
-            for hook in (*self._step_post_hooks.values(), *_after_all.values()):
+            self._optimizer_step_code()
+            for hook in (*self._optimizer_step_post_hooks.values(), *_after_all.values()):
                 hook(self, args, kwargs)
         finally:
             self._stepping = False
         return result
 
+    stepping.hooked = True  # type: ignore[attr-defined]
     return stepping
 
 
@@ -71,21 +77,38 @@ class Hooked:
     """What has hooks around ``step``, ``state_dict`` and ``load_state_dict``; see PyTorch's
     Optimizer."""
 
+    _stepping = False
+    _step_count = 0
+    #: The count of steps when the first schedule came.
+    _scheduled_from: int | None = None
+
+    #: Makes a ``step`` one with hooks around it.
+    profile_hook_step = staticmethod(with_hooks)
+
     def __init__(self) -> None:
-        self._step_pre_hooks: Hooks = {}
-        self._step_post_hooks: Hooks = {}
-        self._state_dict_pre_hooks: Hooks = {}
-        self._state_dict_post_hooks: Hooks = {}
-        self._load_state_dict_pre_hooks: Hooks = {}
-        self._load_state_dict_post_hooks: Hooks = {}
+        self._optimizer_step_pre_hooks: Hooks = {}
+        self._optimizer_step_post_hooks: Hooks = {}
+        self._optimizer_state_dict_pre_hooks: Hooks = {}
+        self._optimizer_state_dict_post_hooks: Hooks = {}
+        self._optimizer_load_state_dict_pre_hooks: Hooks = {}
+        self._optimizer_load_state_dict_post_hooks: Hooks = {}
         self._stepping = False
         self._step_count = 0
-        self._scheduled_from: int | None = None  # its count when the first schedule came
+        self._scheduled_from = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in vars(cls):
-            cls.step = with_hooks(vars(cls)["step"])  # type: ignore[attr-defined]
+            cls.step = cls.profile_hook_step(vars(cls)["step"])  # type: ignore[attr-defined]
+
+    def _patch_step_function(self) -> None:
+        """See to it that the ``step`` of this class, which may have been replaced, has hooks."""
+        kind: Any = type(self)
+        if not getattr(kind.step, "hooked", False):
+            kind.step = self.profile_hook_step(kind.step)
+
+    def _optimizer_step_code(self) -> None:
+        """Called at the end of every step, for profilers and subclasses."""
 
     def _count_step(self) -> None:
         self._step_count += 1
@@ -95,41 +118,41 @@ class Hooked:
 
         Returns: a handle that removes the hook.
         """
-        return _register(self._step_pre_hooks, hook)
+        return _register(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after every step."""
-        return _register(self._step_post_hooks, hook)
+        return _register(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., None], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` before ``state_dict``; first of all hooks with ``prepend``."""
-        return _register(self._state_dict_pre_hooks, hook, prepend)
+        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` after ``state_dict``; what it returns, unless it is
         None, is handed out instead."""
-        return _register(self._state_dict_post_hooks, hook, prepend)
+        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before loading; what it returns, unless it is None,
         is loaded instead."""
-        return _register(self._load_state_dict_pre_hooks, hook, prepend)
+        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., None], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` after loading."""
-        return _register(self._load_state_dict_post_hooks, hook, prepend)
+        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def _hooks_to_watch(self) -> Iterator[tuple[Hooks, str]]:
         """The hooks of steps, for captured functions."""
         yield _before_all, "the hooks of all optimizers"
         yield _after_all, "the hooks of all optimizers"
-        yield self._step_pre_hooks, "_step_pre_hooks"
-        yield self._step_post_hooks, "_step_post_hooks"
+        yield self._optimizer_step_pre_hooks, "_optimizer_step_pre_hooks"
+        yield self._optimizer_step_post_hooks, "_optimizer_step_post_hooks"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import lazyt
@@ -56,9 +56,14 @@ def _as_tensor(value: Any) -> Any:
 
 
 def unpack(
-    saved: dict[str, Any], groups: Sequence[dict[str, Any]], scalars: frozenset[str]
-) -> dict[Any, dict[str, Any]]:
+    saved: dict[str, Any], groups: Sequence[dict[str, Any]], scalars: frozenset[str],
+    fit: Callable[..., Tensor],
+) -> dict[Any, dict[str, Any]]:  # fmt: skip
     """State by parameter; settings go into ``groups``. Nothing is shared with ``saved``.
+
+    Args:
+        fit: gives a parameter, a tensor of its state, its number, the loaded groups and ``key=``
+            the name of the state, the tensor as it is to be.
 
     Raises StateError (a ValueError) for groups of other sizes; nothing is changed then.
     """
@@ -80,19 +85,27 @@ def unpack(
             state[number] = values
         else:
             state[owner] = {
-                n: float(v) if n in scalars else _fitted(v, owner) for n, v in values.items()
+                n: float(v) if n in scalars else _fitted(v, owner, number, given, fit, n)
+                for n, v in values.items()
             }
     for own, other in zip(groups, given, strict=True):
         own.update({name: value for name, value in other.items() if name != "params"})
     return state
 
 
-def _fitted(value: Any, owner: Tensor) -> Any:
-    """Loaded state with tensors in the dtype of the parameter, where that is floating point."""
+def _fitted(
+    value: Any, owner: Tensor, number: int, groups: list[dict[str, Any]],
+    fit: Callable[..., Tensor], key: Any,
+) -> Any:  # fmt: skip
+    """Loaded state of a parameter, with tensors as ``fit`` gives them."""
+
+    def inner(item: Any, name: Any) -> Any:
+        return _fitted(item, owner, number, groups, fit, name)
+
     if isinstance(value, Tensor):
-        return value.to(owner.dtype) if owner.dtype.kind == "f" else value
+        return fit(owner, value, number, groups, key=key)
     if isinstance(value, dict):
-        return {name: _fitted(item, owner) for name, item in value.items()}
+        return {name: inner(item, name) for name, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return type(value)(_fitted(item, owner) for item in value)  # type: ignore[call-arg]
+        return type(value)(inner(item, key) for item in value)  # type: ignore[call-arg]
     return value

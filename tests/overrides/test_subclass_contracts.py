@@ -21,6 +21,8 @@ RECORDED: dict[str, Any] = json.loads(FILE.read_text())
 GROUPS = {
     "layers": uses.module_uses,
     "tree": uses.tree_uses,
+    "optimizers": uses.optimizer_uses,
+    "schedules": uses.schedule_uses,
     "data": uses.data_uses,
     "distributions": uses.distribution_uses,
 }
@@ -28,6 +30,8 @@ GROUPS = {
 EXCUSED = {
     "_update_flat_weights": "the weights of an RNN are looked up at every call",
     "_weights_have_changed": "the weights of an RNN are looked up at every call",
+    "profile_hook_step": "steps get their hooks when the class is made, not with the first object",
+    "_accelerator_graph_capture_health_check": "there are no CUDA graphs to check for",
     "_mean_carrier_measure (by ExponentialFamily.entropy)": "Poisson has no entropy in PyTorch",
     "event_dim (by AffineTransform.with_cache)": "transforms are copied whole",
 }

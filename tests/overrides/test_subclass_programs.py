@@ -253,3 +253,163 @@ def test_an_lstm_computes_with_the_weights_it_is_given() -> None:
     assert bool((layer(x)[0] == 0).all())
     layer.double()
     assert bool((layer(x.double())[0] != 0).any())
+
+
+# ------------------------------------------------------------------ optimizers and schedules
+
+
+def _trained(optimizer: Any, weight: Any, steps: int = 3) -> list[float]:
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (weight * lazyt.tensor([1.0, 2.0])).sum().backward()
+        optimizer.step()
+    found: list[float] = weight.tolist()
+    return found
+
+
+class _Wrapper(lazyt.optim.Optimizer):
+    """Another optimizer, without ``super().__init__()``, as accelerate's."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+
+    @property
+    def param_groups(self) -> Any:  # type: ignore[override]
+        return self.optimizer.param_groups
+
+    @property
+    def defaults(self) -> Any:  # type: ignore[override]
+        return self.optimizer.defaults
+
+    def step(self, closure: Any = None) -> Any:
+        return self.optimizer.step(closure)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.optimizer.zero_grad(set_to_none)
+
+
+@pytest.mark.parametrize("name", ["LambdaLR", "StepLR", "CosineAnnealingLR", "OneCycleLR"])
+def test_schedules_of_an_optimizer_within_another(name: str) -> None:
+    settings: dict[str, tuple[Any, ...]] = {
+        "LambdaLR": (lambda n: 1 / (1 + n),), "StepLR": (1, 0.5), "CosineAnnealingLR": (5,),
+        "OneCycleLR": (0.1, 10),
+    }  # fmt: skip
+    found = []
+    for wrapped in (False, True):
+        weight = nn.Parameter(lazyt.ones(2))
+        inner = lazyt.optim.SGD([weight], 0.1, momentum=0.5)
+        optimizer = _Wrapper(inner) if wrapped else inner
+        schedule = getattr(lazyt.optim.lr_scheduler, name)(optimizer, *settings[name])
+        for _ in range(3):
+            _trained(optimizer, weight, 1)
+            schedule.step()  # without a warning of the order
+        found.append((weight.tolist(), schedule.get_last_lr()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Muon"])
+def test_a_subclass_chooses_what_is_updated_and_by_which_gradients(name: str) -> None:
+    base = getattr(lazyt.optim, name)
+
+    class Own(base):
+        def _init_group(self, group: Any, params: Any, grads: Any, *states: Any) -> Any:
+            found = super()._init_group(group, params, grads, *states)
+            del params[1:], grads[1:]
+            grads[0] = -grads[0]
+            return found
+
+    def weights() -> list[Any]:
+        made = [nn.Parameter(lazyt.ones(2, 2)) for _ in range(2)]
+        for weight in made:
+            weight.grad = lazyt.full((2, 2), 0.5)
+        return made
+
+    own, up = weights(), weights()
+    Own(own, lr=0.1).step()
+    for weight in up:
+        weight.grad = -weight.grad
+    base(up[:1], lr=0.1).step()
+    assert lazyt.equal(own[0], up[0]) and lazyt.equal(own[1], lazyt.ones(2, 2))
+
+
+def test_settings_that_a_subclass_adds_when_state_is_loaded() -> None:
+    class Own(lazyt.optim.SGD):
+        def __setstate__(self, state: Any) -> None:
+            super().__setstate__(state)
+            for group in self.param_groups:
+                group.setdefault("warmup", 7)
+
+    weight = nn.Parameter(lazyt.ones(2))
+    own = Own([weight], 0.1, momentum=0.9)
+    calls = []
+    own.register_step_pre_hook(lambda *args: calls.append("step"))
+    _trained(own, weight)
+    own.load_state_dict(lazyt.optim.SGD([weight], 0.2).state_dict())
+    assert own.param_groups[0]["warmup"] == 7 and own.param_groups[0]["lr"] == 0.2
+    _trained(own, weight, 1)
+    assert calls == ["step"] * 4  # hooks outlive loading
+
+
+def test_loaded_state_goes_through_the_policy() -> None:
+    class Own(lazyt.optim.Adam):
+        @staticmethod
+        def _process_value_according_to_param_policy(
+            param: Any, value: Any, param_id: Any, param_groups: Any, key: Any = None
+        ) -> Any:
+            seen.append((param_id, key))
+            return value * 2 if key == "exp_avg" else value
+
+    seen: list[Any] = []
+    weight = nn.Parameter(lazyt.ones(2))
+    first = lazyt.optim.Adam([weight], 0.1)
+    _trained(first, weight)
+    own = Own([weight], 0.1)
+    own.load_state_dict(first.state_dict())
+    assert lazyt.equal(own.state[weight]["exp_avg"], first.state[weight]["exp_avg"] * 2)
+    assert lazyt.equal(own.state[weight]["exp_avg_sq"], first.state[weight]["exp_avg_sq"])
+    assert (0, "exp_avg") in seen and (0, "exp_avg_sq") in seen
+
+
+def test_a_step_that_was_replaced_keeps_its_hooks() -> None:
+    class Own(lazyt.optim.SGD):
+        pass
+
+    calls = []
+    Own.step = lambda self, closure=None: calls.append("own")  # type: ignore[assignment]
+    own = Own([nn.Parameter(lazyt.ones(2))], 0.1)
+    own.register_step_post_hook(lambda *args: calls.append("after"))
+    own.step()
+    assert calls == ["own", "after"]
+    assert own.step.hooked and isinstance(own._optimizer_step_post_hooks, dict)  # type: ignore[attr-defined]
+
+
+def test_schedules_by_functions_of_their_own() -> None:
+    class Halves(lazyt.optim.lr_scheduler.CyclicLR):
+        @staticmethod
+        def _triangular_scale_fn(x: float) -> float:
+            return 0.5
+
+    class Straight(lazyt.optim.lr_scheduler.OneCycleLR):
+        def _anneal_func(self, start: float, end: float, pct: float) -> float:
+            return start
+
+    class Kept(lazyt.optim.lr_scheduler.ReduceLROnPlateau):
+        def _reduce_lr(self, epoch: int) -> None:
+            reduced.append(epoch)
+
+    def optimizer() -> Any:
+        return lazyt.optim.SGD([nn.Parameter(lazyt.ones(2))], 1.0, momentum=0.9)
+
+    reduced: list[int] = []
+    cyclic = Halves(optimizer(), 0.0, 1.0, step_size_up=1)
+    cyclic.optimizer.step()
+    cyclic.step()
+    assert cyclic.get_last_lr() == [0.5]
+    straight = Straight(optimizer(), 1.0, total_steps=4, div_factor=4.0)
+    straight.optimizer.step()
+    straight.step()
+    assert straight.get_last_lr() == [1.0]  # where the second phase starts
+    kept = Kept(optimizer(), patience=0)
+    for value in (1.0, 2.0, 3.0):
+        kept.step(value)
+    assert reduced == [2, 3] and kept.get_last_lr() == [1.0]
