@@ -27,6 +27,7 @@ from lazyt.ops.leaves import INPUT
 from lazyt.overlap import one_memory
 from lazyt.pending import realize_nodes
 from lazyt.places import Place, signature
+from lazyt.runtime import forks
 from lazyt.storage import Storage
 from lazyt.tape import AccumulateGrad, GradFn
 from lazyt.tensor import Tensor
@@ -44,7 +45,16 @@ _RENEWED = frozenset({
 _READ_BY = {"get_last_lr": {"_last_lr"}, "in_cooldown": {"cooldown_counter"}}
 _READ_ALL = frozenset({"get_lr", "rates", "__dict__", "vars", "deepcopy", "__getstate__"})
 _BY_TEXT = frozenset({"getattr", "attrgetter", "setattr"})
-_lock = threading.RLock()
+_lock = forks.guarded(threading.RLock())
+
+
+def _stop_watching() -> None:
+    """A child has no thread that captures: what it does is nothing to do again."""
+    if not _lock._is_owned():  # type: ignore[attr-defined]
+        hook.watcher = None
+
+
+forks.on_broken.append(_stop_watching)
 
 
 class Recorder:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar, cast
 
 from lazyt.errors import warn
+from lazyt.runtime import forks
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,7 +37,7 @@ class _Blocks:
 
     def __init__(self) -> None:
         self.open = 0
-        self.lock = threading.Lock()
+        self.lock = forks.guarded(threading.Lock())
 
 
 blocks = _Blocks()

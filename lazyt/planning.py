@@ -7,7 +7,6 @@ an input of the plan the second time it is seen.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, clock, make, source_text
 from lazyt.lifting import Number, numbers_of, rebuild_lifted
-from lazyt.runtime import events
+from lazyt.runtime import events, forks
 from lazyt.runtime.memory import Buffer, pool, without_aliases
 
 if TYPE_CHECKING:
@@ -152,15 +151,7 @@ NOBODY: Mapping[Node, int] = MappingProxyType({})
 
 #: Held while a graph is read: once computed, nodes forget how they were made (``become``), and
 #: other threads may be numbering or compiling a graph that contains them.
-lock = threading.RLock()
-
-
-def _new_lock() -> None:
-    global lock
-    lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_new_lock)
+lock = forks.guarded(threading.RLock())
 
 
 def realize(nodes: Sequence[Node]) -> list[Node]:

@@ -30,7 +30,7 @@ from lazyt.overlap import one_memory
 from lazyt.places import is_plain, signature
 from lazyt.replay import Missed, Replay
 from lazyt.resuming import Interrupted, resume
-from lazyt.runtime import events
+from lazyt.runtime import events, forks
 from lazyt.shortcut import MISSED
 from lazyt.shortcut_courses import Shortcuts
 from lazyt.sightings import UNUSED, Sightings
@@ -72,7 +72,7 @@ class Captured:
         self._failures = 0
         self._sightings = Sightings()
         self._reasons: list[str] = []
-        self._lock = RLock()
+        self._lock = forks.renewed(RLock())
         self._opening = Opening(is_user_module)
         self._shortcuts = Shortcuts(self._opening)
         self._changing = Changing()

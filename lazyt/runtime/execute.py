@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
-from lazyt.runtime import cache, compile, devices, events, regions
+from lazyt.runtime import cache, compile, devices, events, forks, regions
 from lazyt.runtime.memory import Buffer, without_aliases
 from lazyt.runtime.threads import team
 
@@ -197,15 +197,7 @@ _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDiction
 _entries: weakref.WeakValueDictionary[str, Entry] = weakref.WeakValueDictionary()
 _latest: OrderedDict[str, Executable] = OrderedDict()
 _LATEST = 64
-_loading = threading.RLock()
-
-
-def _new_lock() -> None:
-    global _loading
-    _loading = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_new_lock)
+_loading = forks.guarded(threading.RLock())
 
 
 def load(

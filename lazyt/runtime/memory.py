@@ -15,7 +15,6 @@ import ctypes
 import itertools
 import math
 import mmap
-import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ import numpy as np
 
 from lazyt.errors import OutOfMemoryError
 from lazyt.ir.dtypes import DType
-from lazyt.runtime import devices
+from lazyt.runtime import devices, forks
 
 _ALIGNMENT = 64
 _MAPPED = 4 << 20  # from here on blocks are mapped, not taken from the C heap
@@ -279,11 +278,7 @@ def _release(ptr: int, size: int) -> None:
 
 
 pool = Pool()
-
-# A child must not inherit a lock that another thread of its parent held.
-os.register_at_fork(
-    before=pool.lock.acquire, after_in_parent=pool.lock.release, after_in_child=pool.lock.release
-)
+forks.guarded(pool.lock)
 
 
 class Buffer:
