@@ -82,7 +82,7 @@ def test_is_refused_where_it_has_to_fit(dtype: str, name: str) -> None:
     FITTING[name](numbers(dtype), 2.0).tolist()
 
 
-@pytest.mark.parametrize("name", set(FITTING) - {"index_add", "addr"})
+@pytest.mark.parametrize("name", [n for n in FITTING if n not in ("index_add", "addr")])
 @pytest.mark.parametrize(("dtype", "value"), [("uint8", 300), ("int8", -129), ("int32", 2**40)])
 def test_whole_numbers_do_not_wrap_silently(dtype: str, value: int, name: str) -> None:
     with pytest.raises(LazytError, match="without overflow"):
