@@ -6,6 +6,7 @@ groups that do the same, only one has to be lowered.
 
 from __future__ import annotations
 
+import graphlib
 import math
 from collections.abc import Container, Hashable, Iterator
 from dataclasses import dataclass
@@ -94,7 +95,9 @@ def _in_order(group: Group) -> Iterator[Node]:
 
 def components(group: Group, numbers: Container[Node]) -> list[Group]:
     """The groups into which a group of one part, without a head, falls when having one of
-    ``numbers`` in common does not hold it together."""
+    ``numbers`` in common does not hold it together, in an order in which they can run. Such a
+    number may be computed by one of them: all that are read by several are stored.
+    """
     reads = {member: _read_by(member, group) for member in group.members}
     label: dict[Node, Node] = {}  # towards a common representative
 
@@ -105,14 +108,23 @@ def components(group: Group, numbers: Container[Node]) -> list[Group]:
 
     for member, read in reads.items():
         for node in read:
-            if node not in numbers:
+            if node not in numbers or (node in reads and node not in group.stored):
                 label[find(node)] = find(member)
     found: dict[Node, list[Node]] = {}
     for member in group.members:
         found.setdefault(find(member), []).append(member)
-    if len(found) == 1:
+    home = {member: found[find(member)][0] for member in group.members}
+    needs = {
+        first: [home[r] for r in group.members if r in wanted and home[r] is not first]
+        for first, wanted in ((ms[0], {r for m in ms for r in reads[m]}) for ms in found.values())
+    }
+    try:
+        order = [*graphlib.TopologicalSorter(needs).static_order()]
+    except graphlib.CycleError:  # two parts that read numbers of each other are one
         return [group]
-    return [_part(group, members, reads) for members in found.values()]
+    if len(order) == 1:
+        return [group]
+    return [_part(group, found[find(first)], reads) for first in order]
 
 
 def _read_by(member: Node, group: Group) -> set[Node]:
@@ -145,7 +157,7 @@ def _part(group: Group, members: list[Node], reads: dict[Node, set[Node]]) -> Gr
         [Part(whole.axes, whole.inner, [r for r in whole.reduces if r in members], outputs)],
         members={m: group.members[m] for m in members},
         reads=read - set(members),
-        inside={m: group.inside[m] for m in members},
+        inside={m: group.inside[m].intersection(members) for m in members},
         stored=[m for m in group.stored if m in members],
         reasons=[*group.reasons[:common], *(lines[m] for m in members)],
     )
