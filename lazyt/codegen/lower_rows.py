@@ -122,7 +122,7 @@ class _PartLowering:
         before, inner, after = part.extents()
         if part.inner is None:
             return [self._straight(part, 0)]
-        if inner <= self.unroll and not self.whole:
+        if inner <= min(self.unroll, BLOCK) and not self.whole:
             return [self._straight(part, inner)]
         if lanes is None:
             lanes = decide("lanes", "grid" if after >= 8 else "inner")

@@ -13,11 +13,14 @@ FOLDS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum",
 
 
 def fold_written_out(emitter: Emitter, kind: str, values: list[Expr], node: Node) -> Expr:
-    """Lanes of one element each, folded by halves; sums start from the neutral element."""
+    """The fold of at most BLOCK values, in the order of ``reduction_levels``: lane ``k % LANES``
+    folds its values in order, sums from the neutral element on, and lanes are folded by halves."""
     name = FOLDS[kind]
-    lanes = list(values)
+    lanes = values[:LANES]
     if kind == "sum" and node.dtype.kind == "f":
         lanes = [call(name, const(0.0, v.dtype), v) for v in lanes]
+    for number, value in enumerate(values[LANES:]):
+        lanes[number % LANES] = call(name, lanes[number % LANES], value)
     half = LANES // 2
     while half:
         for lane in range(half):
