@@ -16,7 +16,7 @@ from lazyt.tensor import Tensor
 
 _MODES = (
     "gradients are recorded", "inference mode is on", "the dtype of autocast", "the default dtype",
-    "the memory budget",
+    "settings of plans (the memory budget, for example)",
 )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def key_of(shape: Any, leaves: Sequence[Any], moving: Sequence[int]) -> tuple[An
     """
     parts: list[Any] = [
         shape, grad_mode.mode.enabled, grad_mode.mode.inference, cast_mode.mode.dtype,
-        get_default_dtype(), config.memory_budget,
+        get_default_dtype(), config.of_plans,
     ]  # fmt: skip
     storages: dict[int, int] = {}
     for number, leaf in enumerate(leaves):

@@ -174,7 +174,6 @@ def compile_graph(
         not any_size,
         announce,
     )
-    _dump_program(program)
     return program, kernels
 
 
@@ -200,6 +199,31 @@ def _print_c(
         sizes = argument_bytes(kernel, made.workspace, made.offsets)
         require_in_bounds(made.proof or made.source.text, sizes)
     return made
+
+
+def print_kernels(kernels: Sequence[Kernel], target: str = "c") -> str:
+    """Kernels as text in the form that plans of this machine have, with the helpers they call.
+
+    A plan may have further text for them: numbers in which kernels differ become arguments, and a
+    tuned one has the form that was found to be fastest.
+    """
+    from lazyt.codegen.assemble import gather_sections, name_after_text
+
+    printer = _print_cuda if target == "cuda" else _print_c
+    kinds = [str(kernel.notes.get("kind", "kernel")) for kernel in kernels]
+    made = [name_after_text(printer(k, None), kind) for k, kind in zip(kernels, kinds, strict=True)]
+    parts = [text for _, text in gather_sections(made)]
+    return "\n".join([*parts, *dict.fromkeys(one.source.text for one in made)]) + "\n"
+
+
+def program_text(program: Program) -> str:
+    """All text of a plan; in C, as compilers get it."""
+    if program.target == "c":
+        from lazyt.runtime.compile import split_units
+
+        return "".join(split_units(program, 1))
+    parts = [text for _, text in program.sections]
+    return "\n".join([*parts, *(k.text for k in program.kernels), program.entry])
 
 
 def _print_cuda(kernel: Kernel, names: Mapping[int, str] | None) -> PrintedKernel:
@@ -244,9 +268,7 @@ def _dump_graph(name: str, roots: Sequence[Node]) -> None:
         _dump(f"{name}.ir", print_graph(roots))
 
 
-def _dump_program(program: Program) -> None:
+def dump_program(program: Program) -> None:
+    """Writes the text of a plan that is going to run, where ``config.dump`` asks for it."""
     if config.dump is not None:
-        parts = [text for _, text in program.sections]
-        parts += [k.text for k in program.kernels]
-        name = "plan.cu" if program.target == "cuda" else "plan.c"
-        _dump(name, "\n".join([*parts, program.entry]))
+        _dump("plan.cu" if program.target == "cuda" else "plan.c", program_text(program))

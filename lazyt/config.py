@@ -57,8 +57,20 @@ def _checked_share(value: Any) -> float:
     return float(value)
 
 
+#: Settings that decide what a plan is, or what is done when one is made: plans that were made under
+#: others are not used.
+_OF_PLANS = (
+    "any_size", "bands", "dump", "inline_reduce", "matrix_registers", "memory_budget", "verify",
+)  # fmt: skip
+
+
 class Config:
     """All settings of lazyt; ``lazyt.config`` is the only instance.
+
+    A change holds for all that is computed after it. What decides how a plan is made
+    (``any_size``, ``bands``, ``dump``, ``inline_reduce``, ``matrix_registers``, ``memory_budget``,
+    ``verify``) is part of what plans, those of ``jit`` too, are found by: under other settings
+    others are made. ``tune`` is for plans that are made while it is on.
 
     Attributes:
         cache_dir: folder of the disk cache (``LAZYT_CACHE_DIR``).
@@ -74,8 +86,8 @@ class Config:
             reads compile in less time.
         max_pending_bytes: bytes of pending values past which a graph realizes by itself
             (``LAZYT_MAX_PENDING_BYTES``, default 4 GiB).
-        dump: folder that receives the IR after every pass and the C of every plan
-            (``LAZYT_DUMP``, default none).
+        dump: folder that receives the IR after every pass and the C of every plan that runs,
+            whether it is on disk or not (``LAZYT_DUMP``, default none).
         provenance: record the user's line of every node; read at import
             (``LAZYT_PROVENANCE``, default on).
         emulate_cuda: let the emulator stand for so many GPUs, 1 for yes (``LAZYT_EMULATE_CUDA``).
@@ -83,15 +95,14 @@ class Config:
             (``LAZYT_EMULATOR_SEED``, default 0).
         any_size: from the second size of a dimension on, kernels take sizes as arguments, and
             further sizes need no compiler (``LAZYT_ANY_SIZE``, default on).
-        verify: verify the IR after every pass and every kernel's bounds (``LAZYT_VERIFY``).
-        inline_reduce: largest reduction unrolled into its consumer
-            (``LAZYT_INLINE_REDUCE``, elements).
+        verify: verify the IR after every pass and every kernel's bounds, of plans that are on disk
+            as well (``LAZYT_VERIFY``).
+        inline_reduce: largest reduction unrolled into its consumer, of up to 1024 elements
+            (``LAZYT_INLINE_REDUCE``, default 16).
         bands: run contractions and what reads their rows as one launch, some rows at a time, where
-            what they hand on would not fit in cache; read when a plan is made
-            (``LAZYT_BANDS``, default on).
+            what they hand on would not fit in cache (``LAZYT_BANDS``, default on).
         matrix_registers: multiply bfloat16 and int8 in the CPU's matrix registers, where it has
-            them (AMX); sums of bfloat16 are then rounded in another order than fused steps are;
-            read when a plan is made
+            them (AMX); sums of bfloat16 are then rounded in another order than fused steps are
             (``LAZYT_MATRIX_REGISTERS``, default on).
         memory_budget: how much of the memory that computing values again could save a plan uses
             nevertheless: 1 keeps all values, 0 needs the least memory that is found within twice
@@ -105,6 +116,7 @@ class Config:
         "_max_pending_bytes",
         "_max_pending_nodes",
         "_memory_budget",
+        "_of_plans",
         "_on_limits",
         "_on_threads",
         "_threads",
@@ -126,6 +138,8 @@ class Config:
         "tune_seconds",
         "verify",
     )
+
+    _of_plans: tuple[Any, ...]
 
     def __init__(self) -> None:
         self._on_limits: list[Callable[[], None]] = []
@@ -161,6 +175,17 @@ class Config:
             if not hasattr(type(self), name):
                 raise AttributeError(self._unknown(name))
             super().__setattr__(name, value)
+            if name in _OF_PLANS:
+                self._note_plans()
+
+    def _note_plans(self) -> None:
+        found = tuple([getattr(self, name, None) for name in _OF_PLANS])
+        object.__setattr__(self, "_of_plans", found)
+
+    @property
+    def of_plans(self) -> tuple[Any, ...]:
+        """The settings that decide what a plan is. Whoever looks for a plan compares them."""
+        return self._of_plans
 
     def _unknown(self, name: str) -> str:
         from difflib import get_close_matches
@@ -238,7 +263,7 @@ class Config:
 
 def _names() -> list[str]:
     """The names of all settings."""
-    return [name.lstrip("_") for name in Config.__slots__ if not name.startswith("_on_")]
+    return [name.lstrip("_") for name in Config.__slots__ if not name.startswith(("_on_", "_of_"))]
 
 
 def misspelt(environment: Mapping[str, str]) -> list[str]:

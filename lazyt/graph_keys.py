@@ -313,7 +313,7 @@ on_many.append(forget_libraries)
 def structure_of(numbers: dict[Node, int], key: list[Any], roots: Sequence[Node]) -> Structure:
     """The structure of a numbered graph; ``roots`` are among its nodes. ``key`` is completed."""
     wanted = [numbers[root] for root in roots]
-    key.append((config.memory_budget, config.bands))
+    key.append(config.of_plans)
     key += wanted
     whole = tuple(key)
     found = known.get(whole)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lazyt.config import config, tuned_here
+from lazyt.ir.definitions import definitions_outside
 from lazyt.ir.graph import Node, topological
 
 if TYPE_CHECKING:
@@ -78,8 +79,16 @@ class Subject:
         """The graph's program, and the reason why it is new: the one given, if it is nothing else.
 
         ``reason`` is that of a graph which was not met before. Kernels that have to be compiled are
-        handed to ``objects`` while others are still being made.
+        handed to ``objects`` while others are still being made. Programs on disk are not read where
+        the settings say that what is made is to be written down or verified.
         """
+        from lazyt import compiler
+
+        program, why = self._program(reason, objects)
+        compiler.dump_program(program)
+        return program, why
+
+    def _program(self, reason: str, objects: Objects) -> tuple[Program, str]:
         from lazyt import compiler, sizes
         from lazyt.ir.program import Program
         from lazyt.runtime import cache, winners
@@ -87,7 +96,8 @@ class Subject:
         tuned = {} if self.place else winners.tables()["graphs"]
         key = self._key()
         keeps = compiler.own_passes is None
-        stored = cache.get_text("plan", key) if keeps else None
+        anew = config.dump is not None or config.verify
+        stored = cache.get_text("plan", key) if keeps and not anew else None
         found: Program | None = None
         if stored is not None:
             try:
@@ -189,7 +199,15 @@ class Subject:
         elif found := winners.digest():
             settings = (*settings, found)
         settings = (*settings, config.inline_reduce, config.memory_budget, config.bands)
-        facts = (_code_stamp(), self.donated, settings, list(self.sized.order), target)
+        facts: tuple[Any, ...] = (
+            _code_stamp(),
+            self.donated,
+            settings,
+            list(self.sized.order),
+            target,
+        )
+        if outside := definitions_outside(self.roots):
+            facts = (*facts, outside)
         return cache.hash_text("plan", repr(facts), self.text)
 
 

@@ -164,7 +164,7 @@ class Inlet:
             f"{bind(mode)}.inference is {mode.inference}",
             f"{bind(cast_mode.mode)}.dtype is {bind(cast_mode.mode.dtype)}",
             f"{bind(vars(promotion))}['_default'] is {bind(default)}",
-            f"{bind(config)}._memory_budget == {config.memory_budget!r}",
+            f"{bind(config)}._of_plans == {bind(config.of_plans)}",
             f"not {bind(events.watching)}",
         )  # fmt: skip
 

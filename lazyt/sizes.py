@@ -20,6 +20,7 @@ from lazyt.ir.graph import Node
 from lazyt.trial_sizes import texts_of_extents, texts_of_multiples
 
 if TYPE_CHECKING:
+    from lazyt.codegen.choices import Fusing
     from lazyt.codegen.template import Sample, Template
     from lazyt.ir.program import Program
     from lazyt.making import Donated
@@ -81,6 +82,7 @@ class _Family:
         decisions: what they decide is decided for all sizes.
         alone: further sizes that may have plans of their own for the sake of bands.
         often: further sizes that may have some because they are run often.
+        fusing: how programs for any size are made.
     """
 
     def __init__(self, first: Sized) -> None:
@@ -91,6 +93,7 @@ class _Family:
         self.decisions = Decisions()
         self.alone = _BANDED
         self.often = _OFTEN
+        self.fusing: Fusing | None = None
 
 
 class Found(NamedTuple):
@@ -136,6 +139,8 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
     Args:
         graph: of ``roots`` over ``inputs``.
     """
+    from lazyt.codegen.choices import Fusing
+
     if len(graph.text) > _LONGEST:
         return None
     family = _family(graph)
@@ -147,17 +152,17 @@ def find(graph: Sized, roots: Sequence[Node], inputs: Sequence[Node]) -> Found |
         return None
     # Sums over few elements are written out, which is another form for each extent.
     unrolled = config.inline_reduce if min(map(min, changes)) > config.inline_reduce else 1
+    family.fusing = Fusing(inline=unrolled)
     known = len(family.templates)
-    with config.override(inline_reduce=unrolled):
-        sample = _sample(family, roots, inputs, graph.donated)
-        if family.alone and sample.program.arena_bytes >= _LARGE and _has_bands(roots):
-            family.alone -= 1
-            return None
-        template = next((t for t in reversed(family.templates) if t.fits(sample)), None)
-        if template is None and patient:
-            template = _new_template(family, graph, sample, changes)
-            if template is not None:
-                family.templates.append(template)
+    sample = _sample(family, roots, inputs, graph.donated)
+    if family.alone and sample.program.arena_bytes >= _LARGE and _has_bands(roots):
+        family.alone -= 1
+        return None
+    template = next((t for t in reversed(family.templates) if t.fits(sample)), None)
+    if template is None and patient:
+        template = _new_template(family, graph, sample, changes)
+        if template is not None:
+            family.templates.append(template)
     if template is None:
         family.failed += 1
         return None
@@ -185,7 +190,7 @@ def _family(graph: Sized) -> _Family:
     between = hashlib.sha1("\0".join(graph.pieces).encode()).digest()
     key = (
         between, tuple(_AXES.findall(graph.text)), _small(graph.text), graph.order, graph.donated,
-        config.memory_budget, config.inline_reduce,
+        config.of_plans,
     )  # fmt: skip
     family = _families.get(key)
     if family is None:
@@ -224,7 +229,9 @@ def _sample(
 
     spare = {inputs[i]: root for i, root in donated}
     with family.decisions.taken():
-        return take_apart(compile_graph(roots, inputs, spare, any_size=True)[0])
+        return take_apart(
+            compile_graph(roots, inputs, spare, any_size=True, fusing=family.fusing)[0]
+        )
 
 
 def _new_template(

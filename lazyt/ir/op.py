@@ -41,6 +41,7 @@ class Op:
         marks: whether gradients start (True) or stop (False) at its values, whatever the inputs;
             None for all but two ops.
         moves: whether ``params.place`` says where its values are, whatever the inputs.
+        home: the module that defines it.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Op:
     lower: Callable[..., Any] | str
     marks: bool | None = None
     moves: bool = False
+    home: str = ""
 
     @functools.cached_property
     def heavy(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
+import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ class ScalarFunction:
 
 
 FUNCTIONS: dict[str, ScalarFunction] = {}
+#: The module that registered each.
+HOMES: dict[str, str] = {}
 
 
 def register(function: ScalarFunction) -> ScalarFunction:
@@ -65,6 +68,7 @@ def register(function: ScalarFunction) -> ScalarFunction:
     if function.derivative is None and not function.reason:
         raise InternalError("ir.scalar", f"{function.name} has neither derivative nor reason")
     FUNCTIONS[function.name] = function
+    HOMES[function.name] = sys._getframe(1).f_globals.get("__name__", "")
     return function
 
 

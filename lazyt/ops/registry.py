@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,7 +47,8 @@ def define_op(
             raise InternalError("ops.registry", f"op {name} has no {rule} rule")
     if not (callable(lower) or (isinstance(lower, str) and lower)):
         raise InternalError("ops.registry", f"op {name} has no lower rule")
-    OPS[name] = op = Op(name, params, infer, evaluate, vjp, jvp, batch, lower, marks, moves)
+    home = sys._getframe(1).f_globals.get("__name__", "")
+    OPS[name] = op = Op(name, params, infer, evaluate, vjp, jvp, batch, lower, marks, moves, home)
     return op
 
 

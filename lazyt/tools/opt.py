@@ -1,8 +1,9 @@
 """``python -m lazyt opt``: IR text in, passes, IR text out.
 
 Graph text goes through the passes of the recipe, or those named by ``--passes``, and is verified
-after each. ``--emit`` goes on to kernel IR, C or CUDA C. Kernel text is verified, its indices are
-proved in bounds, and it is printed again in the form asked for.
+after each. ``--emit`` goes on to kernel IR, or to the text of the plan that computes the graph on
+this machine, in C or CUDA C. Kernel text is verified, its indices are proved in bounds, and it is
+printed again in the form asked for.
 """
 
 from __future__ import annotations
@@ -77,21 +78,16 @@ def check_kernels(kernels: Sequence[Kernel]) -> None:
 
 
 def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
-    """Kernels as kernel IR, C or CUDA C."""
+    """Kernels as kernel IR, or as the C or CUDA C of plans of this machine."""
     if emit == "cuda":
-        from lazyt.codegen.cuda import print_kernel_cuda
         from lazyt.codegen.flat import take_apart
+        from lazyt.compiler import print_kernels
 
-        plain = [one for kernel in kernels for one in take_apart(kernel)]
-        return "\n".join(print_kernel_cuda(kernel).text for kernel in plain)
+        return print_kernels([one for kernel in kernels for one in take_apart(kernel)], "cuda")
     if emit == "c":
-        from lazyt.codegen.c import print_kernel_c
-        from lazyt.runtime import devices
+        from lazyt.compiler import print_kernels
 
-        device = devices.cpu()
-        caches = (device.l1, device.l2, device.l3)
-        made = [print_kernel_c(kernel, device.vector_bytes, caches) for kernel in kernels]
-        return "\n".join(p.source.text for p in made)
+        return print_kernels(kernels)
     from lazyt.ir.text_kernel import print_kernel
 
     return "".join(map(print_kernel, kernels))
@@ -117,11 +113,15 @@ def transform(text: str, names: object, emit: str, loud: bool) -> str:
     current = run_passes(roots, _choose_passes(names), loud)
     if emit == "graph":
         return print_graph(current)
-    from lazyt.compiler import compile_graph
+    from lazyt.compiler import program_text
+    from lazyt.making import Subject
 
-    _, kernels = compile_graph(roots, leaves)
+    subject = Subject(roots, leaves, (), "cuda:0" if emit == "cuda" else "")
+    choices = subject.choices()
+    fusing = choices.graphs.get(subject.name) if choices is not None else None
+    program, kernels = subject.compile(choices, fusing)
     check_kernels(kernels)
-    return kernels_text(kernels, emit)
+    return kernels_text(kernels, emit) if emit == "kernels" else program_text(program)
 
 
 def run(argv: Sequence[str]) -> int:
