@@ -23,7 +23,7 @@ _BINARY = {
     "add": "add", "atan2": "atan2", "bitwise_and": "bitwise_and",
     "bitwise_left_shift": "bitwise_left_shift", "bitwise_or": "bitwise_or",
     "bitwise_right_shift": "bitwise_right_shift", "bitwise_xor": "bitwise_xor",
-    "copysign": "copysign", "divide": "divide", "equal": "eq", "floor_divide": "floor_divide",
+    "copysign": "copysign", "divide": "divide", "equal": "eq",
     "greater": "greater", "greater_equal": "greater_equal", "hypot": "hypot", "less": "less",
     "less_equal": "less_equal", "logaddexp": "logaddexp", "logical_and": "logical_and",
     "logical_or": "logical_or", "logical_xor": "logical_xor", "maximum": "maximum",
@@ -31,7 +31,7 @@ _BINARY = {
     "not_equal": "not_equal", "pow": "pow", "subtract": "subtract",
 }  # fmt: skip
 
-__all__ = [*_UNARY, *_BINARY, "clip", "remainder", "sign"]
+__all__ = [*_UNARY, *_BINARY, "clip", "floor_divide", "remainder", "sign"]
 
 
 def _unary(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -60,6 +60,17 @@ def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1 by the sign of every element; NaN stays."""
     found = lazyt.sign(x)
     return lazyt.where(x != x, x, found) if x.dtype.is_floating_point else found
+
+
+def floor_divide(x1: Any, x2: Any, /) -> Tensor:
+    """``x1 / x2`` rounded down; of an infinity by a number an infinity, where PyTorch gives NaN."""
+    left, right = together(x1, x2)
+    found = lazyt.floor_divide(left, right)
+    if not found.dtype.is_floating_point:
+        return found
+    infinite = lazyt.isinf(left) & lazyt.isfinite(right)
+    result: Tensor = lazyt.where(infinite, left / right, found)
+    return result
 
 
 def remainder(x1: Any, x2: Any, /) -> Tensor:

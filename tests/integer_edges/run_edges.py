@@ -26,6 +26,11 @@ TOGETHER = 40
 Tensors = dict[tuple[str, str], dict[str, Any]]
 
 
+def kind_of(error: Exception) -> str:
+    """The name of an error's class in PyTorch."""
+    return "RuntimeError" if isinstance(error, RuntimeError) else type(error).__name__
+
+
 def shown_by_pytorch(seed: int, torch: Any, tensors: Tensors) -> str:
     """The digest of a program's result, or the name of the error that it raises."""
     with warnings.catch_warnings():
@@ -33,7 +38,7 @@ def shown_by_pytorch(seed: int, torch: Any, tensors: Tensors) -> str:
         try:
             return digest(evaluate(torch, seed, tensors))
         except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-            return f"raises {'RuntimeError' if isinstance(error, RuntimeError) else type(error).__name__}"
+            return "raises " + kind_of(error)
 
 
 def shown_here(seeds: Iterable[int], interpret: bool) -> Iterator[tuple[int, str]]:
@@ -51,8 +56,7 @@ def shown_here(seeds: Iterable[int], interpret: bool) -> Iterator[tuple[int, str
             try:
                 waiting.append((seed, evaluate(lazyt, seed, tensors)))
             except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-                kind = "RuntimeError" if isinstance(error, RuntimeError) else type(error).__name__
-                yield seed, f"raises {kind}"
+                yield seed, "raises " + kind_of(error)
             if len(waiting) == TOGETHER:
                 yield from looks()
         yield from looks()
