@@ -61,7 +61,7 @@ step() {
         say "LEFT OUT $name: no time"
         return 0
     fi
-    [ "$REHEARSE" = 0 ] || limit=$((limit * 5))
+    [ "$REHEARSE" = 0 ] || limit=$((limit * 8))
     [ "$limit" -le "$rest" ] || limit=$rest
     GPU_STEP_SECONDS=$limit timeout -k 5 "$((limit + 2))" "$@" >"$GPU_OUT/$name.log" 2>&1 </dev/null || rc=$?
     line=$(grep -a '^SUMMARY' "$GPU_OUT/$name.log" | tail -1 | cut -c1-400)
