@@ -149,13 +149,15 @@ def choose_form(
     if steps <= SHORT_LOOP or is_ordered(phase):
         return ThreadPhase(phase, expressions, most_blocks), "threads"
     points = math.prod(a.extent for a in phase.grid)
-    columns = phase.lanes == "grid" and points >= NARROW_GRID
-    if not columns:
-        phase = keep_loads(phase, expressions.buffers)
-    group = GroupPhase(phase, expressions, most_blocks, columns)
-    if group.shared_bytes > MOST_SHARED_BYTES:
-        return ThreadPhase(phase, expressions, most_blocks), "threads (too many reductions)"
-    return group, "columns" if columns else "rows"
+    if phase.lanes == "grid" and points >= NARROW_GRID:
+        columns = GroupPhase(phase, expressions, most_blocks, True)
+        if columns.shared_bytes <= MOST_SHARED_BYTES:
+            return columns, "columns"
+    # A reduction takes less shared memory here. A single thread would hold whole rows.
+    rows = GroupPhase(keep_loads(phase, expressions.buffers), expressions, most_blocks, False)
+    if rows.shared_bytes <= MOST_SHARED_BYTES:
+        return rows, "rows"
+    return ThreadPhase(phase, expressions, most_blocks), "threads (too many reductions)"
 
 
 def program_text(kernels: Iterable[CudaKernel]) -> str:

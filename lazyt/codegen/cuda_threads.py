@@ -30,7 +30,8 @@ POINTS_PER_THREAD = 4
 VECTOR_BYTES = 16
 #: Shared memory of a block that every GPU gives without being asked.
 MOST_SHARED_BYTES = 48 << 10
-#: Bytes of arrays that a thread may hold; the hardware's limit is 512 KiB.
+#: Bytes of arrays that a thread may hold; the hardware's limit is 512 KiB. The driver takes them
+#: for all threads that can run: ``cuda_bound`` refuses what a device has no memory for.
 MOST_LOCAL_BYTES = 256 << 10
 
 

@@ -68,9 +68,7 @@ class Stream:
 
     def _uses(self, buffer: Any) -> None:
         """Work here uses memory that lazyt does not know this of."""
-        if buffer.stream is not self._queue:
-            self._device.order(buffer.stream, self._queue)
-            buffer.stream = self._queue
+        self._device.use_in(buffer, self._queue)
 
     def _begin(self) -> None:
         if self._device.stream is self._queue:
@@ -104,12 +102,12 @@ class Stream:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Stream)
-            and self._queue is other._queue
             and self._device is other._device
+            and self.cuda_stream == other.cuda_stream
         )
 
     def __hash__(self) -> int:
-        return hash((self._device.place, id(self._queue)))
+        return hash((self._device.place, self.cuda_stream))
 
     def __repr__(self) -> str:
         return f"<lazyt.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
@@ -117,6 +115,9 @@ class Stream:
 
 class ExternalStream(Stream):
     """A stream that another library made, by its number there; who made it ends it.
+
+    That may be once no thread sends work there any more (``stream``, ``set_stream``): the default
+    stream waits then for what is in it. A tensor that is recorded for it needs it for good.
 
     Args:
         stream_ptr: the driver's number of the stream.

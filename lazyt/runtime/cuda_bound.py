@@ -15,6 +15,7 @@ from lazyt.runtime import nvrtc
 from lazyt.runtime.cuda_driver import (
     CudaError,
     DeviceLostError,
+    ForeignStream,
     GraphLaunch,
     Image,
     Properties,
@@ -304,7 +305,7 @@ class BoundDriver:
 
     def foreign_stream(self, number: int) -> Any:
         """A stream that its maker ends."""
-        return _Queue(self._lib.CUstream(number))
+        return ForeignStream(self._lib.CUstream(number))
 
     def stream_number(self, stream: Any) -> int:
         """Its address."""

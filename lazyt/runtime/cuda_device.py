@@ -17,7 +17,7 @@ from typing import Any
 
 from lazyt.config import config
 from lazyt.errors import DeviceError, NoCompilerError
-from lazyt.runtime.cuda_driver import DeviceLostError, Driver
+from lazyt.runtime.cuda_driver import DeviceLostError, Driver, ForeignStream, standing_for
 from lazyt.runtime.cuda_memory import DeviceBuffer, DevicePool, PartBuffer, PinnedBuffer
 from lazyt.runtime.cuda_staging import Staging
 from lazyt.runtime.memory import Buffer
@@ -60,8 +60,17 @@ class CudaDevice:
 
     @stream.setter
     def stream(self, stream: Any) -> None:
+        before = self.stream
+        if before is stream:
+            return
+        if isinstance(stream, ForeignStream):
+            stream.users += 1
         self.branched = self.branched or stream is not None
         self._local.stream = stream
+        if isinstance(before, ForeignStream):
+            self.order(before, None)
+            self.pool.hand_over(before)
+            before.users -= 1
 
     def check(self) -> None:
         """Raises DeviceLostError for a device that was lost."""
@@ -111,12 +120,13 @@ class CudaDevice:
             self.call(self.driver.copy_within, made.ptr, source.ptr, source.nbytes, self.stream)
             return made
         other.check()
-        wait_for(other, source.stream, self, self.stream)
+        theirs = standing_for(source.stream)
+        wait_for(other, theirs, self, self.stream)
         across = self.driver.copy_across
         if not self.call(across, made.ptr, source.ptr, source.nbytes, other.driver, self.stream):
             return None
         # What follows on the other device may write over the source.
-        wait_for(self, self.stream, other, source.stream)
+        wait_for(self, self.stream, other, theirs)
         return made
 
     def pinned(self, source: Buffer) -> PinnedBuffer:
@@ -155,9 +165,19 @@ class CudaDevice:
 
     def use(self, buffer: DeviceBuffer) -> None:
         """The current stream is about to use a buffer: behind what another did with it."""
-        if buffer.stream is not self.stream:
-            self.order(buffer.stream, self.stream)
-            buffer.stream = self.stream
+        stream = self.stream
+        if buffer.stream is not stream:
+            self.order(standing_for(buffer.stream), stream)
+            buffer.stream = stream
+
+    def use_in(self, buffer: DeviceBuffer, stream: Any) -> None:
+        """Others use a buffer in a stream, without telling: it is ordered by that one from now on,
+        which has to be there as long."""
+        if buffer.stream is not stream:
+            if isinstance(stream, ForeignStream):
+                stream.users += 1
+            self.order(standing_for(buffer.stream), stream)
+            buffer.stream = stream
 
     def order(self, first: Any, then: Any) -> None:
         """What follows in one stream waits for what is in another now."""

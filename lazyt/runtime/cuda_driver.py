@@ -30,6 +30,29 @@ class DeviceLostError(CudaError):
     """An error after which a device cannot be used any more in this process."""
 
 
+class ForeignStream:
+    """A stream that another library made, and may end when no thread sends its work there any more.
+
+    What was in it by then has been waited for, so the first stream stands for it afterwards.
+
+    Attributes:
+        raw: what the driver knows it by.
+        users: threads whose work goes there, and buffers that were recorded for it.
+    """
+
+    __slots__ = ("raw", "users")
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.users = 0
+
+
+def standing_for(stream: Any) -> Any:
+    """The stream that work and memory of ``stream`` are ordered by: itself, or None, the first
+    one, for a foreign one that nobody uses any more."""
+    return None if isinstance(stream, ForeignStream) and not stream.users else stream
+
+
 @dataclass(frozen=True)
 class Properties:
     """Facts about a device, by PyTorch's names.

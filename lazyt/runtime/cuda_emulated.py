@@ -16,7 +16,7 @@ from typing import Any
 from lazyt.config import config
 from lazyt.ir.program import Grid
 from lazyt.runtime import devices, emulator
-from lazyt.runtime.cuda_driver import CudaError, GraphLaunch, Image, Properties
+from lazyt.runtime.cuda_driver import CudaError, ForeignStream, GraphLaunch, Image, Properties
 from lazyt.runtime.memory import Buffer
 
 PLACE = "cuda:emu"
@@ -141,10 +141,12 @@ class EmulatedDriver:
 
     def foreign_stream(self, number: int) -> Any:
         """As any other."""
-        return object()
+        return ForeignStream(number)
 
     def stream_number(self, stream: Any) -> int:
         """Any number."""
+        if isinstance(stream, ForeignStream):
+            return int(stream.raw)
         return 0 if stream is None else id(stream)
 
     def end_stream(self, stream: Any) -> None:

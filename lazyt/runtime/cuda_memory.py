@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt.errors import OutOfMemoryError
 from lazyt.ir.dtypes import DType
-from lazyt.runtime.cuda_driver import CudaError
+from lazyt.runtime.cuda_driver import CudaError, standing_for
 from lazyt.runtime.memory import Buffer, block_size
 
 if TYPE_CHECKING:
@@ -118,12 +118,19 @@ class DevicePool:
 
     def give(self, pointer: int, stream: Any) -> None:
         """A block is not used any more, but by what is in the stream already."""
+        stream = standing_for(stream)
         with self.lock:
             size, _ = self.live.pop(pointer)
             self.allocated.remove(size)
             self.blocks.remove(1)
             self._note("free_completed", pointer, size, stream)
             self.free.setdefault((stream, size), []).append(pointer)
+
+    def hand_over(self, stream: Any) -> None:
+        """The first stream gets the free blocks of another, for which it has waited."""
+        with self.lock:
+            for key in [key for key in self.free if key[0] is stream]:
+                self.free.setdefault((None, key[1]), []).extend(self.free.pop(key))
 
     def trim(self) -> None:
         """Give all free blocks back to the driver, and the driver's to the system."""

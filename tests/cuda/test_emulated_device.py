@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -264,3 +265,18 @@ def test_the_emulator_as_several_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     for word, count in {"1": 1, "yes": 1, "off": 0, "0": 0, "3": 3}.items():
         monkeypatch.setenv("LAZYT_EMULATE_CUDA", word)
         assert type(lt.config)().emulate_cuda == count
+
+
+def test_more_reductions_of_columns_than_fit_shared_memory() -> None:
+    """They are computed by the warps of each column: no single thread holds a whole one."""
+
+    def sums(x: lt.Tensor) -> list[lt.Tensor]:
+        e = x.exp()
+        return [(e * n).sin().sum(0) for n in range(1, 21)]
+
+    x = lt.linspace(-1, 1, 70 * 40).reshape(70, 40)
+    there = x.to("cuda:emu")
+    forms = re.findall(r"form: (\w+)", str(lt.explain(*sums(there))))
+    assert "rows" in forms and "threads" not in forms, forms
+    for found, wanted in zip(sums(there), sums(x), strict=True):
+        assert lt.equal(found.cpu(), wanted)

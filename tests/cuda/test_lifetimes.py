@@ -21,6 +21,7 @@ from lazyt.runtime.cuda_driver import CudaError, DeviceLostError
 from lazyt.runtime.cuda_emulated import EmulatedDriver
 from lazyt.runtime.cuda_memory import DeviceBuffer
 from tests.cuda.mock_driver import CUresult, MockDriver
+from tests.cuda.mock_objects import Stream
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -303,3 +304,36 @@ def test_local_memory_that_the_device_does_not_have(mock: MockDriver) -> None:
         (x * 5 + 1).realize()
     mock.local_bytes = 1 << 10
     assert (x * 5 + 1).sum().item() == 81.0
+
+
+def test_streams_of_others_may_end(mock: MockDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once no thread's work goes there, nothing asks the driver about the stream any more."""
+    theirs = Stream()
+    mock.streams.append(theirs)
+    ours = lt.cuda.ExternalStream(id(theirs))
+    x = lt.arange(3000.0, device="cuda").realize()
+    with lt.cuda.stream(ours):
+        assert lt.cuda.current_stream() == lt.cuda.ExternalStream(id(theirs)) == ours
+        y = (x * 2).realize()
+        address = (x + 1).realize().data_ptr()  # freed at once, and free for this stream
+    mock.streams[0].drain()  # the first stream waits for theirs
+    assert not theirs.work
+    ended: list[str] = []
+    monkeypatch.setattr(theirs, "add", lambda work: ended.append("added to"))
+    monkeypatch.setattr(theirs, "drain", lambda: ended.append("waited for"))
+    assert (x + y).sum().item() == 3 * 2999 * 1500.0
+    assert lt.zeros(3000, device="cuda").realize().data_ptr() in (address, y.data_ptr() + 1)
+    assert not ended
+    del x, y
+    lt.cuda.empty_cache()  # waits for everything
+    assert "added to" not in ended
+
+
+def test_memory_recorded_for_a_stream_of_others(mock: MockDriver) -> None:
+    theirs = Stream()
+    mock.streams.append(theirs)
+    x = lt.ones(1000, device="cuda").realize()
+    x.record_stream(lt.cuda.ExternalStream(id(theirs)))
+    address = x.data_ptr()
+    del x
+    assert lt.ones(1000, device="cuda").realize().data_ptr() != address
