@@ -419,8 +419,10 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
         try:
             result = function(self, *args, **kwargs)
         except (TypeError, AttributeError, ValueError, LazytError) as error:
-            from lazyt.functional.calls import explain_call
+            from lazyt.functional.calls import by_old_form, explain_call
 
+            if (old := by_old_form(name, (self, *args), kwargs)) is not None:
+                return write(*old[0], **old[1])
             better = explain_call(error, function, name, (self, *args), kwargs, 1)
             if better is None:
                 raise

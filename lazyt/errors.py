@@ -27,6 +27,10 @@ class ShapeError(LazytError, ValueError, RuntimeError):
     """Shapes that do not fit together, or a view that cannot be made."""
 
 
+class RankError(ShapeError, IndexError):
+    """Fewer dimensions than a function looks at, where PyTorch raises IndexError."""
+
+
 class ArgumentError(LazytError, ValueError):
     """A value of an argument that a function does not take, where PyTorch raises ValueError."""
 

@@ -189,6 +189,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             "as_strided: Negative strides are not supported at the moment, got strides: "
             f"{list(strides)}"
         )
+    if any(n < 0 for n in shape):
+        raise ShapeError(
+            f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
+        )
     offset = input._offset if storage_offset is None else int(storage_offset)
     if offset < 0:
         raise ShapeError(f"Tensor: invalid storage offset {offset}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from lazyt import ops
 from lazyt.cast_mode import raised_on_gpu
 from lazyt.errors import DTypeError, LazytError, NoKernelError
@@ -47,6 +49,8 @@ _ADD, _SUB, _MUL, _POW = (scalar_build(n) for n in ("add", "sub", "mul", "pow"))
 def _scale(other: Any, alpha: Any, dtype: DType, sign: int = 1) -> Any:
     """``other * alpha``; raises DTypeError for a fraction of whole numbers, LazytError where the
     type cannot hold ``sign * alpha``."""
+    if isinstance(alpha, np.generic) or (isinstance(alpha, Tensor) and not alpha.ndim):
+        alpha = alpha.item()
     if isinstance(alpha, float) and dtype.kind != "f":
         raise DTypeError(
             "For integral input tensors, argument alpha must not be a floating point number."

@@ -8,7 +8,7 @@ from lazyt import ops
 from lazyt.cast_mode import raised
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.nesting import refuse_number
-from lazyt.functional.operands import require_tensor
+from lazyt.functional.operands import as_shape, require_tensor
 from lazyt.functional.results import give
 from lazyt.ir.graph import Node
 from lazyt.tensor import Tensor
@@ -52,6 +52,7 @@ def pad(
         raise DTypeError(
             f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}"
         )
+    pad = as_shape((pad,), "pad")
     if len(pad) % 2:
         raise ShapeError("Padding length must be divisible by 2")
     if len(pad) > 2 * len(input.shape):

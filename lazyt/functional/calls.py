@@ -1,23 +1,29 @@
-"""Calls that fail because of what was passed, explained in terms of the function that was called.
+"""What users call: whole numbers of other types made Python's own, and failing calls explained.
 
-Functions are written without a line about the types of their arguments. What users call is wrapped:
-when the call fails, its arguments are compared with the function's signature and annotations, and
-the error names the argument as PyTorch does. Calls that succeed pay for a ``try``.
+Functions are written without a line about the types of their arguments. What users call is wrapped.
+Where a function takes whole numbers, NumPy's and tensors of one become ints, and truth values and
+fractions are refused, as PyTorch does. When the call fails, its arguments are compared with the
+function's signature and annotations, and the error names the argument as PyTorch does. Calls that
+succeed with ints pay for a ``try`` and for a look at the types.
 """
 
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from lazyt.cast_lists import as_on_gpus
 from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.generators import Generator
 from lazyt.functional.operands import as_number
 from lazyt.ir.dtypes import DType, package_name
+from lazyt.lifted import LIFTED
 from lazyt.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,7 +45,10 @@ _METHODS = (
     "unsqueeze_", "view_as",
 )  # fmt: skip
 #: Names that PyTorch takes from NumPy's users.
-_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+_NUMPY_NAMES = {
+    "axis": "dim", "keepdims": "keepdim",
+    "split_size": "split_size_or_sections",  # of Tensor.split
+}  # fmt: skip
 #: Arguments that are whole numbers, or sequences of them, where an annotation leaves it open.
 _BY_NAME = {
     **dict.fromkeys(("dim", "dim0", "dim1", "axis0", "axis1", "dimension", "dim2"), "int"),
@@ -48,6 +57,87 @@ _BY_NAME = {
     "tensors": "Sequence[Tensor]", "split_size": "int | Sequence[int]",
     "split_sizes": "Sequence[int]", "indices": "Sequence[Tensor]",
 }  # fmt: skip
+
+#: Arguments without an annotation that says so which are whole numbers or sequences of them.
+_WHOLE = frozenset({
+    "dim", "dims", "stride", "padding", "dilation", "kernel_size", "output_size", "output_padding",
+    "pad", "size", "sizes", "shape", "shifts", "repeats", "split_size", "split_size_or_sections",
+    "split_sizes", "indices_or_sections", "sections", "start", "normalized_shape",
+    "physical_layout", "storage_offset", "destination", "bins",
+})  # fmt: skip
+#: Of those, what in these functions takes fractions, truth values or tensors of its own.
+_NOT_WHOLE = frozenset({
+    ("arange", "start"), ("range", "start"), ("linspace", "start"), ("logspace", "start"),
+    ("lerp", "start"), ("tensordot", "dims"), ("multi_margin_loss", "p"), ("narrow", "start"),
+    ("narrow_copy", "start"), ("repeat_interleave", "repeats"), ("tensor_split", "sections"),
+    ("tensor_split", "indices_or_sections"), ("max", "dim"), ("min", "dim"), ("var", "dim"),
+    ("std", "dim"), ("var_mean", "dim"), ("std_mean", "dim"), ("svd_lowrank", "q"),
+    ("pca_lowrank", "q"), ("histogram", "bins"), ("histogramdd", "bins"),
+    ("local_response_norm", "k"),
+})  # fmt: skip
+_MANY = ("Any", "Sequence[int]", "tuple[int, ...]")
+
+
+#: Numbers of any kind, which tensors of one number may stand for.
+_SCALARS = frozenset({"alpha", "beta"})
+_SCALED = frozenset({"addcmul", "addcdiv"})  # these take their ``value`` so
+
+
+def _numbers_of(function: Callable[..., Any]) -> dict[str, tuple[int, str]]:
+    """The arguments of a function that are numbers, by name: the number of their position, -1 for
+    those that have none, and their kind: ``int``, ``ints`` (or one), or ``scalar``."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code, said, own = function.__code__, function.__annotations__, function.__name__.rstrip("_")
+    found = {}
+    for place, name in enumerate(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]):
+        kind = str(said.get(name, "")).removesuffix(" | None")
+        position = place if place < code.co_argcount else -1
+        if name in _SCALARS or (name == "value" and own in _SCALED):
+            found[name] = (position, "scalar")
+        elif (own, name) in _NOT_WHOLE:
+            continue
+        elif kind == "int":
+            found[name] = (position, "int")
+        elif kind in _MANY and name in _WHOLE:
+            found[name] = (position, "ints")
+    return found
+
+
+def _settled(value: Any, wanted: str, message: Callable[[Any], str]) -> Any:
+    """``value`` with Python's numbers for those of other types; as it is, where there are none.
+
+    Raises DTypeError, with what ``message`` says of the culprit, for truth values and fractions
+    where whole numbers are wanted.
+    """
+    kind = type(value)
+    if kind is int or value is None or kind in LIFTED or kind is str:
+        return value
+    if isinstance(value, Tensor):
+        if (
+            value.ndim
+            or value.requires_grad
+            or (wanted != "scalar" and value.dtype.kind not in "ui")
+        ):
+            return value
+        return value.item()
+    if wanted == "scalar":
+        return value.item() if isinstance(value, np.generic) else value
+    if kind in (bool, float) or isinstance(value, (np.bool_, np.floating)):
+        raise DTypeError(message(value))
+    if wanted == "ints" and isinstance(value, (tuple, list)):
+        for part in value:
+            if type(part) is not int:
+                break
+        else:
+            return value
+        # As PyTorch, which looks for truth values at the first place only.
+        parts = [
+            int(part) if n and type(part) is bool else _settled(part, "int", message)
+            for n, part in enumerate(value)
+        ]
+        return value if all(map(operator.is_, parts, value)) else kind(parts)
+    return operator.index(value) if hasattr(kind, "__index__") else value
 
 
 def _fits(value: Any, part: str) -> bool:
@@ -195,16 +285,73 @@ def _by_our_names(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[
     return {changed.get(name, name): value for name, value in kwargs.items()} if changed else None
 
 
+#: Forms that PyTorch has left from older releases: how many numbers come first of how many
+#: arguments, and which; the tensor itself stands first, or behind the first number of two.
+_OLD_FORMS: dict[str, tuple[str, ...]] = {
+    "add": ("self alpha other",), "sub": ("self alpha other",),
+    "addcmul": ("self value tensor1 tensor2",), "addcdiv": ("self value tensor1 tensor2",),
+    **dict.fromkeys(
+        ("addmm", "addmv", "addr", "addbmm", "baddbmm"),
+        ("beta self alpha first second", "beta self first second"),
+    ),
+}  # fmt: skip
+
+
+def by_old_form(name: str, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    """The arguments of a call in a form that PyTorch deprecates, in the present one; else None."""
+    for form in _OLD_FORMS.get(name.rstrip("_"), ()):
+        parts = form.split()
+        values = args
+        if parts[0] == "beta" and name.endswith("_"):  # x.addmm_(beta, alpha, a, b)
+            parts = ["self", *(part for part in parts if part != "self")]
+        given = dict(zip(parts, values))
+        tensors = [p for p in parts if p not in ("alpha", "beta", "value")]
+        scalars = [p for p in parts if p in ("alpha", "beta", "value")]
+        if len(values) != len(parts) or kwargs.keys() - {"out"}:
+            continue
+        # A number may stand for the last tensor of two.
+        if all(isinstance(given[p], Tensor) for p in tensors if p != "other") and all(
+            as_number(given[p]) is not None for p in scalars
+        ):
+            named = {**kwargs, **{p: given[p] for p in scalars}}
+            return tuple(given[p] for p in tensors), named
+    return None
+
+
 def explained(function: F, name: str, home: str, method: bool = False) -> F:
     """``function`` whose failing calls are explained under ``name``, a name in module ``home``."""
     skip = int(method)
+    numbers = _numbers_of(function)
+    places = tuple((place, name) for name, (place, _) in numbers.items() if place >= 0)
+
+    def settle(value: Any, argument: str) -> Any:
+        place, wanted = numbers[argument]
+
+        def message(culprit: Any) -> str:
+            position = f"(position {place + 1 - skip}) " if place >= 0 else ""
+            kind = "tuple of ints" if wanted == "ints" else "int"
+            return f"{name}(): argument '{argument}' {position}must be {kind}, not {_kind(culprit)}"
+
+        return _settled(value, wanted, message)
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        count = len(args)
+        for place, argument in places:
+            if place < count and type(args[place]) is not int:
+                settled = settle(args[place], argument)
+                if settled is not args[place]:
+                    args = (*args[:place], settled, *args[place + 1 :])
+        if kwargs:
+            for argument, value in kwargs.items():
+                if type(value) is not int and argument in numbers:
+                    kwargs = {**kwargs, argument: settle(value, argument)}
         try:
             return function(*args, **kwargs)
         except (TypeError, AttributeError, ValueError, LazytError) as error:
             if kwargs and (renamed := _by_our_names(function, kwargs)) is not None:
                 return call(*args, **renamed)
+            if name in _OLD_FORMS and (old := by_old_form(name, args, kwargs)) is not None:
+                return call(*old[0], **old[1])
             better = explain_call(error, function, name, args, kwargs, skip)
             if better is None:
                 raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
@@ -124,6 +126,8 @@ _CLAMP_FORMS = (
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` kept within [min, max], numbers or tensors. Raises LazytError without either."""
     require_tensor(input, "clamp")
+    if isinstance(min, np.generic) or isinstance(max, np.generic):
+        min, max = (b.item() if isinstance(b, np.generic) else b for b in (min, max))
     if min is None and max is None:
         raise LazytError("torch.clamp: At least one of 'min' or 'max' must not be None")
     bounds = [b for b in (min, max) if b is not None]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import LazytError, RankError, ShapeError
 from lazyt.functional.borders import padded
 from lazyt.functional.convolution import Sizes, spread, windows
 from lazyt.functional.operands import require_tensor
@@ -21,7 +21,7 @@ __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_
 
 
 def _pair(value: Any, name: str) -> Sizes:
-    found = spread(value, 2)
+    found = tuple(value) if isinstance(value, (tuple, list)) else spread(value, 2)
     if len(found) != 2:
         raise ShapeError(f"It is expected {name} equals to 2, but got size {len(found)}")
     return found
@@ -64,7 +64,8 @@ def _batch(input: Tensor, rank: int, names: str) -> Node:
     """The input with a batch dimension; raises ShapeError for others than ``rank`` or one more."""
     shape = tuple(input.shape)
     if len(shape) not in (rank, rank + 1) or 0 in shape[len(shape) - rank :]:
-        raise ShapeError(
+        kind = RankError if len(shape) < rank else ShapeError
+        raise kind(
             f"Expected {rank}D or {rank + 1}D (batch mode) tensor {names}, but got: {list(shape)}"
         )
     node = input.node

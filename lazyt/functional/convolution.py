@@ -164,6 +164,8 @@ def _convolve(
     kernel = w.shape[-rank:]
     x = padded(x, low, high)
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
+    if 0 in kernel:
+        raise ShapeError(f"weight should have non-zero spatial sizes, but got {list(kernel)}")
     if any(n < r for n, r in zip(x.shape[-rank:], reach)):
         room = " x ".join(map(str, x.shape[-rank:]))
         size = " x ".join(map(str, reach))

@@ -132,7 +132,7 @@ def dropout3d(
     if rank not in (4, 5):
         text = _DEPRECATED.format(rank=3, given=rank, low=4, high=5)
         warn(text)
-    if rank == 4:
+    if rank != 5 and rank:  # PyTorch takes all others for one sample
         return _dropped(input, p, training, inplace, _channels(tuple(input.shape), True))
     return _dropped(input, p, training, inplace, _feature_mask(input))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from lazyt import ops
@@ -191,7 +192,10 @@ def broadcast_shapes(*shapes: Any) -> Any:
     """The common shape of several. Raises ShapeError when there is none."""
     from lazyt.tensor import Size
 
-    given = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    given = [
+        (operator.index(s),) if hasattr(s, "__index__") else tuple(map(operator.index, s))
+        for s in shapes
+    ]
     rank = max((len(s) for s in given), default=0)
     common = [1] * rank
     for number, shape in enumerate(given):

@@ -168,6 +168,11 @@ def lstm_cell(
         raise ShapeError("lstm_cell expects two hidden states")
     _refuse_whole(input)
     state, memory = hx
+    if state.shape != memory.shape:
+        raise ShapeError(
+            f"lstm_cell: hx[0] of size {list(state.shape)} and hx[1] of size {list(memory.shape)} "
+            "must have the same size"
+        )
     gates = linear(input, w_ih, b_ih) + linear(state, w_hh, b_hh)
     enter, forget, new, leave = gates.chunk(4, 1)
     memory = sigmoid(forget) * memory + sigmoid(enter) * tanh(new)

@@ -172,6 +172,8 @@ def as_shape(size: Sequence[Any], function: str = "reshape") -> Shape:
     if len(size) == 1 and isinstance(size[0], (tuple, list)):
         size = size[0]
     try:
+        if size and type(size[0]) is bool:  # PyTorch looks no further
+            raise TypeError
         return tuple(operator.index(s) for s in size)
     except TypeError:
         wrong = next((s for s in size if not hasattr(s, "__index__")), size[0])

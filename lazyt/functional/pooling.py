@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
-from lazyt.errors import LazytError, ShapeError
+from lazyt.errors import LazytError, RankError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.borders import padded
 from lazyt.functional.choice import choose
@@ -125,7 +125,8 @@ def _refuse_rank(shape: Sizes, rank: int, function: str) -> None:
             f"Expected 2 to 3 dimensions, but got {len(shape)}-dimensional tensor for argument #1 "
             f"'self' (while checking arguments for {function})"
         )
-    raise ShapeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
+    kind = RankError if len(shape) <= rank else ShapeError
+    raise kind(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
 
 
 def _count(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:

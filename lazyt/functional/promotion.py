@@ -60,6 +60,8 @@ def _checked_type(type: Any, function: str) -> DType:
 class finfo:
     """Limits of a floating point type, the default dtype by itself; raises DTypeError for others.
 
+    Also of types that are names only: those of 8 bits, and complex ones, which have their parts'.
+
     Attributes:
         bits, eps, max, min, tiny, smallest_normal, resolution: as PyTorch defines them.
         dtype: the type's name.
@@ -67,17 +69,17 @@ class finfo:
 
     def __init__(self, type: DType | None = None) -> None:
         found = _default if type is None else _checked_type(type, "finfo")
-        if found.kind != "f":
+        found = _COMPLEX_PARTS.get(found.name, found)
+        if found.name not in _FLOAT_LIMITS:
             raise DTypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                 f"'{found}'"
             )
-        digits, low, high, decimals = _FLOAT_LIMITS[found]
+        digits, low, self.max, decimals = _FLOAT_LIMITS[found.name]
         self.bits = 8 * found.itemsize
         self.eps = 2.0 ** (1 - digits)
-        self.max = (2.0 - self.eps) * 2.0 ** (high - 1)
-        self.min = -self.max
         self.tiny = self.smallest_normal = 2.0**low
+        self.min = -self.max if found.name != "float8_e8m0fnu" else self.tiny
         self.resolution = 10.0**-decimals
         self.dtype = found.name
 
@@ -92,13 +94,20 @@ class finfo:
         return isinstance(other, finfo) and self.dtype == other.dtype
 
 
-# Significant bits, exponent of the smallest normal number, of the limit, and decimal digits.
+# Significant bits, exponent of the smallest normal number, largest number, and decimal digits.
 _FLOAT_LIMITS = {
-    float16: (11, -14, 16, 3),
-    bfloat16: (8, -126, 128, 2),
-    float32: (24, -126, 128, 6),
-    float64: (53, -1022, 1024, 15),
+    "float16": (11, -14, 65504.0, 3),
+    "bfloat16": (8, -126, (2 - 2.0**-7) * 2.0**127, 2),
+    "float32": (24, -126, (2 - 2.0**-23) * 2.0**127, 6),
+    "float64": (53, -1022, (2 - 2.0**-52) * 2.0**1023, 15),
+    "float8_e4m3fn": (4, -6, 448.0, 0),
+    "float8_e4m3fnuz": (4, -7, 240.0, 0),
+    "float8_e5m2": (3, -14, 57344.0, 0),
+    "float8_e5m2fnuz": (4, -15, 57344.0, 0),  # PyTorch's epsilon is that of one bit more
+    "float8_e8m0fnu": (1, -127, 2.0**127, 0),
 }
+#: The parts of complex numbers, whose limits those have.
+_COMPLEX_PARTS = {"complex32": float16, "complex64": float32, "complex128": float64}
 
 
 class iinfo:

@@ -118,6 +118,10 @@ def normal(
         raise wrong_arguments("normal", (mean, std, size), _NORMAL_FORMS)
     if size is not None:
         shape, wanted = as_shape((size,), "normal"), dtype or get_default_dtype()
+        if any(n < 0 for n in shape):
+            raise ShapeError(
+                f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
+            )
     elif tensors:
         shape, wanted = broadcast_all([tuple(t.shape) for t in tensors]), tensors[0].dtype
     else:

@@ -25,7 +25,7 @@ def _along(
     """Whole slices of ``input`` along ``dim`` written at ``index``."""
     axis = normalize_dim(dim, len(input.shape))
     base = input.node
-    if len(index.shape) > 1:
+    if len(index.shape) > 1:  # before its dtype is looked at
         raise BoundsError("index is supposed to be a vector")
     shape = base.shape or (1,)
     extent = shape[axis]
@@ -119,7 +119,7 @@ def index_copy(
 
     Raises ShapeError, DTypeError and BoundsError as PyTorch does.
     """
-    if index.dtype is not int64:
+    if index.dtype is not int64 and len(index.shape) < 2:
         raise DTypeError(
             "index_copy_(): Expected a long tensor for index, but got " + type_title(index.dtype)
         )

@@ -144,7 +144,8 @@ def tensor_split(
                          "with 0 dims")  # fmt: skip
     axis = normalize_dim(dim, len(input.shape))
     extent = input.shape[axis]
-    if isinstance(given, int):
+    if hasattr(given, "__index__"):
+        given = operator.index(given)
         if given <= 0:
             raise LazytError(f"number of sections must be larger than 0, got {given}")
         small, larger = divmod(extent, given)
@@ -171,7 +172,8 @@ def _evenly(input: Tensor, given: Any, dim: int, rank: int, name: str) -> tuple[
     if given is None or isinstance(given, (str, float)):
         forms = ("Tensor input, int sections", "Tensor input, tuple of ints indices")
         raise wrong_arguments(name, (input,) if given is None else (input, given), forms)
-    if isinstance(given, int):
+    if hasattr(given, "__index__") and not isinstance(given, Tensor):
+        given = operator.index(given)
         extent = input.shape[dim]
         if given == 0 or extent % given:
             raise LazytError(

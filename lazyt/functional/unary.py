@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 
 from lazyt import ops
@@ -298,6 +299,7 @@ def _round_from(x: Expr, scale: Expr) -> Expr:
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest whole number, or multiple of ``10**-decimals``; halves go to even."""
     node = require_tensor(input, "round").node
+    decimals = operator.index(decimals)
     dtype: DType = node.dtype
     if dtype is bool_ or (dtype.kind != "f" and decimals):
         kernel = "round_cpu" if decimals else "round_vml_cpu"

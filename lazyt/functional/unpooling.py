@@ -9,7 +9,7 @@ from typing import Any
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
 from lazyt.dispatch import type_title
-from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
+from lazyt.errors import BoundsError, DTypeError, LazytError, RankError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.convolution import Sizes, spread
 from lazyt.functional.mixed_types import mixed
@@ -86,9 +86,8 @@ def _fractional(
         raise PoolingError(f"{name} requires specifying either an output_size or an output_ratio")
     shape = tuple(input.shape)
     if len(shape) not in (rank + 1, rank + 2):
-        raise ShapeError(
-            f"{name}: Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(shape)}"
-        )
+        kind = RankError if len(shape) <= rank else ShapeError
+        raise kind(f"{name}: Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(shape)}")
     if output_size is None:
         ratio = (output_ratio,) * rank if isinstance(output_ratio, float) else tuple(output_ratio)
         if len(ratio) > rank:

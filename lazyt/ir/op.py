@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from lazyt.ir.dtypes import DType
 from lazyt.ir.shapes import Shape
 
@@ -79,6 +81,8 @@ def plain(params: Any) -> Any:
         parts = tuple(map(plain, params))
         same = all(map(operator.is_, parts, params))
         return params if same else getattr(kind, "_make", tuple)(parts)
+    if isinstance(params, np.generic):
+        return params.item()
     if kind in (int, bool, float) or not isinstance(params, (int, float)):
         return params
     return operator.index(params) if isinstance(params, int) else float(params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from lazyt.nn import functional as F
@@ -17,7 +18,8 @@ class _Pad(Module):
 
     def _set_padding(self, padding: Any) -> None:
         count = 2 * self.rank
-        self.padding = (padding,) * count if isinstance(padding, int) else tuple(padding)
+        many = isinstance(padding, Iterable) and not isinstance(padding, Tensor)
+        self.padding = tuple(padding) if many else (padding,) * count
 
     def extra_repr(self) -> str:
         """The width of the border."""

@@ -99,11 +99,17 @@ def has(module: Any, sample: Sample) -> bool:
 
 
 def perform(
-    module: Any, sample: Sample, dtype: str, gradients: bool = False
-) -> tuple[Any, Operands]:
-    """The result of the call and the operands by name; those of in-place functions are copies."""
+    module: Any, sample: Sample, dtype: str, gradients: bool = False,
+    more: dict[str, Any] | None = None,
+) -> tuple[Any, Operands]:  # fmt: skip
+    """The result of the call and the operands by name; those of in-place functions are copies.
+
+    Args:
+        more: other names that the call may use.
+    """
     change = module.clone if sample.name.endswith("_") else None
     names = Operands(module, dtype, gradients, change)
+    names.update(more or {})
     function = getattr(owner_of(module, sample.place), sample.name)
     if sample.place == "nn":
         function = call(function, sample.made, names)

@@ -1,0 +1,90 @@
+"""Arguments of other types, out of range, or too many are taken and refused as by PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+from lazyt.nn import functional as F
+from tests.functional.changed_calls import COUNT, Index, failures
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_changed_sample_calls_do_what_pytorch_does() -> None:
+    wrong = failures(COUNT)
+    assert not wrong, "\n".join(wrong[:20])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, lt.tensor, Index])
+def test_whole_numbers_of_other_types_leave_no_trace(kind: type) -> None:
+    """A parameter of another type must not reach the graph, where equal ones are one."""
+    x = lt.arange(24.0).reshape(1, 2, 3, 4)
+    for found, wanted in (
+        (F.pad(x, (kind(1), kind(0))), F.pad(x, (1, 0))),
+        (F.pad(x, (kind(1), kind(2)), value=2.0), F.pad(x, (1, 2), value=2.0)),
+        (F.avg_pool2d(x, kind(2), kind(1)), F.avg_pool2d(x, 2, 1)),
+        (x.roll(kind(1), kind(2)), x.roll(1, 2)),
+        (x.unfold(kind(3), kind(2), kind(1)), x.unfold(3, 2, 1)),
+        (x.narrow(3, kind(1), kind(2)), x.narrow(3, 1, 2)),
+        (x.tensor_split(kind(2), 3)[1], x.tensor_split(2, 3)[1]),
+        (lt.topk(x, kind(2)).values, lt.topk(x, 2).values),
+        (lt.bincount(lt.tensor([1, 1]), minlength=kind(4)), lt.tensor([0, 2, 0, 0])),
+        (F.pixel_shuffle(x.repeat(1, 2, 1, 1), kind(2)), F.pixel_shuffle(x.repeat(1, 2, 1, 1), 2)),
+        (lt.nn.ZeroPad2d(kind(1))(x), lt.nn.ZeroPad2d(1)(x)),
+    ):
+        assert found.shape == wanted.shape and all(type(n) is int for n in found.shape)
+        assert found.tolist() == wanted.tolist()
+
+
+def test_truth_values_and_fractions_are_no_sizes() -> None:
+    x = lt.zeros(3, 4)
+    for call in (
+        lambda: x.sum(True), lambda: x.view(True), lambda: lt.cumsum(x, 1.0),
+        lambda: F.pad(x, (1, 2.5)), lambda: F.max_pool1d(x, True), lambda: lt.zeros(2.0),
+        lambda: lt.histc(x, 4.5), lambda: x.unsqueeze(True),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            call()
+    assert lt.var(x, True).shape == () and lt.zeros(2, True).shape == (2, 1)
+
+
+def test_negative_sizes_are_refused() -> None:
+    for call in (
+        lambda: lt.zeros(6).as_strided((-5, 6), (1, 2)), lambda: lt.normal(0.0, 1.0, (2, -3)),
+        lambda: lt.randn(-1), lambda: lt.full((-2,), 1.0),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="negative"):
+            call()
+
+
+def test_scalars_in_tensors_and_old_forms() -> None:
+    p = lt.zeros(2)
+    p.add_(lt.ones(2), alpha=lt.tensor(0.5))
+    assert p.tolist() == [0.5, 0.5]
+    assert lt.sub(p, p, alpha=lt.tensor(2) * 1).tolist() == [-0.5, -0.5]
+    assert p.addcmul(p, p, value=lt.tensor(2.0)).tolist() == [1.0, 1.0]
+    one = lt.ones(1, 1, 1)
+    assert lt.baddbmm(one * 0, one, one, alpha=lt.tensor(3.0)).tolist() == [[[3.0]]]
+    assert p.add_(2, lt.ones(2)).tolist() == [2.5, 2.5]
+    assert p.addcmul_(0.5, p, p).tolist() == [5.625, 5.625]
+    assert p.addcdiv_(2, p, p).tolist() == [7.625, 7.625]
+    eye = lt.eye(2)
+    assert lt.addmm(2, eye, 3, eye, eye).tolist() == [[5.0, 0.0], [0.0, 5.0]]
+    assert eye.clone().addmm_(2, 3, eye, eye).tolist() == [[5.0, 0.0], [0.0, 5.0]]
+
+
+def test_split_size_has_two_names() -> None:
+    x = lt.arange(6.0)
+    assert [part.tolist() for part in x.split(split_size=[1, 5], dim=0)] == [[0], [1, 2, 3, 4, 5]]
+    assert len(lt.split(x, split_size_or_sections=2)) == 3
+
+
+def test_limits_of_types_that_are_names_only() -> None:
+    found = {
+        name: lt.finfo(getattr(lt, name))
+        for name in ("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "complex64")
+    }
+    assert [v.max for v in found.values()] == [448.0, 57344.0, 2.0**127, lt.finfo(lt.float32).max]
+    assert [v.bits for v in found.values()] == [8, 8, 8, 32]
+    assert found["float8_e4m3fn"].eps == 0.125 and found["float8_e8m0fnu"].min > 0
