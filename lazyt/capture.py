@@ -61,6 +61,7 @@ class Recorder:
     """What the hooks report while a function runs.
 
     Attributes:
+        guards: the notes, with which iterators they found.
         known: storages that were there before, by identity, with the number of their source.
         storages, versions: those storages, and the versions that they had.
         leaves: which source a leaf of the graph is the value of.
@@ -76,7 +77,8 @@ class Recorder:
         marks: what that was at each of the calls.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guards: Guards) -> None:
+        self.guards = guards
         self.activity = 0
         self.marks: list[int] = []
         self.thread = threading.get_ident()
@@ -235,11 +237,15 @@ class Recorder:
 
     def _apart(self, function: Callable[[], T]) -> T:
         """``function()``, whose code is not the captured function's."""
+        moved = self.guards.check_iterators()
+        if moved is not None:
+            self.refuse(moved)
         self.frames.paused += 1
         try:
             return function()
         finally:
             self.frames.paused -= 1
+            self.guards.renew_iterators()
 
 
 def leaf_of(storage: Storage) -> Node:
@@ -304,7 +310,7 @@ def watch(
     tensors = [*arguments, *(p.tensor for p in guards.tensors if p.tensor is not None)]
     with _lock:
         realize_nodes([tensor._storage.current() for tensor in tensors])
-        recorder = Recorder()
+        recorder = Recorder(guards)
         paths = [*names, *(p.path for p in guards.tensors if p.tensor is not None)]
         for tensor, path in zip(tensors, paths, strict=True):
             recorder.add(tensor._storage)

@@ -113,7 +113,8 @@ def conditions(guards: Guards, bind: Bind, tagged: Mapping[int, Any]) -> list[st
         if not covered(sized):
             out.append(f"{bind(size_of)}({bind(sized)}) == {size}")
     for keyed, keys, _ in guards.orders:
-        if not covered(keyed):
+        # No tag of the dict below tells of the order that an OrderedDict keeps beside it.
+        if isinstance(keyed, OrderedDict) or not covered(keyed):
             out.append(f"{bind(same_keys)}({bind(keyed)}, {bind(keys)})")
     for members, elements, _ in guards.sets:
         out.append(f"{bind(members)} == {bind(elements)}")

@@ -15,7 +15,7 @@ import operator
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ from lazyt.places import (
 )
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
-from lazyt.trees import OpenFunction
+from lazyt.trees import OpenFunction, keys_of
 
 #: In place of a key: the number of elements is what counts, or which elements a list has, or that
 #: a table finds things by its keys, which have to be the very same tensors.
@@ -55,6 +55,8 @@ _LIMIT = 200_000
 #: noted; packages whose objects keep to themselves what they hold.
 _HOLDERS = frozenset({"argparse", "collections", "types"})
 _SILENT = frozenset({"lazyt", "numpy"})
+_ITERATORS = frozenset({"builtins", "itertools"})
+_CONTAINERS = (dict, list, tuple, deque, set, frozenset)
 
 
 class Itself(NamedTuple):
@@ -65,7 +67,7 @@ class Itself(NamedTuple):
 
 def same_keys(table: dict[Any, Any], keys: tuple[Any, ...]) -> bool:
     """Whether a dict has just these keys, in this order."""
-    now = tuple(dict.keys(table))
+    now = keys_of(table)
     if len(now) != len(keys):
         return False
     return all(map(operator.is_, now, keys)) or all(map(_same_key, now, keys))
@@ -73,6 +75,24 @@ def same_keys(table: dict[Any, Any], keys: tuple[Any, ...]) -> bool:
 
 def _same_key(a: Any, b: Any) -> bool:
     return a is b or same_plain(a, b)
+
+
+def progress_of(iterator: Iterator[Any]) -> Any:
+    """What differs once an element of an iterator of Python's own was taken."""
+    found: list[Any] = []
+    stack: list[Any] = [iterator]
+    while stack and len(found) < 16:
+        item = stack.pop()
+        if isinstance(item, types.GeneratorType):
+            frame = item.gi_frame
+            known = None if frame is None else (frame.f_lasti, {**frame.f_locals})
+            found.append(known and (known[0], {n: v for n, v in known[1].items() if is_plain(v)}))
+            stack += [v for v in (known or (0, {}))[1].values() if isinstance(v, Iterator)]
+        else:
+            shown = repr(item) if type(item).__module__ == "itertools" else ""
+            found.append((operator.length_hint(item, -1), shown))
+            stack += [part for part in gc.get_referents(item) if isinstance(part, Iterator)]
+    return found
 
 
 class CannotWatch(Exception):
@@ -95,6 +115,7 @@ class Guards:
         lists: lists with their elements.
         orders: dicts with their keys, in order.
         sets: sets with their elements.
+        iterators: iterators with how far they are.
     """
 
     def __init__(
@@ -113,6 +134,7 @@ class Guards:
         self.lists: list[tuple[Any, tuple[Any, ...], str]] = []
         self.orders: list[tuple[Any, tuple[Any, ...], str]] = []
         self.sets: list[tuple[Any, frozenset[Any], str]] = []
+        self.iterators: list[tuple[Iterator[Any], Any, str]] = []
         self._exact: set[int] = set()  # tensors that things are found by
         self._seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str]] = deque()
@@ -144,6 +166,14 @@ class Guards:
         """Notes the gradient of the tensor that is argument ``number``."""
         self._seen[id(tensor)] = tensor
         self._note_grad(tensor, Argument(number), f"argument {number}")
+        self._note_marks(tensor, f"argument {number}")
+
+    def _note_marks(self, tensor: Tensor, path: str) -> None:
+        """Goes on from the attributes that the user gave to a tensor, which are themselves part of
+        what it looks like."""
+        for name, value in tensor.__dict__.items():
+            if name != "_grad" and not is_plain(value):
+                self._waiting.append((value, f"{path}.{name}"))
 
     def _entry(self, table: Any, key: Any, path: str) -> None:
         """Notes ``table[key]``, of a dict or another mapping, and goes on from it."""
@@ -162,6 +192,7 @@ class Guards:
             if id(value) not in self._seen:
                 self._seen[id(value)] = value
                 self._note_grad(value, where, path)
+                self._note_marks(value, path)
         else:
             self.notes.append(Note(path, where, value))
             if value is not MISSING:
@@ -195,20 +226,15 @@ class Guards:
             self._waiting.extend((f, path) for f in (value.fget, value.fset) if f is not None)
         elif isinstance(value, np.ndarray):
             self._visit_array(value, path)
-        elif isinstance(value, (list, tuple, deque)):
-            self._visit_sequence(value, path)
-        elif isinstance(value, dict):
-            self._visit_dict(value, path)
-        elif isinstance(value, (set, frozenset)):
-            if isinstance(value, set):
-                self.sets.append((value, frozenset(value), path))
-            self._exact.update(map(id, value))
-            self._waiting.extend((v, path) for v in value)
+        elif isinstance(value, _CONTAINERS):
+            self._visit_container(value, path)
         elif isinstance(value, types.MappingProxyType):
             for below in gc.get_referents(value):
                 self._waiting.append((below, path))
         elif isinstance(value, weakref.ref):
             self._waiting.append((value(), path))
+        elif isinstance(value, Iterator) and type(value).__module__ in _ITERATORS:
+            self.iterators.append((value, progress_of(value), path))
         elif isinstance(value, types.ModuleType):
             if self.is_ours(value.__name__):
                 for name in self.names & vars(value).keys():
@@ -234,9 +260,8 @@ class Guards:
                 self._waiting.append((value, f"a default of {path}"))
             elif value:
                 self._hold(InAttribute(function, name), value, f"{path}.{name}")
-        wrapped = function.__dict__.get("__wrapped__")
-        if wrapped is not None:
-            self._waiting.append((wrapped, path))
+        for name in function.__dict__.keys() & (self.names | {"__wrapped__"}):
+            self._entry(function.__dict__, name, f"{path}.{name}")
 
     def _visit_array(self, array: np.ndarray[Any, Any], path: str) -> None:
         if array.dtype.kind == "O":
@@ -247,6 +272,19 @@ class Guards:
                 "call; pass it as an argument, or make it a tensor outside"
             )
         self.arrays.append((array, array.tobytes(), path))
+
+    def _visit_container(self, value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            self._visit_dict(value, path)
+        elif isinstance(value, (set, frozenset)):
+            if isinstance(value, set):
+                self.sets.append((value, frozenset(value), path))
+            self._exact.update(map(id, value))
+            self._waiting.extend((v, path) for v in value)
+        else:
+            self._visit_sequence(value, path)
+        if type(value) not in _CONTAINERS:  # a class of its own may have methods and attributes
+            self._visit_object(value, path)
 
     def _visit_sequence(self, items: Any, path: str) -> None:
         if not isinstance(items, tuple):
@@ -260,8 +298,9 @@ class Guards:
 
     def _visit_dict(self, table: dict[Any, Any], path: str) -> None:
         self.sizes.append((table, size_of(table), path))
-        self.orders.append((table, tuple(dict.keys(table)), path))
-        for key in tuple(dict.keys(table)):
+        keys = keys_of(table)
+        self.orders.append((table, keys, path))
+        for key in keys:
             if not is_plain(key):
                 self._exact.add(id(key))
                 self._waiting.append((key, f"a key of {path}"))
@@ -355,6 +394,9 @@ class Guards:
 
         Raises CannotWatch for other changes.
         """
+        moved = self.check_iterators()
+        if moved is not None:
+            raise CannotWatch(moved)
         found: list[tuple[Place, Any]] = []
         places: list[tuple[Place, Any]] = [(place, place.tensor) for place in self.tensors]
         places += [(note, note.value) for note in self.notes]
@@ -370,6 +412,17 @@ class Guards:
         if reason is not None:
             raise CannotWatch(f"it changes Python's state: {reason}")
         return found
+
+    def check_iterators(self) -> str | None:
+        """Which iterator the function has taken an element of, in words; None for none."""
+        for iterator, progress, path in self.iterators:
+            if progress_of(iterator) != progress:
+                return f"it takes elements of {path}, an iterator"
+        return None
+
+    def renew_iterators(self) -> None:
+        """Take note of how far iterators are: what Python does anew at every call moved them."""
+        self.iterators = [(item, progress_of(item), path) for item, _, path in self.iterators]
 
     def replace(self, change: Callable[[Any], Any]) -> None:
         """Put ``change(value)`` in place of every value that is noted, where that is another."""

@@ -209,6 +209,12 @@ def _fill(made: Any, shape: Structure, items: Sequence[Any]) -> None:
             put_item(made, key, item)
 
 
+def keys_of(table: dict[Any, Any]) -> tuple[Any, ...]:
+    """The keys of a dict in their order, whatever its class makes of them."""
+    kind: Any = OrderedDict if isinstance(table, OrderedDict) else dict
+    return tuple(kind.__iter__(table))
+
+
 def put_item(table: dict[Any, Any], key: Any, value: Any) -> None:
     """``table[key] = value``, whatever the class of the table makes of that."""
     (OrderedDict if isinstance(table, OrderedDict) else dict).__setitem__(table, key, value)
@@ -223,24 +229,27 @@ def taken_apart(value: Any, opening: Opening | None) -> tuple[Structure, list[An
     Args:
         opening: what is taken apart of arguments; None for a result.
     """
+    keys: tuple[Any, ...] = ()
+    fixed: tuple[Any, ...] = ()
+    items: list[Any] = []
     if isinstance(value, tuple):
         if isinstance(value, Size):
             return None
-        keys, items, sort = (), list(value), "tuple"
-        fixed: tuple[Any, ...] = ()
+        items, sort = list(value), "tuple"
     elif isinstance(value, dict):
-        keys, items, sort, fixed = tuple(dict.keys(value)), list(dict.values(value)), "dict", ()
+        keys, sort = keys_of(value), "dict"
+        items = [dict.__getitem__(value, key) for key in keys]
         if isinstance(value, defaultdict):
             factory = value.default_factory
             fixed = (None if factory is None else Identity(factory, strong=True),)
     elif isinstance(value, list):
-        keys, items, sort, fixed = (), list(list.__iter__(value)), "list", ()
+        items, sort = list(list.__iter__(value)), "list"
     elif isinstance(value, deque):
-        keys, items, sort, fixed = (), list(deque.__iter__(value)), "deque", (value.maxlen,)
+        items, sort, fixed = list(deque.__iter__(value)), "deque", (value.maxlen,)
     elif opening is not None:
         return opening.take(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type) and is_open(type(value)):
-        keys, items, sort, fixed = (), [], "object", ()
+        sort = "object"
     else:
         return None
     attributes = attributes_of(value)

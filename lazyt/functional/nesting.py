@@ -216,7 +216,8 @@ def refuse_number(value: Any, dtype: DType) -> None:
     require_long(value)
     name = _C_NAMES.get(dtype.name, f"{dtype.name}_t")
     if isinstance(value, float) and dtype.kind in "uif":
-        finite = math.isfinite(value)
+        # By comparisons: captured functions follow a number, and note each outcome, not the number.
+        finite = not (value != value or abs(value) == math.inf)
         fits = dtype.kind == "f" if not finite else dtype.kind != "u" or value >= 0
         if not fits or (finite and abs(value) > LARGEST.get(dtype.name, math.inf)):
             raise LazytError(f"value cannot be converted to type {name} without overflow")

@@ -54,7 +54,10 @@ class Interpreted:
         self._leaves = self.leaves
         # Computed nodes forget how they were made, so it is noted here.
         self._made = [(n, n.op, n.inputs, n.params) for n in self.order]
-        self.plan = types.SimpleNamespace(executable=None, launcher=None)
+        places = {root: -1 - self.leaves.index(leaf) for leaf, root in owners.items()}
+        results = [places.get(n, n) for n in range(len(self.roots))]
+        program = types.SimpleNamespace(results=results)
+        self.plan = types.SimpleNamespace(executable=None, launcher=None, program=program)
         self.fixed: list[Buffer] = []
         self._owners = {self.leaves.index(n): root for n, root in owners.items()}
         self.overwritten = [*self._owners]
