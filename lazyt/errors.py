@@ -111,7 +111,15 @@ class ExchangeError(LazytError, BufferError):
 
 
 class NoCompilerError(LazytError, RuntimeError):
-    """No C compiler was found; the message says where it was looked for."""
+    """No C compiler was found; the message says where it was looked for.
+
+    Attributes:
+        tried: a line for each compiler that was looked for, and what is wrong with it.
+    """
+
+    def __init__(self, text: str, tried: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.tried = tried
 
 
 class InternalError(LazytError, RuntimeError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING
@@ -299,14 +300,21 @@ def _search(cc: str | None) -> Compiler:
         except CompileError as error:
             if cc:
                 raise
-            failures.append(f"{words[0]} does not work: {error.stderr.strip().splitlines()[-1]}.")
+            failures.append(f"{words[0]} does not work: {_telling_line(error.stderr)}")
             continue
         if compiler is not None:
             return compiler
-        failures.append(f"{words[0]} is not on the PATH.")
+        failures.append(f"{words[0]} is not on the PATH{', and CC is set to it' if cc else ''}")
     raise NoCompilerError(
-        f"no C compiler: {' '.join(failures)} Install gcc or clang, or set CC to a compiler."
+        f"no C compiler: {'. '.join(failures)}. Install gcc or clang, or set CC to a compiler.",
+        tuple(failures),
     )
+
+
+def _telling_line(text: str) -> str:
+    """Of a compiler's messages the first that names an error: the last ones only count them."""
+    lines = text.strip().splitlines()
+    return next((line for line in lines if re.search("error|cannot|not found", line)), lines[-1])
 
 
 def _look_up(words: list[str]) -> Compiler | None:

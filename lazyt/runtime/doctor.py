@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lazyt.config import config
@@ -61,11 +63,12 @@ def _examine_compiler() -> list[Finding]:
     try:
         compiler = compile.find()
     except NoCompilerError as error:
-        advice = "install gcc or clang, or set CC; until then plans are interpreted"
-        return [Finding("compiler", "fail", str(error), advice)]
+        detail = "no C compiler:\n" + "\n".join(error.tried)
+        return [Finding("compiler", "fail", detail, _how_to_get_one(detail))]
     except CompileError as error:
-        advice = "set CC to a working compiler, or unset it"
-        return [Finding("compiler", "fail", str(error), advice)]
+        said = "\n".join(error.stderr.strip().splitlines()[:8])
+        detail = f"{' '.join(error.command)}, which CC names, cannot compile an empty loop:\n{said}"
+        return [Finding("compiler", "fail", detail, _how_to_get_one(detail))]
     name = f"{' '.join(compiler.command)} ({compiler.version}, {compiler.target})"
     found = [Finding("compiler", "ok", name)]
     if compiler.openmp:
@@ -74,6 +77,39 @@ def _examine_compiler() -> list[Finding]:
         advice = "install the compiler's OpenMP library, or set CC to another compiler"
         found.append(Finding("openmp", "warn", "-fopenmp fails; kernels run on one core", advice))
     return [*found, _run_kernel()]
+
+
+def _how_to_get_one(problem: str) -> str:
+    """Advice where no compiler works."""
+    if re.search(r"crt[1in]\.o|cannot find -l|\.h: No such file", problem):
+        advice = "install the C library's files for development (Debian, Ubuntu: libc6-dev)"
+    elif sys.platform == "darwin":
+        advice = "install Apple's command line tools (xcode-select --install)"
+    else:
+        advice = "install gcc or clang (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc)"
+    if os.environ.get("CC", "").strip():
+        return f"unset CC, or set it to a compiler that works; where there is none, {advice}"
+    return f"{advice}, or set CC to a compiler"
+
+
+def conclusion(findings: Sequence[Finding]) -> str:
+    """What the findings mean for programs, in a sentence or two."""
+    failed = {finding.name for finding in findings if finding.status == "fail"}
+    if "compiler" in failed:
+        try:
+            compile.find()
+        except NoCompilerError:
+            return "Programs run, but in the NumPy interpreter, slowly: there is no C compiler."
+        except CompileError:
+            return "Whatever computes raises CompileError until CC is right."
+    if failed:
+        return f"lazyt does not work as it should here: see {', '.join(sorted(failed))}."
+    if any(finding.status == "warn" for finding in findings):
+        return (
+            "lazyt works. What is marked warn costs speed or a feature; cuda-python, nvrtc and the"
+            " CUDA driver matter for NVIDIA GPUs only."
+        )
+    return "lazyt works, and nothing is missing."
 
 
 def _run_kernel() -> Finding:

@@ -36,8 +36,9 @@ def format_findings(findings: Sequence[Finding]) -> str:
 def run(argv: Sequence[str]) -> int:
     """The command; exit code 1 when a finding is a failure."""
     Parser(prog="lazyt doctor", description="Check this machine for lazyt.").parse_args(argv)
-    from lazyt.runtime.doctor import examine
+    from lazyt.runtime.doctor import conclusion, examine
 
     findings = examine()
-    print(format_findings(findings), end="")
+    print(format_findings(findings))
+    print(conclusion(findings))
     return 1 if any(f.status == "fail" for f in findings) else 0

@@ -111,12 +111,41 @@ def test_the_doctor_says_what_is_missing(
     monkeypatch.setattr(config, "threads", 4096)
     findings = {finding.name: finding for finding in doctor.examine()}
     assert findings["compiler"].status == "fail" and "missing-cc" in findings["compiler"].detail
+    assert "unset CC" in findings["compiler"].advice
+    assert "NumPy interpreter" in doctor.conclusion([*findings.values()])
     assert findings["cache"].status == "warn" and "LAZYT_CACHE_DIR" in findings["cache"].advice
     assert findings["threads"].status == "warn"
     monkeypatch.setenv("CC", "ls")
     compile._found.clear()
     findings = {finding.name: finding for finding in doctor.examine()}
     assert findings["compiler"].status == "fail" and "kernel" not in findings
+    assert "raises CompileError until CC" in doctor.conclusion([*findings.values()])
+    assert "cannot compile an empty loop" in findings["compiler"].detail
+
+
+def test_the_doctor_names_what_a_compiler_lacks(
+    cache_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first error that a compiler tells, not the line that counts errors."""
+    broken = tmp_path / "gcc"
+    lines = ["ld: cannot find crti.o: No such file", "collect2: error: ld returned 1 exit status"]
+    broken.write_text("#!/bin/sh\n" + "".join(f"echo '{x}' >&2\n" for x in lines) + "exit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    found = {finding.name: finding for finding in doctor.examine()}["compiler"]
+    first, second, *others = found.detail.splitlines()
+    assert first == "no C compiler:" and second == f"gcc does not work: {lines[0]}"
+    assert others == ["clang is not on the PATH", "cc is not on the PATH"]
+    assert "libc6-dev" in found.advice and "CC" in found.advice
+
+
+def test_what_the_doctor_concludes() -> None:
+    fine, poor = doctor.Finding("cpu", "ok", "x"), doctor.Finding("sass", "warn", "none", "get it")
+    bad = doctor.Finding("kernel", "fail", "wrong", "mend it")
+    assert doctor.conclusion([fine]) == "lazyt works, and nothing is missing."
+    assert doctor.conclusion([fine, poor]).startswith("lazyt works. What is marked warn")
+    assert doctor.conclusion([fine, poor, bad]).endswith("see kernel.")
 
 
 def test_events_are_bounded_and_kept_in_order() -> None:
