@@ -31,6 +31,7 @@ from lazyt.places import is_plain, signature
 from lazyt.replay import Missed, Replay
 from lazyt.resuming import Interrupted, resume
 from lazyt.runtime import events, forks
+from lazyt.runtime.interrupts import handling
 from lazyt.shortcut import MISSED
 from lazyt.shortcut_courses import Shortcuts
 from lazyt.sightings import UNUSED, Sightings
@@ -82,8 +83,10 @@ class Captured:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if hook.watcher is not None or config.eager or config.interpret:
-            return self.function(*args, **kwargs)  # inside of another capture it is part of that
+        if hook.watcher is not None or config.eager or config.interpret or handling.now:
+            # Inside of another capture it is part of that; and a handler of signals may run in the
+            # middle of the very plan that a replay would run again.
+            return self.function(*args, **kwargs)
         try:
             with self._lock:
                 for call in self._shortcuts.calls:

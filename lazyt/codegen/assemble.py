@@ -40,6 +40,8 @@ from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.program import Launch, Program, Slot
 
+#: Bytes and multiply-adds from which on a plan may take long enough for somebody to interrupt it.
+_LONG = 100_000_000
 #: What printers call a kernel; those of CUDA add the number of a phase.
 _FUNCTION = re.compile(r"\blz_kernel(?=(_p\d+)?(\(|$))")
 
@@ -87,22 +89,36 @@ def assemble(
     everything = [*intervals.values(), *(p for step in scratch for p in step)]
     arena = allocate([p for p in everything if p.output < 0 and p.input < 0])
     slots, launches = _launches(lowered, printed, stores, scratch, inputs)
-    sources = {p.source.name: p.source for p in printed}
+    sources = tuple({p.source.name: p.source for p in printed}.values())
     results = _results(roots, inputs, known)
+    notes = tuple(_note(low, text) for low, text in zip(lowered, printed, strict=True))
     program = Program(
         target=target,
         sections=gather_sections(printed),
-        kernels=tuple(sources.values()),
-        entry=print_entry_c(tuple(sources.values()), launches) if for_c else "",
+        kernels=sources,
+        entry=print_entry_c(sources, launches, None, _listening(stores, notes)) if for_c else "",
         slots=tuple(slots),
         launches=tuple(launches),
         arena_bytes=arena,
         results=results,
         donated=_donated(stores, results),
-        notes=tuple(_note(low, text) for low, text in zip(lowered, printed, strict=True)),
+        notes=notes,
     )
     check_plan(program, lowered, roots, inputs, donated)
     return program, kernels
+
+
+def _listening(
+    stores: Sequence[Mapping[Node, Place]], notes: Sequence[Mapping[str, object]]
+) -> int:
+    """How many launches, from the first, listen for interrupts: none of a short plan, else those
+    before the first that writes to an input."""
+    names = ("bytes_read", "bytes_written", "flops")
+    work = sum(found for note in notes for n in names if isinstance(found := note.get(n), int))
+    if work < _LONG:
+        return 0
+    steps = range(len(stores))
+    return next((n for n in steps if any(p.input >= 0 for p in stores[n].values())), len(stores))
 
 
 def _check_all(

@@ -118,15 +118,22 @@ def _contraction(
 
 
 def print_entry_c(
-    kernels: Sequence[KernelSource], launches: Sequence[Launch], table: int | None = None
+    kernels: Sequence[KernelSource],
+    launches: Sequence[Launch],
+    table: int | None = None,
+    listening: int = 0,
 ) -> str:
     """The plan's entry function ``lz_plan``, with declarations of the kernels it calls.
 
     What launches of segments know beforehand stands in the text or, with ``table``, in the memory
     behind the first slot: at that place of its 8-byte numbers, launch by launch as in
     ``segment_facts``.
+
+    Before each of the first ``listening`` launches, and within them, an interrupt ends the plan:
+    those that write to none of its inputs. All later ones run to their end.
     """
-    lines = []
+    lines = ["void lz_begin(void);", "int lz_heard(void);", "void lz_go_on(void);"]
+    lines = lines if listening else []
     units = {kernel.name: kernel.unit for kernel in kernels}
     wide = "long long"
     for kernel in kernels:
@@ -138,6 +145,7 @@ def print_entry_c(
         lines.append(f"void {kernel.name}({parameters});")
     calls: list[str] = []
     for number, launch in enumerate(launches):
+        calls += _listening(number, listening)
         if launch.extents:
             facts = segment_facts(launch, units[launch.kernel])
             if table is None:
@@ -157,6 +165,14 @@ def print_entry_c(
     lines.append('__attribute__((visibility("default")))')
     lines.append("void lz_plan(char **slots, int threads)\n{")
     return "\n".join([*lines, *calls, "}\n"])
+
+
+def _listening(number: int, listening: int) -> list[str]:
+    """What stands before a launch when the first ones listen for interrupts."""
+    if number > listening or not listening:
+        return []
+    asked = ["  if (lz_heard())", "    return;"] if number else ["  lz_begin();"]
+    return [*asked, "  lz_go_on();"] if number == listening else asked
 
 
 _FACTS = ("offsets", "extents", "starts")

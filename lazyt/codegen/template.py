@@ -164,7 +164,10 @@ class Template:
                 places.append(known[slot])
             numbers = (*launch.numbers, *(_read(self.kinds[c], c) for c in used))
             launches.append(replace(launch, kernel=name, slots=tuple(places), numbers=numbers))
-        entry = print_entry_c(self.kernels, launches, len(self.kinds))
+        entry = print_entry_c(
+            self.kernels, launches, len(self.kinds),
+            listening=0 if sample.program.donated else len(launches),
+        )  # fmt: skip
         notes = tuple(
             {**note, "name": name}
             for note, (name, _) in zip(sample.program.notes, self.calls, strict=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt.errors import CompileError
 from lazyt.ir.program import Program
-from lazyt.runtime import compile, execute
+from lazyt.runtime import compile, execute, interrupts
 
 if TYPE_CHECKING:
     from lazyt.runtime.execute import Entry
@@ -86,7 +86,7 @@ static void *lz_run(char *self, void *nothing)
 {
   const word *own = (const word *) (self + %(content)d);
   void (*const entry)(char **, int) = (void (*)(char **, int)) own[2];
-  word *turn = (word *) own[4];
+  word *turn = (word *) own[4], *heard = (word *) own[8];
   (void) nothing;
   if (turn)
     {
@@ -105,6 +105,13 @@ static void *lz_run(char *self, void *nothing)
     }
   else
     entry((char **) own[3], 1);
+  if (heard[%(raised)d] && heard[%(thread)d] == ((word (*)(void)) own[7])())
+    {
+      heard[%(raised)d] = 0;
+      ((void (*)(word, word, word)) own[9])(heard[%(error)d], heard[%(error)d + 1],
+                                            heard[%(error)d + 2]);
+      return 0;
+    }
   return lz_given(own, 1);
 }
 
@@ -153,7 +160,10 @@ def _address(name: str) -> int:
 @functools.cache
 def library() -> Any:
     """The compiled text, called without letting other threads run; None without compiler."""
-    numbers = {"content": _CONTENT, "take": TAKE, "tell": _TELL}
+    numbers = {
+        "content": _CONTENT, "take": TAKE, "tell": _TELL, "raised": interrupts.RAISED,
+        "thread": interrupts.THREAD, "error": interrupts.ERROR,
+    }  # fmt: skip
     program = Program("c", (), (), _TEXT % numbers, (), (), 0)
     try:
         if not compile.available():
@@ -230,6 +240,7 @@ def running(entry: Entry, slots: int, turn: int) -> Callable[[], None]:
             0.1 us. 0 for a plan that starts no threads.
     """
     names = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyThread_get_thread_ident")
-    words = [turn, *map(_address, names)] if turn else [0]
+    heard = interrupts.words.buffer_info()[0]
+    words = [turn, *map(_address, names), heard, _address("PyErr_Restore")]
     own = (_address("Py_IncRef"), id(None), execute.address_of(entry), slots, *words)
     return _function(_methods()[1], *own, entry=entry)

@@ -26,7 +26,8 @@ from typing import IO, TYPE_CHECKING, Any
 from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
-from lazyt.runtime import cache, compile, devices, events, forks, regions
+from lazyt.runtime import cache, compile, devices, events, forks, interrupts, regions
+from lazyt.runtime.interrupts import words
 from lazyt.runtime.memory import Buffer, without_aliases
 from lazyt.runtime.threads import team
 
@@ -89,6 +90,8 @@ class Executable:
             InternalError: the number of buffers is wrong or, under ``config.verify``, a size, or an
                 input that is written to shares memory with another buffer.
             OutOfMemoryError: there is no memory for the scratch arena.
+            KeyboardInterrupt: or what else a handler of signals has raised meanwhile. No input was
+                written to then; what outputs hold is undefined.
         """
         if len(inputs) != self.inputs or len(outputs) != self.outputs or config.verify:
             self._check(inputs, outputs)
@@ -106,31 +109,29 @@ class Executable:
         One thread runs where no kernel wants more, and where another Python thread's are running.
         """
         count = 1 if self.serial else team.count()
-        if count == 1:
-            self.entry(slots, 1)
-            return
         me, turn = get_ident(), team.turn
-        if turn[1] not in (0, me):
+        if count == 1 or turn[1] not in (0, me):
             self.entry(slots, 1)
-            return
-        try:
-            turn[1] = me
-            turn[2] = 1
-            self.entry(slots, count)
-        finally:
-            turn[1] = 0
+        else:
+            try:
+                turn[1] = me
+                turn[2] = 1
+                self.entry(slots, count)
+            finally:
+                turn[1] = 0
+        if words[interrupts.RAISED] and me == words[interrupts.THREAD]:
+            interrupts.raise_heard()
 
     def bound(self, slots: int) -> Callable[[], object]:
         """``launch`` on the slots at this address, as a function that takes less time to call.
 
-        Other Python threads do not run meanwhile where no kernel starts threads.
+        Other Python threads do not run meanwhile where no kernel starts threads. Raises what a
+        handler of signals has raised meanwhile.
         """
         from lazyt.runtime import direct
 
         if not direct.available():
-            return (
-                partial(held(self.entry), slots, 1) if self.serial else partial(self.launch, slots)
-            )
+            return partial(self.launch, slots)
         team.take_count()
         turn = 0 if self.serial else ctypes.addressof(team.turn)
         return direct.running(self.entry, slots, turn)
@@ -390,6 +391,7 @@ def _open(path: str) -> Entry:
     except OSError:
         _ctypes.dlclose(handle)
         raise
+    interrupts.tell(handle)
     libraries.loaded += 1
     weakref.finalize(made, _close, handle).atexit = False
     entry: Entry = made

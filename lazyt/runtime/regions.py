@@ -3,11 +3,15 @@
 A region of one thread takes libgomp 0.4 us, for a team of its own. Its body is called outright
 instead, where the linker can do that, unless it would have its share of another region's loops. A
 region that is a loop whose steps threads take in turn asks libgomp for its share: it gets all.
+
+Between such shares the thread that runs the plan listens for interrupts (``interrupts.py``); when
+one has come, no thread of the region gets another share.
 """
 
 from __future__ import annotations
 
 from lazyt.ir.program import Program
+from lazyt.runtime import interrupts
 
 _LOOP = "GOMP_parallel_loop_nonmonotonic_dynamic"
 _NEXT = "GOMP_loop_nonmonotonic_dynamic_next"
@@ -15,7 +19,7 @@ _END = "GOMP_loop_end_nowait"
 #: What the compiler is told, and what goes into the unit with a plan's entry: of every plan, as an
 #: object file may have kernels of others, too.
 WRAP = ("-DLZ_WRAP", *(f"-Wl,--wrap={name}" for name in ("GOMP_parallel", _LOOP, _NEXT, _END)))
-WRAPPED = f"""
+WRAPPED = f"""{interrupts.TEXT}
 #ifdef LZ_WRAP
 int omp_get_num_threads(void);
 void __real_GOMP_parallel(void (*)(void *), void *, unsigned, unsigned);
@@ -23,18 +27,39 @@ void __real_{_LOOP}(void (*)(void *), void *, unsigned, long, long, long, long, 
 _Bool __real_{_NEXT}(long *, long *);
 void __real_{_END}(void);
 
-/* The loop that this thread runs without a team, and whether its steps are still to be given. */
-struct lz_range {{ long begin, end; int alone, left; }};
+/* The loop that this thread runs without a team, what it gets at a time, and whether steps of it
+   are still to be given. */
+struct lz_range {{ long begin, end, share; int alone, left; }};
 static __thread struct lz_range lz_range;
+
+/* A region of several threads: each of them knows whether it has been stopped. */
+struct lz_region {{ void (*body)(void *); void *data; volatile int stopped; }};
+static __thread struct lz_region *lz_region;
+
+static void lz_inside(void *given)
+{{
+  struct lz_region *const outer = lz_region;
+  lz_region = given;
+  lz_region->body(lz_region->data);
+  lz_region = outer;
+}}
 
 void __wrap_GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags)
 {{
   const struct lz_range outer = lz_range;
   lz_range.alone = 0;
+  if (lz_stopped)
+    return;
   if (threads == 1 && omp_get_num_threads() == 1)
     body(data);
-  else
+  else if (!lz_listens)
     __real_GOMP_parallel(body, data, threads, flags);
+  else
+    {{
+      struct lz_region region = {{body, data, 0}};
+      __real_GOMP_parallel(lz_inside, &region, threads, flags);
+      lz_stopped |= region.stopped;
+    }}
   lz_range = outer;
 }}
 
@@ -43,18 +68,47 @@ void __wrap_{_LOOP}(void (*body)(void *), void *data, unsigned threads, long beg
 {{
   const struct lz_range outer = lz_range;
   const int alone = threads == 1 && omp_get_num_threads() == 1;
-  lz_range = (struct lz_range) {{begin, end, alone, step > 0 ? begin < end : begin > end}};
+  if (lz_stopped)
+    return;
+  lz_range = (struct lz_range) {{begin, end, step * share, alone,
+                                step > 0 ? begin < end : begin > end}};
   if (alone)
     body(data);
-  else
+  else if (!lz_listens)
     __real_{_LOOP}(body, data, threads, begin, end, step, share, flags);
+  else
+    {{
+      struct lz_region region = {{body, data, 0}};
+      __real_{_LOOP}(lz_inside, &region, threads, begin, end, step, share, flags);
+      lz_stopped |= region.stopped;
+    }}
   lz_range = outer;
+}}
+
+/* What this thread does next, alone. */
+static _Bool lz_next(long *begin, long *end)
+{{
+  const long first = lz_range.begin, last = lz_range.end, stop = first + lz_range.share;
+  if (!lz_range.left || lz_heard())
+    return 0;
+  *begin = first;
+  *end = lz_range.share > 0 ? (stop < last ? stop : last) : (stop > last ? stop : last);
+  lz_range.begin = *end;
+  lz_range.left = *end != last;
+  return 1;
 }}
 
 _Bool __wrap_{_NEXT}(long *begin, long *end)
 {{
+  struct lz_region *const region = lz_region;
   if (!lz_range.alone)
-    return __real_{_NEXT}(begin, end);
+    {{
+      if (region && lz_listens && !region->stopped && lz_handle(lz_words))
+        region->stopped = 1;
+      return region && region->stopped ? 0 : __real_{_NEXT}(begin, end);
+    }}
+  if (lz_listens)
+    return lz_next(begin, end);
   const _Bool left = lz_range.left;
   *begin = lz_range.begin;
   *end = lz_range.end;

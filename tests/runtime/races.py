@@ -2,7 +2,8 @@
 
 ``forks``: a process forks while another of its threads makes its first use of lazyt; the child has
 to get the right values, and to end. ``swaps``: files of the disk cache are given each other's names
-while a process loads plans; values have to be right.
+while a process loads plans; values have to be right. ``interrupts``: Ctrl-C comes in the middle of
+plans, captured or not; what they write over is written for all or for none, and values are right.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def _fork_in_first_use(seed: int) -> int:
         os._exit(0 if _use(size) else 3)
     _, status = os.waitpid(child, 0)
     thread.join()
+    if status:
+        print(f"the forked child ended with {status}", flush=True)
     return status
 
 
@@ -97,8 +100,69 @@ def _load_while_swapped(seed: int) -> int:
     return wrong
 
 
+def _interrupt_plans(seed: int) -> int:
+    """0 where no plan that was interrupted left a value that is half new and half old."""
+    import lazyt as lt
+
+    random.seed(seed)
+    size, captured = random.choice((64, 300, 600)), seed % 2
+    lt.set_num_threads(1 + seed // 2 % 2)
+    matrix = (lt.eye(size) * 1.0).realize()
+    weights = [lt.zeros(size, size).realize() for _ in range(2)]
+
+    def step() -> Any:
+        total = matrix
+        for _ in range(4):
+            total = total @ matrix
+        for weight in weights:
+            weight.add_(total.sum() / size)  # by one
+        return total
+
+    function = lt.jit(step) if captured else step
+    steps = [4, 4]  # of each weight
+    for _ in range(4):
+        function()
+        lt.realize(*weights)
+    main, over = threading.main_thread().ident or 0, time.monotonic() + 1.5
+
+    def send() -> None:
+        while time.monotonic() < over:
+            time.sleep(random.random() * 0.1)
+            signal.pthread_kill(main, signal.SIGINT)
+
+    armed, wrong = False, 0
+
+    def interrupt(*_: object) -> None:  # once each time round
+        nonlocal armed
+        if armed:
+            armed = False
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    sender = threading.Thread(target=send)
+    sender.start()
+    while sender.is_alive():
+        total = None
+        try:
+            armed = True
+            total = function()
+            lt.realize(*weights)
+            armed = False
+        except KeyboardInterrupt:
+            pass
+        found = [(int(w.min().item()), int(w.max().item())) for w in weights]
+        wrong += any(low != high for low, high in found)
+        # Without capture, an interrupt may come between the lines of a step.
+        wrong += captured and len(set(found)) > 1
+        wrong += any(low not in (old, old + 1) for (low, _), old in zip(found, steps))
+        steps = [high for _, high in found]
+        wrong += total is not None and total.sum().item() != size
+    return wrong
+
+
 RACES: dict[str, Callable[[int], int]] = {
     "forks": _fork_in_first_use,
+    "interrupts": _interrupt_plans,
     "swaps": _load_while_swapped,
 }
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(not compile.available(), reason="needs a C compiler")
-@pytest.mark.parametrize(("race", "runs"), [("forks", 8), ("swaps", 2)])
+@pytest.mark.parametrize(("race", "runs"), [("forks", 8), ("interrupts", 8), ("swaps", 2)])
 def test_races_end_with_the_right_values(race: str, runs: int) -> None:
     command = [sys.executable, "-m", "tests.runtime.races", race, "--runs", str(runs)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
