@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.cast_mode import raised
+from lazyt.dispatch import wrap
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import as_shape, require_tensor
 from lazyt.functional.results import give
 from lazyt.ir.graph import Node
+from lazyt.memory_formats import lay_out, strides_like
 from lazyt.tensor import Tensor
 
 _MODES = ("constant", "reflect", "replicate", "circular")
@@ -35,6 +37,18 @@ def padded(
         return node
     zeros = (0,) * lead
     return ops.pad(node, (*zeros, *low), (*zeros, *high), (0,) * len(node.shape), fill)
+
+
+def as_cut(node: Node, input: Tensor, most: int) -> Tensor:
+    """The result of padding with a number: in the order of ``input`` where it only cuts.
+
+    Args:
+        most: the largest amount.
+    """
+    if most > 0 or input._view is None:
+        return give(node, "ConstantPadNd", (input,))
+    result = wrap(node, input, name="ConstantPadNd")
+    return lay_out(result, strides_like(tuple(result.shape), input.strides))
 
 
 def pad(
@@ -67,7 +81,7 @@ def pad(
         _check_room(tuple(input.shape), low, high)
         fill = 0.0 if value is None else float(value)
         refuse_number(fill, input.dtype)
-        return give(padded(input.node, low, high, fill), "ConstantPadNd", (input,))
+        return as_cut(padded(input.node, low, high, fill), input, max((*low, *high), default=0))
     if value is not None and value != 0:
         raise LazytError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if not 2 <= len(input.shape) <= 5 or len(input.shape) - len(low) not in (1, 2):

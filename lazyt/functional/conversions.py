@@ -38,7 +38,7 @@ def _cast_in_order(self: Tensor, dtype: DType, order: Any) -> Tensor:
     suggested = suggests_channels_last(tuple(self.shape), self.strides)
     if result is self and suggested == (order is not contiguous_format):
         return result  # PyTorch tells channels last from all other orders here
-    if result.is_contiguous(memory_format=order):
+    if result is not self and result.is_contiguous(memory_format=order):
         return result
     return copied(self, result.node, "ToCopy", order)
 

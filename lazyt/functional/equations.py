@@ -87,8 +87,22 @@ def _einsum(equation: str, *operands: Tensor) -> Tensor:
     ]
     extents = _extents(labelled)
     out = _implicit_output(terms, labelled) if right is None else _output(right, labelled)
+    if len(operands) == 1 and len(out) == len(extents):  # nothing is summed
+        return _view(operands[0], _labels(terms[0], len(operands[0].shape), 0), out)
     labels, node = _reduce_all(labelled, out, extents)
     return give(_arranged(labels, node, out, extents), "Einsum", operands)
+
+
+def _view(operand: Tensor, labels: list[int], out: tuple[int, ...]) -> Tensor:
+    """Diagonals of one operand along repeated labels, its dimensions in the order of ``out``."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            operand = operand.diagonal(0, i, j)
+            del labels[j], labels[i]
+            labels.append(label)
+    return operand.permute([labels.index(label) for label in out])
 
 
 def _contracts(terms: list[Term], out: Term | None) -> bool:

@@ -185,7 +185,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Views of the tensors, expanded to their common shape."""
     items = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     shape = broadcast_all([tuple(t.shape) for t in items])
-    return tuple(t.expand(shape) for t in items)
+    return tuple(t if tuple(t.shape) == shape else t.expand(shape) for t in items)
 
 
 def broadcast_shapes(*shapes: Any) -> Any:

@@ -74,7 +74,8 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
         if len(matrix.shape) != 2:
             raise ShapeError(f"Tensor dimension is {len(matrix.shape)}, expected 2 instead.")
     if len(matrices) == 1:
-        return matrices[0]
+        only: Tensor = matrices[0].clone()
+        return only
     return multi_dot(matrices, out=out)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.borders import as_cut
 from lazyt.functional.creation import tensor
 from lazyt.functional.operands import as_number, as_shape
-from lazyt.functional.results import give
 from lazyt.ir.dtypes import int64
 from lazyt.tensor import Tensor
 
@@ -50,7 +50,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     if input.dtype.kind in "ui":
         number = int(number)
     low, high = tuple(max(a, 0) for a in before), tuple(max(b, 0) for b in after)
-    return give(ops.pad(node, low, high, (0,) * rank, number), "ConstantPadNd", (input,))
+    return as_cut(ops.pad(node, low, high, (0,) * rank, number), input, max((*low, *high, 0)))
 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
