@@ -126,10 +126,10 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     moves = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
     if not moves:
         raise LazytError("`shifts` required")
-    if dims is None:
+    places = () if dims is None else dims if isinstance(dims, (tuple, list)) else (dims,)
+    if not places and len(moves) == 1:
         flat = ops.reshape(input.node, (input.node.size,))
         return give(ops.reshape(_rolled(flat, moves[0], 0), input.node.shape), "Roll", (input,))
-    places = dims if isinstance(dims, (tuple, list)) else (dims,)
     if len(moves) != len(places):
         raise ShapeError(
             f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(places)}"

@@ -30,17 +30,24 @@ class Parameter(Tensor):
             raise DTypeError(
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
-        return _over(data.detach(), requires_grad)
+        return _over(data.detach(), requires_grad, cls)
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         """All is done by ``__new__``: there is nothing left to initialise."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A parameter as this one was made: without gradient and attributes."""
+        made = memo.get(id(self))
+        if made is None:
+            made = memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
+        return made
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
 
-def _over(tensor: Tensor, requires_grad: bool) -> Parameter:
-    made = Tensor.__new__(Parameter)
+def _over(tensor: Tensor, requires_grad: bool, cls: type[Parameter] = Parameter) -> Parameter:
+    made = Tensor.__new__(cls)
     made._storage, made._view = tensor._storage, tensor._view
     del tensor  # so that only the parameter looks at the storage
     if requires_grad:
