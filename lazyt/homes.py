@@ -25,7 +25,7 @@ def add_homes(package: str, homes: Mapping[str, Mapping[str, Any] | ModuleType])
         made = held
         if not isinstance(made, ModuleType):
             made = ModuleType(full, f"What PyTorch has in a module ``{name}``.")
-            vars(made).update(held)
+            vars(made).update(held, __path__=[])  # further modules may be put below
         sys.modules[full] = owner[name] = made
 
 

@@ -52,10 +52,13 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """
         if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
             return None
+        if fullname == _THEIRS:
+            return importlib.machinery.ModuleSpec(fullname, self, loader_state=_OURS)
         if fullname == "torch.jit":  # no module of lazyt's, but a function with attributes
             return importlib.machinery.ModuleSpec(fullname, _Jit())
         ours = _OURS + fullname[len(_THEIRS) :]
         try:
+            importlib.import_module(ours.rpartition(".")[0])  # may make the modules below it
             absent = ours not in sys.modules and importlib.util.find_spec(ours) is None
         except ModuleNotFoundError as error:  # lazyt says why
             text = str(error).replace(f"'{ours}'", f"'{fullname}'", 1)

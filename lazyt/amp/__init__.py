@@ -6,7 +6,19 @@ from lazyt.amp.custom import custom_fwd as custom_fwd
 from lazyt.amp.scaling import GradScaler as GradScaler
 from lazyt.cast_mode import autocast as autocast
 from lazyt.cast_mode import is_autocast_available as is_autocast_available
+from lazyt.homes import add_homes as _add_homes
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+_add_homes(
+    __name__,
+    {
+        "grad_scaler": {"GradScaler": GradScaler},
+        "autocast_mode": {
+            "autocast": autocast, "custom_bwd": custom_bwd, "custom_fwd": custom_fwd,
+            "is_autocast_available": is_autocast_available,
+        },
+    },
+)  # fmt: skip
 
 _explain_absence(__name__)

@@ -3,6 +3,7 @@
 from lazyt.distributions.composed_transforms import ComposeTransform as ComposeTransform
 from lazyt.distributions.composed_transforms import IndependentTransform as IndependentTransform
 from lazyt.distributions.composed_transforms import Transform as Transform
+from lazyt.distributions.composed_transforms import _InverseTransform as _InverseTransform
 from lazyt.distributions.composed_transforms import identity_transform as identity_transform
 from lazyt.distributions.elementary_transforms import AbsTransform as AbsTransform
 from lazyt.distributions.elementary_transforms import AffineTransform as AffineTransform

@@ -290,4 +290,6 @@ def default_weight_(weight: Tensor) -> None:
         kaiming_uniform_(weight, a=math.sqrt(5))
 
 
+_calculate_fan_in_and_fan_out = fans
+
 _explain_absence(__name__)

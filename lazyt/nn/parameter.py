@@ -94,7 +94,7 @@ _NO_SHAPE = (
 )
 
 
-class _Uninitialized:
+class UninitializedTensorMixin:
     """A tensor whose size is not known yet."""
 
     __slots__ = ()
@@ -119,7 +119,7 @@ class _Uninitialized:
         return made
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose size is not known before the first forward pass."""
 
     __slots__ = ()
@@ -146,7 +146,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
         self.requires_grad_(needs)
 
 
-class UninitializedBuffer(_Uninitialized, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer whose size is not known before the first forward pass.
 
     Whether it belongs to the ``state_dict`` (``persistent``) is said where it is registered.
@@ -178,4 +178,4 @@ class UninitializedBuffer(_Uninitialized, Tensor):
 
 def is_uninitialized(value: object) -> bool:
     """Whether a parameter or buffer waits for its size."""
-    return isinstance(value, _Uninitialized)
+    return isinstance(value, UninitializedTensorMixin)

@@ -9,8 +9,9 @@ learning rate, enter as leaves, so that they do not change the plan.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import lazyt
@@ -34,6 +35,24 @@ __all__ = [
 ]  # fmt: skip
 
 Group = dict[str, Any]
+#: What an optimizer is made of, for annotations.
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+
+
+def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``step`` of one's own that records for gradients where ``differentiable`` is set."""
+
+    @functools.wraps(func)
+    def stepping(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        with lazyt.set_grad_enabled(bool(self.defaults["differentiable"])):
+            return func(self, *args, **kwargs)
+
+    return stepping
+
+
+def _get_value(x: Any) -> Any:
+    """A tensor of one element as a number."""
+    return x.item() if isinstance(x, Tensor) else x
 
 
 class Optimizer(Hooked):
