@@ -111,9 +111,6 @@ class BoundDriver:
             )
         self._call("cuCtxSetCurrent", self._context)
 
-    def renew_locks(self) -> None:
-        """There are none: a forked child cannot use the device."""
-
     def _error(self, function: str, status: Any) -> CudaError:
         name = status.name
         found, text = self._lib.cuGetErrorString(status)

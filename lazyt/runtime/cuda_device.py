@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from lazyt.config import config
 from lazyt.errors import DeviceError, NoCompilerError
+from lazyt.runtime import forks
 from lazyt.runtime.cuda_driver import DeviceLostError, Driver, ForeignStream, standing_for
 from lazyt.runtime.cuda_memory import DeviceBuffer, DevicePool, PartBuffer, PinnedBuffer
 from lazyt.runtime.cuda_staging import Staging
@@ -50,7 +50,7 @@ class CudaDevice:
         self.branched = False
         self.recent: deque[Callable[[], str]] = deque(maxlen=_RECENT)
         self._held: deque[tuple[Any, PinnedBuffer]] = deque()
-        self._held_lock = threading.RLock()
+        self._held_lock = forks.renewed(threading.RLock())
         self._staging = Staging(driver) if driver.stages else None
 
     @property
@@ -208,13 +208,6 @@ class CudaDevice:
         self.guard(better)
         return better
 
-    def renew_locks(self) -> None:
-        """For a forked child: threads that held a lock are not there any more."""
-        self.pool.lock, self._held_lock = threading.RLock(), threading.RLock()
-        self.driver.renew_locks()
-        if self._staging is not None:
-            self._staging.renew_lock()
-
 
 class Tray:
     """Memory of a device for small buffers of the host, which go there together by one copy.
@@ -256,7 +249,7 @@ def wait_for(device: CudaDevice, stream: Any, other: CudaDevice, then: Any) -> N
 
 
 _devices: dict[str, CudaDevice] = {}
-_lock = threading.RLock()
+_lock = forks.guarded(threading.RLock())
 
 
 def device_at(place: str) -> CudaDevice:
@@ -324,14 +317,3 @@ def _new_driver(place: str) -> Driver:
     from lazyt.runtime import cuda_bindings
 
     return cuda_bindings.driver_of(int(place.partition(":")[2] or 0))
-
-
-def _after_fork() -> None:
-    """A GPU cannot be used in a forked child; the emulator can, anew."""
-    global _lock
-    _lock = threading.RLock()
-    for device in _devices.values():
-        device.renew_locks()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -124,9 +124,6 @@ class Driver(Protocol):
     properties: Properties
     stages: bool
 
-    def renew_locks(self) -> None:
-        """For a forked child: threads that held a lock are not there any more."""
-
     def identity(self) -> str:
         """What, beside the source, decides an image: compilers, their versions, the machine."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from lazyt.config import config
 from lazyt.ir.program import Grid
-from lazyt.runtime import devices, emulator
+from lazyt.runtime import devices, emulator, forks
 from lazyt.runtime.cuda_driver import CudaError, ForeignStream, GraphLaunch, Image, Properties
 from lazyt.runtime.memory import Buffer
 
@@ -46,14 +46,10 @@ class EmulatedDriver:
         self._blocks: dict[int, Buffer] = {}
         self._pinned: dict[int, Buffer] = {}
         self._used = 0
-        self._lock = threading.Lock()
+        self._lock = forks.renewed(threading.Lock())
         total = total or devices.memory_limit()
         name = "CUDA emulator on the CPU"
         self.properties = Properties(name, 9, 0, total, devices.core_count())
-
-    def renew_locks(self) -> None:
-        """A launch that was under way is the parent's."""
-        self._lock = threading.Lock()
 
     def identity(self) -> str:
         """The compiler and the CPU."""

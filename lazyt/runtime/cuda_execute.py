@@ -19,7 +19,7 @@ from typing import Any
 from lazyt.config import config
 from lazyt.errors import InternalError
 from lazyt.ir.program import Grid, KernelSource, Program
-from lazyt.runtime import cache, devices, events, sass
+from lazyt.runtime import cache, devices, events, forks, sass
 from lazyt.runtime.cuda_device import CudaDevice
 from lazyt.runtime.cuda_driver import CudaError, DeviceLostError, Driver, Image
 from lazyt.runtime.cuda_memory import DeviceBuffer
@@ -69,7 +69,7 @@ class CudaExecutable:
             for number, launch in enumerate(program.launches)
             for grid in grids[launch.kernel]
         ]
-        self._lock = threading.Lock()
+        self._lock = forks.renewed(threading.Lock())
         self._counts = 0, 0
         self._sizes: list[int] = []
         self._layout: list[tuple[int, int]] = []
@@ -101,10 +101,6 @@ class CudaExecutable:
         arena = device.allocate(self.program.arena_bytes)  # lives until all is launched
         places.append(arena.ptr)
         self._launch(tuple(places))
-
-    def renew_lock(self) -> None:
-        """For a forked child: threads that held the lock are not there any more."""
-        self._lock = threading.Lock()
 
     def run_at(self, places: Places) -> None:
         """``run`` on the memory of inputs and outputs at these addresses, which is large enough and
@@ -269,18 +265,7 @@ class CudaExecutable:
 
 
 _loaded: dict[tuple[str, str], CudaExecutable] = {}
-_lock = threading.RLock()
-
-
-def _new_locks() -> None:
-    """For a forked child: threads that held a lock are not there any more."""
-    global _lock
-    _lock = threading.RLock()
-    for executable in _loaded.values():
-        executable.renew_lock()
-
-
-os.register_at_fork(after_in_child=_new_locks)
+_lock = forks.guarded(threading.RLock())
 
 
 def load(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt.errors import OutOfMemoryError
 from lazyt.ir.dtypes import DType
+from lazyt.runtime import forks
 from lazyt.runtime.cuda_driver import CudaError, standing_for
 from lazyt.runtime.memory import Buffer, block_size
 
@@ -71,7 +72,7 @@ class DevicePool:
 
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
-        self.lock = threading.RLock()
+        self.lock = forks.renewed(threading.RLock())
         self.allocated, self.reserved = Counts(), Counts()
         self.blocks, self.segments = Counts(), Counts()
         self.pinned = Counts()

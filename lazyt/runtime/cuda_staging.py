@@ -62,10 +62,6 @@ class Staging:
         self._out: list[_Chunk] = []
         self._now = self._used = 0  # the chunk that is being filled, and how far it is
 
-    def renew_lock(self) -> None:
-        """For a forked child: threads that held the lock are not there any more."""
-        self._lock = threading.Lock()
-
     def write(self, target: int, source: int, nbytes: int, stream: Any) -> None:
         """Copy from the host; its memory may be changed when this returns."""
         with self._lock:

@@ -43,6 +43,17 @@ def test_multiplications_and_additions_stay_apart() -> None:
 
 @needs_nvrtc
 @pytest.mark.nvrtc
+def test_gpus_that_are_not_known_get_ptx() -> None:
+    """The driver translates it; about registers it says nothing."""
+    text = 'extern "C" __global__ void k(int *y) { y[0] = 1; }'
+    for capability in ((9, 0), (99, 0)):
+        made = nvrtc.compile_cubin(text, nvrtc.target_of(*capability))
+        is_cubin = made.image.startswith(b"\x7fELF")
+        assert is_cubin == (capability == (9, 0)) == ("k" in made.registers)
+        assert is_cubin or b".visible .entry k(" in made.image
+
+
+@pytest.mark.nvrtc
 def test_errors_keep_the_source() -> None:
     with pytest.raises(CompileError, match="no_such_name") as caught:
         nvrtc.compile_cubin('extern "C" __global__ void k(int *y) { y[0] = no_such_name; }')

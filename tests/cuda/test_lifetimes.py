@@ -180,7 +180,8 @@ def test_errors_that_come_later_name_all_that_may_have_caused_them(mock: MockDri
 
 FORK = """
 import os, threading, lazyt as lt
-from lazyt.runtime import cuda_device, cuda_execute
+from lazyt.runtime import cuda_device, cuda_execute, forks
+forks._PATIENCE = 1.0
 x = lt.ones(5, device="cuda:emu").realize()
 (x + 1).sum().item()
 device, taken, done = cuda_device.device_at("cuda:emu"), threading.Event(), threading.Event()
