@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
-from lazyt.runtime import cache, compile, devices, execute, nvrtc, sass
+from lazyt.runtime import cache, compile, devices, events, execute, nvrtc, sass
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.threads import team
 
@@ -163,9 +163,10 @@ def _examine_cache() -> list[Finding]:
         not cache.put_text("doctor", "written", "text")
         or cache.get_text("doctor", "written") is None
     ):
-        advice = "make it writable, or set LAZYT_CACHE_DIR to a folder that is"
-        detail = f"{place} cannot be written; every process compiles anew"
-        return [Finding("cache", "warn", detail, advice)]
+        advice = "make it yours alone (chmod go-w) and writable, or set LAZYT_CACHE_DIR to another"
+        told = [event for event in events.recorded("cache") if event.details.get("folder") == place]
+        reason = told[-1].reason if told else f"{place} cannot be written"
+        return [Finding("cache", "warn", f"{reason}; every process compiles anew", advice)]
     size, entries = cache.usage()
     detail = f"{place}: {entries} programs, {size / 2**20:.1f} of {config.cache_bytes >> 20} MiB"
     if os.statvfs(place).f_flag & getattr(os, "ST_NOEXEC", 0):

@@ -140,6 +140,17 @@ def test_the_doctor_names_what_a_compiler_lacks(
     assert "libc6-dev" in found.advice and "CC" in found.advice
 
 
+def test_the_doctor_says_why_a_cache_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "v2").mkdir()
+    (tmp_path / "v2").chmod(0o777)
+    monkeypatch.setattr(config, "cache_dir", str(tmp_path))
+    found = {finding.name: finding for finding in doctor.examine()}["cache"]
+    assert found.status == "warn" and "others may write to" in found.detail, found
+    assert "chmod go-w" in found.advice and "LAZYT_CACHE_DIR" in found.advice
+
+
 def test_what_the_doctor_concludes() -> None:
     fine, poor = doctor.Finding("cpu", "ok", "x"), doctor.Finding("sass", "warn", "none", "get it")
     bad = doctor.Finding("kernel", "fail", "wrong", "mend it")
