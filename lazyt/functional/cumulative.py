@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from lazyt import ops
-from lazyt.errors import BoundsError, LazytError, NoKernelError
+from lazyt.errors import BoundsError, DTypeError, LazytError, NoKernelError
 from lazyt.functional import return_types
 from lazyt.functional.choice import choose
 from lazyt.functional.joining import cat
 from lazyt.functional.operands import mapped, normalize_dim, numpy_names, require_tensor
 from lazyt.functional.pairs import logaddexp_expr
-from lazyt.functional.promotion import as_dtype, torch_name
+from lazyt.functional.promotion import as_dtype, c_name, torch_name
 from lazyt.functional.results import give
 from lazyt.ir.dtypes import bool_, int64, uint8
 from lazyt.ir.graph import Node
@@ -29,6 +29,11 @@ def _scan(input: Tensor, kind: str, dim: int, dtype: Any, out: Tensor | None) ->
     axis = normalize_dim(dim, len(node.shape))
     if dtype is None and out is not None:
         dtype = out.dtype
+    elif out is not None and as_dtype(dtype) is not out.dtype:
+        raise DTypeError(
+            f"Expected out tensor to have dtype {c_name(as_dtype(dtype))}, but got "
+            f"{c_name(out.dtype)} instead"
+        )
     wanted = as_dtype(dtype) if dtype is not None else node.dtype
     if dtype is None and wanted.kind != "f":
         wanted = int64

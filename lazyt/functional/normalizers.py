@@ -13,7 +13,7 @@ from lazyt.functional.operands import (
     numpy_names,
 )
 from lazyt.functional.promotion import as_dtype, get_default_dtype
-from lazyt.functional.reductions import reduce_node
+from lazyt.functional.reductions import reduce_node, wider
 from lazyt.functional.repeated import repeated
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import require_floating
@@ -110,7 +110,7 @@ def logsumexp(
     input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """``log(sum(exp(x)))`` along dimensions, without overflow."""
-    dtype = input.dtype if input.dtype.kind == "f" else get_default_dtype()
+    dtype = wider(input.dtype if input.dtype.kind == "f" else get_default_dtype(), out)
     wide = dtype.compute
     node = ops.cast(input.node, wide)
     axes = normalize_dims(dim, len(node.shape))

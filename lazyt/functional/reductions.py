@@ -106,6 +106,8 @@ def nanmean(
         )
     if dtype is not None:
         _require_float("nanmean", "Optional", as_dtype(dtype))
+    elif out is not None:
+        dtype = wider(input.dtype, out)
     present = sum(~isnan(input), dim, keepdim)
     result: Tensor = nansum(input, dim, keepdim, dtype=dtype) / present
     return result if out is None else give(result.node, "Div", (input,), out)
@@ -141,6 +143,13 @@ def mean_node(node: Node, axes: tuple[int, ...], keepdim: bool) -> Node:
     return mapped(_DIV, (total, count), dtype, dtype)
 
 
+def wider(dtype: DType, out: Tensor | None) -> DType:
+    """The type in which to reduce floating point into ``out``: that of ``out`` if it holds more."""
+    if out is None or not dtype.kind == out.dtype.kind == "f":
+        return dtype
+    return out.dtype if out.dtype.itemsize > dtype.itemsize else dtype
+
+
 def _require_float(name: str, which: str, dtype: DType) -> None:
     if dtype.kind != "f":
         raise DTypeError(
@@ -158,8 +167,8 @@ def mean(
     node = input.node
     if dtype is not None:
         node = ops.cast(node, as_dtype(dtype))
-    elif out is not None and node.dtype.kind == out.dtype.kind == "f":
-        node = ops.cast(node, out.dtype)
+    else:
+        node = ops.cast(node, wider(node.dtype, out))
     _require_float("mean", "Input" if dtype is None else "Optional", node.dtype)
     axes = normalize_dims(dim, len(node.shape))
     found = give(mean_node(node, axes, keepdim), "Mean", (input,), out)
@@ -174,11 +183,12 @@ def _deviations(node: Node, axes: tuple[int, ...]) -> Node:
 
 
 def _spread(
-    input: Tensor, dim: Any, correction: float, keepdim: bool, root: bool, name: str
-) -> Node:
+    input: Tensor, dim: Any, correction: float, keepdim: bool, root: bool, name: str,
+    out: Tensor | None = None,
+) -> Node:  # fmt: skip
     if input.dtype.kind != "f":
         raise DTypeError(f"{name} only support floating point and complex dtypes")
-    dtype = input.dtype
+    dtype = wider(input.dtype, out)
     node = ops.cast(input.node, dtype.compute)
     axes = normalize_dims(dim, len(node.shape))
     if not node.shape:
@@ -217,7 +227,7 @@ def _spread_function(name: str, root: bool, doc: str) -> Reduction:
         correction: float | None = None, out: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         axes, less = _spread_arguments(dim, unbiased, correction)
-        node = _spread(input, axes, less, keepdim, root, "std and var")
+        node = _spread(input, axes, less, keepdim, root, "std and var", out)
         return give(node, name.title(), (input,), out)
 
     function.__doc__ = f"The {doc}, of a sample by default. Raises DTypeError for whole numbers."

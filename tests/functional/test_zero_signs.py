@@ -70,3 +70,14 @@ def test_out_decides_in_what_is_added() -> None:
     assert lazyt.mean(x, 0, out=total).item() == (2.0**24 + 2) / 3
     whole = lazyt.zeros(2, dtype=lazyt.int16)
     assert lazyt.cumsum(lazyt.tensor([1.9, 1.9]), 0, out=whole).tolist() == [1, 2]
+
+
+def test_out_of_a_wider_type_is_what_is_computed_in() -> None:
+    x = lazyt.tensor([1.0, 2.5, 3.7])
+    for function in (lazyt.std, lazyt.var, lazyt.logsumexp, lazyt.nanmean, lazyt.mean):
+        out = lazyt.zeros((), dtype=lazyt.float64)
+        assert function(x, 0, out=out).item() == function(x.double(), 0).item()
+        narrow = lazyt.zeros((), dtype=lazyt.float16)
+        assert function(x, 0, out=narrow).item() == function(x, 0).half().item()
+    with pytest.raises(lazyt.errors.LazytError, match="Expected out tensor to have dtype float"):
+        lazyt.cumsum(x, 0, dtype=lazyt.float32, out=lazyt.zeros(3, dtype=lazyt.float64))
