@@ -225,6 +225,8 @@ def assign(target: Tensor, result: Tensor) -> Tensor:
         base = storage.current()
         whole = view.write_back(base, value)
         if whole.needs_grad and mode.enabled:
+            if not view.steps and base.needs_grad:
+                whole = replaced_whole(base, value)
             fn = _written_through(target, view, result, base)
         storage.write(whole, fn)
     if before is not None and mode.enabled:
@@ -232,6 +234,12 @@ def assign(target: Tensor, result: Tensor) -> Tensor:
         if view is not None:
             view.fn_now(storage)
     return _written(target, storage)
+
+
+def replaced_whole(old: Node, value: Node) -> Node:
+    """``value`` as what replaced all of ``old``, whose gradient is zero then, not absent."""
+    rank = len(value.shape)
+    return ops.update(old, value, (0,) * rank, (1,) * rank)
 
 
 def _copied(target: Tensor, result: Tensor) -> GradFn:

@@ -255,9 +255,13 @@ class GradFn:
         name = type(self).__name__
         return name if "Backward" in name else f"torch::autograd::{name}"
 
+    def keeps(self) -> bool:
+        """Whether backward needs something that was saved."""
+        return bool(self.rule) and (self.rule != "o" or bool(self.saved))
+
     def release(self) -> bool:
-        """Let go of what was saved; returns whether there was something that backward needs."""
-        kept = bool(self.rule) and (self.rule != "o" or bool(self.saved))
+        """Let go of what was saved; returns whether backward needs it."""
+        kept = self.keeps()
         self.saved = ()
         if self._extra is not None:
             self._extra.packed = None

@@ -18,9 +18,9 @@ from lazyt.autograd.engine import (
     flattened,
     free_tape,
     gradient_tensor,
-    retain,
     run_hooks,
     running,
+    stale_nodes,
     walk_tape,
 )
 from lazyt.autograd.function import Function as Function
@@ -32,7 +32,8 @@ from lazyt.grad_mode import inference_mode as inference_mode
 from lazyt.grad_mode import no_grad as no_grad
 from lazyt.grad_mode import set_grad_enabled as set_grad_enabled
 from lazyt.ir.graph import Node
-from lazyt.tape import AccumulateGrad, GradFn, output_number, watched
+from lazyt.ops.leaves import VARIABLE
+from lazyt.tape import AccumulateGrad, GradFn, boundaries, output_number, watched
 from lazyt.tensor import Tensor
 from lazyt.watching import differentiated, hook
 
@@ -97,14 +98,20 @@ def _place(tensor: Tensor) -> tuple[GradFn, int]:
 
 
 def _needs_tape(
-    order: Sequence[GradFn], outputs: Sequence[Tensor], inner: Sequence[Tensor]
+    order: Sequence[GradFn], outputs: Sequence[Tensor], inner: Sequence[Tensor], create_graph: bool
 ) -> bool:
-    """Whether a backward through ``order`` has to follow the tape: for hooks and the like, or for
-    the gradients of ``inner``, no leaves, where those of their nodes may be others'."""
-    if watched:
-        for fn in order:
-            extra = fn._extra
-            if extra is not None and extra.interferes and not isinstance(fn, AccumulateGrad):
+    """Whether a backward through ``order`` has to follow the tape: for hooks and the like, for
+    saved values that were written to without autograd knowing, or for the gradients of ``inner``,
+    no leaves, where those of their nodes may be others'."""
+    hooks = bool(watched)
+    if create_graph and hooks:  # what these gradients are made of is met when they are derived
+        order = walk_tape(_fns(outputs), None)
+    for fn in order:
+        extra = fn._extra
+        if hooks and extra is not None and extra.interferes and not isinstance(fn, AccumulateGrad):
+            return True
+        for storage, _ in fn.saved:
+            if storage.share is not None and stale_nodes(storage):
                 return True
     if not inner:
         return False
@@ -112,7 +119,7 @@ def _needs_tape(
     for tensor in inner:
         made = getattr(tensor._fn, "made", None)
         node = None if made is None else made()
-        if node is None or node is not tensor.node:
+        if node is None or node is not tensor.node or node.op is VARIABLE:
             return True
         own.add(node)
     fns = set(_fns(inner))
@@ -122,14 +129,26 @@ def _needs_tape(
     return len(own) < len(fns)
 
 
+def _idle(
+    outputs: Sequence[Tensor], targets: set[GradFn] | None, order: Sequence[GradFn]
+) -> set[GradFn]:
+    """The users' functions below ``outputs`` that are not in ``order``."""
+    if targets is None or not boundaries:
+        return set()
+    return {fn for fn in walk_tape(_fns(outputs), None) if fn.several}.difference(order)
+
+
 def _traverse(
     outputs: Sequence[Tensor],
     pairs: Sequence[tuple[Node, Node]],
     places: dict[tuple[GradFn, int], Node] | None,
     create_graph: bool,
-    arrived: Callable[[AccumulateGrad, Node], None],
+    arrived: Callable[[AccumulateGrad, Node], None] | None,
 ) -> dict[tuple[GradFn, int], Tensor]:
-    """Follow the tape from ``outputs``; returns the gradients of ``places``."""
+    """Follow the tape from ``outputs``; returns the gradients of ``places``.
+
+    ``arrived``: what to do with those of leaves in a backward.
+    """
     from lazyt.autograd.traversal import Root, Traversal, plain
 
     with set_grad_enabled(create_graph):
@@ -137,6 +156,8 @@ def _traverse(
             Root(*_place(output), plain(cotangent, create_graph))
             for output, (_, cotangent) in zip(outputs, pairs)
         ]
+    if arrived is None:
+        return Traversal(roots, places, create_graph, lambda *_: None, False).captured
     return Traversal(roots, places, create_graph, arrived).captured
 
 
@@ -236,27 +257,23 @@ def backward(
     pairs = _roots(outputs, ends(grad_tensors))
     targets = set(_fns(only)) if inputs is not None else None
     order = walk_tape(_fns(outputs), targets)
-    overwritten = check_tape(order)
+    for tensor in only:
+        if isinstance(tensor, Tensor):
+            tensor.retain_grad()
     differentiated(order)
     before, running.order = running.order, order if targets is None else [*order, *targets]
-    inner = [t for t in only if not isinstance(t._fn, AccumulateGrad)]
-    if overwritten or _needs_tape(running.order, outputs, inner):
-        places = None if targets is None else {_place(t): t.node for t in only}
+    if _needs_tape(running.order, outputs, (), create_graph):
 
         def arrived(leaf: AccumulateGrad, grad: Node) -> None:
             accumulate(leaf, grad, create_graph)
 
-        captured = _traverse(outputs, pairs, places, create_graph, arrived)
-        found = [captured.get(_place(tensor)) for tensor in inner]
+        places = None if targets is None else {_place(t): t.node for t in only}
+        _traverse(outputs, pairs, places, create_graph, arrived)
     else:
-        run = Backward(pairs, [t.node for t in inner], create_graph)
+        check_tape(order)
+        run = Backward(pairs, (), create_graph, _idle(outputs, targets, order))
         for leaf, grad in _at_leaves(run, outputs, order, targets):
             accumulate(leaf, run_hooks(leaf, grad, create_graph), create_graph)
-        nodes = [run.received.get(tensor.node) for tensor in inner]
-        found = [None if node is None else gradient_tensor(node) for node in nodes]
-    for tensor, gradient in zip(inner, found):
-        if gradient is not None:
-            retain(tensor, gradient)
     running.order = before  # kept longer, it would keep the tape
     if not (create_graph if retain_graph is None else retain_graph):
         free_tape(order)
@@ -310,17 +327,18 @@ def grad(
         raise GradientError("One of the differentiated Tensors does not require grad")
     targets = set(_fns(wanted))
     order = walk_tape(_fns(results), targets)
-    overwritten = check_tape(order)
     differentiated(order)
     before, running.order = running.order, [*order, *targets]
     inner = [tensor for tensor in wanted if not isinstance(tensor._fn, AccumulateGrad)]
-    if overwritten or _needs_tape(running.order, results, inner):
+    if _needs_tape(running.order, results, inner, create_graph):
         places = [_place(tensor) for tensor in wanted]
         nodes = {place: tensor.node for place, tensor in zip(places, wanted)}
-        captured = _traverse(results, pairs, nodes, create_graph, lambda *_: None)
+        captured = _traverse(results, pairs, nodes, create_graph, None)
         grads = [captured.get(place) for place in places]
     else:
-        run = Backward(pairs, [tensor.node for tensor in wanted], create_graph)
+        check_tape(order)
+        nodes_wanted = [tensor.node for tensor in wanted]
+        run = Backward(pairs, nodes_wanted, create_graph, _idle(results, targets, order))
         grads = _received(run, results, wanted, order)
     running.order = before
     found = _filled(wanted, grads, allow_unused, materialize_grads)

@@ -8,7 +8,7 @@ each boundary receiving its whole gradient before the segment below it starts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from lazyt import ops, pending
@@ -94,26 +94,35 @@ def walk_tape(roots: Sequence[GradFn], targets: set[GradFn] | None) -> list[Grad
     return [fn for fn in order if fn in needed]
 
 
-def check_tape(order: Sequence[GradFn]) -> bool:
-    """Raise GradientError for what was freed, or for saved values that were overwritten.
-
-    Returns: whether some were overwritten without autograd knowing.
-    """
-    overwritten = False
+def check_tape(order: Sequence[GradFn]) -> None:
+    """Raise GradientError for what was freed, or for saved values that were overwritten."""
     for fn in reversed(order):  # as they run, so that the first to fail is PyTorch's
         if fn.dead:
             raise GradientError(FREED)
-        if fn.rule == "x":
-            name = fn.name().removesuffix("Backward0")
-            if name == "FloorDivide":
-                raise GradientError("derivative for aten::floor_divide is not implemented")
-            raise NoGradientError(f"the derivative for '{_WITHOUT[name]}' is not implemented.")
-        for storage, version in fn.saved:
-            if storage.version_now() != version and checks.versions:
-                raise GradientError(_overwritten(storage, version, fn))
-            if storage.share is not None and stale_nodes(storage):
-                overwritten = True
-    return overwritten
+        if fn.saved or fn.rule == "x":
+            check_saved(fn)
+
+
+def check_function(fn: GradFn) -> None:
+    """``check_tape`` for one function that is about to run: for what itself has freed."""
+    if fn.dead and (fn.keeps() or not any(p.dead for p in fn.parents if p is not None)):
+        raise GradientError(FREED)
+    check_saved(fn)
+
+
+def check_saved(fn: GradFn) -> None:
+    """Raise GradientError for saved values that were overwritten, and functions without gradient.
+
+    PyTorch raises NotImplementedError for the latter.
+    """
+    if fn.rule == "x":
+        name = fn.name().removesuffix("Backward0")
+        if name == "FloorDivide":
+            raise GradientError("derivative for aten::floor_divide is not implemented")
+        raise NoGradientError(f"the derivative for '{_WITHOUT[name]}' is not implemented.")
+    for storage, version in fn.saved:
+        if storage.version_now() != version and checks.versions:
+            raise GradientError(_overwritten(storage, version, fn))
 
 
 def stale_nodes(storage: Storage) -> list[Node]:
@@ -186,12 +195,22 @@ def _anomaly_check() -> Callable[[Node, Node, int, Node], None]:
 class Backward:
     """One run from outputs to leaves.
 
+    Args:
+        idle: the functions of users' that lead to none of the targets, and are not called.
+
     Attributes:
         received: what arrived so far at variables and targets.
     """
 
-    def __init__(self, pairs: Sequence[Pair], targets: Sequence[Node], create_graph: bool) -> None:
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        targets: Sequence[Node],
+        create_graph: bool,
+        idle: Container[GradFn] = (),
+    ) -> None:
         self.create_graph = create_graph
+        self._idle = idle
         self.received: dict[Node, Node] = {}
         self.variables = find_variables([node for node, _ in pairs])
         self.wanted = list(dict.fromkeys([*self.variables, *targets]))
@@ -220,7 +239,7 @@ class Backward:
         outputs: dict[GradFn, list[Node]] = {}
         for place, node in enumerate(self.variables):
             known = boundaries.get(node)
-            if known is not None:
+            if known is not None and known[0] not in self._idle:
                 first.setdefault(known[0], place)
                 outputs.setdefault(known[0], []).append(node)
         for fn in sorted(first, key=first.__getitem__, reverse=True):

@@ -113,8 +113,12 @@ class FunctionBackward(GradFn):
             raise GradientError(FREED)
         return self.ctx.saved_tensors
 
+    def keeps(self) -> bool:
+        """Whoever asks for what was saved is told that it was freed; nobody has to ask."""
+        return False
+
     def release(self) -> bool:
-        """Let go of what was saved: who asks for it is told."""
+        """Let go of what was saved."""
         self.saved = ()
         if self.ctx._packed:
             self.ctx._freed = True
@@ -143,16 +147,18 @@ class FunctionBackward(GradFn):
 
         Raises GradientError for a wrong number or shape of gradients.
         """
-        grads: list[Tensor | None] = []
-        for index, node in enumerate(self.outputs):
-            given = cotangents[index] if index < len(cotangents) else None
-            if given is None and node is not None and self.ctx.materialize_grads:
-                given = wrap(ops.zeros_like(node))
-            grads.append(given)
+        count = len(self.outputs)
+        grads = [*cotangents, *[None] * count][:count]
         hooks = self._extra is not None and (self._extra.prehooks or self._extra.posthooks)
         if hooks:
             grads = before(self, grads)
-        returned = self.backward(self.ctx, *grads)
+        given = [
+            wrap(ops.zeros_like(node))
+            if grad is None and node is not None and self.ctx.materialize_grads
+            else grad
+            for grad, node in zip(grads, self.outputs)
+        ]
+        returned = self.backward(self.ctx, *given)
         values = returned if isinstance(returned, tuple) else (returned,)
         if hooks:
             values = tuple(after(self, values, grads))

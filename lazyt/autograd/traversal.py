@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from lazyt.dispatch import wrap
 from lazyt.errors import GradientError
 from lazyt.grad_mode import mode, set_grad_enabled
 from lazyt.grad_rules import ENDS
+from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, make_of, topological
 from lazyt.ops.leaves import VARIABLE
 from lazyt.storage import raw
@@ -81,7 +83,9 @@ def added(parts: Sequence[Tensor]) -> Tensor:
 
     if len(parts) == 1:
         return parts[0]
-    return wrap(total([part.node for part in parts]), *parts, name="Add")
+    nodes = [part.node for part in parts]
+    linked = any(node.needs_grad for node in nodes)  # then the sum has to be one of these nodes
+    return wrap(total(nodes, frozenset(nodes) if linked else ()), *parts, name="Add")
 
 
 class Traversal:
@@ -92,6 +96,7 @@ class Traversal:
         targets: the places that it is for, with their nodes; None for all leaves.
         create_graph: whether gradients have a history.
         arrived: called with each leaf and its gradient as soon as that is known.
+        accumulates: whether the functions of ``targets`` run, too, as PyTorch's do in backward.
 
     Attributes:
         captured: the gradients of the places among ``targets``, after hooks.
@@ -103,13 +108,17 @@ class Traversal:
         targets: Mapping[Place, Node] | None,
         create_graph: bool,
         arrived: Callable[[AccumulateGrad, Node], None],
+        accumulates: bool = True,
     ) -> None:
+        self.accumulates = accumulates
         self.targets, self.create_graph, self.arrived = targets, create_graph, arrived
         self.captured: dict[Place, Tensor] = {}
         self._received: dict[GradFn, dict[int, list[Tensor]]] = {}
         self._waiting: dict[GradFn, int] = {}
         self._needed: set[GradFn] = set()
         self._ready: list[tuple[float, int, GradFn]] = []
+        self._plain: set[GradFn] = set()
+        self._below: list[Pair] = []
         self._past: list[Pair] = []
         self._turns = itertools.count()
         self._add(roots)
@@ -134,11 +143,27 @@ class Traversal:
             leads = fn in wanted if wanted is not None else True
             if leads or _is_open(fn) or any(p in self._needed for p in below):
                 self._needed.add(fn)
+            if self._is_plain(fn, wanted) and all(p in self._plain for p in below):
+                self._plain.add(fn)
         for root in roots:
             self._send(root.fn, root.output, root.gradient)
         for fn in dict.fromkeys(root.fn for root in roots):
             if not self._waiting[fn]:
                 self._push(fn)
+
+    def _is_plain(self, fn: GradFn, wanted: set[GradFn] | None) -> bool:
+        """Whether nothing of ``fn`` itself needs the tape."""
+        from lazyt.autograd.engine import stale_nodes
+
+        if self.create_graph or (fn._extra is not None and fn._extra.interferes):
+            return False  # a gradient has to tell what it was made of
+        if isinstance(fn, AccumulateGrad):
+            return not fn.post_hooks
+        if type(fn).advance is not GradFn.advance or _is_open(fn) or anomaly.enabled:
+            return False
+        if wanted is not None and fn in wanted:
+            return False
+        return not any(s.share is not None and stale_nodes(s) for s, _ in fn.saved)
 
     def _push(self, fn: GradFn) -> None:
         # Leaves come first, as in PyTorch: their hooks run as soon as their gradients are known.
@@ -151,20 +176,65 @@ class Traversal:
     # ------------------------------------------------------------------ one function
 
     def _visit(self, fn: GradFn) -> None:
+        from lazyt.autograd.engine import check_function
+
         received = self._received.pop(fn, {})
-        if fn in self._needed:
-            count = self._outputs(fn, received)
-            with set_grad_enabled(self.create_graph):
-                grads = [added(received[i]) if i in received else None for i in range(count)]
-                for index in range(count):
-                    grads[index] = self._arrive(fn, index, grads[index])
-            if isinstance(fn, AccumulateGrad):
-                if grads[0] is not None and (self.targets is None or (fn, 0) in self.targets):
-                    self.arrived(fn, grads[0].node)
-            elif _is_open(fn) or any(p in self._needed for p in fn.parents):
-                with set_grad_enabled(self.create_graph):
-                    self._send_parts(fn, self.parts_of(fn, grads))
+        if fn not in self._needed:
+            pass
+        elif fn in self._plain:
+            check_function(fn)
+            if received and not self._leave(fn, received):
+                self._run(fn, received)
+        else:
+            self._run(fn, received)
         self._count_down(fn)
+
+    def _run(self, fn: GradFn, received: Mapping[int, list[Tensor]]) -> None:
+        """Call the hooks of ``fn``, and give its operands their gradients if those are needed."""
+        leaf = isinstance(fn, AccumulateGrad)
+        runs = not leaf and (
+            self.accumulates or _is_open(fn) or any(p in self._needed for p in fn.parents)
+        )
+        with set_grad_enabled(self.create_graph):
+            grads: Parts = [
+                added(received[i]) if i in received else None
+                for i in range(self._outputs(fn, received))
+            ]
+            if runs:  # as in PyTorch, hooks do not matter to who asks for it
+                self._keep(fn, grads)
+            for index, gradient in enumerate(grads):
+                grads[index] = self._arrive(fn, index, gradient)
+            if not runs:
+                self._keep(fn, grads)
+        if leaf:
+            if grads[0] is not None and (self.targets is None or (fn, 0) in self.targets):
+                assert isinstance(fn, AccumulateGrad)
+                self.arrived(fn, grads[0].node)
+        elif runs:
+            with set_grad_enabled(self.create_graph):
+                self._send_parts(fn, self.parts_of(fn, grads))
+
+    def _keep(self, fn: GradFn, grads: Parts) -> None:
+        for index, gradient in enumerate(grads):
+            if self.targets is not None and gradient is not None and (fn, index) in self.targets:
+                self.captured[fn, index] = gradient
+
+    def _leave(self, fn: GradFn, received: Mapping[int, list[Tensor]]) -> bool:
+        """Leave ``fn``, below which nothing needs the tape, to the graph, if that has its node."""
+        if isinstance(fn, AccumulateGrad):
+            if not self._below:
+                return False
+            variable = fn.variable
+            node = None if variable is None else variable.node
+            if node is None or node.op is not VARIABLE or node.params.uid != fn.uid:
+                return False
+        else:
+            node = None if fn.made is None else fn.made()
+        if node is None:
+            return False
+        with set_grad_enabled(self.create_graph):
+            self._below.append((node, added(received[0]).node))
+        return True
 
     def _count_down(self, fn: GradFn) -> None:
         for parent in fn.parents:
@@ -192,17 +262,19 @@ class Traversal:
                     tensor = reference() if number == index else None
                     if tensor is not None:
                         retain(tensor, gradient)
-        if self.targets is not None and gradient is not None and (fn, index) in self.targets:
-            self.captured[fn, index] = gradient
         return gradient
 
     def parts_of(self, fn: GradFn, grads: Parts) -> Parts:
         """What those of its outputs mean for the parents of ``fn``, between the hooks around it."""
+        from lazyt.autograd.engine import check_function
+
         if type(fn).advance is not GradFn.advance:
+            check_function(fn)
             return self._ask(fn, grads)
         hooks = fn._extra is not None and (fn._extra.prehooks or fn._extra.posthooks)
         if hooks:
             grads = before(fn, grads)
+        check_function(fn)
         gradient = grads[0]
         parts: Parts = [None] * len(fn.parents)
         if gradient is not None:
@@ -237,31 +309,59 @@ class Traversal:
         packed = None if fn._extra is None else fn._extra.packed
         if packed is not None:
             found = packed.pull(node, gradient.node, self.create_graph)
-            inputs: Sequence[Node | None] = packed.inputs
-        else:
-            inputs = operands_of(fn)
-            values = replaced_values(fn, node, self.create_graph)
-            found, past = derived(node, inputs, gradient.node, values)
-            for variable, part in past:
-                self._go_past(fn, variable, part)
-        return [None if p is None else self._linked(fn, p, gradient) for p in found]
+            return [None if p is None else self._linked(fn, p, gradient, {}) for p in found]
+        values = replaced_values(fn, node, self.create_graph)
+        by_result = BY_RESULT.get(type(fn).__name__)
+        if by_result is not None and len(fn.parents) == 1 and (self.create_graph or node in values):
+            result = values.get(node, node)
+            part = by_result(result, gradient.node)
+            return [self._linked_to(fn, part, gradient, (fn,), (result,))]
+        found, past = derived(node, operands_of(fn), gradient.node, values)
+        for variable, part in past:
+            self._go_past(fn, variable, part)
+        return [None if p is None else self._linked(fn, p, gradient, values) for p in found]
 
-    def _linked(self, fn: GradFn, part: Node, gradient: Tensor) -> Tensor:
+    def _linked(
+        self, fn: GradFn, part: Node, gradient: Tensor, values: Mapping[Node, Node]
+    ) -> Tensor:
+        """A part of the derivative of ``fn``, which depends on its operands, or ``values``."""
+        given = fn.operands if isinstance(fn.operands, tuple) else ()
+        nodes = [None if item is None else item() for item in given]
+        used = [None if node is None else values.get(node, node) for node in nodes]
+        return self._linked_to(fn, part, gradient, fn.parents[: len(used)], used)
+
+    def _linked_to(
+        self,
+        fn: GradFn,
+        part: Node,
+        gradient: Tensor,
+        parents: Sequence[GradFn | None],
+        nodes: Sequence[Node | None],
+    ) -> Tensor:
         from lazyt.autograd.engine import flat_nodes, flattened
 
         if self.create_graph and type(fn).__name__ in ENDS:
             part = flattened(part, flat_nodes([fn])[0])
         if not self.create_graph or not part.needs_grad:
             return plain(part, False)
-        operands = fn.operands if isinstance(fn.operands, tuple) else ()
-        parents = fn.parents[: len(operands)]
-        given = gradient._storage.fn
-        return linked_tensor(part, fn, (given, *parents), (weakref.ref(gradient.node), *operands))
+        used = [gradient.node, *nodes]
+        ends = set(used)
+        read = ends.intersection(topological([part], lambda n: n in ends or not n.needs_grad))
+        kept = [node if node in read else None for node in used]
+        givers = (gradient._storage.fn, *parents)
+        return linked_tensor(
+            part,
+            fn,
+            [None if node is None else giver for node, giver in zip(kept, givers)],
+            [None if node is None else weakref.ref(node) for node in kept],
+        )
 
     def _moved(self, fn: GradFn, operands: Moves | Written, gradient: Tensor) -> Parts:
         found = moved_back(operands, gradient.node)
         parts: Parts = [None] * len(fn.parents)
         places = [operands.parent] if isinstance(operands, Moves) else [0, 1]
+        if places == [1]:  # the operand replaced the other one
+            places, found = [1, 0], [*found, ops.zeros_like(gradient.node)]
         for place, part in zip(places, found):
             if fn.parents[place] is None:
                 continue
@@ -308,23 +408,67 @@ class Traversal:
         """Go on through the graph where the tape does not know the way."""
         from lazyt.autograd.engine import Backward
 
-        if not self._past:
-            return
-        nodes = [] if self.targets is None else [*self.targets.values()]
-        run = Backward(self._past, nodes, self.create_graph)
-        for place, node in ({} if self.targets is None else self.targets).items():
-            part = None if isinstance(place[0], AccumulateGrad) else run.received.get(node)
-            if part is not None:
-                self._capture(place, plain(part, self.create_graph))
-        for leaf, gradient in run.leaf_gradients().items():
-            if self.targets is None:
+        targets = {} if self.targets is None else self.targets
+        found: dict[AccumulateGrad, Node] = {}
+        for pairs, places in ((self._below, {}), (self._past, targets)):
+            if not pairs:
+                continue
+            run = Backward(pairs, [*places.values()], self.create_graph)
+            for place, node in places.items():
+                part = None if isinstance(place[0], AccumulateGrad) else run.received.get(node)
+                if part is not None:
+                    self._capture(place, plain(part, self.create_graph))
+            for leaf, gradient in run.leaf_gradients().items():
+                known = found.get(leaf)
+                found[leaf] = gradient if known is None else ops.apply("add", known, gradient)
+        for leaf, gradient in found.items():
+            if self.targets is None or (leaf, 0) in self.targets:
                 self.arrived(leaf, gradient)
-            elif (leaf, 0) in self.targets:
+            if (leaf, 0) in targets:
                 self._capture((leaf, 0), plain(gradient, self.create_graph))
 
     def _capture(self, place: Place, gradient: Tensor) -> None:
         known = self.captured.get(place)
         self.captured[place] = gradient if known is None else added([known, gradient])
+
+
+def _scaled(node: Node, factor: float) -> Node:
+    return ops.apply("mul", node, ops.constant(factor, node.dtype))
+
+
+def _by_relu(result: Node, cotangent: Node) -> Node:
+    zero = ops.constant(0, result.dtype)
+    part = ops.apply("where", ops.apply("gt", result, zero), cotangent, zero)
+    return ops.apply(
+        "where", ops.constant(True, bool_), part, result
+    )  # which has zeros as gradient
+
+
+def _by(factor: Callable[[Node], Node]) -> Callable[[Node, Node], Node]:
+    return lambda result, cotangent: ops.apply("mul", cotangent, factor(result))
+
+
+def _square(node: Node) -> Node:
+    return ops.apply("mul", node, node)
+
+
+def _plus(node: Node, number: float) -> Node:
+    return ops.apply("add", node, ops.constant(number, node.dtype))
+
+
+#: The gradients that PyTorch computes from a result that it saved, by the result and its gradient.
+BY_RESULT: dict[str, Callable[[Node, Node], Node]] = {
+    "ExpBackward0": _by(lambda r: r),
+    "Exp2Backward0": _by(lambda r: _scaled(r, math.log(2))),
+    "Expm1Backward0": _by(lambda r: _plus(r, 1)),
+    "ReciprocalBackward0": _by(lambda r: _scaled(_square(r), -1)),
+    "ReluBackward0": _by_relu,
+    "RsqrtBackward0": _by(lambda r: _scaled(ops.apply("mul", r, _square(r)), -0.5)),
+    "SigmoidBackward0": _by(lambda r: ops.apply("mul", _plus(_scaled(r, -1), 1), r)),
+    "SqrtBackward0": lambda r, c: ops.apply("div", c, _scaled(r, 2)),
+    "TanBackward0": _by(lambda r: _plus(_square(r), 1)),
+    "TanhBackward0": _by(lambda r: _plus(_scaled(_square(r), -1), 1)),
+}
 
 
 def _is_open(fn: GradFn) -> bool:
@@ -369,6 +513,9 @@ def derived(
 ) -> tuple[list[Node | None], list[Pair]]:
     """The gradients of ``inputs`` where ``cotangent`` is that of ``node``, and those of variables
     that the graph reaches past them; ``values`` are those to compute them from."""
+    walked = None if values else _walked(node, inputs, cotangent)
+    if walked is not None:
+        return walked
     apart = _told_apart(node, inputs)
     if apart is not None:
         node, inputs, own = apart
@@ -383,6 +530,49 @@ def derived(
     for item in inputs:
         found.append(parts.pop(item, None) if item is not None and item in known else None)
     return found, [(item, part) for item in others if (part := parts[item]) is not None]
+
+
+def _walked(
+    node: Node, inputs: Sequence[Node | None], cotangent: Node
+) -> tuple[list[Node | None], list[Pair]] | None:
+    """``derived`` by the rules of the ops between ``node`` and ``inputs``, which are left out
+    where they come again below; None where two operands are one node that comes in other ways than
+    as inputs of ``node`` itself."""
+    from lazyt.transforms.cotangents import total
+    from lazyt.transforms.vjp import _pull
+
+    given = [item for item in inputs if item is not None]
+    ends = set(given)
+    if len(ends) < len(given) or node in ends:
+        if len(node.inputs) != len(inputs) or node in ends:
+            return None
+        if any(item is not None and item is not own for item, own in zip(inputs, node.inputs)):
+            return None
+        pulled = _pull(node, cotangent)
+        return [part if item is not None else None for item, part in zip(inputs, pulled)], []
+    received: dict[Node, list[Node]] = {node: [cotangent]}
+    sums: dict[Node, Node] = {}
+    others: list[Node] = []
+    order = topological([node], lambda n: n in ends or n.op is VARIABLE or not n.needs_grad)
+    for item in reversed(order):
+        parts = received.pop(item, None)
+        if parts is None:
+            continue
+        summed = sums[item] = total(parts)
+        if item in ends:
+            continue
+        if item.op is VARIABLE:
+            others.append(item)
+            continue
+        for below, part in zip(item.inputs, _pull(item, summed)):
+            if part is not None and below.needs_grad:
+                received.setdefault(below, []).append(part)
+    reached = ends.intersection(order)  # where every derivative on the way is zero, so is this
+    found = [
+        sums.get(item) or ops.zeros_like(item) if item is not None and item in reached else None
+        for item in inputs
+    ]
+    return found, [(item, sums[item]) for item in others]
 
 
 def _variables(node: Node, ends: Iterable[Node]) -> list[Node]:
@@ -433,16 +623,24 @@ def replaced_values(fn: GradFn, node: Node, linked: bool) -> dict[Node, Node]:
         now = raw(storage.current())
         table = dict.fromkeys(old, now)
         if isinstance(fn.operands, tuple):
-            for reference in fn.operands:
+            for parent, reference in zip(fn.parents, fn.operands):
                 operand = None if reference is None else reference()
-                if operand is not None and _shows(operand, table):
+                own = operand is not None and _is_of(parent, storage.fn)
+                if own and operand is not None and _shows(operand, table):
                     (value,) = substituted([operand], table)
                     value = raw(value)
                     tied = linked and operand.needs_grad
                     values[operand] = boundary(value, Bridge(operand)) if tied else value
         if node in table:
-            values[node] = now
+            values[node] = boundary(now, Bridge(node)) if linked and node.needs_grad else now
     return values
+
+
+def _is_of(fn: GradFn | None, owner: GradFn | None) -> bool:
+    """Whether ``fn`` made a storage whose grad_fn is ``owner``, or a view of it."""
+    while fn is not owner and fn is not None and isinstance(fn.operands, Moves):
+        fn = fn.parents[fn.operands.parent]
+    return fn is owner
 
 
 def _shows(node: Node, table: Mapping[Node, Node]) -> bool:

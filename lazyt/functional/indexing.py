@@ -125,7 +125,8 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     if not plan.picks:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
         check_writable(view)
-        if source is not None and source.shape.numel() == view.shape.numel():
+        alike = source is not None and _long_axes(source) == _long_axes(view)
+        if source is not None and source.shape.numel() == view.shape.numel() and not alike:
             refuse_overlap(view, (source,))  # what is repeated PyTorch does not look into
         if view._view is not None:
             view._view.refuse_repeats()
@@ -146,6 +147,12 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     name = "IndexPut" if plan.picks else "CopySlices"
     parents = (input, *(() if source is None else (source,)), *(item for _, item in plan.picks))
     overwrite(view, result, name, parents)
+
+
+def _long_axes(tensor: Tensor) -> list[tuple[int, int]]:
+    """Where a tensor's elements lie, whatever axes of extent one it has."""
+    axes = [(n, stride) for n, stride in zip(tensor.shape, tensor.strides) if n != 1]
+    return [(tensor._offset, tensor.itemsize), *axes]
 
 
 def _is_mask_of_one(plan: IndexPlan, value: Tensor) -> bool:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyt import ops, pending
-from lazyt.dispatch import assign, assign_value, check_writable, view_of, wrap, write_result
+from lazyt.dispatch import (
+    assign,
+    assign_value,
+    check_writable,
+    replaced_whole,
+    view_of,
+    wrap,
+    write_result,
+)
 from lazyt.errors import DTypeError, GradientError
 from lazyt.functional.outputs import check_output, warn_resized
 from lazyt.grad_mode import mode
@@ -88,6 +96,9 @@ def overwrite(target: Tensor, node: Node, name: str, parents: Sequence[Any]) -> 
     """Write ``node``, of the same shape and dtype, into ``target``; returns ``target``."""
     if not mode.enabled:
         return assign_value(target, node)
+    old = target.node
+    if node.needs_grad and old.needs_grad:  # the old value's gradient is zero, not absent
+        node = replaced_whole(old, node)
     return assign(target, wrap(node, *parents, name=name))
 
 

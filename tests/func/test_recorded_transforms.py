@@ -34,7 +34,6 @@ DIFFERENT = {
         "inf mode normal in": "a view made in inference mode requires no gradient",
         "inf enable_grad": "enable_grad turns gradients on, in inference mode too",
         "inf linear": "what a product of a vector saved is not looked at",
-        "data result changed": "the graph keeps the value that was there",
         **dict.fromkeys(("version err exp", "version err mul", "version err view",
                          "version err const"), _ADVICE),
         "grad dtype": "tensors have no grad_dtype", "deepcopy nonleaf": _ADVICE,
