@@ -23,6 +23,11 @@ from lazyt.ir.dtypes import uint8
 from lazyt.runtime.memory import Buffer
 
 _ALIGNMENT = 64
+#: Bytes of the pickle, and of facts about the format: the largest models have some megabytes.
+MOST_TEXT = 1 << 29
+#: How many times its size in the archive an entry of more than that may unpack to. What ``save``
+#: writes is not packed at all.
+_MOST_RATIO, _FREE = 100, 1 << 28
 _ROOT = "archive"
 _LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 
@@ -133,6 +138,7 @@ class Archive:
         with self._watched("is damaged, or was not written to its end"):
             found = zipfile.ZipFile(self._file)
             names = found.namelist()
+            self._require_apart(found)
         roots = [n[: -len("data.pkl")] for n in names if n.endswith("/data.pkl")]
         if not roots:
             raise CheckpointError(f"{self.title} is a zip archive, but none that save() writes")
@@ -143,6 +149,23 @@ class Archive:
             )
         self._root = roots[0]
         return found
+
+    def _require_apart(self, found: zipfile.ZipFile) -> None:
+        """Entries lie side by side: those that share bytes could be more than the file by far."""
+        end = self._file.seek(0, os.SEEK_END)
+        total = sum(entry.compress_size for entry in found.infolist())
+        if total > end:
+            raise CheckpointError(
+                f"{self.title} is damaged: its entries have {total} bytes, and the file has {end}"
+            )
+
+    def _require_modest(self, entry: zipfile.ZipInfo) -> None:
+        """Raises CheckpointError for an entry that was packed to be large."""
+        if entry.file_size > max(_FREE, _MOST_RATIO * entry.compress_size):
+            raise CheckpointError(
+                f"{self.title}: {entry.filename} unpacks from {entry.compress_size} bytes to "
+                f"{entry.file_size}, which is refused; store the entries without packing them"
+            )
 
     @contextmanager
     def _watched(self, trouble: str = "is damaged") -> Iterator[None]:
@@ -162,6 +185,11 @@ class Archive:
             if missing is not None:
                 return missing
             raise CheckpointError(f"{self.title} lacks the entry {name}") from None
+        if entry.file_size > MOST_TEXT:
+            raise CheckpointError(
+                f"{self.title}: the entry {name} has {entry.file_size} bytes, more than {MOST_TEXT}"
+            )
+        self._require_modest(entry)
         with self._watched():
             return self._zip.read(entry)
 
@@ -183,6 +211,7 @@ class Archive:
                 f"{self.title} is damaged: data/{key} has {entry.file_size} bytes, and {nbytes} "
                 "are needed"
             )
+        self._require_modest(entry)
         if self._map is not None and stored:
             found = self._mapped_memory(entry, nbytes)
             if found is not None:

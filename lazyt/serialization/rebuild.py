@@ -31,6 +31,9 @@ STORAGE_NAMES = {
 }  # fmt: skip
 
 
+_MOST_DIMENSIONS = 64
+
+
 class StorageKind:
     """The type of a storage as the pickle names it; without a dtype its elements are bytes."""
 
@@ -72,8 +75,10 @@ class FileMemory:
 
 def _numbers(values: Any) -> tuple[int, ...]:
     found = tuple(values)
-    if any(type(n) is not int or n < 0 for n in found):
-        raise ValueError(f"sizes, strides and offsets are whole numbers, not {found}")
+    if len(found) > _MOST_DIMENSIONS:
+        raise ValueError(f"a tensor has at most {_MOST_DIMENSIONS} dimensions, not {len(found)}")
+    if any(type(n) is not int or not 0 <= n < 1 << 63 for n in found):
+        raise ValueError("sizes, strides and offsets are whole numbers of 63 bits")
     return found
 
 
@@ -243,10 +248,12 @@ class Loader:
     def __call__(self, name: Any) -> FileMemory:
         """The memory with this id; every one is read once."""
         if not isinstance(name, tuple) or len(name) != 5 or name[0] != "storage":
-            raise CheckpointError(f"the pickle inside asks for {name!r}, which is no storage")
+            raise CheckpointError(
+                f"the pickle inside asks for a {type(name).__name__}, which is no storage"
+            )
         _, kind, key, location, count = name
         if not isinstance(kind, StorageKind) or type(key) is not str or type(location) is not str:
-            raise CheckpointError(f"the pickle inside asks for {name!r}, which is no storage")
+            raise CheckpointError("the pickle inside asks for an unknown kind of storage")
         found = self._known.get(key)
         if found is None:
             (size,) = _numbers((count,))

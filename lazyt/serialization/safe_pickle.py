@@ -4,13 +4,18 @@ A pickle is a program for a stack machine, and Python's own machine lets it call
 executes only what builds plain values: it imports nothing, calls only the functions that it was
 given for the names in the pickle, and sets attributes on nothing but objects of classes that the
 user allowed. The instructions are those of CPython's ``pickletools``.
+
+A small pickle can ask for much: every byte for an object, and tuples that hold each other twice for
+years of hashing. So instructions are counted, and what is hashed, or handed to a function, may
+neither nest deeply nor unfold to much.
 """
 
 from __future__ import annotations
 
+import itertools
 import pickletools
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lazyt.errors import CheckpointError
@@ -28,6 +33,11 @@ _EMPTY: dict[str, Callable[[], Any]] = {
     "EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple, "EMPTY_SET": set,
 }  # fmt: skip
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+#: Instructions of a pickle: the largest models have some hundred thousand.
+MOST_INSTRUCTIONS = 50_000_000
+#: How deeply what is hashed or handed to a function may nest, and how many values may be in it.
+_DEEPEST, _MOST_VALUES = 100, 5_000_000
+_NESTING = (tuple, list, dict, set, frozenset)
 
 
 class Called:
@@ -73,8 +83,14 @@ class Machine:
         Raises CheckpointError for instructions and names that are not allowed, and for text that is
         no pickle.
         """
+        left = MOST_INSTRUCTIONS
         try:
             for instruction, argument, _ in pickletools.genops(text):
+                left -= 1
+                if left < 0:
+                    raise CheckpointError(
+                        f"the pickle inside has more than {MOST_INSTRUCTIONS} instructions"
+                    )
                 if instruction.name == "STOP":
                     return self._finish()
                 self._step(instruction.name, argument)
@@ -83,6 +99,10 @@ class Machine:
                 raise
             raise CheckpointError(
                 f"the pickle inside is damaged: {type(error).__name__}: {error}"
+            ) from error
+        except (RecursionError, MemoryError, OverflowError) as error:
+            raise CheckpointError(
+                f"the pickle inside asks for too much: {type(error).__name__}: {error}"
             ) from error
         raise CheckpointError("the pickle inside ends too early")
 
@@ -154,10 +174,13 @@ class Machine:
 
     def _dict(self, argument: Any) -> None:
         items = self._values(self._items())
+        _require_bounded(items[::2])
         self._stack.append(dict(zip(items[::2], items[1::2], strict=True)))
 
     def _frozenset(self, argument: Any) -> None:
-        self._stack.append(frozenset(self._values(self._items())))
+        items = self._values(self._items())
+        _require_bounded(items)
+        self._stack.append(frozenset(items))
 
     def _append(self, argument: Any) -> None:
         item = self._pop()
@@ -177,6 +200,7 @@ class Machine:
         target = self._stack[-1]
         if not isinstance(target, set):
             raise TypeError(f"items are added to a {type(target).__name__}")
+        _require_bounded(items)
         set.update(target, self._values(items))
 
     def _set_item(self, argument: Any) -> None:
@@ -191,6 +215,7 @@ class Machine:
         if not isinstance(target, (dict, OrderedDict)):
             raise TypeError(f"items are set in a {type(target).__name__}")
         self._values(items)
+        _require_bounded(items[::2])
         for key, value in zip(items[::2], items[1::2], strict=True):
             target[key] = value
 
@@ -216,7 +241,9 @@ class Machine:
         self._stack.append(self._find(module, name))
 
     def _persistent(self, argument: Any) -> None:
-        self._stack.append(self._load(self._pop()))
+        name = self._pop()
+        _require_bounded([name])
+        self._stack.append(self._load(name))
 
     def _reduce(self, argument: Any) -> None:
         arguments, called = self._pop(), self._stack.pop()
@@ -224,6 +251,7 @@ class Machine:
             raise CheckpointError(f"the pickle inside calls a {type(called).__name__}")
         if not called.takes_functions:
             self._values([*arguments])
+        _require_bounded(arguments)
         self._made(called, called.function(*arguments))
 
     def _new_object(self, argument: Any) -> None:
@@ -231,6 +259,7 @@ class Machine:
         if not isinstance(kind, Allowed) or not isinstance(arguments, tuple):
             raise CheckpointError("the pickle inside makes an object of what is no allowed class")
         function: Any = kind.function
+        _require_bounded(arguments)
         self._made(kind, function.__new__(function, *arguments))
 
     def _made(self, called: Called, value: Any) -> None:
@@ -248,6 +277,22 @@ class Machine:
             target.__dict__.update(state)
         else:
             raise CheckpointError(f"the pickle inside sets attributes of a {type(target).__name__}")
+
+
+def _require_bounded(values: Sequence[Any]) -> None:
+    """Raises CheckpointError for values that nest too deeply, or unfold to too much."""
+    level = [value for value in values if isinstance(value, _NESTING)]
+    count = depth = 0
+    while level:
+        count += sum(map(len, level))
+        depth += 1
+        if depth > _DEEPEST or count > _MOST_VALUES:
+            raise CheckpointError("the pickle inside holds values that nest too deeply")
+        parts = itertools.chain.from_iterable(
+            itertools.chain(value, value.values()) if isinstance(value, dict) else value
+            for value in level
+        )
+        level = [part for part in parts if isinstance(part, _NESTING)]
 
 
 def _restore(target: Any, state: Any) -> None:

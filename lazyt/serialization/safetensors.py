@@ -35,6 +35,8 @@ _NAMES = {
 }  # fmt: skip
 _DTYPES = {_NAMES[t.name]: t for t in ALL}
 _MAX_HEADER = 100_000_000
+#: Of a tensor, as in PyTorch.
+MOST_DIMENSIONS = 64
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -121,7 +123,9 @@ def _tensors(data: np.ndarray[Any, Any], title: str, copy: bool) -> dict[str, Te
         header = json.loads(data[8 : 8 + length].tobytes())
         header.pop("__metadata__", None)
         places = {name: _place(entry) for name, entry in header.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError,
+    ) as error:  # fmt: skip
         raise CheckpointError(f"{title} is damaged: its header is wrong: {error}") from error
     body = data[8 + length :]
     end = 0
@@ -143,9 +147,11 @@ def _place(entry: dict[str, Any]) -> tuple[DType, tuple[int, ...], int, int]:
     dtype = _DTYPES.get(entry["dtype"])
     if dtype is None:
         raise ValueError(f"there is no dtype {entry['dtype']}")
+    if len(shape) > MOST_DIMENSIONS:
+        raise ValueError(f"a tensor has at most {MOST_DIMENSIONS} dimensions, not {len(shape)}")
     numbers = (*shape, begin, end)
-    if any(type(n) is not int or n < 0 for n in numbers):
-        raise ValueError(f"sizes and offsets are whole numbers, not {numbers}")
+    if any(type(n) is not int or not 0 <= n < 1 << 63 for n in numbers):
+        raise ValueError("sizes and offsets are whole numbers of 63 bits")
     if end - begin != Size(shape).numel() * dtype.itemsize:
         raise ValueError(f"{end - begin} bytes are not {dtype.name}{list(shape)}")
     return dtype, shape, begin, end

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import os
 import random
 import signal
@@ -21,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: What a child may take at the most; it ends by SIGALRM then.
+#: What a child may take at the most; it tells where it is then, and ends.
 _SECONDS = 60
 
 
@@ -49,7 +50,7 @@ def _fork_in_first_use(seed: int) -> int:
     time.sleep(random.random() * random.choice((0.02, 0.3)))
     child = os.fork()
     if child == 0:
-        signal.alarm(_SECONDS)
+        faulthandler.dump_traceback_later(_SECONDS, exit=True)
         os._exit(0 if _use(size) else 3)
     _, status = os.waitpid(child, 0)
     thread.join()
