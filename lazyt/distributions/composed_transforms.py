@@ -1,7 +1,7 @@
 """What a transform is, its inverse, several in a row, and one over larger events.
 
-A transform computes anew what PyTorch can
-cache (``cache_size``): equal expressions are one node of the graph, and computed once.
+With ``cache_size=1`` a transform remembers its last argument and value, so that what it gave can be
+carried back although ``_inverse`` is not defined.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class Transform:
     """
 
     bijective: Any = False
+    #: The last argument and its value, for ``cache_size=1``: what was carried is found again.
+    _cached_x_y: tuple[Tensor, Tensor] | tuple[None, None]
     domain: Any
     codomain: Any
 
@@ -35,6 +37,7 @@ class Transform:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
+        self._cached_x_y = (None, None)
         super().__init__()
 
     @property
@@ -57,7 +60,7 @@ class Transform:
     def with_cache(self, cache_size: int = 1) -> Transform:
         """A copy with that cache size."""
         made = copy.copy(self)
-        made._cache_size = cache_size
+        made._cache_size, made._cached_x_y = cache_size, (None, None)
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -67,10 +70,24 @@ class Transform:
         return id(self)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self._call(x)
+        if self._cache_size == 0:
+            return self._call(x)
+        known, found = self._cached_x_y
+        if found is not None and x is known:
+            return found
+        y = self._call(x)
+        self._cached_x_y = x, y
+        return y
 
     def _inv_call(self, y: Tensor) -> Tensor:
-        return self._inverse(y)
+        if self._cache_size == 0:
+            return self._inverse(y)
+        found, known = self._cached_x_y
+        if found is not None and y is known:
+            return found
+        x = self._inverse(y)
+        self._cached_x_y = x, y
+        return x
 
     def _call(self, x: Tensor) -> Tensor:
         raise NotImplementedError

@@ -58,6 +58,26 @@ def table_of(module: Module) -> HookTable:
     return module._hooks
 
 
+def hook_dict(kind: str, owner: str = "") -> Any:
+    """A property of modules: the hooks of one kind by their numbers. Programs clear and replace it.
+
+    Args:
+        kind: the attribute of the table.
+        owner: the method that gives the table, if it is not ``table_of``.
+    """
+
+    def table(module: Any) -> Any:
+        return getattr(module, owner)() if owner else table_of(module)
+
+    def read(module: Any) -> Any:
+        return getattr(table(module), kind)
+
+    def write(module: Any, hooks: Any) -> None:
+        setattr(table(module), kind, hooks)
+
+    return property(read, write)
+
+
 def register(hooks: dict[int, Hook], hook: Hook, prepend: bool = False) -> RemovableHandle:
     """Add a hook behind the others, or before them."""
     handle = RemovableHandle(hooks, hook)

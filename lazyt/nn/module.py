@@ -10,7 +10,7 @@ from lazyt import compiling
 from lazyt.absent import known_as
 from lazyt.nn import hooks, registration
 from lazyt.nn.conversion import ConvertibleModule
-from lazyt.nn.hooks import EVERYWHERE, Hook
+from lazyt.nn.hooks import EVERYWHERE
 from lazyt.nn.module_text import module_text
 from lazyt.nn.parameter import Buffer, Parameter
 from lazyt.nn.registration import TABLES, title
@@ -209,21 +209,18 @@ class Module(ConvertibleModule, StatefulModule):
     register_full_backward_hook = hooks.register_full_backward_hook
     register_backward_hook = hooks.register_backward_hook
 
-    @property
-    def _forward_pre_hooks(self) -> dict[int, Hook]:
-        return hooks.table_of(self).before
+    _forward_pre_hooks = hooks.hook_dict("before")
+    _forward_hooks = hooks.hook_dict("after")
+    _backward_pre_hooks = hooks.hook_dict("backward_before")
+    _backward_hooks = hooks.hook_dict("backward")
+    _state_dict_pre_hooks = hooks.hook_dict("before_saving", "_state_table")
+    _state_dict_hooks = hooks.hook_dict("after_saving", "_state_table")
+    _load_state_dict_pre_hooks = hooks.hook_dict("before_loading", "_state_table")
+    _load_state_dict_post_hooks = hooks.hook_dict("after_loading", "_state_table")
 
     @property
-    def _forward_hooks(self) -> dict[int, Hook]:
-        return hooks.table_of(self).after
-
-    @property
-    def _backward_pre_hooks(self) -> dict[int, Hook]:
-        return hooks.table_of(self).backward_before
-
-    @property
-    def _backward_hooks(self) -> dict[int, Hook]:
-        return hooks.table_of(self).backward
+    def _is_full_backward_hook(self) -> bool | None:
+        return None if self._hooks is None else self._hooks.full
 
     # ------------------------------------------------------------------ printing
 

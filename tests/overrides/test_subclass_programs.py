@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -413,3 +414,80 @@ def test_schedules_by_functions_of_their_own() -> None:
     for value in (1.0, 2.0, 3.0):
         kept.step(value)
     assert reduced == [2, 3] and kept.get_last_lr() == [1.0]
+
+
+# ------------------------------------------------------------------ what packages reach into
+
+
+def test_a_cached_transform_is_carried_back_without_an_inverse() -> None:
+    class Flow(D.transforms.Transform):
+        domain = codomain = D.constraints.real
+        bijective = True
+
+        def _call(self, x: Any) -> Any:
+            return x + x.tanh()
+
+        def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+            return (2 - x.tanh() ** 2).log()
+
+    flow = Flow(cache_size=1)
+    carried = D.TransformedDistribution(D.Normal(lazyt.zeros(3), 1.0), [flow])
+    drawn = carried.rsample()
+    score = carried.log_prob(drawn)
+    x = flow._inv_call(drawn)
+    assert flow.inv(drawn) is x and flow(x) is drawn
+    assert lazyt.equal(score, D.Normal(0.0, 1.0).log_prob(x) - (2 - x.tanh() ** 2).log())
+    with pytest.raises(NotImplementedError):
+        flow.inv(drawn + 1)
+    with pytest.raises(NotImplementedError):
+        Flow().inv(drawn)
+    assert flow.with_cache(0)._cache_size == 0
+
+
+@pytest.mark.parametrize("way", ["clear", "replace", "pop"])
+def test_hooks_are_removed_by_their_private_dicts(way: str) -> None:
+    layer, calls = nn.Linear(2, 2), []
+    layer.register_forward_hook(lambda *args: calls.append("forward"))
+    layer.register_forward_pre_hook(lambda *args: calls.append("before"))
+    layer._register_state_dict_hook(lambda *args: calls.append("saved"))
+    layer._register_load_state_dict_pre_hook(lambda *args: calls.append("loaded"))
+    names = (
+        "_forward_hooks", "_forward_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks",
+    )  # fmt: skip
+    layer(lazyt.ones(2))
+    layer.load_state_dict(layer.state_dict())
+    assert calls == ["before", "forward", "saved", "loaded"]
+    for name in names:
+        hooks = getattr(layer, name)
+        assert len(hooks) == 1
+        if way == "clear":
+            hooks.clear()
+        elif way == "pop":
+            hooks.popitem()
+        else:
+            setattr(layer, name, {})
+    layer(lazyt.ones(2))
+    layer.load_state_dict(layer.state_dict())
+    assert len(calls) == 4
+
+
+def test_subclasses_of_parameters_stay_such() -> None:
+    class Own(nn.Parameter):
+        pass
+
+    layer = nn.Linear(2, 2)
+    layer.weight = Own(lazyt.ones(2, 2))
+    layer.weight.note = "seen"
+    assert type(layer.weight) is Own and layer.weight.requires_grad
+    copied = copy.deepcopy(layer)
+    assert type(copied.weight) is Own and not hasattr(copied.weight, "note")
+    layer.double()
+    assert type(layer.weight) is Own and layer.weight.note == "seen"
+
+
+def test_several_shifts_need_their_dimensions() -> None:
+    x = lazyt.arange(6).reshape(2, 3)
+    assert x.roll((1,)).tolist() == [[5, 0, 1], [2, 3, 4]]
+    for shifts, dims in (((1, 2), None), ((1, 2), ()), ((1, 2), (0,)), (1, (0, 1))):
+        with pytest.raises(RuntimeError, match="shifts and dimensions must align"):
+            x.roll(shifts, dims)
