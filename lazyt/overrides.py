@@ -1,7 +1,8 @@
 """``__torch_function__`` of arguments, for functions of your own that ask for it.
 
-lazyt's own functions do not ask: a class that wants to be taken for a tensor derives from Tensor,
-or defines operators.
+Most of lazyt's own functions ask where an argument is no tensor and they do not know what to do
+with it. They do not ask subclasses of Tensor, whose objects are the tensors that they are: a class
+that defines ``__torch_function__`` all the same is warned of.
 """
 
 from __future__ import annotations

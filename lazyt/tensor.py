@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from lazyt.device import CPU, device, device_of
-from lazyt.errors import GradientError
+from lazyt.errors import GradientError, warn
 from lazyt.ir.dtypes import DType, package_name
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node
@@ -74,6 +74,15 @@ class Tensor(TensorMethods):
     if TYPE_CHECKING:  # not for typing.get_type_hints of subclasses, which would look for the names
         _storage: Storage
         _view: View | None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = vars(cls).get("__torch_function__")
+        if own is not None and getattr(own, "__name__", "") != "_disabled_torch_function_impl":
+            warn(
+                f"{cls.__name__}.__torch_function__ will not be called: functions take objects of "
+                "this class as the tensors that they are, and give plain tensors"
+            )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         from lazyt.functional.creation import legacy_tensor

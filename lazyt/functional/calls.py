@@ -24,6 +24,7 @@ from lazyt.functional.generators import Generator
 from lazyt.functional.operands import as_number
 from lazyt.ir.dtypes import DType, package_name
 from lazyt.lifted import LIFTED
+from lazyt.overrides import handle_torch_function
 from lazyt.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -318,6 +319,16 @@ def by_old_form(name: str, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
     return None
 
 
+def _with_own_answer(values: Iterable[Any]) -> list[Any]:
+    """Arguments that are no tensors, but whose classes say what functions make of them."""
+    flat = [p for v in values for p in (v if isinstance(v, (tuple, list)) else (v,))]
+    return [
+        part
+        for part in flat
+        if not isinstance(part, Tensor) and hasattr(type(part), "__torch_function__")
+    ]
+
+
 def explained(function: F, name: str, home: str, method: bool = False) -> F:
     """``function`` whose failing calls are explained under ``name``, a name in module ``home``."""
     skip = int(method)
@@ -348,6 +359,9 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
         try:
             return function(*args, **kwargs)
         except (TypeError, AttributeError, ValueError, LazytError) as error:
+            given = _with_own_answer((*args, *kwargs.values()))
+            if given:
+                return handle_torch_function(call, given, *args, **kwargs)
             if kwargs and (renamed := _by_our_names(function, kwargs)) is not None:
                 return call(*args, **renamed)
             if name in _OLD_FORMS and (old := by_old_form(name, args, kwargs)) is not None:

@@ -491,3 +491,33 @@ def test_several_shifts_need_their_dimensions() -> None:
     for shifts, dims in (((1, 2), None), ((1, 2), ()), ((1, 2), (0,)), (1, (0, 1))):
         with pytest.raises(RuntimeError, match="shifts and dimensions must align"):
             x.roll(shifts, dims)
+
+
+class _Answer:
+    """No tensor, but a class that says what functions make of it."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func.__name__, types, len(args), kwargs or {}
+
+
+def test_functions_ask_arguments_that_are_no_tensors() -> None:
+    given = _Answer()
+    mean, stack = lazyt.mean, lazyt.stack
+    assert mean(given) == ("mean", (_Answer,), 1, {})  # type: ignore[arg-type]
+    assert stack([lazyt.ones(2), given]) == ("stack", (_Answer,), 1, {})  # type: ignore[list-item]
+    assert F.relu(given) == ("relu", (_Answer,), 1, {})  # type: ignore[arg-type]
+    assert nn.Softmax(-1)(given)[0] == "softmax"
+    with pytest.raises(TypeError):
+        lazyt.mean(object())  # type: ignore[arg-type]
+
+
+def test_a_subclass_of_tensor_that_would_be_asked_warns() -> None:
+    def asked(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return None
+
+    with pytest.warns(UserWarning, match="__torch_function__ will not be called"):
+        type("Asked", (lazyt.Tensor,), {"__torch_function__": classmethod(asked)})
+    plain = lazyt._C._disabled_torch_function_impl
+    type("Plain", (lazyt.Tensor,), {"__torch_function__": plain})
+    assert plain(lazyt.add, (), (1, lazyt.ones(1))).tolist() == [2.0]
