@@ -19,7 +19,7 @@ from typing import Any
 from lazyt.config import config
 from lazyt.errors import InternalError
 from lazyt.ir.program import Grid, KernelSource, Program
-from lazyt.runtime import cache, devices, events, forks, sass
+from lazyt.runtime import cache, devices, events, forks, interrupts, sass
 from lazyt.runtime.cuda_device import CudaDevice
 from lazyt.runtime.cuda_driver import CudaError, DeviceLostError, Driver, Image
 from lazyt.runtime.cuda_memory import DeviceBuffer
@@ -203,8 +203,10 @@ class CudaExecutable:
                 self._do(title, change, graph, number, [pointers[s] for s in slots])
 
     def _launch_steps(self, pointers: list[int]) -> None:
-        for step in self._steps:
-            self._launch_step(step, pointers)
+        """One by one; all of them where some write over inputs, whatever signals come."""
+        with interrupts.deferred() if self._donated else contextlib.nullcontext():
+            for step in self._steps:
+                self._launch_step(step, pointers)
 
     def _launch_step(self, step: _Step, pointers: list[int]) -> None:
         function, grid, slots, number = step

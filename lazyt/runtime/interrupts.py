@@ -19,8 +19,12 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
+#: Signals that programs handle by raising, where there are such.
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 #: Seconds between two questions.
 _PAUSE = 0.1
 #: Places of the words: who listens, when to ask next, whether a handler raised, the functions of
@@ -153,6 +157,51 @@ def raise_heard() -> None:
     restore: Any = ctypes.pythonapi["PyErr_Restore"]
     restore.argtypes, restore.restype = (ctypes.c_void_p,) * 3, None
     restore(*error)
+
+
+class deferred:
+    """Inside of it no handler of a signal runs in this thread; at its end those run whose signals
+    have come. For launches one by one, of a plan that writes over its inputs."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[int, Callable[[int, FrameType | None], Any]]] = []
+        self._came: list[int] = []
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # handlers run in the main thread alone
+        import signal  # not for `import lazyt`
+
+        try:
+            for name in _SIGNALS:
+                number = getattr(signal, name, None)
+                handler = None if number is None else signal.getsignal(number)
+                if number is not None and callable(handler):
+                    self._before.append((number, handler))
+                    signal.signal(number, self._note)
+        except BaseException:
+            self._restore()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        handlers = dict(self._before)
+        self._restore()
+        for number in dict.fromkeys(self._came):
+            handlers[number](number, sys._getframe())
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._came.append(number)
+
+    def _restore(self) -> None:
+        """All handlers, also where one of them raises as soon as it is there again."""
+        import signal
+
+        if self._before:
+            number, handler = self._before.pop()
+            try:
+                signal.signal(number, handler)
+            finally:
+                self._restore()
 
 
 _set_up()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 import lazyt as lt
 from lazyt.errors import DeviceError, InternalError
-from lazyt.ir.program import Program, Slot
+from lazyt.ir.program import Grid, KernelSource, Launch, Program, Slot
 from lazyt.runtime import cuda_device, cuda_execute, nvrtc
 from lazyt.runtime.cuda_bound import BoundDriver
 from lazyt.runtime.cuda_device import CudaDevice
@@ -338,3 +339,31 @@ def test_memory_recorded_for_a_stream_of_others(mock: MockDriver) -> None:
     address = x.data_ptr()
     del x
     assert lt.ones(1000, device="cuda").realize().data_ptr() != address
+
+
+@pytest.mark.parametrize("donated", [False, True])
+def test_plans_that_write_over_inputs_are_launched_whole(donated: bool) -> None:
+    """Ctrl-C waits until all launches are made: else some inputs would be new and some old."""
+    device = CudaDevice(EmulatedDriver("cuda:emu", 1 << 30))
+    launched: list[object] = []
+
+    def launch(function: object, *_: Any) -> None:
+        launched.append(function)
+        if function == "f0":
+            signal.raise_signal(signal.SIGINT)
+
+    device.driver.launch = launch  # type: ignore[method-assign,assignment]
+    names = [f"f{number}" for number in range(3)]
+    kernels = tuple(
+        KernelSource(name, "", (), 1, grids=(Grid(name, 1, 32, 0, False),)) for name in names
+    )
+    launches = tuple(Launch(name, (0,)) for name in names)
+    pairs = ((0, -1),) if donated else ()
+    slots = (Slot("input", 0, 0, 64),)
+    program = Program("cuda", (), kernels, "", slots, launches, 0, donated=pairs)
+    made = cuda_execute.CudaExecutable(program, device, {name: name for name in names}, {})
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        made.run([device.allocate(64)], [])
+    assert launched == (names if donated else names[:1])
+    assert signal.getsignal(signal.SIGINT) is before
