@@ -51,7 +51,7 @@ def div(
     if dtype is bool_:
         raise NoKernelError("\"div_trunc_cpu\" not implemented for 'Bool'")
     _refuse_zeros(x, y, dtype)
-    build = _TRUNC_DIVIDE.get(dtype, _int_trunc_divide)
+    build = _TRUNC_DIVIDE.get(dtype, trunc_divide)
     if dtype.is_half and (not isinstance(other, Tensor) or other.shape.numel() == 1):
         build = _TRUNC_DIVIDE[float32]  # PyTorch's kernel for one divisor does not round first
     return give(mapped(build, (x, y), dtype, dtype), "Div", (input, other), out)
@@ -71,7 +71,8 @@ def _trunc_divide(dtype: DType) -> Build:
 _TRUNC_DIVIDE = {d: _trunc_divide(d) for d in (float16, bfloat16, float32, float64)}
 
 
-def _int_trunc_divide(a: Expr, b: Expr) -> Expr:
+def trunc_divide(a: Expr, b: Expr) -> Expr:
+    """Whole numbers divided and rounded towards 0."""
     # a minus its remainder of a's sign divides exactly, so that floor and trunc agree.
     return call("floordiv", call("sub", a, call("fmod", a, b)), b)
 

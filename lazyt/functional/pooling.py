@@ -13,10 +13,11 @@ from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.borders import padded
 from lazyt.functional.choice import choose
 from lazyt.functional.convolution import Sizes, spread, windows
+from lazyt.functional.division import trunc_divide
 from lazyt.functional.operands import constant_of, mapped, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import refuse
-from lazyt.ir.dtypes import bool_, float64, int64
+from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call, const
 from lazyt.memory_formats import lay_out
@@ -336,12 +337,13 @@ def _avg_pool(
     )
     if dtype.kind != "f" and dtype is not int64:
         refuse("avg_pool2d" if rank == 1 else f"avg_pool{rank}d", dtype)
-    wide = ops.cast(node, dtype.compute if dtype.kind == "f" else float64)
+    wide = ops.cast(node, dtype.compute)
     total = ops.reduce_("sum", seen_through(wide, plan, 0.0), (len(node.shape),))
-    count = constant_of(float(divisor or math.prod(plan.kernel)), wide.dtype)
+    count = constant_of(divisor or math.prod(plan.kernel), wide.dtype)
     if divisor is None and (ceil_mode or (any(plan.padding) and not count_include_pad)):
         count = _window_counts(node.shape[-rank:], plan, count_include_pad)
-    result = mapped(_DIV, (total, count), wide.dtype, dtype)
+    build = _DIV if dtype.kind == "f" else trunc_divide
+    result = mapped(build, (total, count), wide.dtype, dtype)
     return give(result, f"AvgPool{rank}D", (input,))
 
 

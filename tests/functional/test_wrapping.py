@@ -81,3 +81,13 @@ def test_reductions_and_scans_wrap() -> None:
 def test_no_flag_is_needed_for_it() -> None:
     """The text itself is defined, so that exported kernels and other compilers wrap as well."""
     assert "-fwrapv" not in compiling.find().flags
+
+
+def test_means_of_windows_stay_whole() -> None:
+    """They are added in int64, not in floating point, and rounded towards 0."""
+    x = lazyt.tensor([2**62 + 1, 2**62 + 1, -3, -4, 2**63 - 1, 2**63 - 1])
+    with lazyt.config.override(interpret=True):
+        found = lazyt.nn.functional.avg_pool1d(x[None], 2)[0]
+        assert found.tolist() == [-(2**62) + 1, -3, -1]
+        padded = lazyt.nn.functional.avg_pool1d(x[None, :3], 2, 1, 1, False, False)[0]
+        assert padded.tolist() == [2**62 + 1, -(2**62) + 1, 2**61 - 1, -3]

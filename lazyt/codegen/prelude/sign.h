@@ -64,7 +64,7 @@ LZ_FN lz_@S lz_at_most_@S(lz_@S x, int bound) {
 }
 
 //@ lz_bound_below_@S [floats ints b8] ulp=0
-// x, but at least low; NaN stays, and of zeros x. One instruction, in this form.
+// x, but at least low; NaN stays, and of zeros x.
 LZ_FN lz_@S lz_bound_below_@S(lz_@S x, lz_@S low) { return low > x ? low : x; }
 
 //@ lz_bound_above_@S [floats ints b8] ulp=0
