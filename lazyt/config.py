@@ -145,6 +145,8 @@ class Config:
         self._on_limits: list[Callable[[], None]] = []
         self._on_threads: list[Callable[[], None]] = []
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        if not os.path.isabs(home):  # a user without a home: not some folder of the current one
+            home = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"cache-{os.getuid()}")
         self.cache_dir: str = os.environ.get("LAZYT_CACHE_DIR") or os.path.join(home, "lazyt")
         self.disk_cache: bool = _flag("LAZYT_DISK_CACHE", True)
         self.cache_bytes: int = _count("LAZYT_CACHE_BYTES", 1 << 30)

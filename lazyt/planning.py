@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt import graph_keys, lifting, ops
 from lazyt.config import config
+from lazyt.errors import CompileError
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, clock, make, source_text
@@ -295,7 +296,12 @@ def _find(
     leaves = [order[i] for i in structure.leaves]
     roots = [order[i] for i in choice.roots]
     request = _Request(order, leaves, numbers, roots, choice.donated, structure.place)
-    plan = _make(request, constants, lifted)
+    try:
+        plan = _make(request, constants, lifted)
+    except CompileError as error:
+        if not _has_no_place(error):
+            raise
+        return None
     plan.heads = heads
     plans.append(plan)
     return plan, [numbers[i] for i in lifted]
@@ -380,6 +386,16 @@ def _can_compile() -> bool:
     from lazyt.runtime import compile
 
     return compile.available()
+
+
+def _has_no_place(error: CompileError) -> bool:
+    """Whether there is no room to compile in, which is said once."""
+    from lazyt.runtime import compile
+
+    if not isinstance(error, compile.NoPlaceError):
+        return False
+    compile.warn_no_place(error)
+    return True
 
 
 def _interpret(roots: Sequence[Node]) -> None:

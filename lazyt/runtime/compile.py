@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from lazyt.errors import CompileError, NoCompilerError, warn
 from lazyt.ir.program import KernelSource, Program
@@ -21,6 +21,8 @@ from lazyt.runtime import cache, devices, regions
 
 if TYPE_CHECKING:
     from subprocess import Popen
+
+_T = TypeVar("_T")
 
 started = 0  # compiler processes that this process has started
 
@@ -63,6 +65,18 @@ class NoCompilerWarning(UserWarning):
     """No C compiler was found, so plans are interpreted."""
 
 
+class NoPlaceWarning(UserWarning):
+    """There is no room to compile in, so plans are interpreted."""
+
+
+class NoPlaceError(CompileError):
+    """All folders that could be compiled in are full, or cannot be written."""
+
+    def __init__(self, command: list[str], places: list[str]) -> None:
+        super().__init__(command, "there is no place to compile in: " + "; ".join(places), None)
+        self.places = places
+
+
 class NoOpenMPWarning(UserWarning):
     """The C compiler has no OpenMP, so kernels run on one core."""
 
@@ -101,10 +115,23 @@ def available() -> bool:
     """
     try:
         find()
+    except NoPlaceError as error:
+        warn_no_place(error)
+        return False
     except NoCompilerError as error:
         _warn_once(f"{error} Plans run in the NumPy interpreter, slowly.", NoCompilerWarning)
         return False
     return True
+
+
+def warn_no_place(error: NoPlaceError) -> None:
+    """Says, once per process, that plans are interpreted until there is room again."""
+    _warn_once(
+        f"There is no place to compile in: {'; '.join(error.places)}. Plans run in the NumPy "
+        "interpreter, slowly, until there is: free some space, or set TMPDIR or LAZYT_CACHE_DIR "
+        "to a folder that has some.",
+        NoPlaceWarning,
+    )
 
 
 def find() -> Compiler:
@@ -136,21 +163,55 @@ def build(program: Program, compiler: Compiler, key: str) -> bytes:
         key: names the source file that is kept when the compiler fails.
 
     Raises:
-        CompileError: the compiler failed, or there is no place to write to.
+        NoPlaceError: there is no place to write to.
+        CompileError: the compiler failed.
     """
     sources = split_units(program, devices.core_count())
+    try:
+        return _in_some_place(lambda folder: _build_in(folder, sources, compiler), compiler.command)
+    except UnitError as error:
+        kept = cache.keep_failed(key, sources[error.unit])
+        raise CompileError(error.command, error.stderr, kept) from None
+
+
+def _in_some_place(work: Callable[[str], _T], command: Sequence[str]) -> _T:
+    """What ``work`` makes in a folder of its own, in the first place that has room.
+
+    Raises NoPlaceError, and UnitError where a compiler fails for another reason.
+    """
+    faults = []
     for place in cache.scratch_places():
         try:
             with cache.scratch(place) as folder:
-                return _build_in(folder, sources, compiler)
-        except OSError as error:  # not writable or full: the next place may do
-            message = str(error)
-        except UnitError as error:
-            if "No space left" not in error.stderr:
-                kept = cache.keep_failed(key, sources[error.unit])
-                raise CompileError(error.command, error.stderr, kept) from None
-            message = error.stderr
-    raise CompileError([*compiler.command], f"no place to compile in: {message}", None)
+                try:
+                    return work(folder)
+                except UnitError as error:
+                    if not _is_no_place(folder, error.stderr):
+                        raise
+                    faults.append(f"{place}: {error.stderr.strip().splitlines()[-1]}")
+        except OSError as error:  # not writable or full
+            faults.append(str(error) if place in str(error) else f"{place}: {error}")
+    raise NoPlaceError([*command], faults)
+
+
+#: What compilers, assemblers and linkers say of a disk that is full.
+_FULL = (
+    "No space left", "Disk quota exceeded", "File size limit exceeded", "file truncated",
+    "cannot create temporary file", "Cannot create temporary file", "Read-only file system",
+)  # fmt: skip
+_LEAST_FREE = 1 << 20
+
+
+def _is_no_place(folder: str, message: str) -> bool:
+    """Whether a compiler failed for the folder that it worked in: it has gone, or is full. Linkers
+    that map their output end by a signal then."""
+    if any(text in message for text in _FULL):
+        return True
+    try:
+        status = os.statvfs(folder)
+    except OSError:  # somebody has cleared the cache
+        return True
+    return status.f_bavail * status.f_frsize < _LEAST_FREE or status.f_favail == 0 < status.f_files
 
 
 def split_units(program: Program, cores: int) -> list[str]:
@@ -278,7 +339,9 @@ def start(command: list[str], errors_path: str) -> Running:
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,
-            env={**os.environ, "LC_ALL": "C"},
+            # What its passes hand to each other lies beside its output: there is room, it goes
+            # with the folder, and nobody else may write there.
+            env={**os.environ, "LC_ALL": "C", "TMPDIR": os.path.dirname(errors_path)},
             process_group=0,
         )
     except OSError as error:
@@ -290,13 +353,13 @@ def start(command: list[str], errors_path: str) -> Running:
 def _search(cc: str | None) -> Compiler:
     wanted = [["gcc"], ["clang"], ["cc"]]
     if cc and cc.strip():
-        import shlex
-
-        wanted = [shlex.split(cc)]
+        wanted = [_words_of(cc)]
     failures = []
     for words in wanted:
         try:
             compiler = _look_up(words)
+        except NoPlaceError:
+            raise
         except CompileError as error:
             if cc:
                 raise
@@ -315,6 +378,19 @@ def _telling_line(text: str) -> str:
     """Of a compiler's messages the first that names an error: the last ones only count them."""
     lines = text.strip().splitlines()
     return next((line for line in lines if re.search("error|cannot|not found", line)), lines[-1])
+
+
+def _words_of(cc: str) -> list[str]:
+    """What ``CC`` says: a program, whose path may have blanks in it, or a program and arguments as
+    a shell would read them. Raises CompileError for quotes that do not end."""
+    import shlex
+
+    if os.path.isfile(cc):
+        return [cc]
+    try:
+        return shlex.split(cc)
+    except ValueError as error:
+        raise CompileError([cc], f"CC={cc!r} cannot be read as a command: {error}.", "") from None
 
 
 def _look_up(words: list[str]) -> Compiler | None:
@@ -348,7 +424,8 @@ def _which(name: str) -> str | None:
         paths = [name]
     else:
         paths = [os.path.join(folder, name) for folder in os.get_exec_path()]
-    return next((p for p in paths if os.path.isfile(p) and os.access(p, os.X_OK)), None)
+    found = next((p for p in paths if os.path.isfile(p) and os.access(p, os.X_OK)), None)
+    return found and os.path.abspath(found)  # the current folder may be another one later
 
 
 def _ask(command: tuple[str, ...]) -> Compiler:
@@ -356,18 +433,10 @@ def _ask(command: tuple[str, ...]) -> Compiler:
 
     Raises CompileError when no set of flags compiles an empty loop.
     """
-    message = "there is no place to compile in"
-    for place in cache.scratch_places():
-        try:
-            with cache.scratch(place) as folder:
-                return _try_flags(command, folder)
-        except OSError as error:
-            message = str(error)
-        except UnitError as error:
-            message = error.stderr
-            if "No space left" not in message:
-                break
-    raise CompileError(list(command), message, "")
+    try:
+        return _in_some_place(lambda folder: _try_flags(command, folder), command)
+    except UnitError as error:
+        raise CompileError(list(command), error.stderr, "") from None
 
 
 def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
@@ -387,8 +456,8 @@ def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
         trial = Compiler(command, version, target, flags, openmp="-fopenmp" in extra)
         try:
             _build_in(folder, [_PROBE + regions.WRAPPED], trial)
-        except UnitError:
-            if number == len(attempts):
+        except UnitError as error:
+            if number == len(attempts) or _is_no_place(folder, error.stderr):
                 raise
         else:
             break

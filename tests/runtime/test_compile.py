@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import types
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lazyt
 from lazyt.config import config
 from lazyt.errors import CompileError, NoCompilerError
 from lazyt.ir.program import Program
@@ -151,6 +154,91 @@ def test_a_compiler_that_dies_without_a_word_is_reported(wrapper: Wrapper) -> No
 def test_a_full_disk_moves_the_work_elsewhere(wrapper: Wrapper, cache_dir: Path) -> None:
     wrapper(f'case "$*" in *{cache_dir}*) echo "x.s: No space left on device" >&2; exit 1;; esac')
     assert computes()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ld: final link failed: No space left on device",
+        "as: can't write 12 bytes to section .text of x.o: 'No space left on device'",
+        "ld: final link failed: Disk quota exceeded",
+        "Cannot create temporary file in /tmp/: Permission denied",
+        "ld: x.o: file truncated",
+    ],
+)
+def test_words_of_a_full_disk(wrapper: Wrapper, cache_dir: Path, words: str) -> None:
+    wrapper(f'case "$*" in *{cache_dir}*) echo "{words}" >&2; exit 1;; esac')
+    assert computes()
+
+
+def test_a_linker_that_dies_of_a_full_disk(
+    wrapper: Wrapper, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile.find()
+    real = os.statvfs
+
+    def full(path: str) -> object:
+        found = real(path)
+        if str(cache_dir) not in str(path):
+            return found
+        return types.SimpleNamespace(f_bavail=0, f_frsize=4096, f_favail=1, f_files=1)
+
+    monkeypatch.setattr(os, "statvfs", full)
+    wrapper(f'case "$*" in *{cache_dir}*) echo "ld terminated with signal 7" >&2; exit 1;; esac')
+    assert computes()
+
+
+def test_a_folder_that_goes_while_a_compiler_works(wrapper: Wrapper, cache_dir: Path) -> None:
+    wrapper(f'case "$*" in *{cache_dir}*-shared*) rm -rf {cache_dir}/*;; esac')
+    assert computes()
+
+
+def test_no_place_at_all_is_said_once_and_plans_are_interpreted(
+    wrapper: Wrapper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper(f'test -e {tmp_path}/room || {{ echo "No space left on device" >&2; exit 1; }}')
+    lazyt.planning.clear()
+    x = lazyt.arange(5.0) * 3 - 1
+    with pytest.warns(compile.NoPlaceWarning, match="No space left.*TMPDIR") as warned:
+        assert x.tolist() == [-1, 2, 5, 8, 11]
+        assert (x * 7).tolist() == [-7, 14, 35, 56, 77]
+    assert len(warned) == 1
+    started = compile.started
+    (tmp_path / "room").touch()
+    assert (x * 9).tolist() == [-9, 18, 45, 72, 99], "it is compiled as soon as there is room"
+    assert compile.started > started
+
+
+def test_what_passes_hand_to_each_other_lies_in_the_folder_of_the_plan(
+    wrapper: Wrapper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    wrapper(f'echo "$TMPDIR" >> {tmp_path}/places')
+    assert computes()
+    places = (tmp_path / "places").read_text().split()
+    assert places and not any("nowhere" in place for place in places)
+
+
+def test_cc_may_have_blanks_in_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "my tools"
+    place.mkdir()
+    (place / "cc").write_text(f'#!/bin/sh\nexec {REAL} "$@"\n')
+    (place / "cc").chmod(0o755)
+    for words in (f"{place}/cc", f"'{place}/cc' -g0", f'"{place}/cc"'):
+        monkeypatch.setenv("CC", words)
+        assert compile.find().command[0] == f"{place}/cc"
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("CC", "./cc")
+    found = compile.find()
+    monkeypatch.chdir(tmp_path)
+    assert found.command == (f"{place}/cc",) and computes()
+
+
+@pytest.mark.parametrize("words", ["'gcc", 'gcc "-O2', "gcc \\"])
+def test_quotes_of_cc_that_do_not_end(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", words)
+    with pytest.raises(CompileError, match="cannot be read as a command"):
+        compile.find()
 
 
 def test_small_programs_are_one_unit() -> None:
