@@ -111,7 +111,7 @@ def conditions(guards: Guards, bind: Bind, tagged: Mapping[int, Any]) -> list[st
             out.append(_noted(bind, note))
     for sized, size, _ in guards.sizes:
         if not covered(sized):
-            out.append(f"{bind(size_of)}({bind(sized)}) == {size}")
+            out.append(f"{_size(bind, sized)} == {size}")
     for keyed, keys, _ in guards.orders:
         # No tag of the dict below tells of the order that an OrderedDict keeps beside it.
         if isinstance(keyed, OrderedDict) or not covered(keyed):
@@ -119,7 +119,7 @@ def conditions(guards: Guards, bind: Bind, tagged: Mapping[int, Any]) -> list[st
     for members, elements, _ in guards.sets:
         out.append(f"{bind(members)} == {bind(elements)}")
     for items, old, _ in guards.lists:
-        out.append(f"{bind(size_of)}({bind(items)}) == {len(old)}")
+        out.append(f"{_size(bind, items)} == {len(old)}")
         for number, value in enumerate(old):
             if not isinstance(value, Tensor):
                 out.append(_same(bind, f"{bind(items)}[{number}]", value))
@@ -139,6 +139,11 @@ def tensor_condition(place: TensorPlace, tensor: Tensor, bind: Bind, tagged: Any
     if text is None:
         raise CannotWrite(place.path)
     return f"{text} is {bind(tensor)}"
+
+
+def _size(bind: Bind, items: Any) -> str:
+    plain = type(items) in (*_DICTS, list, tuple, set)
+    return f"{'len' if plain else bind(size_of)}({bind(items)})"
 
 
 def _held(bind: Bind, text: str, value: Any, place: tuple[Any, Any]) -> str:

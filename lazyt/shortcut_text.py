@@ -112,11 +112,12 @@ class Inlet:
         self._write_arguments()
         tests = self._place_tests()
         tests += conditions(self.replay.guards, self.bind, self.tagged)
+        for names, tables in self.replay.counted:
+            bound = [self.bind(table) for table in tables]
+            tests += [" == ".join([f"{table}[{name!r}]" for table in bound]) for name in names]
         if tests:
             self.add("try:", f"    if not ({' and '.join(tests)}): return MISSED")
             self.add("except (LookupError, ValueError, AttributeError): return MISSED")
-        if self.replay.counted:
-            self.require(f"{self.bind(self.replay.counts_are_equal)}()")
         if tags is not None and self.tagged:
             self.names.table["unchanged"] = tags.hold
             self.add("if not unchanged(): return MISSED")
