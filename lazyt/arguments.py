@@ -27,6 +27,7 @@ def is_part(tensor: Tensor) -> bool:
     view = tensor._view
     return (
         tensor._fn is None
+        and not tensor.__dict__
         and view is not None
         and not view.root
         and is_contiguous(view.shape, view.strides)

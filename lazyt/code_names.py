@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import re
 import sys
 import types
 from collections.abc import Iterable
@@ -43,6 +44,8 @@ def names_of(codes: Iterable[types.CodeType]) -> frozenset[str]:
     return frozenset(sys.intern(name) for code in codes for name in _all_names(code))
 
 
+#: A field of a format that names attributes.
+_FIELD = re.compile(r"\{(\w*\.[\w.]+)")
 #: What reads attributes without mentioning their names.
 _READS_ALL = frozenset({
     "__dict__", "__getstate__", "__reduce_ex__", "asdict", "astuple", "fields", "getattr",
@@ -61,7 +64,9 @@ def readable_names(
     """Names of attributes that ``codes`` can read: those that they mention, and in ``ours``, the
     user's, those that texts hold, as ``hasattr``, ``attrgetter`` and patterns of classes have them.
     """
-    parts = [part for text in texts_of(ours) if len(text) < 256 for part in text.split(".")]
+    texts = [text for text in texts_of(ours) if len(text) < 256]
+    parts = [part for text in texts for part in text.split(".")]
+    parts += [part for text in texts for field in _FIELD.findall(text) for part in field.split(".")]
     return names_of(codes) | {sys.intern(part) for part in parts if part.isidentifier()}
 
 

@@ -125,6 +125,8 @@ def conditions(guards: Guards, bind: Bind, tagged: Mapping[int, Any]) -> list[st
                 out.append(_same(bind, f"{bind(items)}[{number}]", value))
     for array, content, _ in guards.arrays:
         out.append(f"{bind(array)}.tobytes() == {bind(content)}")
+    for probe, told, _ in guards.probes:
+        out.append(_same(bind, f"{bind(probe)}()", told))
     return list(dict.fromkeys(out))
 
 

@@ -9,11 +9,13 @@ tensors by what they look like. Notes that differ after the capture are effects 
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import gc
 import operator
 import types
 import weakref
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -43,7 +45,7 @@ from lazyt.places import (
 )
 from lazyt.tape import AccumulateGrad
 from lazyt.tensor import Tensor
-from lazyt.trees import OpenFunction, keys_of
+from lazyt.trees import OpenFunction, has_other_code, keys_of
 
 #: In place of a key: the number of elements is what counts, or which elements a list has, or that
 #: a table finds things by its keys, which have to be the very same tensors.
@@ -77,6 +79,11 @@ def _same_key(a: Any, b: Any) -> bool:
     return a is b or same_plain(a, b)
 
 
+def _is_special(name: str, value: Any) -> bool:
+    """Whether Python calls a method of this name by itself."""
+    return name[:2] == "__" == name[-2:] and isinstance(value, (types.FunctionType, classmethod))
+
+
 def progress_of(iterator: Iterator[Any]) -> Any:
     """What differs once an element of an iterator of Python's own was taken."""
     found: list[Any] = []
@@ -91,8 +98,15 @@ def progress_of(iterator: Iterator[Any]) -> Any:
         else:
             shown = repr(item) if type(item).__module__ == "itertools" else ""
             found.append((operator.length_hint(item, -1), shown))
-            stack += [part for part in gc.get_referents(item) if isinstance(part, Iterator)]
+            parts = gc.get_referents(item)
+            parts += [p for part in parts if isinstance(part, tuple) for p in part]
+            stack += [part for part in parts if isinstance(part, Iterator)]
     return found
+
+
+def _has_values(table: dict[Any, Any], known: tuple[Any, ...]) -> bool:
+    """Whether a cache of results has just these objects."""
+    return len(table) == len(known) and all(map(operator.is_, table.values(), known))
 
 
 class CannotWatch(Exception):
@@ -116,6 +130,7 @@ class Guards:
         orders: dicts with their keys, in order.
         sets: sets with their elements.
         iterators: iterators with how far they are.
+        probes: what tells the state of other objects, with what it told.
     """
 
     def __init__(
@@ -135,6 +150,7 @@ class Guards:
         self.orders: list[tuple[Any, tuple[Any, ...], str]] = []
         self.sets: list[tuple[Any, frozenset[Any], str]] = []
         self.iterators: list[tuple[Iterator[Any], Any, str]] = []
+        self.probes: list[tuple[Callable[[], Any], Any, str]] = []
         self._exact: set[int] = set()  # tensors that things are found by
         self._seen: dict[int, Any] = {}
         self._waiting: deque[tuple[Any, str]] = deque()
@@ -233,6 +249,16 @@ class Guards:
                 self._waiting.append((below, path))
         elif isinstance(value, weakref.ref):
             self._waiting.append((value(), path))
+        elif isinstance(value, (bytearray, array)):
+            self._probe(functools.partial(bytes, value), path)
+        elif isinstance(value, contextvars.ContextVar):
+            self._waiting.append((self._probe(functools.partial(value.get, None), path), path))
+        elif isinstance(value, functools._lru_cache_wrapper):
+            for table in gc.get_referents(value):
+                if isinstance(table, dict) and table is not value.__dict__:
+                    known = tuple(table.values())
+                    self._probe(functools.partial(_has_values, table, known), path)
+            self._waiting.append((value.__wrapped__, path))
         elif isinstance(value, Iterator) and type(value).__module__ in _ITERATORS:
             self.iterators.append((value, progress_of(value), path))
         elif isinstance(value, types.ModuleType):
@@ -245,6 +271,12 @@ class Guards:
             raise CannotWatch(f"it can draw random numbers from {path}, which lazyt does not see")
         else:
             self._visit_object(value, path)
+
+    def _probe(self, probe: Callable[[], Any], path: str) -> Any:
+        """Notes what ``probe()`` gives, and gives it."""
+        found = probe()
+        self.probes.append((probe, found, path))
+        return found
 
     def _visit_function(self, function: types.FunctionType, path: str) -> None:
         self.codes.add(function.__code__)
@@ -263,15 +295,15 @@ class Guards:
         for name in function.__dict__.keys() & (self.names | {"__wrapped__"}):
             self._entry(function.__dict__, name, f"{path}.{name}")
 
-    def _visit_array(self, array: np.ndarray[Any, Any], path: str) -> None:
-        if array.dtype.kind == "O":
+    def _visit_array(self, items: np.ndarray[Any, Any], path: str) -> None:
+        if items.dtype.kind == "O":
             raise CannotWatch(f"{path} is an array of objects")
-        if array.nbytes > _ARRAY_BYTES:
+        if items.nbytes > _ARRAY_BYTES:
             raise CannotWatch(
-                f"{path} is a NumPy array of {array.nbytes} bytes, too large to compare on every "
+                f"{path} is a NumPy array of {items.nbytes} bytes, too large to compare on every "
                 "call; pass it as an argument, or make it a tensor outside"
             )
-        self.arrays.append((array, array.tobytes(), path))
+        self.arrays.append((items, items.tobytes(), path))
 
     def _visit_container(self, value: Any, path: str) -> None:
         if isinstance(value, dict):
@@ -309,10 +341,14 @@ class Guards:
     def _visit_class(self, kind: type, path: str) -> None:
         if not self.is_ours(kind.__module__):
             return
-        for base in kind.__mro__:
+        for base in (*kind.__mro__, *type.mro(type(kind))):
             if self.is_ours(base.__module__):
-                for name in sorted(self.names & vars(base).keys()):
-                    self._entry(vars(base), name, f"{base.__name__}.{name}")
+                own = vars(base)
+                names = self.names & own.keys()
+                if base.__module__.partition(".")[0] != "lazyt":
+                    names |= {name for name in own if _is_special(name, own[name])}
+                for name in sorted(names):
+                    self._entry(own, name, f"{base.__name__}.{name}")
 
     def _visit_object(self, value: Any, path: str) -> None:
         kind = type(value)
@@ -338,6 +374,8 @@ class Guards:
         if isinstance(table, dict) and (self.is_ours(home) or is_known):
             self.sizes.append((table, len(table), f"the attributes of {path}"))
             everything = home in _HOLDERS or reads_all(self.names)
+            if not everything and self.is_ours(home):
+                everything = has_other_code(kind, self.is_ours)
             for name in list(table):
                 if name not in unwatched and (everything or name in self.names):
                     self._entry(table, name, f"{path}.{name}")
@@ -378,15 +416,19 @@ class Guards:
         for members, elements, path in self.sets:
             if members != elements:
                 return f"{path} has other elements"
-        for items, old, path in self.lists:
-            if len(items) != len(old):
-                return f"{path} has {len(items)} elements, had {len(old)}"
-            for number, (a, b) in enumerate(zip(items, old)):
+        for listed, old, path in self.lists:
+            if len(listed) != len(old):
+                return f"{path} has {len(listed)} elements, had {len(old)}"
+            for number, (a, b) in enumerate(zip(listed, old)):
                 if a is not b and not isinstance(b, Tensor) and not same_plain(a, b):
                     return differs(f"{path}[{number}]", a, b)
-        for array, content, path in self.arrays:
-            if array.tobytes() != content:
+        for items, content, path in self.arrays:
+            if items.tobytes() != content:
                 return f"the values of the array {path} have changed"
+        for probe, told, path in self.probes:
+            now = probe()
+            if now is not told and not same_plain(now, told):
+                return f"{path} holds something else"
         return None
 
     def effects(self, given: Given) -> list[tuple[Place, Any]]:

@@ -30,9 +30,14 @@ Bind = Callable[[Any], str]
 
 def is_plain(value: Any) -> bool:
     """Whether a value is compared by value, down to its parts."""
-    if isinstance(value, (tuple, frozenset)) and not isinstance(value, Size):
-        return all(map(is_plain, value))
-    return isinstance(value, (*_PLAIN, Size, DType, device, np.generic)) or value is None
+    kind = type(value)
+    if kind in _PLAIN or isinstance(value, (Size, DType, device)):
+        return True
+    if not isinstance(value, (*_PLAIN, tuple, frozenset, np.generic)):
+        return False
+    if getattr(value, "__dict__", None):  # of a class of the user's, and more than its value
+        return False
+    return not isinstance(value, (tuple, frozenset)) or all(map(is_plain, value))
 
 
 def look_up(table: Any, key: Any) -> Any:
@@ -62,9 +67,7 @@ def same_plain(a: Any, b: Any) -> bool:
         return a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(same_plain, a, b))
-    if isinstance(a, (Size, *_PLAIN, DType, device, frozenset, np.generic)):
-        return bool(a == b)
-    return False
+    return is_plain(a) and is_plain(b) and bool(a == b)
 
 
 def signature(tensor: Tensor) -> tuple[Any, ...]:

@@ -110,6 +110,9 @@ class Captured:
             if key is None or self._failures >= _PATIENCE:
                 return self.function(*args, **kwargs)
             values = Values(given)
+            if any(tensor.__dict__ for tensor in values.exposed()):  # copies have none of that
+                self._fail("a tensor whose memory NumPy sees has attributes of its own")
+                return self.function(*args, **kwargs)
             reason = ""
             for replay, result in reversed(self._captures.get(key, ())):
                 in_place = values.any_shown and replay.only_reads
@@ -291,9 +294,10 @@ class Captured:
             self._keep(key, run, values, lifted, result, numbers, known)
         else:  # it ran code that no notes were taken for: the next call is captured
             settle(self.function, self._codes, flat.roots(), run.result, Diary())
-        if reason is not None and not (moving or values.any_shown):
+        final = values.originals(parts, values.tensors)
+        if all(a is b for a, b in zip(final, left.leaves, strict=True)):
             return run.result
-        return Tree.build(result, iter(values.originals(parts, values.tensors)))
+        return Tree.build(result, iter(final))
 
     def _changes_or_returns(self, flat: Flat, left: Flat, args: Any, kwargs: Any) -> str | None:
         """Whether the function has changed, or returns, an argument that was taken apart."""

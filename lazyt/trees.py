@@ -71,10 +71,10 @@ class Flat:
         return [*self.leaves, *Tree.roots(self.shape)]
 
     def _take(self, value: Any) -> Shape:
-        kind = type(value)
+        kind, taken = type(value), None
         if kind is tuple:
             return (kind, tuple([self._take(v) for v in value]))
-        if kind is not list and kind is not dict:
+        if kind is not list and (kind is not dict or not all(type(k) is str for k in value)):
             taken = taken_apart(value, self.opening)
             if taken is None:
                 self.leaves.append(value)
@@ -88,7 +88,7 @@ class Flat:
         self.holders[id(value)] = (len(self.holders), value)
         if kind is list:
             return (kind, tuple([self._take(v) for v in value]))
-        if kind is dict:
+        if taken is None:
             return (kind, tuple([(k, self._take(v)) for k, v in value.items()]))
         return (structure, tuple([self._take(part) for part in parts]))
 
@@ -239,9 +239,9 @@ def taken_apart(value: Any, opening: Opening | None) -> tuple[Structure, list[An
     elif isinstance(value, dict):
         keys, sort = keys_of(value), "dict"
         items = [dict.__getitem__(value, key) for key in keys]
-        if isinstance(value, defaultdict):
-            factory = value.default_factory
-            fixed = (None if factory is None else Identity(factory, strong=True),)
+        factory = value.default_factory if isinstance(value, defaultdict) else None
+        known = None if factory is None else Identity(factory, strong=True)
+        fixed = (known, tuple(map(type, keys)))  # 1, 1.0 and True are equal
     elif isinstance(value, list):
         items, sort = list(list.__iter__(value)), "list"
     elif isinstance(value, deque):
@@ -289,12 +289,15 @@ def is_open(kind: Any) -> bool:
         return False
     if hasattr(kind, "forward"):
         return False
-    plain = ("typing", "abc", "collections.abc", "typing_extensions")
     of_python = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-    return all(
-        base is object or base.__module__ in plain or base.__flags__ & of_python
-        for base in kind.__mro__
-    )
+    return all(base is object or base.__flags__ & of_python for base in kind.__mro__)
+
+
+def has_other_code(kind: Any, is_ours: Callable[[str], bool]) -> bool:
+    """Whether a class has methods that are not the user's, and read what no code of theirs
+    mentions."""
+    plain = ("typing", "abc", "collections.abc", "typing_extensions", "builtins")
+    return not all(base.__module__ in plain or is_ours(base.__module__) for base in kind.__mro__)
 
 
 class Opening:
@@ -362,7 +365,8 @@ class Opening:
             return kind
         if isinstance(value, type) or kind.__module__.partition(".")[0] == "lazyt":
             return None
-        return kind if self._is_ours(kind.__module__) and is_open(kind) else None
+        fits = self._is_ours(kind.__module__) and is_open(kind)
+        return kind if fits and not has_other_code(kind, self._is_ours) else None
 
     def take(self, value: Any) -> tuple[Structure, list[Any]] | None:
         """How an object that was opened holds its parts; None for others."""
