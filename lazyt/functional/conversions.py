@@ -98,6 +98,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             isinstance(item, builtins.int) and not isinstance(item, builtins.bool)
         ):
             place = item
+        elif item is not None and not isinstance(item, builtins.bool):
+            raise wrong_arguments("to", args, _TO_FORMS)
     if len(args) > 1 and all(isinstance(v, DType) for v in args[:2]):
         raise wrong_arguments("to", args, _TO_FORMS)
     if place is not None:
