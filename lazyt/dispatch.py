@@ -113,6 +113,8 @@ def view_of(
     if outer is not None and outer.multiple is not None:
         view.multiple = (name, 0)
         view.version = base._storage.version_now()
+    if outer is not None and outer.custom is not None:
+        view.custom = (name, 0)
     view.source = base if outer is None or outer.source is None else outer.source
     tensor = _new_tensor(Tensor)
     tensor._storage = base._storage
@@ -171,6 +173,15 @@ _SEVERAL = (
 )
 
 
+_CUSTOM = (
+    "Output {} of {} is a view and is being modified inplace. This view was created inside a "
+    "custom Function (or because an input was returned as-is) and the autograd logic to handle "
+    "view+inplace would override the custom backward associated with the custom Function, leading "
+    "to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of "
+    "the custom Function."
+)
+
+
 def _refuse_multiple(view: View, differentiable: bool) -> None:
     name, number = view.multiple or ("", 0)
     if differentiable:
@@ -185,8 +196,12 @@ def check_writable(target: Tensor) -> None:
     if not mode.enabled:
         return
     storage, view = target._storage, target._view
-    if storage.fn is not None and view is not None and view.multiple and not view.detached:
-        _refuse_multiple(view, True)
+    if storage.fn is not None and view is not None and not view.detached:
+        if view.multiple:
+            _refuse_multiple(view, True)
+        if view.custom is not None:
+            name, number = view.custom
+            raise GradientError(_CUSTOM.format(number, name))
     if isinstance(storage.fn, AccumulateGrad):
         if view is None or view.root:
             raise GradientError(_LEAF)

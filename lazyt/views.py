@@ -185,12 +185,14 @@ class View:
         multiple: the function of several views that made it and its number among them; autograd
             forbids writes to such. Else None.
         version: the storage's when one of several was made.
+        custom: the user's function that it is an output of, and which, where that is a view;
+            autograd forbids writes to such, too. Else None.
         fn: its grad_fn as of the storage's grad_fn ``made_for`` and its version ``made_at``.
     """
 
     __slots__ = (
-        "_base", "_node", "detached", "fn", "made_at", "made_for", "multiple", "name", "offset",
-        "root", "shape", "source", "steps", "strides", "version",
+        "_base", "_node", "custom", "detached", "fn", "made_at", "made_for", "multiple", "name",
+        "offset", "root", "shape", "source", "steps", "strides", "version",
     )  # fmt: skip
 
     def __init__(
@@ -205,6 +207,7 @@ class View:
         self.root = False
         self.multiple: tuple[str, int] | None = None
         self.version = 0
+        self.custom: tuple[str, int] | None = None
         self.source: Tensor | None = None
         self.fn: GradFn | None = None
         self.made_for: GradFn | None = None

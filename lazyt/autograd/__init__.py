@@ -121,6 +121,9 @@ def _needs_tape(
         node = None if made is None else made()
         if node is None or node is not tensor.node or node.op is VARIABLE:
             return True
+        operands = tensor._fn.operands if tensor._fn is not None else ()
+        if isinstance(operands, tuple) and any(o is not None and o() is node for o in operands):
+            return True
         own.add(node)
     fns = set(_fns(inner))
     for fn in walk_tape(_fns(outputs), None):

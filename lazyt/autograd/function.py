@@ -18,6 +18,7 @@ from lazyt.ir.graph import Node
 from lazyt.storage import raw
 from lazyt.tape import AccumulateGrad, GradFn, boundary
 from lazyt.tensor import Tensor
+from lazyt.views import View
 from lazyt.watching import hook
 
 _NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."  # noqa: E501  # fmt: skip
@@ -355,10 +356,12 @@ def _output(fn: FunctionBackward, ctx: FunctionCtx, index: int, output: Any) -> 
         return output
     if output.dtype.kind != "f" or any(output is o for o in ctx.non_differentiable):
         return output
-    result = wrap(raw(output.node))
+    dirty = any(output is item for item in ctx.dirty_tensors)
+    shows = not dirty and _shows_others(fn, output)
+    result = _shown(output, fn, index) if shows else wrap(raw(output.node))
     result._storage.node = boundary(raw(output.node), fn, index)
     result._storage.fn = fn
-    if any(output is dirty for dirty in ctx.dirty_tensors):
+    if dirty:
         if isinstance(output._fn, AccumulateGrad):
             raise GradientError(
                 "a leaf Variable that requires grad has been used in an in-place operation."
@@ -366,6 +369,42 @@ def _output(fn: FunctionBackward, ctx: FunctionCtx, index: int, output: Any) -> 
         with enable_grad():
             return assign(output, result)
     return result
+
+
+def _shows_others(fn: FunctionBackward, output: Tensor) -> bool:
+    """Whether an output lies in memory that was there before: a view, or an argument."""
+    view = output._view
+    if view is not None and not view.root:
+        return True
+    share = output._storage.share
+    for item in fn.inputs:
+        own = None if item is None else item[0]._storage
+        if own is output._storage:
+            return True
+        shared = None if own is None else own.share
+        if share is not None and shared is not None and shared.memory is share.memory:
+            return True
+    return False
+
+
+def _shown(output: Tensor, fn: FunctionBackward, index: int) -> Tensor:
+    """A tensor in the memory of ``output`` with a history of its own.
+
+    Views and arguments that are returned may not be written to, as in PyTorch.
+    """
+    found = Tensor.__new__(Tensor)
+    storage, view = output._storage, output._view
+    if view is None or (view.root and not view.steps):
+        found._storage = storage.fork()
+        view = view or View(tuple(output.shape), output.strides, 0, (), "Alias")
+    else:
+        found._storage = storage.region(view)
+    found._view = shown = View(view.shape, view.strides, view.offset, (), view.name)
+    shown.root = True
+    argument = any(item is not None and item[0] is output for item in fn.inputs)
+    if argument or (output._view is not None and not output._view.root):
+        shown.custom = (fn.name().removesuffix("Backward"), index)
+    return found
 
 
 def _save(

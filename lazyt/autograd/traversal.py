@@ -316,10 +316,35 @@ class Traversal:
             result = values.get(node, node)
             part = by_result(result, gradient.node)
             return [self._linked_to(fn, part, gradient, (fn,), (result,))]
-        found, past = derived(node, operands_of(fn), gradient.node, values)
+        inputs = operands_of(fn)
+        alike = self.create_graph and len({*inputs}) < len({*zip(inputs, fn.parents)})
+        apart = _told_apart(node, inputs) if alike and not values else None
+        if apart is not None:
+            return self._derive_apart(fn, gradient, *apart)
+        found, past = derived(node, inputs, gradient.node, values)
         for variable, part in past:
             self._go_past(fn, variable, part)
         return [None if p is None else self._linked(fn, p, gradient, values) for p in found]
+
+    def _derive_apart(
+        self,
+        fn: GradFn,
+        gradient: Tensor,
+        node: Node,
+        copies: Sequence[Node | None],
+        own: Mapping[Node, Node],
+    ) -> Parts:
+        """``_derive`` where two operands are one node: each part depends on some of ``copies``."""
+        parts: Parts = []
+        for part in derived(node, copies, gradient.node, {})[0]:
+            if part is None:
+                parts.append(None)
+                continue
+            read = {*topological([part], lambda n: n in own or not n.needs_grad)}
+            nodes = [None if c is None or c not in read else own[c] for c in copies]
+            (part,) = substituted([part], own)
+            parts.append(self._linked_to(fn, part, gradient, fn.parents[: len(nodes)], nodes))
+        return parts
 
     def _linked(
         self, fn: GradFn, part: Node, gradient: Tensor, values: Mapping[Node, Node]

@@ -389,10 +389,8 @@ class _Gate(Function):
     def forward(ctx: Any, tell: Hook, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.tell = tell
         ctx.set_materialize_grads(False)
-        passed = tuple(tensor.detach() for tensor in tensors)
-        plain = [new for new, old in zip(passed, tensors) if not old.requires_grad]
-        ctx.mark_non_differentiable(*plain)
-        return passed
+        ctx.mark_non_differentiable(*[tensor for tensor in tensors if not tensor.requires_grad])
+        return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ DIFFERENT = {
         "grad dtype": "tensors have no grad_dtype", "deepcopy nonleaf": _ADVICE,
     },
     "own_functions": {
-        "ident": _NO_VIEW, "viewf": _NO_VIEW, "viewf inplace": _NO_VIEW,
+        "ident": _NO_VIEW, "viewf": _NO_VIEW,
         "old under grad": _MORE, "old under vmap": _MORE, "no vmap": _MORE,
         "gen and vmap": "no link to PyTorch's pages", "saved overwritten": _ADVICE,
         "ctx attrs": "mark_shared_storage has done nothing since PyTorch 0.4",
