@@ -24,6 +24,7 @@ from lazyt.codegen.origins import find_origins
 from lazyt.codegen.peeling import peel
 from lazyt.codegen.printed import PrintedKernel
 from lazyt.codegen.routines import routine_c
+from lazyt.codegen.safe_names import with_safe_names
 from lazyt.codegen.weaving import weave
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase
 from lazyt.ir.program import KernelSource, Launch
@@ -48,6 +49,7 @@ def print_kernel_c(
     form ``tuned``, where it fits. ``threads``: more are of no use to kernels with scratch for each.
     ``traits``: what the processor does differently from others.
     """
+    kernel = with_safe_names(kernel)
     # Where a pointer begins is no number of the text.
     origins = {} if any_size else find_origins(kernel)
     offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.arguments)

@@ -164,7 +164,12 @@ class _Walk(Values):
             self.worker = unknown(Atom("worker", (0, last)))
 
     def _declare(self, node: c_ast.Decl) -> None:
-        value: Value = self.value(node.init) if node.init is not None else None
+        value: Value = None
+        if node.init is not None and _names(node.init, node.name):
+            # In C the new name is known there already, whatever was called so before.
+            self.complain(node, "it is made of itself, before it has a value")
+        elif node.init is not None:
+            value = self.value(node.init)
         if isinstance(node.type, c_ast.ArrayDecl):
             value = self._array(node)
         elif isinstance(node.type, c_ast.PtrDecl):
@@ -243,6 +248,17 @@ class _Walk(Values):
         divided = unknown(Atom(step.name, (0, high)))  # by step.by, once every turn
         self.facts.add(start - divided)
         return divided
+
+
+def _names(tree: Any, name: str) -> bool:
+    """Whether an expression reads a variable."""
+    work = [tree]
+    while work:
+        node = work.pop()
+        if isinstance(node, c_ast.ID) and node.name == name:
+            return True
+        work.extend(child for _, child in node.children())
+    return False
 
 
 def _assigned(body: Any) -> set[str]:

@@ -23,6 +23,7 @@ from lazyt.codegen.cuda_routines import PointLaunch, routine_cuda
 from lazyt.codegen.cuda_threads import MOST_SHARED_BYTES, ThreadPhase, is_ordered, over_tiles
 from lazyt.codegen.prelude import sections_for
 from lazyt.codegen.printed import PrintedKernel
+from lazyt.codegen.safe_names import with_safe_names
 from lazyt.errors import InternalError
 from lazyt.ir.kernel import CallPhase, ContractPhase, Kernel, Phase
 from lazyt.ir.program import Grid, KernelSource
@@ -87,6 +88,7 @@ def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKer
 
     Raises InternalError for a phase that no form fits, and for segments: ``take_apart`` first.
     """
+    kernel = with_safe_names(kernel)
     if kernel.segments:
         raise InternalError("codegen.cuda", "there are no launches of segments on a GPU yet")
     parameters = ", ".join(
@@ -126,6 +128,7 @@ def print_kernel_cuda(kernel: Kernel, most_blocks: int = MOST_BLOCKS) -> CudaKer
 
 def print_for_plan(kernel: Kernel) -> PrintedKernel:
     """A kernel as part of a plan, which the C target prints in the same form."""
+    kernel = with_safe_names(kernel)
     made = print_kernel_cuda(kernel)
     grids = tuple(
         Grid(x.function, x.blocks, x.threads, x.shared_bytes, x.collective) for x in made.launches
