@@ -128,6 +128,8 @@ class Midway(Inlet):
 
     def write_plan(self) -> None:
         """What Python does at every call, the buffers, and the plan."""
+        if any(map(self._is_shared, range(len(self._roots)))):
+            self.is_quick = False  # the memory is looked up where tensors are looked at
         self._write_calls()
         for number, size in enumerate(self._plan.sizes):
             add = self.add if self._is_steady(number) else self.both
@@ -168,6 +170,14 @@ class Midway(Inlet):
         )  # fmt: skip
         self.add(f"pack(slots, 0, {', '.join(order)})")
         self.both("run()")
+
+    def _is_shared(self, number: int) -> bool:
+        """Whether a root is the memory of a tensor in places, which another one is to have, too."""
+        root, fresh = self._roots[number], len(self.replay.flags)
+        if isinstance(root, int) or root[0] != "source":
+            return False
+        own = number >= fresh and self.replay.written[number - fresh] in self._in_place
+        return self.replay.holders[root[1]] in self.steady and not own
 
     def _write_launch(self, launcher: Launcher) -> None:
         """The plan on a device. What never changes is there already."""
