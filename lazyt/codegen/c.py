@@ -46,11 +46,11 @@ def print_kernel_c(
     With segments: ``void name(char **table, const lz_i64 *extents, const lz_i64 *starts, int count,
     int threads)``. ``names`` are those of constants that it takes as arguments, see Expressions.
     ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``; else in the
-    form ``tuned``, where it fits. ``threads``: more are of no use to kernels with scratch for each.
+    form ``tuned``, where it fits, with pointers to where a kernel begins in its buffers.
+    ``threads``: more are of no use to kernels with scratch for each.
     ``traits``: what the processor does differently from others.
     """
     kernel = with_safe_names(kernel)
-    # Where a pointer begins is no number of the text.
     origins = {} if any_size else find_origins(kernel)
     offsets = tuple(origins.get(b.name, 0) * b.dtype.itemsize for b in kernel.arguments)
     expressions = Expressions(kernel.buffers, origins)
