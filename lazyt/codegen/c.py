@@ -46,9 +46,8 @@ def print_kernel_c(
     With segments: ``void name(char **table, const lz_i64 *extents, const lz_i64 *starts, int count,
     int threads)``. ``names`` are those of constants that it takes as arguments, see Expressions.
     ``any_size``: in a form that kernels of other sizes have, too, see ``template.py``; else in the
-    form ``tuned``, where it fits, with pointers to where a kernel begins in its buffers.
-    ``threads``: more are of no use to kernels with scratch for each.
-    ``traits``: what the processor does differently from others.
+    form ``tuned``, where it fits, with pointers to where a kernel begins in its buffers. More than
+    ``threads`` are of no use to kernels with scratch for each. ``traits``: those of the processor.
     """
     kernel = with_safe_names(kernel)
     origins = {} if any_size else find_origins(kernel)

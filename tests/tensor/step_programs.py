@@ -219,10 +219,12 @@ def check(seeds: Sequence[int], compiled: bool) -> tuple[int, int]:
             wrapped.append(lt.jit(function))
             return wrapped[-1]
 
-        with simulated() if not compiled else contextlib.nullcontext():
+        with simulated() if not compiled else contextlib.nullcontext() as machine:
             plain = [("plainly", lambda function: function)] if seed % 2 else []
             for what, wrap in (*plain, ("captured", capture)):
                 found = outcome(text, wrap)
+                if machine is not None and machine.errors:
+                    break
                 if found != expected:
                     raise AssertionError(
                         f"seed {seed} shows {what}\n{found}\ninstead of\n{expected}\n{text}"
