@@ -40,6 +40,8 @@ AT_POINTS: list[tuple[str, str, str]] = [
      "the formula's value, where PyTorch's is NaN or infinite"),
     ("clamp, hardtanh, relu6, hardshrink, threshold at NaN", "first",
      "that of the piece which is chosen; PyTorch has 0 or 1"),
+    ("interpolate by a factor after which a size stays or doubles", "first",
+     "that of the values taken; PyTorch's kernels take other places backwards than forwards"),
     ("x ** -2 and digamma at poles", "first second", "NaN or infinite, not always as in PyTorch"),
 ]  # fmt: skip
 
