@@ -124,7 +124,7 @@ def _loss_node(
     scale = None if weights is None else ops.gather(weights, places, 0)
     if scale is not None:
         loss = ops.apply("mul", loss, scale)
-    if smoothing:
+    if smoothing > 0:
         loss = _smoothed(loss, logs, weights, axis, smoothing)
     if kept is not None:
         zero = ops.constant(0, loss.dtype)
@@ -249,7 +249,7 @@ def _check_soft_target(input: Tensor, target: Tensor, ignored: int, smoothing: f
             )
         if ignored >= 0:
             raise LazytError("ignore_index is not supported for floating point target")
-    if not 0 <= smoothing <= 1:
+    if smoothing > 1:
         raise LazytError(f"label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")
 
 
@@ -257,7 +257,7 @@ def _soft_loss(
     logs: Node, target: Tensor, weight: Tensor | None, reduction: str, axis: int, smoothing: float
 ) -> Node:
     truth = ops.cast(target.node, logs.dtype)
-    if smoothing:
+    if smoothing > 0:  # as PyTorch, which leaves out others
         truth = ops.apply("mul", truth, constant_of(1 - smoothing, logs.dtype))
         truth = ops.apply("add", truth, constant_of(smoothing / logs.shape[axis], logs.dtype))
     if weight is not None:

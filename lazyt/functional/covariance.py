@@ -7,7 +7,7 @@ from lazyt.functional.matrices import diag
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.products import mm
 from lazyt.functional.promotion import torch_name
-from lazyt.functional.value_checks import not_below_zero, values_hold
+from lazyt.functional.value_checks import all_hold, at_least_zero, compared, values_hold
 from lazyt.ir.dtypes import bool_
 from lazyt.tensor import Tensor
 
@@ -32,7 +32,7 @@ def _check_weights(weights: Tensor, name: str, whole: bool, count: int) -> None:
             f"cov(): expected {name} to have the same numel as there are observations in the input "
             f"but got {have} != {count}"
         )
-    if not values_hold(weights, not_below_zero, "the weights of cov() are checked"):
+    if not values_hold(weights, at_least_zero, "the weights of cov() are checked"):
         raise LazytError(f"cov(): {name} cannot be negative")
 
 
@@ -85,6 +85,9 @@ def _covariance(
         result = (mm(centred, centred.t()) / max(freedom, 0)).squeeze()
         return result
     total: Tensor = weights.sum()
+    reason = "the weights of cov() are checked"
+    if count and not all_hold([compared("ne", total.node, 0)], [total.node], reason):
+        raise LazytError("cov(): weights sum to zero, can't be normalized")
     centred = data - (data * weights).sum(1, keepdim=True) / total
     if aweights is None:
         scale = total - correction

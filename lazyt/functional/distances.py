@@ -61,7 +61,7 @@ def cdist(
         raise ShapeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
-    if p < 0:
+    if not p >= 0:  # nor NaN
         raise LazytError("cdist only supports non-negative p values")
     if x1.dtype is not x2.dtype:
         raise DTypeError(
@@ -95,7 +95,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise ShapeError(f"pdist only supports 2D tensors, got: {len(input.shape)}D")
     if input.dtype.kind != "f":
         raise DTypeError("pdist only supports floating-point dtypes")
-    if p < 0:
+    if not p >= 0:  # nor NaN
         raise LazytError("pdist only supports non-negative p values")
     if input.dtype.is_half:
         refuse("pdist", input.dtype)

@@ -114,7 +114,7 @@ def huber_loss(
     """
     reduction = chosen_reduction(reduction, None, None)
     warn_of_sizes(input, target)
-    if delta <= 0:
+    if not delta > 0:  # nor NaN
         raise LazytError("huber_loss does not support non-positive values for delta.")
     return _pairwise(_huber, "HuberLoss", input, target, reduction, delta, weight=weight)
 
@@ -127,7 +127,7 @@ def smooth_l1_loss(
     """``huber_loss / beta``; ``l1_loss`` for beta 0. Raises LazytError for a negative ``beta``."""
     reduction = chosen_reduction(reduction, size_average, reduce)
     warn_of_sizes(input, target)
-    if beta < 0:
+    if not beta >= 0:  # nor NaN
         raise LazytError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
         return _pairwise(_absolute, "Mean", input, target, reduction)

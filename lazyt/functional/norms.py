@@ -329,9 +329,9 @@ def renorm(
 
     Raises LazytError for a norm that is not positive, a negative ``maxnorm``, and for vectors.
     """
-    if float(p) <= 0:
+    if not float(p) > 0:  # nor NaN
         raise LazytError("renorm: non-positive-norm not supported")
-    if float(maxnorm) < 0:
+    if not float(maxnorm) >= 0:
         raise LazytError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     rank = len(input.shape)
     if rank < 2:

@@ -112,7 +112,7 @@ def normal(
     """
     place = check_device(device)
     tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
-    if not isinstance(std, Tensor) and std < 0:
+    if not isinstance(std, Tensor) and not std >= 0:  # nor NaN
         raise LazytError(f"normal expects std >= 0.0, but found std {std:g}")
     if size is not None and tensors:
         raise wrong_arguments("normal", (mean, std, size), _NORMAL_FORMS)
@@ -270,7 +270,7 @@ def uniform_(
     """Write numbers evenly distributed over [from, to). Raises LazytError where from > to."""
     low = _from(from_, kwargs, "uniform_")
     check_floating(self.dtype, "check_uniform_bounds")
-    if low > to:
+    if not low <= to:  # nor NaN
         raise LazytError(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={to:g}"
         )
@@ -284,7 +284,7 @@ def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Write normal numbers. Raises LazytError for a negative deviation."""
-    if std < 0:
+    if not std >= 0:  # nor NaN
         raise LazytError(f"normal expects std >= 0.0, but found std {std:g}")
     check_floating(self.dtype, "normal_kernel_cpu")
     wide = self.dtype.compute

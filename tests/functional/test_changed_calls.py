@@ -88,3 +88,29 @@ def test_limits_of_types_that_are_names_only() -> None:
     assert [v.max for v in found.values()] == [448.0, 57344.0, 2.0**127, lt.finfo(lt.float32).max]
     assert [v.bits for v in found.values()] == [8, 8, 8, 32]
     assert found["float8_e4m3fn"].eps == 0.125 and found["float8_e8m0fnu"].min > 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.normal_(0.0, float("nan")), lambda x: x.uniform_(0.0, float("nan")),
+        lambda x: lt.normal(0.0, float("nan"), (2,)), lambda x: F.pdist(x, float("nan")),
+        lambda x: lt.renorm(x, float("nan"), 0, 1.0), lambda x: lt.renorm(x, 2, 0, float("nan")),
+        lambda x: F.huber_loss(x, x, delta=float("nan")), lambda x: lt.cdist(x, x, float("nan")),
+        lambda x: F.smooth_l1_loss(x, x, beta=float("nan")),
+        lambda x: lt.cov(x, aweights=lt.tensor([float("nan"), 1.0])),
+        lambda x: lt.cov(x, aweights=lt.zeros(2) * 1), lambda x: lt.cov(x, fweights=x[0].int() * 0),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_none_are_in_no_range(call: object) -> None:
+    with pytest.raises(RuntimeError):
+        call(lt.ones(2, 2))  # type: ignore[operator]
+
+
+def test_smoothing_below_zero_is_none() -> None:
+    scores, label = lt.tensor([[1.0, 2.0]]), lt.tensor([0])
+    plain = F.cross_entropy(scores, label).item()
+    for smoothing in (-1.0, float("nan")):
+        assert F.cross_entropy(scores, label, label_smoothing=smoothing).item() == plain
+    with pytest.raises(RuntimeError, match="label_smoothing"):
+        F.cross_entropy(scores, label, label_smoothing=1.5)
