@@ -333,8 +333,9 @@ def start(command: list[str], errors_path: str) -> Running:
 
     errors = open(errors_path, "w+b")  # noqa: SIM115 (closed by ``stop``)
     started += 1
+    process: Popen[bytes] = subprocess.Popen.__new__(subprocess.Popen)
     try:
-        process = subprocess.Popen(
+        process.__init__(  # type: ignore[misc]
             command,
             stdin=subprocess.DEVNULL,
             stdout=errors,
@@ -344,10 +345,15 @@ def start(command: list[str], errors_path: str) -> Running:
             env={**os.environ, "LC_ALL": "C", "TMPDIR": os.path.dirname(errors_path)},
             process_group=0,
         )
+        return Running(process, errors)
     except OSError as error:
         errors.close()
         raise UnitError(command, f"it cannot be started: {error}", 0) from error
-    return Running(process, errors)
+    except BaseException:  # an interrupt: it may have been started already
+        if getattr(process, "pid", None) and process.returncode is None:
+            Running(process, errors).stop()
+        errors.close()
+        raise
 
 
 def _search(cc: str | None) -> Compiler:
