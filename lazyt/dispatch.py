@@ -269,15 +269,15 @@ def _copied(target: Tensor, result: Tensor) -> GradFn:
 def _written_through(target: Tensor, view: View, result: Tensor, base: Node) -> GradFn:
     """The grad_fn of a storage of value ``base`` after ``result`` was written through ``view``."""
     storage, made = target._storage, result._fn
-    shown = view.fn if view.fn is not None and view.fn._extra is not None else None
-    if made is not None and shown is not None and shown in made.parents:
-        # The gradient of the view's old value goes to the storage's, past the view's hooks.
-        plain = tape.record_view(shown.name(), shown.parents[0] or shown, shown.operands)
+    old, shown = storage.fn, view.fn
+    index = 0 if old is None or not old.several else output_number(old, base)
+    if tape.watched and made is not None and shown in made.parents and old and shown is not old:
+        # The gradient of the view's old value goes to the storage's, past the hooks of views.
+        moves = Moves(view.steps, base.shape, base.dtype, index, 0, view.arranged)
+        plain = tape.record_view("AsStrided", old, moves)
         made.parents = tuple(plain if fn is shown else fn for fn in made.parents)
     fn = tape.record("CopySlices", (target, result), None)
     fn.parents = (storage.fn, made)
-    old = storage.fn
-    index = 0 if old is None or not old.several else output_number(old, base)
     part = View(view.shape, view.strides, view.offset, view.steps, view.name)
     fn.operands = Written(part, base.shape, base.dtype, index, view.arranged)
     return fn

@@ -27,7 +27,7 @@ from lazyt.run_parts import lives, origins_of, refuse_changed, refuse_wholes, sa
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad
-from lazyt.tape_parts import join_parts, parts_of
+from lazyt.tape_parts import has_hooks, join_parts, parts_of
 from lazyt.templates import CannotReplay, Plan, compute, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
@@ -175,6 +175,10 @@ class Replay:
         self._saved = [saved_by(s.fn, recorder, self._fresh) for s in self._fresh]
         self.alive = any(lives(s) for s in self._fresh)
         self._parts = parts_of(self._fresh, recorder.storages) if self.alive else []
+        if self.alive and tape.watched:
+            ends = [s.fn for s in self._fresh] + [v._fn for v in leaves if isinstance(v, Tensor)]
+            if has_hooks(ends, recorder.storages):
+                raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
         with watching(recorder):  # so that values stay what they were made from
             self.written = written_by(run)
             roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]

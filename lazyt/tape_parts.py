@@ -38,6 +38,21 @@ def parts_of(results: Sequence[Storage], sources: Sequence[Storage]) -> list[Par
     return [(name, numbers) for numbers, name in found.items()]
 
 
+def has_hooks(fns: Sequence[GradFn | None], sources: Sequence[Storage]) -> bool:
+    """Whether hooks or retained gradients stand between grad_fns and ``sources``."""
+    seen: set[GradFn] = {storage.fn for storage in sources if storage.fn is not None}
+    stack = [*fns]
+    while stack:
+        fn = stack.pop()
+        if fn is None or fn in seen or isinstance(fn, AccumulateGrad):
+            continue
+        if fn._extra is not None and fn._extra.interferes:
+            return True
+        seen.add(fn)
+        stack.extend(fn.parents)
+    return False
+
+
 def join_parts(parts: Sequence[Part], fns: Sequence[GradFn | None]) -> None:
     """Let the grad_fns of results have their parts."""
     for name, numbers in parts:

@@ -647,6 +647,12 @@ def replaced_values(fn: GradFn, node: Node, linked: bool) -> dict[Node, Node]:
             continue
         now = raw(storage.current())
         table = dict.fromkeys(old, now)
+        for item in old:  # a storage may have its tensor's axes in another order
+            if item.op.name == "permute":
+                axes = item.params.axes
+                table[item.inputs[0]] = ops.permute(
+                    now, sorted(range(len(axes)), key=axes.__getitem__)
+                )
         if isinstance(fn.operands, tuple):
             for parent, reference in zip(fn.parents, fn.operands):
                 operand = None if reference is None else reference()
@@ -657,7 +663,9 @@ def replaced_values(fn: GradFn, node: Node, linked: bool) -> dict[Node, Node]:
                     tied = linked and operand.needs_grad
                     values[operand] = boundary(value, Bridge(operand)) if tied else value
         if node in table:
-            values[node] = boundary(now, Bridge(node)) if linked and node.needs_grad else now
+            result = table[node]
+            tied = linked and node.needs_grad
+            values[node] = boundary(result, Bridge(node)) if tied else result
     return values
 
 
