@@ -4,6 +4,23 @@ Importing this package attaches the methods to Tensor; ``lazyt`` itself exports 
 its modules list in ``__all__``.
 """
 
+import sys
+
 from lazyt.functional import methods
 
 methods.install()
+
+#: What PyTorch has in a module of this name, ``torch.functional``.
+_THEIRS = frozenset({
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
+    "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "einsum", "meshgrid", "norm",
+    "pca_lowrank", "split", "svd_lowrank", "tensordot", "unique", "unique_consecutive",
+    "unravel_index",
+})  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _THEIRS:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    found: object = getattr(sys.modules["lazyt"], name)  # which imports this package
+    return found

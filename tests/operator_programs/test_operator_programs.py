@@ -87,7 +87,7 @@ def compare(found: Any, wanted: Any) -> None:
 def run(program: Any) -> None:
     """Runs a program and compares what it gives."""
     made, grads, calls, at, wanted = program
-    values = given = inputs(made, grads)
+    given = inputs(made, grads)
     values = list(given)
     for name, args, kwargs, parts in calls:
         found = function(name)(
