@@ -16,7 +16,7 @@ from lazyt.errors import LazytError
 from lazyt.functional.loss_reduction import ReductionError
 from lazyt.functional.picking import value_range, within
 from lazyt.grad_mode import no_grad
-from lazyt.ir.dtypes import int64
+from lazyt.ir.dtypes import bfloat16, decode_bfloat16, int64
 from lazyt.ir.graph import Node, topological
 from lazyt.runtime.interpreter import interpret
 from lazyt.tensor import Tensor
@@ -77,8 +77,19 @@ def _is_computed(node: Node) -> bool:
 
 def values_hold(operand: Tensor, condition: Condition, reason: str) -> bool:
     """Whether a condition, elementwise, holds for all values of a tensor; see ``all_hold``."""
-    node = source_of(operand.node)
-    return all_hold([condition(node)] if node.size else [], [node], reason)
+    return all_values_hold([operand], condition, reason)
+
+
+def all_values_hold(operands: Sequence[Tensor], condition: Condition, reason: str) -> bool:
+    """``values_hold`` of several tensors, of which those that are pending are computed at once."""
+    nodes = [node for operand in operands if (node := source_of(operand.node)).size]
+    if isinstance(condition, Between) and capturing() is None:
+        pending.realize_now([n for n in nodes if n.data is None and _is_computed(n)], reason)
+        known = [node for node in nodes if node.data is not None]
+        if not all(map(condition.has, known)):
+            return False
+        nodes = [node for node in nodes if node.data is None]
+    return all_hold([condition(node) for node in nodes], nodes, reason)
 
 
 def tensors_hold(check: Callable[[], Sequence[Tensor]], given: Sequence[Tensor]) -> bool:
@@ -94,14 +105,34 @@ def compared(name: str, node: Node, number: float) -> Node:
     return ops.apply(name, node, ops.constant(number, node.dtype))
 
 
+class Between:
+    """The condition to be from ``low`` to ``high``, which NaN is not."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self._low = low
+        self._high = high
+
+    def __call__(self, node: Node) -> Node:
+        """Which of a node's values are."""
+        above = compared("ge", node, self._low)
+        if self._high == math.inf:
+            return above
+        return ops.apply("mul", above, compared("le", node, self._high))
+
+    def has(self, node: Node) -> bool:
+        """Whether all values of a node that is computed are."""
+        values = node.data.as_numpy(node.dtype, node.shape)
+        if node.dtype is bfloat16:
+            values = decode_bfloat16(values)
+        return bool(values.min() >= self._low and values.max() <= self._high)
+
+
 def from_to(low: float, high: float) -> Condition:
     """The condition to be between two numbers, which NaN is not."""
-    return lambda node: ops.apply("mul", compared("ge", node, low), compared("le", node, high))
+    return Between(low, high)
 
 
-def at_least_zero(node: Node) -> Node:
-    """The condition to be 0 or more."""
-    return compared("ge", node, 0)
+at_least_zero: Condition = Between(0, math.inf)
 
 
 def not_below_zero(node: Node) -> Node:
@@ -149,11 +180,9 @@ def check_probabilities(input: Tensor) -> None:
 def check_unit_interval(input: Tensor, target: Tensor) -> None:
     """Raise LazytError for inputs and targets of a cross entropy outside of [0, 1]."""
     reason = "the values of binary_cross_entropy() are checked"
-    nodes = [source_of(tensor.node) for tensor in (input, target)]
-    fits = from_to(0, 1)
-    if all_hold([fits(node) for node in nodes], nodes, reason):
+    if all_values_hold([input, target], from_to(0, 1), reason):
         return
-    name = "target" if all_hold([fits(nodes[0])], nodes, reason) else "input"
+    name = "target" if values_hold(input, from_to(0, 1), reason) else "input"
     raise LazytError(f"all elements of {name} should be between 0 and 1")
 
 
