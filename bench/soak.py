@@ -62,11 +62,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1800)
     parser.add_argument("--graphs", type=int, default=20_000)
     parser.add_argument("--mode", choices=("compiled", "eager", "interpreted"), default="compiled")
+    parser.add_argument("--libraries", type=int, help="how many plans may be loaded at once")
     given = parser.parse_args()
     import lazyt as lt
     from lazyt import graph_keys
     from lazyt.runtime import execute
 
+    if given.libraries is not None:
+        execute.libraries.most = given.libraries
     lt.config.eager = given.mode == "eager"
     lt.config.interpret = given.mode == "interpreted"
     begun, done = time.monotonic(), 0

@@ -291,6 +291,8 @@ def _baseline() -> int:
 known: dict[Key, Structure] = {}
 #: How many are remembered. A graph that was forgotten finds its plan on disk, in a millisecond.
 MOST = 4096
+#: And how many stay however many libraries there are: a loop would load its plans each time round.
+FEWEST = 64
 
 
 def forget_unused(most: int) -> None:
@@ -303,8 +305,8 @@ def forget_unused(most: int) -> None:
 
 def forget_libraries(most: int) -> None:
     """Forgets structures until few more than ``most`` libraries are loaded."""
-    share = most / max(1, libraries.loaded)
-    forget_unused(int(len(known) * min(1.0, share)))
+    share = most / max(1, libraries.loaded)  # the others belong to captured functions
+    forget_unused(max(FEWEST, int(len(known) * min(1.0, share))))
 
 
 on_many.append(forget_libraries)
