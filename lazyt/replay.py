@@ -27,7 +27,7 @@ from lazyt.run_parts import lives, origins_of, refuse_changed, refuse_wholes, sa
 from lazyt.runtime.memory import Buffer
 from lazyt.storage import Storage, raw
 from lazyt.tape import AccumulateGrad
-from lazyt.tape_parts import has_hooks, join_parts, parts_of
+from lazyt.tape_parts import Part, has_hooks, join_parts, parts_of
 from lazyt.templates import CannotReplay, Plan, compute, node_of, prepare, template
 from lazyt.tensor import Tensor
 from lazyt.views import View
@@ -174,11 +174,7 @@ class Replay:
         self.counts = _writes(run)
         self._saved = [saved_by(s.fn, recorder, self._fresh) for s in self._fresh]
         self.alive = any(lives(s) for s in self._fresh)
-        self._parts = parts_of(self._fresh, recorder.storages) if self.alive else []
-        if self.alive and tape.watched:
-            ends = [s.fn for s in self._fresh] + [v._fn for v in leaves if isinstance(v, Tensor)]
-            if has_hooks(ends, recorder.storages):
-                raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
+        self._parts = self._parts_of(leaves, recorder.storages) if self.alive else []
         with watching(recorder):  # so that values stay what they were made from
             self.written = written_by(run)
             roots = [s.current() if self.alive else raw(s.current()) for s in self._fresh]
@@ -376,6 +372,17 @@ class Replay:
             assert where.put is not None
             where.put(given, value_of(part))
         return [value_of(part) for part in self.results]
+
+    def _parts_of(self, leaves: Sequence[Any], sources: Sequence[Storage]) -> list[Part]:
+        """What results have of each other's tapes.
+
+        Raises CannotReplay for hooks on what they were made of: a replay makes that anew.
+        """
+        if tape.watched:
+            ends = [s.fn for s in self._fresh] + [v._fn for v in leaves if isinstance(v, Tensor)]
+            if has_hooks(ends, sources):
+                raise CannotReplay("hooks, custom functions or new leaves stand in its graph")
+        return parts_of(self._fresh, sources)
 
     def _storage(self, node: Node, flag: str | None, parents: list[Tensor]) -> Storage:
         """New memory; with the grad_fn that it had, where it had one."""
