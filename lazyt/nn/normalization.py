@@ -58,12 +58,12 @@ class _NormBase(Module):
     def reset_running_stats(self) -> None:
         """Start the running statistics again: mean 0, variance 1."""
         if self.track_running_stats:
-            for buffer, start in ((self.running_mean, 0), (self.running_var, 1)):
+            starts = (self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)
+            for buffer, start in starts:
                 if buffer.is_meta:
                     continue
                 with lazyt.no_grad():
                     buffer.copy_(in_memory(buffer.shape, start, buffer.dtype, buffer.device))
-            self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, and the running statistics from the start."""
