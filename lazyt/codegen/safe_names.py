@@ -24,7 +24,7 @@ from lazyt.ir.point import Guard, Guarded, Load, Position, Var, sub_expressions
 from lazyt.ir.scalar import Call, Expr
 
 #: What lowering calls axes, values and buffers, and the letter of new names.
-_AXES = re.compile(r"[ijk]\d+(_\d*|_run_)*q*|[bis]|q+"), "i"
+_AXES = re.compile(r"[ijk]\d+(_\d*|_run_)*q*|[bis]|q+|row"), "i"
 _VALUES = re.compile(r"k?v\d+|r\d+(_most|_where)?|acc|running|old\d+_y\d+"), "v"
 _BUFFERS = re.compile(r"[wxy]\d+"), "x"
 #: Names of kernels that printers know.
