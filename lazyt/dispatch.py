@@ -275,7 +275,8 @@ def _written_through(target: Tensor, view: View, result: Tensor, base: Node) -> 
         # The gradient of the view's old value goes to the storage's, past the hooks of views.
         moves = Moves(view.steps, base.shape, base.dtype, index, 0, view.arranged)
         plain = tape.record_view("AsStrided", old, moves)
-        made.parents = tuple(plain if fn is shown else fn for fn in made.parents)
+        first = made.parents.index(shown)
+        made.parents = (*made.parents[:first], plain, *made.parents[first + 1 :])
     fn = tape.record("CopySlices", (target, result), None)
     fn.parents = (storage.fn, made)
     part = View(view.shape, view.strides, view.offset, view.steps, view.name)
