@@ -115,8 +115,8 @@ def _fractional(
         column = rank - 1 - axis if rank == 2 else axis
         sample = ops.slice_(samples.node, (0, 0, column), (batch, channels, 1), (1, 1, 1))
         places.append(_interval_places(sample, k, count, extent))
-    for axis, place in enumerate(places):
-        at = ops.reshape(place, (*place.shape[:2], place.shape[2] * place.shape[3]))
+    for axis, found in enumerate(places):
+        at = ops.reshape(found, (*found.shape[:2], found.shape[2] * found.shape[3]))
         node = ops.gather(node, at, axis + 2, 2)
     cut = [n for pair in zip(sizes, kernel) for n in pair]
     node = ops.reshape(node, (batch, channels, *cut))

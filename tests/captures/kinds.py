@@ -160,7 +160,7 @@ def hooked(value: float) -> Any:
 def marked(value: float) -> Any:
     """A tensor with attributes."""
     x = filled(1)
-    x.n, x.of = value, Plain(filled(value))  # type: ignore[attr-defined]
+    x.n, x.of = value, Plain(filled(value))
     return x
 
 

@@ -51,7 +51,7 @@ class Training(NamedTuple):
     Attributes:
         seed: what it was made from.
         optimizer, schedule: by name and number.
-        count: of parameters.
+        parameters: how many it has.
         inside: whether the schedule steps in the step.
         events: what happens before each call, and to which parameter.
     """
@@ -59,7 +59,7 @@ class Training(NamedTuple):
     seed: int
     optimizer: str
     schedule: int
-    count: int
+    parameters: int
     inside: bool
     events: tuple[tuple[str, int], ...]
 
@@ -80,7 +80,9 @@ class _Run:
     """One run of a program."""
 
     def __init__(self, program: Training, wrap: Callable[[Any], Any]) -> None:
-        self.parameters = [lt.full((2,), n + 1.0).requires_grad_() for n in range(program.count)]
+        self.parameters = [
+            lt.full((2,), n + 1.0).requires_grad_() for n in range(program.parameters)
+        ]
         self.optimizer = OPTIMIZERS[program.optimizer](self.parameters)
         make = SCHEDULES[program.schedule]
         self.schedule = None if make is None else make(self.optimizer)
@@ -89,10 +91,10 @@ class _Run:
 
         def step(x: Any) -> Any:
             optimizer.zero_grad()
-            loss = sum(((p * x) ** 2).sum() for p in parameters)
+            loss: Any = sum(((p * x) ** 2).sum() for p in parameters)
             loss.backward()
             optimizer.step()
-            if inside:
+            if schedule is not None and inside:
                 schedule.step()
             return loss.detach()
 
@@ -111,7 +113,8 @@ class _Run:
             self.optimizer.zero_grad()
             if parameter.requires_grad:
                 chosen = [p for p in self.parameters if p.requires_grad and name == "outside all"]
-                sum((p * 3).sum() for p in chosen or [parameter]).backward()
+                loss: Any = sum((p * 3).sum() for p in chosen or [parameter])
+                loss.backward()
                 self.optimizer.step()
         elif name.startswith("edit"):
             state = self.optimizer.state.get(parameter, {})

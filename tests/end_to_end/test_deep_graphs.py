@@ -12,7 +12,7 @@ import pytest
 
 import lazyt
 
-Step = Callable[[Any, int], Any]
+Step = Callable[[Any, Any], Any]
 
 
 def shifted(x: Any, number: int) -> Any:
@@ -46,7 +46,7 @@ def test_deep_chains_have_the_values_of_single_steps(step: Step, count: int) -> 
 
 
 def stepped_by_grad(weight: Any, rate: float) -> Any:
-    (grad,) = lazyt.autograd.grad((weight * weight).sum(), weight)
+    grad: Any = lazyt.autograd.grad((weight * weight).sum(), weight)[0]
     with lazyt.no_grad():
         weight -= rate * grad
     return weight
@@ -62,13 +62,14 @@ def stepped_by_backward(weight: Any, rate: float) -> Any:
 
 def stepped_by_data(weight: Any, rate: float) -> Any:
     (weight * weight).sum().backward()
-    weight.data = weight.data - rate * weight.grad
+    grad: Any = weight.grad
+    weight.data = weight.data - rate * grad
     weight.grad = None
     return weight
 
 
 def stepped_by_rebinding(weight: Any, rate: float) -> Any:
-    (grad,) = lazyt.autograd.grad((weight * weight).sum(), weight)
+    grad: Any = lazyt.autograd.grad((weight * weight).sum(), weight)[0]
     return (weight - rate * grad).detach().requires_grad_()
 
 

@@ -195,7 +195,7 @@ def family_of(error: Exception, wanted: str = "") -> str:
     names = [kind.__name__ for kind in type(error).__mro__]
     for letter in (*wanted.strip("."), *"ZIVTR"):
         if any(name in names for name in FAMILIES[letter]):
-            return letter
+            return str(letter)
     raise error
 
 
@@ -217,7 +217,7 @@ def recorded(count: int) -> Iterator[tuple[Program, str]]:
 
 def record(count: int) -> None:
     """Write down what PyTorch does."""
-    import torch
+    import torch  # type: ignore[import-not-found]
 
     spaces = environment(torch)
     letters = ""

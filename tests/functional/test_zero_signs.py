@@ -42,7 +42,7 @@ def test_gradients_at_the_bounds() -> None:
         (F.relu6, [0, 0, 1, 0, 0, 0, 1]),
     ):
         (found,) = lazyt.autograd.grad(function(x).sum(), x)
-        assert found.tolist() == wanted
+        assert found is not None and found.tolist() == wanted
 
 
 @pytest.mark.parametrize("dtype", [lazyt.float16, lazyt.bfloat16])
@@ -59,7 +59,7 @@ def test_ties_beyond_16_bits_are_counted(dtype: Any) -> None:
     x = lazyt.ones(70000, dtype=dtype, requires_grad=True)
     for function in (lazyt.max, lazyt.amin, lazyt.median):
         (found,) = lazyt.autograd.grad(function(x), x)
-        assert found[0].item() == pytest.approx(1 / 70000, rel=0.01)
+        assert found is not None and found[0].item() == pytest.approx(1 / 70000, rel=0.01)
 
 
 def test_out_decides_in_what_is_added() -> None:

@@ -76,7 +76,7 @@ class Program:
 def sample(array: Any) -> Any:
     """dtype, shape and some elements of an array."""
     flat = array.reshape(-1)
-    places = np.unique(np.linspace(0, flat.size - 1, 12).astype(int)) if flat.size else []
+    places: Any = np.unique(np.linspace(0, flat.size - 1, 12).astype(int)) if flat.size else []
     shown = [repr(float(flat[p])) if array.dtype.kind == "f" else int(flat[p]) for p in places]
     return [str(array.dtype), list(array.shape), shown]
 
@@ -130,7 +130,7 @@ class Recorder:
         made = {"seeded": [low, high, [list(s) if isinstance(s, tuple) else s for s in shps]]}
         if shps is None:
             made = {"values": [np.asarray(v).tolist() for v in vals]}
-            made["dtypes"] = [str(t.dtype) for t in given]  # type: ignore[assignment]
+            made["dtypes"] = [str(t.dtype) for t in given]
         self.programs.append(
             [self.name, made, not forward_only, program.calls, result["at"], wanted]
         )

@@ -323,6 +323,11 @@ def _optimizer(torch: Any) -> Callable[[type], Any]:
     return lambda cls: cls([_weight(torch)], lr=0.1)
 
 
+def _maker(optimizer: Callable[[], Any], *args: Any, **named: Any) -> Callable[[Any], Any]:
+    """Makes a schedule of a class, for a new optimizer."""
+    return lambda kind: kind(optimizer(), *args, **named)
+
+
 def _optimizer_phases(torch: Any, name: str) -> dict[str, Phase]:
     def closure(optimizer: Any) -> Any:
         def loss() -> Any:
@@ -378,10 +383,10 @@ def schedule_uses(torch: Any) -> Iterator[Use]:
     }
     for name, args in given.items():
         path = f"optim.lr_scheduler.{name}"
-        yield Use(path, lambda cls, args=args: cls(optimizer(), *args), dict(phases))
+        yield Use(path, _maker(optimizer, *args), dict(phases))
     plateau: dict[str, Phase] = {"step": lambda s: s.step(1.0), "worse": lambda s: s.step(2.0)}
     plateau |= {name: phases[name] for name in ("get_last_lr", "state_dict", "load_state_dict")}
-    made = lambda cls: cls(optimizer(), patience=0)  # noqa: E731
+    made = _maker(optimizer, patience=0)
     yield Use("optim.lr_scheduler.ReduceLROnPlateau", made, plateau)
     chained = {k: v for k, v in phases.items() if k != "step to"}
 

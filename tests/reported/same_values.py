@@ -46,7 +46,9 @@ def short(value: Any) -> str:
     return str(value[1])[:300]
 
 
-def _of_arrays(wanted: Any, found: Any, rtol: float | None, atol: float | None, path: str) -> Any:
+def _of_arrays(
+    wanted: Any, found: Any, rtol: float | None, atol: float | None, path: str
+) -> str | None:
     if wanted[1] != found[1]:
         return f"{path} dtype {wanted[1]} -> {found[1]}"
     if wanted[2] != found[2]:
@@ -69,13 +71,13 @@ def _of_arrays(wanted: Any, found: Any, rtol: float | None, atol: float | None, 
     return f"{path} {len(bad)} of {x.size} differ, first {first}: {x[first]} -> {y[first]}"
 
 
-def _of_floats(x: float, y: float, rtol: float | None, atol: float | None, path: str) -> Any:
+def _of_floats(x: float, y: float, rtol: float | None, atol: float | None, path: str) -> str | None:
     relative = 1e-6 if rtol is None else rtol
     same = x == y or (x != x and y != y) or abs(x - y) <= relative * abs(x) + (atol or 0)
     return None if same else f"{path} {x!r} -> {y!r}"
 
 
-def _of_errors(wanted: Any, found: Any, path: str) -> Any:
+def _of_errors(wanted: Any, found: Any, path: str) -> str | None:
     if wanted[1][0] in found[1]:
         return None
     if any(family & {*wanted[1]} and family & {*found[1]} for family in FAMILIES):
@@ -83,7 +85,9 @@ def _of_errors(wanted: Any, found: Any, path: str) -> Any:
     return f"{path} {short(wanted)} -> {short(found)}"
 
 
-def _of_parts(wanted: Any, found: Any, rtol: float | None, atol: float | None, path: str) -> Any:
+def _of_parts(
+    wanted: Any, found: Any, rtol: float | None, atol: float | None, path: str
+) -> str | None:
     left, right = wanted[1], found[1]
     if len(left) != len(right):
         return f"{path} length {len(left)} -> {len(right)}"

@@ -200,13 +200,13 @@ def test_changes_of_state_are_seen(kind: str) -> None:
 
 
 def _part(i: int) -> Any:
-    part = lt.arange(12.0).reshape(4, 3)[i % 4]
+    part: Any = lt.arange(12.0).reshape(4, 3)[i % 4]
     part.label = i
     return part
 
 
 def _shared(i: int) -> Any:
-    shared = lt.from_numpy(np.full(3, float(i), "float32"))
+    shared: Any = lt.from_numpy(np.full(3, float(i), "float32"))
     shared.label = i
     return shared
 

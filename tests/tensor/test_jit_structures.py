@@ -40,7 +40,7 @@ class Frozen:
     """Without a dict, and not to be changed."""
 
     x: Any
-    n: int = 3
+    n: float = 3
 
 
 class Output(OrderedDict[str, Any]):
@@ -77,7 +77,7 @@ class Row(list[Any]):
 class Plain:
     """An object of the user's."""
 
-    def __init__(self, x: Any, n: int = 2) -> None:
+    def __init__(self, x: Any, n: float = 2) -> None:
         self.x, self.n, self.seen = x, n, 0
 
     def scaled(self, t: Any) -> Any:
@@ -219,7 +219,10 @@ def parts_of(value: Any) -> Any:
 @pytest.mark.parametrize("kind", RESULTS)
 def test_results_are_of_their_own_type(kind: str) -> None:
     make = RESULTS[kind]
-    function = lambda x: make(x * 2)  # noqa: E731
+
+    def function(x: Any) -> Any:
+        return make(x * 2)
+
     captured = lt.jit(function)
     held = []
     for i in range(8):
@@ -275,7 +278,10 @@ def test_an_object_whose_counter_the_function_counts() -> None:
 
 
 def test_one_object_given_twice() -> None:
-    captured = lt.jit(function := lambda a, b: a.x * 2 + b.x + (a is b))
+    def function(a: Any, b: Any) -> Any:
+        return a.x * 2 + b.x + (a is b)
+
+    captured = lt.jit(function)
     for i in range(12):
         a, b = Plain(filled(i)), Plain(filled(i + 1))
         assert captured(a, b).tolist() == function(a, b).tolist()

@@ -114,7 +114,7 @@ def remove(module: M, name: str) -> M:
     """Make pruning permanent; returns the module. Raises ValueError where nothing was pruned."""
     for key, hook in module._forward_pre_hooks.items():
         if prunes(hook, name):
-            hook.remove(module)  # type: ignore[attr-defined]
+            hook.remove(module)
             del module._forward_pre_hooks[key]
             return module
     raise ValueError(
