@@ -74,6 +74,9 @@ class NoGradient:
     reason: str
 
 
+_PLAIN = frozenset({int, bool, float, str, type(None)})
+
+
 def plain(params: Any) -> Any:
     """Parameters with numbers of Python's own types: others pass for them, and stay in caches."""
     kind = type(params)
@@ -81,8 +84,10 @@ def plain(params: Any) -> Any:
         parts = tuple(map(plain, params))
         same = all(map(operator.is_, parts, params))
         return params if same else getattr(kind, "_make", tuple)(parts)
+    if kind in _PLAIN:
+        return params
     if isinstance(params, np.generic):
         return params.item()
-    if kind in (int, bool, float) or not isinstance(params, (int, float)):
+    if not isinstance(params, (int, float)):
         return params
     return operator.index(params) if isinstance(params, int) else float(params)
