@@ -9,6 +9,8 @@ Record anew after a change of ``edge_programs.py`` with
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,3 +54,50 @@ def test_divided_by_minus_one_the_smallest_number_is_itself(interpret: bool) -> 
             assert not found[2].any() and not found[3].any()
             assert found[4].all()
             assert np.array_equal(found[5].numpy(), more < values)
+
+
+def floor(dividend: int, divisor: int) -> int:
+    return dividend // divisor
+
+
+def truncated(dividend: int, divisor: int) -> int:
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+def opposites(x: Any, y: Any) -> list[Any]:
+    """Values of which some are others negated; made anew, so that each kernel computes them."""
+    return [x + 0, -(x + 0), x - y, y - x, ~(x + 0), -(x * y), x * y, -x - y]
+
+
+def wrapped(value: int, dtype: str) -> int:
+    """A whole number in a signed type, in which it wraps around."""
+    half = -int(np.iinfo(dtype).min)
+    return (value + half) % (2 * half) - half
+
+
+DIVIDED: list[tuple[Callable[[Any, Any], Any], Callable[[int, int], int]]] = [
+    (lambda a, b: lazyt.div(a, b, rounding_mode="floor"), floor),
+    (lambda a, b: lazyt.div(a, b, rounding_mode="trunc"), truncated),
+    (lambda a, b: a % b, lambda a, b: a - b * floor(a, b)),
+    (lazyt.fmod, lambda a, b: a - b * truncated(a, b)),
+]
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_quotients_of_a_number_and_of_its_opposite_in_one_kernel(dtype: str) -> None:
+    """gcc made -(x / 7) of -x / 7 beside x / 7: wrong for the smallest number, which is its own
+    opposite."""
+    numbers = edge_values(dtype)
+    pairs = [(a, b) for a in numbers for b in numbers if b != 0]
+    x, y = (lazyt.tensor(np.array(part, dtype)) for part in zip(*pairs, strict=True))
+    lazyt.realize(x, y)
+    rows = [[wrapped(v, dtype) for v in opposites(a, b)] for a, b in pairs]
+    for ours, exact in DIVIDED:
+        for divisor in (7, -8, numbers[0], None):
+            by = [b if divisor is None else divisor for _, b in pairs]
+            found = [ours(value, y if divisor is None else divisor) for value in opposites(x, y)]
+            lazyt.realize(*found)
+            for k, quotient in enumerate(found):
+                want = [wrapped(exact(row[k], b), dtype) for row, b in zip(rows, by, strict=True)]
+                assert quotient.tolist() == want, (k, divisor)

@@ -3,11 +3,14 @@
 // smallest number divided by -1 wraps to itself, as in PyTorch.
 
 //@ lz_floordiv_@S [signed]
+// What is divided is never negative: x, or ~x = -1 - x, whose quotient is ~(x / y). Of x / y and
+// -x / y gcc makes one division and a negation, which is wrong where -x wraps around (-fwrapv too).
 LZ_FN lz_@S lz_floordiv_@S(lz_@S x, lz_@S y) {
   if (y == 0) return 0;
-  if (y == -1) return (lz_@S)(0u - (lz_@U)x);
-  lz_@S q = (lz_@S)(x / y), r = (lz_@S)(x % y);
-  return (lz_@S)(q - (r != 0 && (r < 0) != (y < 0)));
+  lz_@S sign = (lz_@S)(x >> @B), n = (lz_@S)(x ^ sign);
+  lz_@S q = (lz_@S)(n / y), r = (lz_@S)(n % y);
+  if (y > 0) return (lz_@S)(q ^ sign);
+  return (lz_@S)(sign ? (lz_@W)(r + y == -1) - (lz_@W)q : (lz_@W)q - (lz_@W)(r != 0));
 }
 
 //@ lz_mod_@S [signed]
