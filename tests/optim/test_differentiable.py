@@ -49,7 +49,8 @@ def test_the_learning_rate_has_a_gradient() -> None:
     parameter = lazyt.tensor([1.0, 2.0], requires_grad=True).clone()
     optimizer = optim.SGD([parameter], rate, differentiable=True)
     for _ in range(2):
-        (parameter.grad,) = lazyt.autograd.grad((parameter**2).sum(), parameter, create_graph=True)
+        loss = (parameter.clone() ** 2).sum()  # the step writes over what a square would keep
+        (parameter.grad,) = lazyt.autograd.grad(loss, parameter, create_graph=True)
         optimizer.step()
     parameter.sum().backward()
     assert parameter.tolist() == pytest.approx([0.64, 1.28])
