@@ -31,6 +31,7 @@ from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
     from lazyt.autograd.packing import PackedCall
+    from lazyt.autograd.retracing import Retracing
     from lazyt.ir.dtypes import DType
     from lazyt.storage import Storage
     from lazyt.tensor import Tensor
@@ -46,7 +47,7 @@ _INFERENCE = (
 )
 _uids = itertools.count(1)
 next_uid = _uids.__next__
-_next_number = itertools.count(1).__next__
+next_number = itertools.count(1).__next__
 _new = object.__new__
 _weak = weakref.ref
 
@@ -65,11 +66,12 @@ class Extra:
         packed: the call whose operands ``saved_tensors_hooks`` packed.
         prehooks, posthooks: functions of the tuple of gradients that arrives, and of those that
             leave and arrive, by key.
+        retraced: of a gradient that the graph alone gave, the backward and whose gradient it is.
     """
 
     __slots__ = (
         "history", "hooks", "metadata", "others", "owner", "packed", "posthooks", "prehooks",
-        "retained",
+        "retained", "retraced",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -82,6 +84,7 @@ class Extra:
         self.packed: PackedCall | None = None
         self.prehooks: dict[int, Callable[..., Any]] = {}
         self.posthooks: dict[int, Callable[..., Any]] = {}
+        self.retraced: tuple[Retracing, tuple[GradFn, int]] | None = None
 
     def hooks_of(self, index: int) -> dict[int, Callable[[Any], Any]]:
         """The hooks on the gradient of output ``index``."""
@@ -180,7 +183,7 @@ class GradFn:
     dead: bool
     made: weakref.ref[Node] | None
     operands: Operands
-    number: int
+    number: float
     _extra: Extra | None
 
     def begin(self) -> None:
@@ -188,7 +191,7 @@ class GradFn:
         self.parents = self.saved = self.operands = ()
         self.freed = self.dead = False
         self._extra = self.made = None
-        self.number = _next_number()
+        self.number = next_number()
 
     @property
     def extra(self) -> Extra:
@@ -449,7 +452,7 @@ def record(name: str, parents: Sequence[Any], result: Storage | None) -> GradFn:
             storages.append(storage)
     fn.parents = tuple(fns)
     fn.operands = tuple(nodes)
-    fn.number = _next_number()
+    fn.number = next_number()
     fn.freed = fn.dead = False
     fn._extra = None
     fn.made = None if result is None else _weak(result.node)
@@ -488,7 +491,7 @@ def record_view(name: str, parent: GradFn, operands: Operands = ()) -> GradFn:
     fn.freed = fn.dead = False
     fn._extra = fn.made = None
     fn.operands = operands
-    fn.number = _next_number()
+    fn.number = next_number()
     return fn
 
 

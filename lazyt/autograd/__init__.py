@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazyt import grad_mode as grad_mode
 from lazyt import ops
@@ -13,6 +13,7 @@ from lazyt.autograd.edges import ends
 from lazyt.autograd.engine import (
     Backward,
     accumulate,
+    call_hooks,
     check_tape,
     flat_nodes,
     flattened,
@@ -25,6 +26,7 @@ from lazyt.autograd.engine import (
 )
 from lazyt.autograd.function import Function as Function
 from lazyt.autograd.handles import zero_like
+from lazyt.autograd.retracing import Retracing, behind, link
 from lazyt.dispatch import method
 from lazyt.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from lazyt.grad_mode import enable_grad as enable_grad
@@ -36,6 +38,9 @@ from lazyt.ops.leaves import VARIABLE
 from lazyt.tape import AccumulateGrad, GradFn, boundaries, output_number, watched
 from lazyt.tensor import Tensor
 from lazyt.watching import differentiated, hook
+
+if TYPE_CHECKING:
+    from lazyt.autograd.traversal import Root
 
 Tensors = Tensor | Sequence[Tensor]
 
@@ -97,24 +102,27 @@ def _place(tensor: Tensor) -> tuple[GradFn, int]:
     return fn, output_number(fn, tensor.node) if fn.several else 0
 
 
-def _needs_tape(
-    order: Sequence[GradFn], outputs: Sequence[Tensor], inner: Sequence[Tensor], create_graph: bool
-) -> bool:
-    """Whether a backward through ``order`` has to follow the tape: for hooks and the like, for
-    saved values that were written to without autograd knowing, or for the gradients of ``inner``,
-    no leaves, where those of their nodes may be others'."""
+def _has_hooks(order: Iterable[GradFn], create_graph: bool, now: bool = True) -> bool:
+    """Whether something in ``order`` needs the tape for itself: hooks and the like, or saved values
+    that were written to without autograd knowing; with autograd's knowledge if ``now``, where that
+    is an error."""
     hooks = bool(watched)
-    if create_graph and hooks:  # what these gradients are made of is met when they are derived
-        order = walk_tape(_fns(outputs), None)
     for fn in order:
         extra = fn._extra
         if hooks and extra is not None and extra.interferes and not isinstance(fn, AccumulateGrad):
             return True
-        for storage, _ in fn.saved:
-            if storage.share is not None and stale_nodes(storage):
+        if create_graph and fn.several:  # a user's function is not called again for its derivative
+            return True
+        for storage, version in fn.saved:
+            known = not now and storage.version_now() != version
+            if storage.share is not None and not known and stale_nodes(storage):
                 return True
-    if not inner:
-        return False
+    return False
+
+
+def _shares_nodes(inner: Sequence[Tensor], order: Iterable[GradFn]) -> bool:
+    """Whether gradients of the nodes of ``inner``, no leaves, may be those of other tensors, which
+    ``order`` made."""
     own: set[Node] = set()
     for tensor in inner:
         made = getattr(tensor._fn, "made", None)
@@ -126,10 +134,59 @@ def _needs_tape(
             return True
         own.add(node)
     fns = set(_fns(inner))
-    for fn in walk_tape(_fns(outputs), None):
+    for fn in order:
         if fn.made is not None and fn not in fns and fn.made() in own:
             return True
     return len(own) < len(fns)
+
+
+def _needs_tape(
+    order: Sequence[GradFn], outputs: Sequence[Tensor], inner: Sequence[Tensor], create_graph: bool
+) -> bool:
+    """Whether a backward through ``order`` has to follow the tape: for what is there, or for the
+    gradients of ``inner``, no leaves, where those of their nodes may be others'."""
+    if create_graph and watched:  # what these gradients are made of is met when they are derived
+        order = walk_tape(_fns(outputs), None)
+    if _has_hooks(order, create_graph):
+        return True
+    return bool(inner) and _shares_nodes(inner, walk_tape(_fns(outputs), None))
+
+
+def _needs_links(hidden: Sequence[GradFn], inner: Sequence[Tensor], create_graph: bool) -> bool:
+    """Whether it matters for a backward what gradients on its way were made of: ``hidden``."""
+    if not hidden:
+        return False
+    if _has_hooks(hidden, create_graph, now=False):
+        return True
+    return bool(inner) and _shares_nodes(inner, hidden)
+
+
+def _way(
+    outputs: Sequence[Tensor],
+    targets: set[GradFn] | None,
+    inner: Sequence[Tensor],
+    create_graph: bool,
+) -> tuple[list[GradFn], bool]:
+    """The grad_fns to be run from ``outputs`` to ``targets``, and whether along the tape, which is
+    then complete."""
+    roots = _fns(outputs)
+    links = _needs_links(behind(roots), inner, create_graph)
+    if links:
+        link(roots)
+    order = walk_tape(roots, targets)
+    way = order if targets is None else [*order, *targets]
+    return order, links or _needs_tape(way, outputs, inner, create_graph)
+
+
+def _retracing(
+    outputs: Sequence[Tensor],
+    pairs: Sequence[tuple[Node, Node]],
+    weights: Sequence[Tensor | None],
+    places: dict[tuple[GradFn, int], Node] | None,
+    accumulates: bool,
+) -> Retracing:
+    starts = _starts(outputs, pairs, weights, True)
+    return Retracing(starts, [node for node, _ in pairs], places, accumulates)
 
 
 def _idle(
@@ -141,24 +198,39 @@ def _idle(
     return {fn for fn in walk_tape(_fns(outputs), None) if fn.several}.difference(order)
 
 
-def _traverse(
+def _starts(
     outputs: Sequence[Tensor],
     pairs: Sequence[tuple[Node, Node]],
+    weights: Sequence[Tensor | None],
+    create_graph: bool,
+) -> list[Root]:
+    """Where a backward starts, with gradients that have the history of ``weights``."""
+    from lazyt.autograd.traversal import Root, plain
+
+    found = []
+    with set_grad_enabled(create_graph):
+        for place, (output, (_, cotangent)) in enumerate(zip(outputs, pairs)):
+            weight = weights[place] if place < len(weights) else None
+            if create_graph and weight is not None and weight.node is cotangent:
+                gradient = gradient_tensor(cotangent, weight)
+            else:
+                gradient = plain(cotangent, create_graph)
+            found.append(Root(*_place(output), gradient))
+    return found
+
+
+def _traverse(
+    roots: Sequence[Root],
     places: dict[tuple[GradFn, int], Node] | None,
     create_graph: bool,
-    arrived: Callable[[AccumulateGrad, Node], None] | None,
+    arrived: Callable[[AccumulateGrad, Tensor], None] | None,
 ) -> dict[tuple[GradFn, int], Tensor]:
-    """Follow the tape from ``outputs``; returns the gradients of ``places``.
+    """Follow the tape from ``roots``; returns the gradients of ``places``.
 
     ``arrived``: what to do with those of leaves in a backward.
     """
-    from lazyt.autograd.traversal import Root, Traversal, plain
+    from lazyt.autograd.traversal import Traversal
 
-    with set_grad_enabled(create_graph):
-        roots = [
-            Root(*_place(output), plain(cotangent, create_graph))
-            for output, (_, cotangent) in zip(outputs, pairs)
-        ]
     if arrived is None:
         return Traversal(roots, places, create_graph, lambda *_: None, False).captured
     return Traversal(roots, places, create_graph, arrived).captured
@@ -187,21 +259,45 @@ def _at_leaves(
     return chosen
 
 
+def _at_leaf(
+    leaf: AccumulateGrad, grad: Node, create_graph: bool, retracing: Retracing | None
+) -> tuple[Node, Tensor | None]:
+    """A leaf's gradient after its hooks, and the tensor that has its history if there is one."""
+    if retracing is None or not grad.needs_grad:
+        return run_hooks(leaf, grad, create_graph), None
+    source = retracing.note(gradient_tensor(grad), (leaf, 0))
+    if leaf._extra is not None:
+        changed = call_hooks(leaf._extra.hooks, source, create_graph)
+        assert changed is not None
+        source = changed
+    return source.node, source
+
+
 def _received(
-    run: Backward, outputs: Sequence[Tensor], wanted: Sequence[Tensor], order: Sequence[GradFn]
+    run: Backward,
+    outputs: Sequence[Tensor],
+    wanted: Sequence[Tensor],
+    order: Sequence[GradFn],
+    retracing: Retracing | None,
 ) -> list[Tensor | None]:
     """What arrived at each of the tensors ``wanted``."""
-    by_leaf: dict[GradFn | None, Node] = {
-        leaf: run_hooks(leaf, grad, run.create_graph)
+    by_leaf = {
+        leaf: _at_leaf(leaf, grad, run.create_graph, retracing)
         for leaf, grad in _at_leaves(run, outputs, order, set(_fns(wanted)))
     }
     found: list[Tensor | None] = []
     for tensor in wanted:
         fn = tensor._fn
-        leaf = isinstance(fn, AccumulateGrad)
-        node = by_leaf.get(fn) if leaf else run.received.get(tensor.node)
-        used = node if node is not None and _leads_to(outputs, fn) else None
-        found.append(None if used is None else gradient_tensor(used))
+        node, source = run.received.get(tensor.node), None
+        if isinstance(fn, AccumulateGrad):
+            node, source = by_leaf.get(fn, (None, None))
+        if node is None or not _leads_to(outputs, fn):
+            found.append(None)
+            continue
+        gradient = gradient_tensor(node, source)
+        if retracing is not None and source is None:
+            retracing.note(gradient, _place(tensor))
+        found.append(gradient)
     return found
 
 
@@ -257,26 +353,29 @@ def backward(
     outputs, only = ends(tensors), ends(inputs)
     if inputs is not None and not only:
         raise GradientError("`inputs` argument to `backward()` cannot be empty.")
-    pairs = _roots(outputs, ends(grad_tensors))
+    weights = ends(grad_tensors)
+    pairs = _roots(outputs, weights)
     targets = set(_fns(only)) if inputs is not None else None
-    order = walk_tape(_fns(outputs), targets)
     for tensor in only:
         if isinstance(tensor, Tensor):
             tensor.retain_grad()
+    order, on_tape = _way(outputs, targets, (), create_graph)
     differentiated(order)
     before, running.order = running.order, order if targets is None else [*order, *targets]
-    if _needs_tape(running.order, outputs, (), create_graph):
+    places = None if targets is None else {_place(t): t.node for t in only}
+    if on_tape:
 
-        def arrived(leaf: AccumulateGrad, grad: Node) -> None:
-            accumulate(leaf, grad, create_graph)
+        def arrived(leaf: AccumulateGrad, grad: Tensor) -> None:
+            accumulate(leaf, grad.node, create_graph, grad)
 
-        places = None if targets is None else {_place(t): t.node for t in only}
-        _traverse(outputs, pairs, places, create_graph, arrived)
+        _traverse(_starts(outputs, pairs, weights, create_graph), places, create_graph, arrived)
     else:
         check_tape(order)
+        retracing = _retracing(outputs, pairs, weights, places, True) if create_graph else None
         run = Backward(pairs, (), create_graph, _idle(outputs, targets, order))
         for leaf, grad in _at_leaves(run, outputs, order, targets):
-            accumulate(leaf, run_hooks(leaf, grad, create_graph), create_graph)
+            gradient, source = _at_leaf(leaf, grad, create_graph, retracing)
+            accumulate(leaf, gradient, create_graph, source)
     running.order = before  # kept longer, it would keep the tape
     if not (create_graph if retain_graph is None else retain_graph):
         free_tape(order)
@@ -325,24 +424,30 @@ def grad(
     results, wanted = ends(outputs), ends(inputs)
     if not wanted:
         raise GradientError("`inputs` argument to `grad()` cannot be empty.")
-    pairs = _roots(results, ends(grad_outputs))
+    weights = ends(grad_outputs)
+    pairs = _roots(results, weights)
     if any(tensor._fn is None for tensor in wanted):
         raise GradientError("One of the differentiated Tensors does not require grad")
     targets = set(_fns(wanted))
-    order = walk_tape(_fns(results), targets)
+    inner = [tensor for tensor in wanted if not isinstance(tensor._fn, AccumulateGrad)]
+    order, on_tape = _way(results, targets, inner, create_graph)
     differentiated(order)
     before, running.order = running.order, [*order, *targets]
-    inner = [tensor for tensor in wanted if not isinstance(tensor._fn, AccumulateGrad)]
-    if _needs_tape(running.order, results, inner, create_graph):
+    if on_tape:
         places = [_place(tensor) for tensor in wanted]
         nodes = {place: tensor.node for place, tensor in zip(places, wanted)}
-        captured = _traverse(results, pairs, nodes, create_graph, None)
+        starts = _starts(results, pairs, weights, create_graph)
+        captured = _traverse(starts, nodes, create_graph, None)
         grads = [captured.get(place) for place in places]
     else:
         check_tape(order)
+        retracing = None
+        if create_graph:
+            nodes = {_place(tensor): tensor.node for tensor in wanted}
+            retracing = _retracing(results, pairs, weights, nodes, False)
         nodes_wanted = [tensor.node for tensor in wanted]
         run = Backward(pairs, nodes_wanted, create_graph, _idle(results, targets, order))
-        grads = _received(run, results, wanted, order)
+        grads = _received(run, results, wanted, order, retracing)
     running.order = before
     found = _filled(wanted, grads, allow_unused, materialize_grads)
     if not (create_graph if retain_graph is None else retain_graph):

@@ -311,16 +311,28 @@ def call_hooks(
     return grad
 
 
-def gradient_tensor(grad: Node) -> Tensor:
-    """``grad`` as a tensor; it keeps its own history exactly when it has one."""
+def gradient_tensor(grad: Node, source: Tensor | None = None) -> Tensor:
+    """``grad`` as a tensor; it keeps its own history exactly when it has one, which is that of
+    ``source`` if that is given."""
     if not grad.needs_grad:
         return wrap(grad)
     with set_grad_enabled(True):
-        return wrap(grad, name="Clone")
+        return wrap(grad, source, name="Clone")
 
 
-def accumulate(leaf: AccumulateGrad, grad: Node, create_graph: bool) -> None:
-    """Add ``grad`` to the leaf's ``grad``, in place where its history does not matter.
+def _gradient_sum(total: Node, *terms: Tensor) -> Tensor:
+    """``total``, the sum of gradients, as a tensor with the history of ``terms``."""
+    if not total.needs_grad:
+        return wrap(total)
+    with set_grad_enabled(True):
+        return wrap(total, *terms, name="Add")
+
+
+def accumulate(
+    leaf: AccumulateGrad, grad: Node, create_graph: bool, source: Tensor | None = None
+) -> None:
+    """Add ``grad`` to the leaf's ``grad``, in place where its history, that of ``source``, does
+    not matter.
 
     Hooks run as the rest of backward does: what they do has a history with ``create_graph`` only,
     so that they may write to the leaf.
@@ -332,21 +344,22 @@ def accumulate(leaf: AccumulateGrad, grad: Node, create_graph: bool) -> None:
     if extra is not None and (extra.prehooks or extra.posthooks):
         from lazyt.autograd.node_hooks import after, before
 
-        (changed,) = before(leaf, [gradient_tensor(grad)])
+        (changed,) = before(leaf, [gradient_tensor(grad, source)])
         if changed is None:
             return
-        grad = changed.node
+        grad, source = changed.node, changed
     old, variable = leaf.grad, leaf.variable
     if variable is not None and not variable.requires_grad:  # it did when it was used
         return
     if old is None:
-        leaf.grad = gradient_tensor(grad)
+        leaf.grad = gradient_tensor(grad, source)
         if variable is not None and variable._view is not None:  # it lies as the variable does
             lay_out(leaf.grad, strides_like(tuple(variable.shape), variable.strides))
     else:
         total = ops.apply("add", old.node, grad)
         if create_graph or total.needs_grad or old.requires_grad:
-            leaf.grad = gradient_tensor(total)  # who holds the old one keeps its value
+            # who holds the old one keeps its value
+            leaf.grad = _gradient_sum(total, old, gradient_tensor(grad, source))
         else:
             assign(old, wrap(total))
     tensor = leaf.variable
@@ -357,7 +370,7 @@ def accumulate(leaf: AccumulateGrad, grad: Node, create_graph: bool) -> None:
             if returned is not None and returned is not tensor:
                 raise GradientError("Tensor post accumulate grad hooks should return None.")
     if extra is not None and extra.posthooks:
-        after(leaf, [], [gradient_tensor(grad)])
+        after(leaf, [], [gradient_tensor(grad, source)])
 
 
 def flattened(grad: Node, nodes: Sequence[Node]) -> Node:
@@ -383,8 +396,11 @@ def flat_nodes(order: Sequence[GradFn]) -> tuple[list[Node], set[GradFn]]:
 def retain(tensor: Tensor, grad: Tensor) -> None:
     """Add ``grad`` to the ``grad`` of a tensor that is no leaf."""
     old = tensor.__dict__.get("_grad")
-    total = grad.node if old is None else ops.apply("add", old.node, grad.node)
-    tensor.__dict__["_grad"] = gradient_tensor(total)
+    if old is None:
+        found = gradient_tensor(grad.node, grad)
+    else:
+        found = _gradient_sum(ops.apply("add", old.node, grad.node), old, grad)
+    tensor.__dict__["_grad"] = found
 
 
 __all__ = ["Backward", "accumulate", "check_tape", "free_tape", "mode", "running", "walk_tape"]

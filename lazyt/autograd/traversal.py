@@ -97,6 +97,8 @@ class Traversal:
         create_graph: whether gradients have a history.
         arrived: called with each leaf and its gradient as soon as that is known.
         accumulates: whether the functions of ``targets`` run, too, as PyTorch's do in backward.
+        silent: only follow the way, for what another backward has done: call no hooks, retain and
+            check nothing.
 
     Attributes:
         captured: the gradients of the places among ``targets``, after hooks.
@@ -107,10 +109,11 @@ class Traversal:
         roots: Sequence[Root],
         targets: Mapping[Place, Node] | None,
         create_graph: bool,
-        arrived: Callable[[AccumulateGrad, Node], None],
+        arrived: Callable[[AccumulateGrad, Tensor], None],
         accumulates: bool = True,
+        silent: bool = False,
     ) -> None:
-        self.accumulates = accumulates
+        self.accumulates, self.silent = accumulates, silent
         self.targets, self.create_graph, self.arrived = targets, create_graph, arrived
         self.captured: dict[Place, Tensor] = {}
         self._received: dict[GradFn, dict[int, list[Tensor]]] = {}
@@ -209,7 +212,7 @@ class Traversal:
         if leaf:
             if grads[0] is not None and (self.targets is None or (fn, 0) in self.targets):
                 assert isinstance(fn, AccumulateGrad)
-                self.arrived(fn, grads[0].node)
+                self.arrived(fn, grads[0])
         elif runs:
             with set_grad_enabled(self.create_graph):
                 self._send_parts(fn, self.parts_of(fn, grads))
@@ -253,7 +256,7 @@ class Traversal:
         from lazyt.autograd.engine import call_hooks, retain
 
         extra = fn._extra
-        if extra is not None:
+        if extra is not None and not self.silent:
             hooks = extra.hooks if index == 0 else extra.others.get(index)
             if hooks:
                 gradient = call_hooks(hooks, gradient, self.create_graph)
@@ -271,15 +274,18 @@ class Traversal:
         if type(fn).advance is not GradFn.advance:
             check_function(fn)
             return self._ask(fn, grads)
-        hooks = fn._extra is not None and (fn._extra.prehooks or fn._extra.posthooks)
+        hooks = None if fn._extra is None else fn._extra.prehooks or fn._extra.posthooks
+        if self.silent:
+            hooks = None
         if hooks:
             grads = before(fn, grads)
-        check_function(fn)
+        if not self.silent:
+            check_function(fn)
         gradient = grads[0]
         parts: Parts = [None] * len(fn.parents)
         if gradient is not None:
             parts = self._derive(fn, gradient)
-            if anomaly.enabled:
+            if anomaly.enabled and not self.silent:
                 _look(fn, gradient, parts)
         return after(fn, parts, grads) if hooks else parts
 
@@ -310,7 +316,7 @@ class Traversal:
         if packed is not None:
             found = packed.pull(node, gradient.node, self.create_graph)
             return [None if p is None else self._linked(fn, p, gradient, {}) for p in found]
-        values = replaced_values(fn, node, self.create_graph)
+        values = {} if self.silent else replaced_values(fn, node, self.create_graph)
         by_result = BY_RESULT.get(type(fn).__name__)
         if by_result is not None and len(fn.parents) == 1 and (self.create_graph or node in values):
             result = values.get(node, node)
@@ -443,14 +449,15 @@ class Traversal:
                 part = None if isinstance(place[0], AccumulateGrad) else run.received.get(node)
                 if part is not None:
                     self._capture(place, plain(part, self.create_graph))
-            for leaf, gradient in run.leaf_gradients().items():
+            for leaf, received in run.leaf_gradients().items():
                 known = found.get(leaf)
-                found[leaf] = gradient if known is None else ops.apply("add", known, gradient)
-        for leaf, gradient in found.items():
+                found[leaf] = received if known is None else ops.apply("add", known, received)
+        for leaf, node in found.items():
+            gradient = plain(node, self.create_graph)
             if self.targets is None or (leaf, 0) in self.targets:
                 self.arrived(leaf, gradient)
             if (leaf, 0) in targets:
-                self._capture((leaf, 0), plain(gradient, self.create_graph))
+                self._capture((leaf, 0), gradient)
 
     def _capture(self, place: Place, gradient: Tensor) -> None:
         known = self.captured.get(place)
