@@ -9,7 +9,7 @@ from lazyt.device import check_device
 from lazyt.dispatch import type_title
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.creation import fresh
-from lazyt.functional.nesting import refuse_assigned, refuse_number
+from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import as_number, as_shape, constant_of, expand_to, require_tensor
 from lazyt.functional.promotion import as_dtype, get_default_dtype, scalar_dtype
 from lazyt.functional.results import give
@@ -47,10 +47,11 @@ def _filled(
         if dtype is not None and checked_dtype(dtype, name) is not out.dtype:
             given, there = type_title(checked_dtype(dtype, name)), type_title(out.dtype)
             raise LazytError(f"dtype {given} does not match dtype of out parameter ({there})")
+        refuse_number(value, out.dtype)
         node = expand_to(constant_of(value, out.dtype), shape)
         return give(node, name, (), out)
     wanted = get_default_dtype() if dtype is None else checked_dtype(dtype, name)
-    (refuse_assigned if name == "new_full" else refuse_number)(value, wanted)
+    refuse_number(value, wanted)
     if requires_grad and wanted.kind != "f":
         raise GradientError(
             "Only Tensors of floating point and complex dtype can require gradients"

@@ -14,7 +14,15 @@ from lazyt.device import device
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, require_long
 from lazyt.functional.promotion import get_default_dtype, promote_types, scalar_dtype
-from lazyt.ir.dtypes import DType, bfloat16, bool_, decode_bfloat16, dtype_by_numpy, encode_bfloat16
+from lazyt.ir.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    decode_bfloat16,
+    dtype_by_numpy,
+    encode_bfloat16,
+    float16,
+)
 from lazyt.ir.graph import Node, Shape
 from lazyt.lifted import number_leaf
 from lazyt.runtime.memory import Buffer
@@ -221,6 +229,8 @@ def refuse_number(value: Any, dtype: DType) -> None:
         fits = dtype.kind == "f" if not finite else dtype.kind != "u" or value >= 0
         if not fits or (finite and abs(value) > LARGEST.get(dtype.name, math.inf)):
             raise LazytError(f"value cannot be converted to type {name} without overflow")
+    elif dtype is float16 and isinstance(value, int) and abs(value) > LARGEST["float16"]:
+        raise LazytError(f"value cannot be converted to type {name} without overflow")
     if dtype.kind in "ui" and isinstance(value, (int, float)):
         refuse_overflow(value, value, dtype, name)
 
@@ -228,7 +238,7 @@ def refuse_number(value: Any, dtype: DType) -> None:
 def refuse_assigned(value: Any, dtype: DType) -> None:
     """``refuse_number`` of one that becomes a tensor first and is then converted, as by index: what
     float16 and bfloat16 cannot hold becomes infinite."""
-    if not (dtype.is_half and isinstance(value, float)):
+    if not (dtype.is_half and isinstance(value, (int, float))):
         refuse_number(value, dtype)
 
 
@@ -238,7 +248,8 @@ def refuse_value(value: Tensor, dtype: DType) -> None:
     Looks at the value where its own dtype holds more than ``dtype`` does.
     """
     own = value.dtype
-    if "b" in (own.kind, dtype.kind) or promote_types(own, dtype) is dtype:
+    wide = own.kind in "ui" and own.itemsize > 1 and dtype is float16
+    if "b" in (own.kind, dtype.kind) or (promote_types(own, dtype) is dtype and not wide):
         return
     watcher = capturing()
     node = raw(value.node if watcher is None else watcher.whole(value.node))
@@ -250,10 +261,10 @@ def refuse_value(value: Tensor, dtype: DType) -> None:
 
 def stored(values: np.ndarray[Any, Any], shape: Shape, dtype: DType) -> Node:
     """A leaf that holds a copy of ``values`` in ``dtype``."""
-    if dtype is bfloat16:
-        array = encode_bfloat16(values.astype(np.float32))
-    else:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        if dtype is bfloat16:
+            array = encode_bfloat16(values.astype(np.float32))
+        else:
             array = values.astype(dtype.numpy)
     buffer = Buffer(array.nbytes)
     buffer.as_numpy(dtype, shape)[...] = array.reshape(shape)

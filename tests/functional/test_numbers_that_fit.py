@@ -48,6 +48,10 @@ FITTING: dict[str, Callable[[Any, Any], Any]] = {
     "scatter": lambda x, v: x.scatter(0, lazyt.tensor([0]), v),
     "clamp": lambda x, v: x.clamp(max=v),
     "full": lambda x, v: lazyt.full((2,), v, dtype=x.dtype),
+    "full out": lambda x, v: lazyt.full((3,), v, out=x),
+    "full_like": lazyt.full_like,
+    "new_full": lambda x, v: x.new_full((2,), v),
+    "fill_diagonal_": lambda x, v: x.expand(3, 3).clone().fill_diagonal_(v),
     "add with alpha": lambda x, v: lazyt.add(x, x, alpha=v),
     "linspace": lambda x, v: lazyt.linspace(0, v, 3, dtype=x.dtype),
     "addr": lambda x, v: lazyt.addr(x[None].expand(3, 3), x, x, alpha=v),
@@ -80,6 +84,25 @@ def test_is_refused_where_it_has_to_fit(dtype: str, name: str) -> None:
     with pytest.raises(LazytError, match="without overflow"):
         FITTING[name](numbers(dtype), LARGE)
     FITTING[name](numbers(dtype), 2.0).tolist()
+
+
+@pytest.mark.parametrize("name", [n for n in FITTING if n not in ("linspace", "index_add", "addr")])
+def test_whole_numbers_fit_into_float16_or_are_refused(name: str) -> None:
+    """Up to the largest number of float16; one more would be rounded to it."""
+    for value in (65504, -65504):
+        FITTING[name](numbers("float16"), value).tolist()
+    for value in (65505, -65505, 10**6, 2**62):
+        with pytest.raises(LazytError, match="c10::Half without overflow"):
+            FITTING[name](numbers("float16"), value)
+        assert float(CONVERTED["by index"](numbers("float16"), value)[1]) == 2.0
+
+
+def test_whole_number_in_a_tensor_fits_into_float16_or_is_refused() -> None:
+    x = numbers("float16")
+    assert x.masked_fill(MASK, lazyt.tensor(65504)).tolist() == [65504.0, 2.0, 65504.0]
+    for value in (65505, -(10**6)):
+        with pytest.raises(LazytError, match="c10::Half without overflow"):
+            x.masked_fill(MASK, lazyt.tensor(value))
 
 
 @pytest.mark.parametrize("name", [n for n in FITTING if n not in ("index_add", "addr")])

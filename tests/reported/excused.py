@@ -59,6 +59,11 @@ EXCUSED: list[tuple[str, str, str]] = [
     ),
     ("e05_index_shapes", r"get x\[::-1\]", "negative steps of slices are those of NumPy"),
     ("e05_index_shapes", "set x.* = np.float32.*", "NumPy's scalars are converted when assigned"),
+    (
+        "f01_validation_on_replay", "ctc/(jit[467]|plain-bad)",
+        "a label that is no class is beyond the row of log_probs: PyTorch reads what lies there "
+        "in memory",
+    ),
     ("n01_float_algebra", "(max0|min0)-.*", _SIGN_OF_TIE),
     ("n01_float_algebra", "sum-neg0-.*", "the sum of negative zeros alone is one"),
     (
@@ -74,6 +79,11 @@ EXCUSED: list[tuple[str, str, str]] = [
         "a product over 5000 rows is added in increasing order: 6e-5 of rounding",
     ),
     ("n04_printing", "grads", "names of grad_fn classes show which kernel ran"),
+    (
+        "q02_straight_through", "vmap-copy-unbatched",
+        "a tensor that the mapped function made itself is written to with rows, and has rows from "
+        "then on; PyTorch's vmap refuses to write more into a tensor than it has room for",
+    ),
     (
         "r01_attention_masks", "mha-False-False-(band|allpad)",
         "what attends to nothing gets zeros, as in training; PyTorch's fast path gives NaN",
