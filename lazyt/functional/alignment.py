@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from lazyt import ops
 from lazyt.cast_mode import in_full_precision
 from lazyt.dispatch import type_title
-from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.choice import choose
 from lazyt.functional.creation import tensor
 from lazyt.functional.loss_reduction import chosen_reduction
 from lazyt.functional.mixed_types import mixed
 from lazyt.functional.operands import constant_of
+from lazyt.functional.picking import value_range, within
 from lazyt.functional.results import give, known_values
 from lazyt.functional.unsupported import refuse
 from lazyt.ir.dtypes import int32, int64
@@ -172,6 +174,21 @@ def _as_of_softmax(loss: Node, logs: Node, inputs: Node) -> Node:
     return ops.apply("add", loss, choose(finite, total, zero, logs.dtype))
 
 
+def _check_labels(rows: Node, sizes: Sequence[int], classes: int) -> None:
+    """Raise BoundsError for a target that is no class; beyond its size a row holds anything."""
+    longest = max([*sizes, 0])
+    if not longest:
+        return
+    rows = ops.slice_(rows, (0, 0), (rows.shape[0], longest), (1, 1))
+    if min(sizes) < longest:
+        ends = ops.reshape(tensor(sizes, dtype=int64).node, (len(sizes), 1))
+        inside = ops.apply("lt", ops.iota(longest), ends)
+        rows = choose(inside, rows, constant_of(0, int64), int64)
+    for found in value_range(rows, within(0, classes - 1)):
+        if not 0 <= found < classes:
+            raise BoundsError(f"Target {found} is out of bounds.")
+
+
 @in_full_precision
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
@@ -187,7 +204,8 @@ def ctc_loss(
         reduction: ``mean`` divides every loss by its target's length first.
         zero_infinity: 0 for losses, and gradients, of targets that no alignment reaches.
 
-    Raises DTypeError, ShapeError, LazytError for lengths that do not fit.
+    Raises DTypeError, ShapeError, LazytError for lengths that do not fit, BoundsError for targets
+    that are no class (what follows a target in its row is not looked at).
     """
     reduction = chosen_reduction(reduction, None, None)
     if log_probs.dtype.kind != "f" or log_probs.dtype.is_half:
@@ -215,6 +233,7 @@ def ctc_loss(
     else:
         rows = ops.reshape(ops.cast(targets.node, int64), (batch, targets.shape[-1]))
     _check(inputs, sizes, steps, rows.shape[1])
+    _check_labels(rows, sizes, classes)
     labels, skips = _with_blanks(rows, blank)
     lengths, counts = (tensor(v, dtype=int64).node for v in (inputs, sizes))
     loss = _as_of_softmax(_losses(logs, labels, skips, lengths, counts), logs, lengths)
