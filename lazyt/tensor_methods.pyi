@@ -65,9 +65,9 @@ class TensorMethods:
         """The inverse hyperbolic cosine."""
     def acosh_(self) -> Tensor:
         """In-place form of ``acosh``."""
-    def add(self, other: Any, *, alpha: Any = 1) -> Tensor:
+    def add(self, other: Any, *old: Any, alpha: Any = 1) -> Tensor:
         """``input + alpha * other``."""
-    def add_(self, other: Any, *, alpha: Any = 1) -> Tensor:
+    def add_(self, other: Any, *old: Any, alpha: Any = 1) -> Tensor:
         """In-place form of ``add``."""
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """``beta * input + alpha * sum of bmm(batch1, batch2) over the batch``."""
@@ -1071,13 +1071,13 @@ class TensorMethods:
     @typing.overload
     def stride(self, dim: builtins.int) -> builtins.int:
         """The strides in elements, or that of one dimension."""
-    def sub(self, other: Any, *, alpha: Any = 1) -> Tensor:
+    def sub(self, other: Any, *old: Any, alpha: Any = 1) -> Tensor:
         """``input - alpha * other``."""
-    def sub_(self, other: Any, *, alpha: Any = 1) -> Tensor:
+    def sub_(self, other: Any, *old: Any, alpha: Any = 1) -> Tensor:
         """In-place form of ``sub``."""
-    def subtract(self, other: Any, *, alpha: Any = 1) -> Tensor:
+    def subtract(self, other: Any, *old: Any, alpha: Any = 1) -> Tensor:
         """``input - alpha * other``."""
-    def subtract_(self, other: Any, *, alpha: Any = 1) -> Tensor:
+    def subtract_(self, other: Any, *old: Any, alpha: Any = 1) -> Tensor:
         """In-place form of ``sub``."""
     def sum(self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: Any = None) -> Tensor:
         """The sum; of bools and integers in int64."""

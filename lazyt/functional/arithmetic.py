@@ -67,16 +67,35 @@ def _scale(other: Any, alpha: Any, dtype: DType, sign: int = 1) -> Any:
     return mul(other if other.dtype is dtype else other.to(dtype), alpha)
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+def _in_old_form(
+    function: Callable[..., Tensor], parts: tuple[Any, ...], alpha: Any, out: Any
+) -> Tensor:
+    """``add(input, alpha, other)``, a form that PyTorch has left from older releases."""
+    from lazyt.functional.calls import by_old_form
+
+    name = function.__name__
+    named = {} if type(alpha) is int and alpha == 1 else {"alpha": alpha}
+    found = by_old_form(name, parts, named if out is None else {**named, "out": out})
+    if found is None:
+        text = f"{name}() takes 2 positional arguments but {len(parts)} were given"
+        raise DTypeError(text)
+    return function(*found[0], **found[1])
+
+
+def add(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input + alpha * other``. Raises ShapeError, DTypeError as PyTorch does."""
+    if old:
+        return _in_old_form(add, (input, other, *old), alpha, out)
     x, y, dtype = pair(input, other, "add")
     if alpha != 1 or isinstance(alpha, bool):
         x, y, dtype = pair(input, _scale(other, alpha, dtype), "add")
     return give(mapped(_ADD, (x, y), dtype, dtype), "Add", (input, other), out)
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input - alpha * other``. Raises DTypeError for bool operands."""
+    if old:
+        return _in_old_form(sub, (input, other, *old), alpha, out)
     if any(isinstance(o, bool) or getattr(o, "dtype", None) is bool_ for o in (input, other)):
         _refuse_bool(input, other)
     x, y, dtype = pair(input, other, "sub")

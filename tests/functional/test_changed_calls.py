@@ -78,6 +78,12 @@ def test_scalars_in_tensors_and_old_forms() -> None:
     assert p.add_(2, lt.ones(2)).tolist() == [2.5, 2.5]
     assert p.addcmul_(0.5, p, p).tolist() == [5.625, 5.625]
     assert p.addcdiv_(2, p, p).tolist() == [7.625, 7.625]
+    out = lt.empty(2)
+    assert lt.add(p, 2, p, out=out) is out and out.tolist() == [22.875, 22.875]
+    assert p.sub(2, lt.ones(2)).tolist() == lt.sub(p, 2, 1).tolist() == [5.625, 5.625]
+    for mistaken in (lambda: lt.add(p, p, p), lambda: lt.sub(p, 2, p, alpha=3)):
+        with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
+            mistaken()
     eye = lt.eye(2)
     assert lt.addmm(2, eye, 3, eye, eye).tolist() == [[5.0, 0.0], [0.0, 5.0]]
     assert eye.clone().addmm_(2, 3, eye, eye).tolist() == [[5.0, 0.0], [0.0, 5.0]]
