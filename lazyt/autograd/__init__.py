@@ -433,20 +433,17 @@ def grad(
     order, on_tape = _way(results, targets, inner, create_graph)
     differentiated(order)
     before, running.order = running.order, [*order, *targets]
+    nodes = {_place(tensor): tensor.node for tensor in wanted}
     if on_tape:
-        places = [_place(tensor) for tensor in wanted]
-        nodes = {place: tensor.node for place, tensor in zip(places, wanted)}
         starts = _starts(results, pairs, weights, create_graph)
         captured = _traverse(starts, nodes, create_graph, None)
-        grads = [captured.get(place) for place in places]
+        grads = [captured.get(_place(tensor)) for tensor in wanted]
     else:
         check_tape(order)
-        retracing = None
-        if create_graph:
-            nodes = {_place(tensor): tensor.node for tensor in wanted}
-            retracing = _retracing(results, pairs, weights, nodes, False)
-        nodes_wanted = [tensor.node for tensor in wanted]
-        run = Backward(pairs, nodes_wanted, create_graph, _idle(results, targets, order))
+        retracing = _retracing(results, pairs, weights, nodes, False) if create_graph else None
+        run = Backward(
+            pairs, [t.node for t in wanted], create_graph, _idle(results, targets, order)
+        )
         grads = _received(run, results, wanted, order, retracing)
     running.order = before
     found = _filled(wanted, grads, allow_unused, materialize_grads)

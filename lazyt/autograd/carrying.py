@@ -146,14 +146,6 @@ class _CarriedFn(GradFn):
         """What the boundary depends on, outside of the level."""
         return [self.table.get(item, item) for item in self.inner.below()]
 
-    def ask(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
-        """What the boundary says, in the level, after its hooks."""
-        from lazyt.autograd.engine import run_hooks
-
-        if cotangents[0] is not None:
-            cotangents[0] = run_hooks(self.inner, cotangents[0], mode.enabled)
-        return self.inner.advance(cotangents)
-
 
 class _ReplacedFn(_CarriedFn):
     """A boundary whose level's leaves are replaced by their values."""
@@ -162,7 +154,7 @@ class _ReplacedFn(_CarriedFn):
 
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
         """What the boundary says, outside of the level."""
-        pairs = self.ask(cotangents)
+        pairs = self.inner.advance(cotangents)
         flat = replaced([node for pair in pairs for node in pair], self.table)
         return list(zip(flat[::2], flat[1::2]))
 
@@ -181,6 +173,8 @@ class _BatchedFn(_CarriedFn):
 
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
         """What the boundary says, for all examples; summed for what all of them share."""
+        from lazyt.autograd.engine import run_hooks
+
         level = Level(self.level.size, self.level.randomness)
         level.symbols = dict(self.level.symbols)
         table = dict(self.table)
@@ -192,7 +186,9 @@ class _BatchedFn(_CarriedFn):
                 symbols.append(symbol(level, cotangent))
                 table[symbols[-1] or cotangent] = cotangent
         with entered(level):
-            pairs = self.ask(symbols)
+            if symbols[0] is not None:
+                symbols[0] = run_hooks(self.inner, symbols[0], mode.enabled)
+            pairs = self.inner.advance(symbols)
         table.update(level.symbols)
         found = []
         for node, part in pairs:

@@ -87,8 +87,7 @@ def grad_and_value(
             output = func(*own, **given(run, kwargs, None))
             output, aux = taken_apart(output, has_aux, "grad_and_value(f)(*args)")
             _check_number(output)
-            node = output.node
-            grads = run.pull([node], [ones_like(output).detach().node])
+            grads = run.pull([output], [output.node], [ones_like(output).detach().node])
         trees = [flatten(args[number])[1] for number in numbers]
         found = iter(run.tensors(grads))
         gradients = tuple(unflatten([next(found) for _ in range(t.count)], t) for t in trees)
@@ -214,7 +213,7 @@ def vjp_by(
                 f"outputs to the function. cotangents: {given_tree.pretty()}, primal output: "
                 f"{out_tree.pretty()}"
             )
-        grads = run.pull(nodes, [_cotangent(c, n, i) for i, (c, n) in enumerate(
+        grads = run.pull(flat, nodes, [_cotangent(c, n, i) for i, (c, n) in enumerate(
             zip(given_flat, flat))])  # fmt: skip
         return unflatten(run.tensors(grads), tree)
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from lazyt import ops
 from lazyt.autograd.carrying import Table, replaced
-from lazyt.autograd.engine import Backward, find_variables
+from lazyt.autograd.engine import Backward, find_variables, walk_tape
 from lazyt.autograd.levels import Level, entered
+from lazyt.autograd.retracing import behind, link
 from lazyt.dispatch import assign, wrap
 from lazyt.errors import GradientError, LazytError, ShapeError
 from lazyt.grad_mode import enable_grad
 from lazyt.ir.graph import Node
 from lazyt.memory_formats import lay_out, strides_like
+from lazyt.ops.leaves import VARIABLE
 from lazyt.storage import Storage
-from lazyt.tape import AccumulateGrad, GradFn, boundaries
+from lazyt.tape import AccumulateGrad, GradFn, boundaries, next_number, output_number
 from lazyt.tensor import Tensor
 
 
@@ -31,6 +34,10 @@ class Differential:
     def __init__(self) -> None:
         self.level = Level()
         self.leaves: list[Node] = []
+        self._places: dict[tuple[GradFn, int], Node] = {}
+        self._since = next_number()
+        self._given: dict[GradFn, Node] = {}  # what those outside made of the arguments
+        self._outputs: list[GradFn] = []
         self._table: Table = {}
         self._copies: list[tuple[Tensor, Tensor]] = []
 
@@ -48,6 +55,8 @@ class Differential:
         Raises GradientError for derivatives by whole numbers.
         """
         node, fn = tensor.node, None
+        if tensor._fn is not None:
+            self._given[tensor._fn] = node
         made = Tensor.__new__(Tensor)
         made._view = None
         if forward is not None:
@@ -55,6 +64,7 @@ class Differential:
             fn = AccumulateGrad(made)
             value, node = node, fn.mark(node)
             self.leaves.append(node)
+            self._places[fn, 0] = node
             self._table[node] = value
         with enable_grad():
             made._storage = Storage(node, None if forward else fn)
@@ -70,7 +80,7 @@ class Differential:
         (outer,) = self.outer([node])
         if outer is node and not any(tensor is made for _, made in self._copies):
             return tensor
-        found = wrap(outer, name="Clone")
+        found = self._linked(outer, [] if tensor._fn is None else [tensor._fn])
         if tensor._view is not None:
             lay_out(found, strides_like(tuple(tensor.shape), tensor.strides))
         return found
@@ -81,7 +91,19 @@ class Differential:
 
     def tensor(self, node: Node) -> Tensor:
         """What was computed over the leaves, as a tensor for those outside."""
-        return wrap(self.outer([node])[0], name="Clone")
+        return self._linked(self.outer([node])[0], self._outputs)
+
+    def _linked(self, node: Node, makers: Sequence[GradFn]) -> Tensor:
+        """A tensor for those outside, of what the functions ``makers`` made or a derivative of
+        theirs, made of the tensors outside that they depend on: these may have hooks."""
+        found = wrap(node, name="Clone")
+        fn = found._storage.fn
+        if fn is not None and makers:
+            known = _outside(makers, self._since, self._given)
+            if known is not None:
+                fn.parents = tuple(known)
+                fn.operands = tuple(weakref.ref(item) for item in known.values())
+        return found
 
     def tensors(self, nodes: Sequence[Node | None]) -> list[Tensor]:
         """What arrived at the leaves; zeros where nothing did."""
@@ -96,16 +118,78 @@ class Differential:
             if made._storage.was_written:
                 assign(tensor, wrap(self.outer([made.node])[0], name="Clone"))
 
-    def pull(self, outputs: Sequence[Node], cotangents: Sequence[Node | None]) -> list[Node | None]:
-        """What cotangents of ``outputs`` mean for the leaves; still over the leaves."""
-        pairs = [(n, c) for n, c in zip(outputs, cotangents) if c is not None]
+    def pull(
+        self, outputs: Sequence[Tensor], nodes: Sequence[Node], cotangents: Sequence[Node | None]
+    ) -> list[Node | None]:
+        """What cotangents of ``outputs``, with ``nodes``, mean for the leaves; still over the
+        leaves.
+
+        Hooks that the function registered are called, as in a backward.
+        """
+        given = [(t, n, c) for t, n, c in zip(outputs, nodes, cotangents) if c is not None]
+        self._outputs = [fn for tensor, _, _ in given if (fn := tensor._fn) is not None]
         with enable_grad():
-            found = pulled(pairs, self.leaves)
-        return found
+            if self._meets_hooks(self._outputs):
+                return self._along_tape([(t, c) for t, _, c in given])
+            return pulled([(n, c) for _, n, c in given], self.leaves)
+
+    def _meets_hooks(self, fns: Sequence[GradFn]) -> bool:
+        hidden = behind(fns)
+        if not any(
+            fn._extra is not None and fn._extra.interferes for fn in hidden or walk_tape(fns, None)
+        ):
+            return False
+        link(fns)
+        return True
+
+    def _along_tape(self, given: Sequence[tuple[Tensor, Node]]) -> list[Node | None]:
+        from lazyt.autograd.traversal import Root, Traversal, plain
+
+        roots = [
+            Root(fn, output_number(fn, tensor.node) if fn.several else 0, plain(cotangent, True))
+            for tensor, cotangent in given
+            if (fn := tensor._fn) is not None
+        ]
+        found = Traversal(roots, self._places, True, lambda *_: None, False).captured
+        return [found[place].node if place in found else None for place in self._places]
 
     def push(self, outputs: Sequence[Node], tangents: Sequence[Node]) -> list[Node | None]:
         """How ``outputs`` move when the leaves do; still over the leaves."""
         return pushed(outputs, self.leaves, tangents)
+
+
+def _outside(
+    makers: Sequence[GradFn], since: float, given: dict[GradFn, Node]
+) -> dict[GradFn, Node] | None:
+    """The grad_fns older than number ``since`` that ``makers`` depend on, and ``given``, each with
+    the node that it made; None where the tape does not tell all of them."""
+    found = dict(given)
+    stack, seen = [*makers], set(makers)
+    while stack:
+        fn = stack.pop()
+        if fn.number < since:
+            node = found.get(fn) or _made_by(fn)
+            if node is None:
+                return None
+            found[fn] = node
+        elif fn.parents:
+            new = [p for p in fn.parents if p is not None and p not in seen]
+            seen.update(new)
+            stack += new
+        elif not isinstance(fn, AccumulateGrad):
+            return None
+    return found
+
+
+def _made_by(fn: GradFn) -> Node | None:
+    """The node of what ``fn`` made, or of a leaf."""
+    if not isinstance(fn, AccumulateGrad):
+        return None if fn.made is None else fn.made()
+    variable = fn.variable
+    node = None if variable is None else variable.node
+    if node is None or node.op is not VARIABLE or node.params.uid != fn.uid:
+        return None
+    return node
 
 
 def check_differentiable(tensor: Tensor, forward: bool) -> None:

@@ -79,16 +79,15 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
     make_leaf(tensor, former)
 
 
-def _refuse_in_transform() -> None:
+def _refuse_in_transform(name: str, others: str = "") -> None:
     from lazyt.autograd.levels import active
 
     if active():
         raise GradientError(
-            "You are attempting to call Tensor.requires_grad_() (or perhaps using "
-            "torch.autograd.functional.* APIs) inside of a function being transformed by a "
-            "functorch transform. This is unsupported, please attempt to use the functorch "
-            "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside "
-            "of a function being transformed instead."
+            f"You are attempting to call Tensor.{name}() {others}inside of a function being "
+            "transformed by a functorch transform. This is unsupported, please attempt to use the "
+            "functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call "
+            f"{name}() outside of a function being transformed instead."
         )
 
 
@@ -118,7 +117,9 @@ def root_view(view: View) -> View:
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Set ``requires_grad``; returns the tensor. Raises as setting the attribute does."""
     if requires_grad and hook.watcher is not None:
-        _refuse_in_transform()
+        _refuse_in_transform(
+            "requires_grad_", "(or perhaps using torch.autograd.functional.* APIs) "
+        )
     if requires_grad and self.dtype.kind != "f":
         raise DTypeError("only Tensors of floating point dtype can require gradients")
     require_grad(self, requires_grad)
@@ -271,11 +272,11 @@ def _place(tensor: Tensor) -> tuple[GradFn, int]:
 
 
 def _mark(tensor: Tensor, fn: GradFn) -> None:
-    """Put a boundary into the graph where a transform, which follows that, has to meet hooks."""
-    from lazyt.autograd.levels import active
+    """Put a boundary into the graph where ``vmap``, which follows that, has to meet hooks."""
+    from lazyt.autograd.levels import batching
 
     node = tensor.node
-    if not active() or node in boundaries:
+    if not batching() or node in boundaries:
         return
     fn.extra.history = node
     marked = boundary(node, fn)
@@ -329,6 +330,8 @@ def retain_grad(self: Tensor) -> None:
         raise GradientError("can't retain_grad on Tensor that has requires_grad=False")
     if isinstance(fn, AccumulateGrad):
         return
+    if hook.watcher is not None:
+        _refuse_in_transform("retain_grad")
     if not _retains(self, fn):
         fn, index = _place(self)
         fn.extra.retained.append((index, weakref.ref(self)))

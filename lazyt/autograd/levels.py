@@ -301,3 +301,8 @@ def outside() -> Iterator[None]:
 def active() -> bool:
     """Whether this thread runs inside of a function transform."""
     return bool(stack.levels)
+
+
+def batching() -> bool:
+    """Whether the innermost function transform of this thread is ``vmap``."""
+    return bool(stack.levels) and stack.levels[-1].size > 0
