@@ -361,22 +361,21 @@ def backward(
             tensor.retain_grad()
     order, on_tape = _way(outputs, targets, (), create_graph)
     differentiated(order)
-    before, running.order = running.order, order if targets is None else [*order, *targets]
-    places = None if targets is None else {_place(t): t.node for t in only}
-    if on_tape:
+    with running.through(order if targets is None else [*order, *targets]):
+        places = None if targets is None else {_place(t): t.node for t in only}
+        if on_tape:
 
-        def arrived(leaf: AccumulateGrad, grad: Tensor) -> None:
-            accumulate(leaf, grad.node, create_graph, grad)
+            def arrived(leaf: AccumulateGrad, grad: Tensor) -> None:
+                accumulate(leaf, grad.node, create_graph, grad)
 
-        _traverse(_starts(outputs, pairs, weights, create_graph), places, create_graph, arrived)
-    else:
-        check_tape(order)
-        retracing = _retracing(outputs, pairs, weights, places, True) if create_graph else None
-        run = Backward(pairs, (), create_graph, _idle(outputs, targets, order))
-        for leaf, grad in _at_leaves(run, outputs, order, targets):
-            gradient, source = _at_leaf(leaf, grad, create_graph, retracing)
-            accumulate(leaf, gradient, create_graph, source)
-    running.order = before  # kept longer, it would keep the tape
+            _traverse(_starts(outputs, pairs, weights, create_graph), places, create_graph, arrived)
+        else:
+            check_tape(order)
+            retracing = _retracing(outputs, pairs, weights, places, True) if create_graph else None
+            run = Backward(pairs, (), create_graph, _idle(outputs, targets, order))
+            for leaf, grad in _at_leaves(run, outputs, order, targets):
+                gradient, source = _at_leaf(leaf, grad, create_graph, retracing)
+                accumulate(leaf, gradient, create_graph, source)
     if not (create_graph if retain_graph is None else retain_graph):
         free_tape(order)
 
@@ -432,20 +431,19 @@ def grad(
     inner = [tensor for tensor in wanted if not isinstance(tensor._fn, AccumulateGrad)]
     order, on_tape = _way(results, targets, inner, create_graph)
     differentiated(order)
-    before, running.order = running.order, [*order, *targets]
-    nodes = {_place(tensor): tensor.node for tensor in wanted}
-    if on_tape:
-        starts = _starts(results, pairs, weights, create_graph)
-        captured = _traverse(starts, nodes, create_graph, None)
-        grads = [captured.get(_place(tensor)) for tensor in wanted]
-    else:
-        check_tape(order)
-        retracing = _retracing(results, pairs, weights, nodes, False) if create_graph else None
-        run = Backward(
-            pairs, [t.node for t in wanted], create_graph, _idle(results, targets, order)
-        )
-        grads = _received(run, results, wanted, order, retracing)
-    running.order = before
+    with running.through([*order, *targets]):
+        nodes = {_place(tensor): tensor.node for tensor in wanted}
+        if on_tape:
+            starts = _starts(results, pairs, weights, create_graph)
+            captured = _traverse(starts, nodes, create_graph, None)
+            grads = [captured.get(_place(tensor)) for tensor in wanted]
+        else:
+            check_tape(order)
+            retracing = _retracing(results, pairs, weights, nodes, False) if create_graph else None
+            run = Backward(
+                pairs, [t.node for t in wanted], create_graph, _idle(results, targets, order)
+            )
+            grads = _received(run, results, wanted, order, retracing)
     found = _filled(wanted, grads, allow_unused, materialize_grads)
     if not (create_graph if retain_graph is None else retain_graph):
         free_tape(order)

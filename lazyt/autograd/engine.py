@@ -8,7 +8,8 @@ each boundary receiving its whole gradient before the segment below it starts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from lazyt import ops, pending
@@ -57,6 +58,15 @@ class _Running(threading.local):
 
     def __init__(self) -> None:
         self.order: Sequence[GradFn] = ()
+
+    @contextmanager
+    def through(self, order: Sequence[GradFn]) -> Iterator[None]:
+        """``order`` until the block ends, or raises: held for longer it would hold the tape."""
+        before, self.order = self.order, order
+        try:
+            yield
+        finally:
+            self.order = before
 
 
 running = _Running()

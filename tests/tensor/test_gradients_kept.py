@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -9,6 +12,7 @@ import pytest
 
 import lazyt as lt
 from lazyt import Tensor
+from lazyt.autograd.engine import running
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +100,29 @@ def test_gradient_of_an_extreme_that_is_no_number(function: Callable[..., Tensor
     values = lt.tensor([5.0, float("nan"), 1.0, float("nan")], requires_grad=True)
     function(values).backward()
     assert weights(values) == [0.0, 0.5, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("way", ["backward", "inputs", "grad"])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_backward_that_a_hook_ends_holds_no_graph(way: str, create_graph: bool) -> None:
+    """The next one that ends well does not put the graph of the failed one back."""
+    x = lt.ones(3, requires_grad=True)
+
+    def run(fail: bool) -> weakref.ref[Any]:
+        y = x.exp()
+        if fail:
+            y.register_hook(lambda grad: grad * (1 / 0))
+        loss = (y * 2).sum()
+        with contextlib.suppress(ZeroDivisionError):
+            if way == "grad":
+                lt.autograd.grad(loss, x, create_graph=create_graph)
+            else:
+                wanted = [x] if way == "inputs" else None
+                loss.backward(inputs=wanted, create_graph=create_graph)
+        x.grad = None
+        return weakref.ref(y)
+
+    seen = [run(fail) for fail in (True, False, True, False)]
+    gc.collect()
+    assert [ref() for ref in seen] == [None] * 4
+    assert not running.order
