@@ -16,6 +16,7 @@ from lazyt.functional.borders import padded
 from lazyt.functional.operands import mapped, require_tensor
 from lazyt.functional.promotion import torch_name
 from lazyt.functional.results import give
+from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
 from lazyt.ops.sliding import Spread
 from lazyt.tensor import Tensor
@@ -299,8 +300,11 @@ def _transposed(rank: int, name: str) -> Callable[..., Tensor]:
                 for n, s, p, d, k, e in zip(x.shape[2:], steps, edge, gaps, kernel, extra)
             )
         ]
-        _check_result(spreads, x.shape[2:])
+        _check_result(spreads, x)
         node = _with_bias(_spread_out(x, weight.node, spreads, groups), bias, rank)
+        if any(s.extent == 0 for s in spreads):
+            sizes = (*node.shape[:2], *(s.extent for s in spreads))
+            node = ops.slice_(node, (0,) * (rank + 2), sizes, (1,) * (rank + 2))
         if single:
             node = ops.reshape(node, node.shape[1:])
         return give(node, "Convolution", (input, weight, bias))
@@ -342,10 +346,12 @@ def _check_extra(extra: Sizes, stride: Sizes, dilation: Sizes) -> None:
     )
 
 
-def _check_result(spreads: Sequence[Spread], shape: Sizes) -> None:
+def _check_result(spreads: Sequence[Spread], x: Node) -> None:
     extents = [s.extent for s in spreads]
-    if any(e < 1 for e in extents):
-        given, made = (" x ".join(map(str, sizes)) for sizes in (shape, extents))
+    # PyTorch hands batches of these to another library, which does not mind an empty result.
+    least = 0 if x.dtype is float32 and x.shape[0] > 1 else 1
+    if any(e < least for e in extents):
+        given, made = (" x ".join(map(str, sizes)) for sizes in (x.shape[2:], extents))
         raise ShapeError(
             f"Given input size per channel: ({given}). Calculated output size per channel: "
             f"({made}). Output size is too small"
@@ -353,7 +359,11 @@ def _check_result(spreads: Sequence[Spread], shape: Sizes) -> None:
 
 
 def _spread_out(x: Node, w: Node, spreads: Sequence[Spread], groups: int) -> Node:
-    """Every element of ``x`` times the kernel, added up where they overlap."""
+    """Every element of ``x`` times the kernel, added up where they overlap.
+
+    Where there are none, one more: a part of nothing would not depend on the operands.
+    """
+    spreads = [s._replace(extent=max(s.extent, 1)) for s in spreads]
     n, c, o, g = 0, 1, 2, 3 + 2 * len(spreads)
     places, taps = [s.place for s in spreads], [s.tap for s in spreads]
     if groups == 1:

@@ -125,6 +125,24 @@ def test_transposed_convolution_is_the_gradient_of_convolution() -> None:
     _close(F.conv_transpose2d(seed, w, stride=2, padding=1), x.grad.tolist(), 1e-5)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_transposed_convolution_of_a_batch_may_have_an_empty_result(groups: int) -> None:
+    x = lt.ones(2, 4, 2, 2, requires_grad=True)
+    w = lt.ones(4, 3, 1, 2, requires_grad=True)
+    b = lt.ones(3 * groups, requires_grad=True)
+    y = F.conv_transpose2d(x, w, b, padding=1, groups=groups)
+    assert y.shape == (2, 3 * groups, 0, 1)
+    y.sum().backward()
+    for operand in (x, w, b):
+        assert operand.grad is not None and operand.grad.shape == operand.shape
+        assert not operand.grad.any()
+    for one in (x[:1], x[0], x.double()):  # PyTorch refuses these
+        with pytest.raises(RuntimeError, match="Output size is too small"):
+            F.conv_transpose2d(one, w.to(one.dtype), None, padding=1)
+    with pytest.raises(RuntimeError, match="Output size is too small"):
+        F.conv_transpose2d(x, w, None, padding=2)
+
+
 def test_pooling() -> None:
     x = lt.arange(16.0).reshape(1, 1, 4, 4)
     assert F.max_pool2d(x, 2).tolist() == [[[[5, 7], [13, 15]]]]
