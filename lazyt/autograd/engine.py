@@ -404,12 +404,13 @@ def flat_nodes(order: Sequence[GradFn]) -> tuple[list[Node], set[GradFn]]:
 
 
 def retain(tensor: Tensor, grad: Tensor) -> None:
-    """Add ``grad`` to the ``grad`` of a tensor that is no leaf."""
+    """Add ``grad`` to the ``grad`` of a tensor that is no leaf; the sum of two has a history only
+    where gradients are enabled."""
     old = tensor.__dict__.get("_grad")
     if old is None:
         found = gradient_tensor(grad.node, grad)
     else:
-        found = _gradient_sum(ops.apply("add", old.node, grad.node), old, grad)
+        found = wrap(ops.apply("add", old.node, grad.node), old, grad, name="Add")
     tensor.__dict__["_grad"] = found
 
 

@@ -81,11 +81,14 @@ def added(parts: Sequence[Tensor]) -> Tensor:
     """The sum of what came to one place, from the last user to the first."""
     from lazyt.transforms.cotangents import total
 
-    if len(parts) == 1:
-        return parts[0]
     nodes = [part.node for part in parts]
-    linked = any(node.needs_grad for node in nodes)  # then the sum has to be one of these nodes
-    return wrap(total(nodes, frozenset(nodes) if linked else ()), *parts, name="Add")
+    if not any(node.needs_grad for node in nodes):
+        return parts[0] if len(parts) == 1 else wrap(total(nodes), *parts, name="Add")
+    result = parts[0]
+    for part in parts[1:]:  # two at a time, so that terms of equal value can be told apart
+        both = ops.apply("add", result.node, part.node)
+        result = wrap(both, result, part, name="Add")
+    return result
 
 
 class Traversal:
