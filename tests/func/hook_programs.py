@@ -410,6 +410,10 @@ def alike(number: int, got: list[Any], wanted: list[Any]) -> bool:
 
     A second backward through a gradient that was taken without hooks computes it from the values
     that the graph has; PyTorch refuses where such values were saved and written to since.
+
+    Two kinds of program differ and are not excused here, because only their values tell. A write
+    whose operand partly shares the memory written to (12889, 15680) reads in PyTorch what it has
+    just written, where lazyt's operands keep their values; and float32 may cancel (7424).
     """
     if agree(got, wanted):
         return True
