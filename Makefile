@@ -7,6 +7,8 @@ ARGS ?=
 
 python := $(VENV)/bin/python
 pip := $(python) -m pip --disable-pip-version-check install --quiet
+# By a path, not by a finder: beside a folder named lazyt, such as this one, a finder would lose to it.
+editable := --config-settings editable_mode=compat --editable
 
 # The tests have a disk cache of their own and one thread per worker: two workers already fill
 # the two cores of a small machine.
@@ -41,11 +43,11 @@ $(python):
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/examples.stamp: pyproject.toml | $(python)
-	$(pip) --editable '.[examples]'
+	$(pip) $(editable) '.[examples]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(python)
-	$(pip) --editable '.[dev,examples]'
+	$(pip) $(editable) '.[dev,examples]'
 	@touch $@
 
 demo: $(VENV)/examples.stamp
@@ -64,7 +66,7 @@ bits: $(VENV)/dev.stamp
 		--compare-values $(values) $(same) $(on_tensors) $(ARGS)
 
 cuda: $(VENV)/dev.stamp
-	$(pip) --editable '.[cuda]'
+	$(pip) $(editable) '.[cuda]'
 	$(test_env) $(python) -m tests.cuda.corpus --workers $(WORKERS) $(ARGS)
 
 check: $(VENV)/dev.stamp
@@ -86,7 +88,7 @@ gpu-rehearsal: $(VENV)/gpu.stamp
 	bash bench/gpu/prepare.sh --python $(python) $(ARGS)
 
 $(VENV)/gpu.stamp: pyproject.toml | $(python)
-	$(pip) --editable '.[dev,examples,cuda]'
+	$(pip) $(editable) '.[dev,examples,cuda]'
 	@touch $@
 
 docs: $(VENV)/examples.stamp

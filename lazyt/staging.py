@@ -143,8 +143,9 @@ class Captured:
         if key in self._captures or not self._sightings.is_rare(key, full):
             return False
         reason = (
-            f"not captured: none of the last {UNUSED} captures was replayed, so arguments that "
-            "are new (of new shapes) are captured when they come again"
+            f"not captured: none of the last {UNUSED} captures was replayed, so new arguments "
+            "(shapes, or numbers in lists, dicts and objects) are captured when they come again; "
+            "give numbers that change as tensors, or as arguments of their own"
         )
         if self._reasons[-1] != reason:
             self._say(reason)
