@@ -237,7 +237,9 @@ def lost(found):
         sys.__unraisablehook__(found)
 sys.unraisablehook = lost
 def send():
-    for _ in range(60):
+    begin, sent = time.monotonic(), 0
+    while sent < 60 or (caught <= 5 and time.monotonic() - begin < 60):  # a busy machine is slow
+        sent += 1
         time.sleep(random.random() * 0.02)
         signal.pthread_kill(main, signal.SIGINT)
 main, armed, caught, n = threading.main_thread().ident, False, 0, 100
