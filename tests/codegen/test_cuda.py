@@ -231,15 +231,15 @@ def test_empty_reduction(lanes: str) -> None:
     buffers = (Buffer("x", float32, (40, 0), "in"), Buffer("y", float32, (40,), "out"))
     kernel = Kernel("empty", buffers, (Phase((i,), stages, lanes),))
     made = print_kernel_cuda(kernel)
-    machine = Emulator(device_helpers("emulator") + program_text([made]), ["empty"])
+    machine = Emulator(device_helpers("emulator") + program_text([made]), ["lz_kernel_empty"])
     case = Case(kernel, {}, {})
     memory = run(machine, case, made, 0)
     np.testing.assert_array_equal(memory["y"], np.zeros(40, np.float32))
 
 
 def test_renamed_kernels_keep_their_phases(printed: dict[str, CudaKernel]) -> None:
-    for name in ("split_sum_3000", "chain_7_float32"):
-        old = printed[name]
+    for kernel in ("split_sum_3000", "chain_7_float32"):
+        old, name = printed[kernel], f"lz_kernel_{kernel}"
         new = old.renamed("other")
         assert [x.function for x in new.launches] == [
             x.function.replace(name, "other") for x in old.launches

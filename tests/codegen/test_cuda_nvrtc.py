@@ -53,6 +53,7 @@ def test_gpus_that_are_not_known_get_ptx() -> None:
         assert is_cubin or b".visible .entry k(" in made.image
 
 
+@needs_nvrtc
 @pytest.mark.nvrtc
 def test_errors_keep_the_source() -> None:
     with pytest.raises(CompileError, match="no_such_name") as caught:

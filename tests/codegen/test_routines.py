@@ -36,13 +36,13 @@ def test_printed_c_stays_inside() -> None:
     kernel = parse_kernel(SORT)
     text = print_kernel_c(kernel, 32, (1 << 15, 1 << 18, 1 << 22)).source.text
     sizes = argument_bytes(kernel)
-    assert "lz_rows_sort_order_u32(4, 90, x, y, o, k, k + 360, p" in text
+    assert "lz_rows_sort_order_u32(4, 90, x0, x1, x2, x3, x3 + 360, x4" in text
     assert not check_kernel_c(text, sizes)
-    for wrong in (text.replace("(4, 90", "(5, 90"), text.replace("k + 360", "k + 361")):
+    for wrong in (text.replace("(4, 90", "(5, 90"), text.replace("x3 + 360", "x3 + 361")):
         assert wrong != text
         (found,) = {v.reason for v in check_kernel_c(wrong, sizes)}
         assert found == "bytes of the access may be outside"
-    unknown = text.replace("(4, 90, x", "(threads, 90, x")
+    unknown = text.replace("(4, 90, x0", "(threads, 90, x0")
     assert "not understood" in str(check_kernel_c(unknown, sizes)[0])
 
 

@@ -46,7 +46,6 @@ def test_dtypes_that_are_only_names_can_be_listed_and_compared() -> None:
         lambda kind: lazyt.frombuffer(b"12345678", dtype=kind),
         lambda kind: lazyt.as_tensor(np.ones(3), dtype=kind),
         lambda kind: lazyt.promote_types(lazyt.float32, kind),
-        lambda kind: lazyt.finfo(kind),
         lambda kind: lazyt.set_default_dtype(kind),
         lambda kind: nn.Linear(2, 2).to(kind),
         lambda kind: X.to(kind),
