@@ -81,7 +81,11 @@ def test_scalars_in_tensors_and_old_forms() -> None:
     out = lt.empty(2)
     assert lt.add(p, 2, p, out=out) is out and out.tolist() == [22.875, 22.875]
     assert p.sub(2, lt.ones(2)).tolist() == lt.sub(p, 2, 1).tolist() == [5.625, 5.625]
-    for mistaken in (lambda: lt.add(p, p, p), lambda: lt.sub(p, 2, p, alpha=3)):
+    mistakes: list[Callable[[], object]] = [
+        lambda: lt.add(p, p, p),
+        lambda: lt.sub(p, 2, p, alpha=3),
+    ]
+    for mistaken in mistakes:
         with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
             mistaken()
     eye = lt.eye(2)
