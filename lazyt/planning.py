@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt import graph_keys, lifting, ops
 from lazyt.config import config
@@ -33,28 +33,48 @@ if TYPE_CHECKING:
     from lazyt.runtime.execute import Executable
 
 
+class Code(NamedTuple):
+    """What a plan runs. A plan that gets other kernels is given another one in one assignment, so
+    that whoever runs it meanwhile has all parts of one or of the other.
+
+    Attributes:
+        program: the text, or what stands for it.
+        executable: it, loaded; None for a program without kernels, or for another device.
+        sizes: the bytes of its outputs.
+        table: an input behind all others, of a program that takes sizes as arguments.
+        heat: counts runs where others may replace it; None for the last ones.
+    """
+
+    program: Program
+    executable: Executable | None
+    sizes: tuple[int, ...]
+    table: Buffer | None = None
+    heat: Heat | None = None
+
+
 @dataclass
 class _Plan:
     """A plan for one structure: constants at ``lifted`` positions are inputs.
 
-    ``heads`` are those of the nodes with constants, as it was made for them, ``sizes`` the bytes of
-    its outputs, and ``measured`` the bytes and seconds that its last run took. A plan for another
-    device than the CPU has a ``launcher`` and no executable. ``table`` is an input behind all
-    others, of a program that takes sizes as arguments, which has ``heat``, too, until it is
-    promoted. ``subject``: the graph, where the plan is to be tuned when it runs.
+    ``heads`` are those of the nodes with constants, as it was made for them, ``code`` is what runs,
+    and ``measured`` the bytes and seconds that its last run took. A plan for another device than
+    the CPU has a ``launcher`` and no executable. ``subject``: the graph, where the plan is to be
+    tuned when it runs, ``donated`` the inputs that it may write over.
     """
 
     heads: tuple[Head, ...]
     constants: tuple[Any, ...]
     lifted: tuple[int, ...]
-    program: Program
-    executable: Executable | None
-    sizes: tuple[int, ...]
+    code: Code
+    donated: Donated = ()
     measured: tuple[int, float] | None = None
     launcher: Launcher | None = None
-    table: Buffer | None = None
     subject: Subject | None = None
-    heat: Heat | None = None
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it may run other kernels later."""
+        return self.code.heat is not None or self.subject is not None
 
     def fits(self, constants: tuple[Any, ...]) -> bool:
         """Whether the plan computes a graph with these constants."""
@@ -74,25 +94,23 @@ class _Plan:
         before, highest = pool.in_use, pool.peak
         pool.reset_peak()
         begin = perf_counter()
-        outputs = [Buffer(size) for size in self.sizes]
-        executable = self.executable  # another thread may promote the plan
+        program, executable, sizes, table, heat = self.code  # another thread may replace it
+        outputs = [Buffer(size) for size in sizes]
         if executable is not None:
-            # Those who found the plan before it was promoted give it a table, too.
-            inputs = inputs[: executable.inputs]
-            if executable.program.donated:
-                donated = executable.program.overwritten
-                inputs = without_aliases(inputs, outputs, donated)
+            if table is not None:
+                inputs = [*inputs, table]
+            if program.donated:
+                inputs = without_aliases(inputs, outputs, program.overwritten)
             if events.watching:
                 from lazyt.timing import run_timed
 
-                run_timed(executable.program, inputs, outputs)
+                run_timed(program, inputs, outputs)
             else:
                 executable.run(inputs, outputs)
         self.measured = pool.peak - before, perf_counter() - begin
         pool.peak = max(pool.peak, highest)
-        found = [outputs[n] if n >= 0 else inputs[-1 - n] for n in self.program.results]
-        heat = self.heat
-        if heat is not None and heat.is_enough(len(self.program.launches), self.measured[1]):
+        found = [outputs[n] if n >= 0 else inputs[-1 - n] for n in program.results]
+        if heat is not None and heat.is_enough(len(program.launches), self.measured[1]):
             from lazyt.promotion import promote
 
             promote(self)
@@ -103,9 +121,10 @@ class _Plan:
         from lazyt.explanation import Explanation
         from lazyt.footprint import Footprint
 
-        footprint = Footprint.of(self.program, self.measured)
-        notes = self.program.notes if self.launcher is None else self.launcher.notes(self.program)
-        return Explanation(notes, self.program.arena_bytes, footprint)
+        program = self.code.program
+        footprint = Footprint.of(program, self.measured)
+        notes = program.notes if self.launcher is None else self.launcher.notes(program)
+        return Explanation(notes, program.arena_bytes, footprint)
 
 
 @dataclass(slots=True)
@@ -139,9 +158,9 @@ class Prepared:
     @property
     def overwritten(self) -> Iterable[int]:
         """Numbers of the leaves whose buffers ``run`` may write to."""
-        if self.plan.subject is not None:  # it is tuned when it runs, and may become another one
-            return [place for place, _ in self.plan.subject.donated]
-        return self.plan.program.overwritten
+        if self.plan.may_change:  # to kernels that write over others of the inputs
+            return [place for place, _ in self.plan.donated]
+        return self.plan.code.program.overwritten
 
     def run(self, inputs: list[Buffer]) -> list[Buffer]:
         """The buffers of the roots, in their order, for these buffers of the leaves."""
@@ -189,8 +208,6 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         return realize_rest(nodes)
     if lifted:
         inputs += [lifting.number_buffer(number) for number in lifted]
-    if plan.table is not None:
-        inputs.append(plan.table)
     for node, buffer in zip(stored, plan.run(inputs)):
         node.data = buffer
     return stored
@@ -261,8 +278,6 @@ def prepare(roots: Sequence[Node], owners: Mapping[Node, int] = NOBODY) -> Prepa
     if found is None:
         return None
     fixed = [lifting.number_buffer(number) for number in found[1]]
-    if found[0].table is not None:
-        fixed.append(found[0].table)
     return Prepared(found[0], [order[i] for i in structure.leaves], fixed)
 
 
@@ -322,21 +337,29 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
         if program.launches and not request.place:
             executable = execute.load(program, reason, where, objects)
             execute.make_room()
-    outputs = subject.output_sizes(program)
     if request.place:
         from lazyt.placed_plans import Launcher
 
+        outputs = subject.output_sizes(program)
         launcher = Launcher.load(program, request.roots, outputs, reason, where)
-        return _Plan((), constants, lifted, program, None, outputs, None, launcher)
-    table = lifting.table_buffer(program.values) if program.values else None
-    plan = _Plan((), constants, lifted, program, executable, outputs, table=table)
+        code = Code(program, None, outputs)
+        return _Plan((), constants, lifted, code, request.donated, launcher=launcher)
+    plan = _Plan((), constants, lifted, code_of(subject, program, executable), request.donated)
     if executable is not None and subject.is_wanted:
         plan.subject = subject
-    if executable is not None and table is not None:
-        from lazyt.promotion import heat_of
-
-        plan.heat = heat_of(subject)
     return plan
+
+
+def code_of(subject: Subject, program: Program, executable: Executable | None) -> Code:
+    """What a plan of a graph runs, once its program is loaded."""
+    heat = table = None
+    if program.values:
+        table = lifting.table_buffer(program.values)
+        if executable is not None:
+            from lazyt.promotion import heat_of
+
+            heat = heat_of(subject)
+    return Code(program, executable, subject.output_sizes(program), table, heat)
 
 
 def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:

@@ -61,9 +61,11 @@ def promote(plan: _Plan) -> None:
     from lazyt.runtime import events, execute
     from lazyt.runtime.objects import Objects
 
-    heat, plan.heat = plan.heat, None
-    if heat is None:  # another thread was faster
-        return
+    with planning.lock:
+        heat = plan.code.heat
+        if heat is None:  # another thread was faster
+            return
+        plan.code = plan.code._replace(heat=None)
     subject = heat.subject
     where = source_text(subject.roots[0].source)
     try:
@@ -73,11 +75,8 @@ def promote(plan: _Plan) -> None:
             sizes.has_own(subject.sized)
             subject = subject.reread()
             program = subject.own_program(objects)
-            results = program.results, subject.output_sizes(program)
-            if results != (plan.program.results, plan.sizes):
-                return  # what others know of the plan has to stay true
             reason = f"these sizes were run {heat.runs} times: they get kernels of their own"
-            plan.executable = execute.load(program, reason, where, objects)
-            plan.program, plan.table = program, None
+            executable = execute.load(program, reason, where, objects)
+            plan.code = planning.code_of(subject, program, executable)
     except (CompileError, NoCompilerError) as error:  # what there is goes on
         events.record("compile", f"no kernels for these sizes: {error}", where)

@@ -255,9 +255,11 @@ class Replay:
         if prepared is None:
             return False
         plan, parts = prepared.plan, [*self.results, *(part for _, part in self.effects)]
-        own = all(kind == "output" and plan.program.results[n] >= 0 for kind, n in outputs)
-        same = all(p.source < 0 or p.number >= 0 for p in parts if isinstance(p, Made))
-        return own and same and plan.launcher is None
+        if plan.may_change or plan.launcher is not None:
+            return False
+        results = plan.code.program.results
+        own = all(kind == "output" and results[n] >= 0 for kind, n in outputs)
+        return own and all(p.source < 0 or p.number >= 0 for p in parts if isinstance(p, Made))
 
     # ------------------------------------------------------------------ running
 

@@ -57,23 +57,24 @@ class Midway(Inlet):
         prepared, inputs, outputs = self.replay.prepared
         assert prepared is not None
         self._launcher = prepared.plan.launcher
-        if self._launcher is None and prepared.plan.executable is None:
+        self._code = prepared.plan.code  # once: another thread may replace it
+        if self._launcher is None and self._code.executable is None:
             refuse("a plan without kernels")
-        if prepared.plan.heat is not None:
-            refuse("a plan that may get kernels of its own soon")
+        if self._code.heat is not None:
+            refuse("a plan that may get other kernels soon")
         if self._launcher is not None and not self._launcher.is_direct:
             refuse("a plan of a device without kernels, or with results on the host")
-        self._plan, self._fixed, self._inputs = prepared.plan, prepared.fixed, inputs
-        if self._plan.executable is not None:  # a promoted plan takes no table of sizes any more
-            self._fixed = self._fixed[: self._plan.executable.inputs - len(inputs)]
+        self._fixed, self._inputs = prepared.fixed, inputs
+        if self._code.table is not None:
+            self._fixed = [*self._fixed, self._code.table]
         self._roots: list[Any] = []  # the number of an output, or an origin
         # Memory of written sources that the plan writes over, and those whose new value is there.
-        self._own: dict[int, str] = {inputs[n][1]: "" for n in self._plan.program.overwritten}
+        self._own: dict[int, str] = {inputs[n][1]: "" for n in self._code.program.overwritten}
         self._in_place: set[int] = set()
         for kind, value in outputs:
             if kind == "output":
-                found = self._plan.program.results[value]
-                if -1 - found in self._plan.program.overwritten:
+                found = self._code.program.results[value]
+                if -1 - found in self._code.program.overwritten:
                     self._in_place.add(inputs[-1 - found][1])
                 self._roots.append(found if found >= 0 else self._input(-1 - found))
             else:
@@ -131,7 +132,7 @@ class Midway(Inlet):
         if any(map(self._is_shared, range(len(self._roots)))):
             self.is_quick = False  # the memory is looked up where tensors are looked at
         self._write_calls()
-        for number, size in enumerate(self._plan.sizes):
+        for number, size in enumerate(self._code.sizes):
             add = self.add if self._is_steady(number) else self.both
             add(f"b{number} = {self._target(number, size)}")
         for source in self._own:
@@ -145,15 +146,15 @@ class Midway(Inlet):
             return
         pointers = [f"{self._buffer(origin)}.ptr" for origin in self._inputs]
         pointers += [f"{self.bind(buffer)}.ptr" for buffer in self._fixed]
-        outputs = range(len(self._plan.sizes))
+        outputs = range(len(self._code.sizes))
         pointers += [f"b{number}.ptr" for number in outputs]
         moving = [not self._is_steady(origin) for origin in self._inputs]
         moving += [False] * len(self._fixed) + [not self._is_steady(n) for n in outputs]
-        executable = self._plan.executable
+        executable = self._code.executable
         assert executable is not None
         if len(pointers) != executable.inputs + executable.outputs:
             refuse("a plan of other outputs")
-        size = self._plan.program.arena_bytes
+        size = self._code.program.arena_bytes
         if size > MOST_BYTES:
             self.both(f"arena = Buffer({size})")
         elif size:
@@ -203,8 +204,8 @@ class Midway(Inlet):
             given[number] = f"g[{place}]"
         moving = [n for n, origin in enumerate(self._inputs) if not self._is_steady(origin)]
         given += [self.bind(buffer) for buffer in launcher.brought(self._fixed)]
-        moving += [len(given) + n for n in range(len(self._plan.sizes)) if not self._is_steady(n)]
-        outputs = [f"b{number}" for number in range(len(self._plan.sizes))]
+        moving += [len(given) + n for n in range(len(self._code.sizes)) if not self._is_steady(n)]
+        outputs = [f"b{number}" for number in range(len(self._code.sizes))]
         self.add(f"run([{', '.join(given)}], [{', '.join(outputs)}])")
         self.add(f"found = [b.ptr for b in ({', '.join((*given, *outputs))},)]")
         everything = (*given, *outputs)
@@ -213,7 +214,7 @@ class Midway(Inlet):
         self.quick.append("run_at(tuple(found))")
 
     def _sizes_of_inputs(self) -> dict[int, int]:
-        return {s.index: s.nbytes for s in self._plan.program.slots if s.kind == "input"}
+        return {s.index: s.nbytes for s in self._code.program.slots if s.kind == "input"}
 
     def _is_placed(self, origin: Any) -> bool:
         """Whether a buffer is on the device at every call, as far as is known."""

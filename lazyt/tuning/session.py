@@ -91,7 +91,7 @@ def _tune(
     if program is not None:
         executable = execute.load(program, "tuned")
         sizes = subject.output_sizes(program)
-        plan.program, plan.executable, plan.sizes = program, executable, sizes
+        plan.code = type(plan.code)(program, executable, sizes)
     return report
 
 
