@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -72,6 +72,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of laziness itself have nothing to test where nothing is lazy."""
     if config.eager and item.get_closest_marker("lazy"):
         pytest.skip("a test of laziness, and LAZYT_EAGER is on")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Notes that a test's function returned."""
+    result = yield
+    item.stash[recording.PASSED] = True
+    return result
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,8 @@ another value than it did when they were written. Under ``LAZYT_EAGER=1`` the se
 fusion changes no bit: float16 and bfloat16 may differ by one rounding, all else must be equal.
 Tests that looked at no value of the compiler's in the first run are left out of the second: those
 of texts, shapes, errors and the interpreter, and those whose values are in processes of their own.
+So are tests that failed or were interrupted in the first run: they looked at a part of their
+values, and the report of their failure at others.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ from lazyt.tensor import Tensor
 
 #: dtype, shape, digest of the bytes; for 16-bit types the first bit patterns as well
 Look = list[Any]
+
+#: set for tests whose function returned
+PASSED = pytest.StashKey[bool]()
 
 #: how many elements of a 16-bit tensor are compared one by one
 COMPARED = 4096
@@ -93,7 +98,7 @@ class Recorder:
         return read_and_note
 
     def finish(self, name: str) -> str | None:
-        """Keeps or compares what the test looked at; the first difference, if there is one."""
+        """Records or compares what the test looked at; the first difference, if there is one."""
         looks, self.looks = self.looks, []
         if not self.compare:
             self.tests[name] = looks
@@ -144,6 +149,8 @@ def around_test(recorder: Recorder, request: pytest.FixtureRequest) -> Iterator[
     random.seed(0)
     with _attached(recorder):
         yield
+    if not request.node.stash.get(PASSED, False):
+        return
     difference = recorder.finish(request.node.nodeid)
     if difference is not None:
         how = "eager" if config.eager else "lazy"

@@ -18,7 +18,6 @@ NOT_CAPTURED = {
 }  # fmt: skip
 
 
-@pytest.mark.varies  # one random call draws other numbers where nothing is captured
 @pytest.mark.filterwarnings("ignore")
 def test_random_calls_raise_where_pytorch_raises_in_every_state() -> None:
     wrong, refused = failures(COUNT)
