@@ -335,6 +335,27 @@ def test_import_is_quick() -> None:
     assert cost <= limit, f"import lazyt takes {cost:.0f} ms beyond numpy, not {limit:.0f}"
 
 
+def test_import_starts_and_probes_nothing() -> None:
+    # No process, no library but what is loaded already, no file but Python's own modules: what
+    # the machine and its compiler are is asked when something is to be computed.
+    code = (
+        "import sys, numpy, ctypes; seen = []\n"
+        "def listen(event, args):\n"
+        "    kind = event.partition('.')[0]\n"
+        "    if kind in ('subprocess', 'os', 'pty', 'socket', 'shutil', 'tempfile'):\n"
+        "        seen.append(event)\n"
+        "    if event == 'ctypes.dlopen' and args[0] is not None:\n"
+        "        seen.append(f'{event} {args[0]}')\n"
+        "    if event == 'open' and '.py' not in str(args[0]):\n"
+        "        seen.append(f'{event} {args[0]}')\n"
+        "sys.addaudithook(listen)\n"
+        "import lazyt\n"
+        "print(*(event for event in seen if event not in ('os.listdir', 'os.mkdir')), sep='; ')"
+    )  # Python itself lists folders, and makes one for bytecode
+    run_python(code)  # writes the bytecode
+    assert not run_python(code).strip()
+
+
 def test_package_holds_its_data() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = settings["tool"]["setuptools"]["package-data"]["lazyt"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Any
 
@@ -121,6 +122,32 @@ def stack(
     shape = (*first[:place], 1, *first[place:])
     nodes = tuple(ops.reshape(ops.cast(t.node, dtype), shape) for t in items)
     return give(nodes[0] if len(nodes) == 1 else ops.concat(nodes, place), "Stack", items, out)
+
+
+def pad_rows(rows: list[Tensor], length: int, value: float, at_front: bool, dim: int) -> Tensor:
+    """Data of different lengths as one tensor, with ``value`` where a row is over.
+
+    One graph for all lengths, longest first or last: their starts and ends are inputs of it, not
+    its structure. A gradient would be added up where this reads; joins of each row have a simpler.
+
+    Args:
+        rows: at least one, [length_i, *], of one dtype and equal in the other dimensions.
+        length: of the result.
+        at_front: whether padding stands before a row.
+        dim: 0 for a result [N, length, *], 1 for [length, N, *].
+    """
+    from lazyt.functional.creation import tensor
+    from lazyt.functional.ramps import arange
+
+    where = rows[0].device
+    counts = [len(row) for row in rows]
+    ends = list(itertools.accumulate(counts))
+    joined = cat([*rows, rows[0].new_full((1, *rows[0].shape[1:]), value)])
+    count, end = (tensor(n, device=where).unsqueeze(dim ^ 1) for n in (counts, ends))
+    place = arange(length, device=where).unsqueeze(dim) - (length - count if at_front else 0)
+    inside = (place >= 0) & (place < count)
+    at = (place + (end - count)).where(inside, tensor(ends[-1], device=where))
+    return give(ops.gather(joined.node, at.node, 0), "Copy", rows)
 
 
 def _has_channels_last(item: Tensor) -> bool:

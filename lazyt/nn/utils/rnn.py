@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import lazyt
 from lazyt.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError, ShapeError
+from lazyt.functional.joining import pad_rows
 from lazyt.tensor import Tensor
 
 __all__ = [
@@ -259,11 +260,15 @@ def pad_sequence(
     rows = []
     for x in given:
         _check_rest(rest, x.shape[1:])
-        x = x.to(given[0].dtype).expand(len(x), *rest)
+        rows.append(x.to(given[0].dtype).expand(len(x), *rest))
+    left, axis = padding_side == "left", 0 if batch_first else 1
+    if not (lazyt.is_grad_enabled() and any(x.requires_grad for x in rows)):
+        return pad_rows(rows, total, padding_value, left, axis)
+    for number, x in enumerate(rows):
         padding = x.new_full((total - len(x), *rest), padding_value)
-        pair = [x, padding] if padding_side == "right" else [padding, x]
-        rows.append(lazyt.cat(pair) if len(x) < total else x)
-    return lazyt.stack(rows, 0 if batch_first else 1)
+        if len(x) < total:
+            rows[number] = lazyt.cat([padding, x] if left else [x, padding])
+    return lazyt.stack(rows, axis)
 
 
 def _check_rest(wanted: tuple[int, ...], given: tuple[int, ...]) -> None:

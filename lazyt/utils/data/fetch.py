@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import lazyt
@@ -41,24 +41,30 @@ class Fetcher:
             self._stream = iter(dataset)
 
     def fetch(self, numbers: Any) -> Any:
-        """The batch of these samples. Raises StopIteration when an IterableDataset is through."""
+        """The batch of these samples, computed: what uses it has one graph, however it was made.
+
+        Raises StopIteration when an IterableDataset is through.
+        """
+        return computed(self._collated(numbers))
+
+    def _collated(self, numbers: Any) -> Any:
         if self._stream is not None:
             return self._next_of_stream(self._stream, numbers)
         if not self.batched:
-            return self.collate(self.dataset[numbers])
+            return self.collate(computed(self.dataset[numbers]))
         if self.collate is default_collate and _stacks_tensors():
             rows = _gathered(self.dataset, list(numbers))
             if rows is not None:
                 return rows
         several = getattr(self.dataset, "__getitems__", None)
         if several is not None:
-            return self.collate(several(list(numbers)))
-        return self.collate([self.dataset[number] for number in numbers])
+            return self.collate([computed(sample) for sample in several(list(numbers))])
+        return self.collate([computed(self.dataset[number]) for number in numbers])
 
     def _next_of_stream(self, stream: Iterator[Any], numbers: Any) -> Any:
         if not self.batched:
-            return self.collate(next(stream))
-        samples = list(itertools.islice(stream, len(numbers)))
+            return self.collate(computed(next(stream)))
+        samples = [computed(sample) for sample in itertools.islice(stream, len(numbers))]
         if not samples or (self.drop_last and len(samples) < len(numbers)):
             raise StopIteration
         return self.collate(samples)
@@ -109,11 +115,21 @@ def _gathered(dataset: Any, numbers: list[int]) -> list[Tensor] | None:
     return dataset.gather(numbers)
 
 
+def computed(value: Any) -> Any:
+    """A sample or a batch, after its tensors have been computed, slices into memory of their own.
+
+    Samples are computed one by one: what is drawn for each (a shift, a crop, a length) would
+    otherwise make another graph of every batch, and each graph a plan.
+    """
+    lazyt.realize(*tensors_of(value))
+    return value
+
+
 def tensors_of(value: Any) -> list[Tensor]:
-    """The tensors in a batch."""
+    """The tensors in a sample or a batch."""
     if isinstance(value, Tensor):
         return [value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         return [tensor for item in value for tensor in tensors_of(item)]

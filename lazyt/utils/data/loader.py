@@ -31,6 +31,9 @@ class LoaderError(LazytError, ValueError):
 class DataLoader:
     """Iterates over a dataset in batches.
 
+    Samples are computed one by one as they are taken from the dataset, and so is each batch, by
+    workers too: what is drawn for a sample, such as a crop, makes no other graph of its batch.
+
     Args:
         dataset: samples by number (``__getitem__`` and ``__len__``) or an IterableDataset.
         batch_size: samples per batch; None for single samples without a batch dimension.

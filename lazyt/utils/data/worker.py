@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import queue
@@ -18,7 +19,7 @@ import numpy as np
 
 import lazyt
 from lazyt.errors import LazytError, warn
-from lazyt.utils.data.fetch import Fetcher, tensors_of
+from lazyt.utils.data.fetch import Fetcher
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -149,7 +150,6 @@ def work(job: Job, tasks: Connection, results: Connection, seed: int) -> None:
                 if fetcher is None:
                     fetcher = Fetcher(job.dataset, job.collate, job.batched, job.drop_last)
                 answer = fetcher.fetch(samples)
-                lazyt.realize(*tensors_of(answer))
             except StopIteration:
                 answer = End()
             except Exception as error:
@@ -190,10 +190,29 @@ def _seed_all(seed: int) -> None:
     np.random.seed(seed % (1 << 32))
 
 
+class _Packer(pickle.Pickler):
+    """Pickles a slice of a tensor without the rest of its memory: a sample without the dataset."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """How to pickle ``value`` where that is another way than its own."""
+        if type(value) is lazyt.Tensor and not value.__dict__:
+            own = value.detach()
+            if own.untyped_storage().nbytes() > own.nbytes:
+                copied = own.clone().realize().requires_grad_(value.requires_grad)
+                return copied.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return NotImplemented
+
+
+def _packed(answer: Any) -> bytes:
+    file = io.BytesIO()
+    _Packer(file, protocol=pickle.HIGHEST_PROTOCOL).dump(answer)
+    return file.getvalue()
+
+
 def _send(results: Connection, number: int, answer: Any, worker: int) -> bool:
     """Whether somebody still listens."""
     try:
-        packed = pickle.dumps((number, answer), protocol=pickle.HIGHEST_PROTOCOL)
+        packed = _packed((number, answer))
     except Exception as error:
         packed = pickle.dumps((number, Failure.of(error, worker)))
     try:
