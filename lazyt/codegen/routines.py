@@ -26,12 +26,17 @@ def unsigned(dtype: DType) -> str:
     return f"u{8 * dtype.itemsize}"
 
 
-def order_constants(dtype: DType) -> list[ct.Node]:
+def order_numbers(dtype: DType) -> tuple[int, int]:
     """How the bits of a type become keys: the sign bit to flip, and the bits of infinity."""
     flip = 1 << (8 * dtype.itemsize - 1) if dtype.kind == "i" else 0
     if flip == 1 << 63:
         flip = -flip  # the same bits, as a C constant
-    return [ct.integer(flip), ct.integer(_INFINITY.get(dtype.name, 0))]
+    return flip, _INFINITY.get(dtype.name, 0)
+
+
+def order_constants(dtype: DType) -> list[ct.Node]:
+    """``order_numbers`` as C."""
+    return [ct.integer(number) for number in order_numbers(dtype)]
 
 
 def routine_c(phase: CallPhase, e: Expressions) -> list[ct.Node]:

@@ -25,6 +25,8 @@ _FOLDS: dict[str, Any] = {
     "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
     "any": np.logical_or, "all": np.logical_and,
 }  # fmt: skip
+#: What reductions of no elements are.
+IDENTITIES = {"sum": 0, "prod": 1, "any": 0, "all": 1}
 _ARGS: dict[str, Any] = {"argmax": np.argmax, "argmin": np.argmin}
 
 
@@ -162,6 +164,21 @@ def reduce_(kind: str, node: Node, axes: Iterable[int]) -> Node:
 def arg_reduce(kind: str, node: Node, axis: int) -> Node:
     """``argmax`` or ``argmin`` along ``axis``: int64, the first extreme; NaN is one (PyTorch)."""
     return make(REDUCE, (node,), ReduceParams(kind, (axis,)))
+
+
+def reduction_runs(axes: Sequence[int], shape: Shape) -> list[tuple[int, int]]:
+    """Maximal runs [first, last] of reduced axes with only axes of extent 1 between them.
+
+    A reduction folds each run as one axis, one run after the other, last first: its order depends
+    on its own shape and axes alone, whatever is fused.
+    """
+    runs: list[tuple[int, int]] = []
+    for axis in axes:
+        if runs and all(shape[a] == 1 for a in range(runs[-1][1] + 1, axis)):
+            runs[-1] = (runs[-1][0], axis)
+        else:
+            runs.append((axis, axis))
+    return runs
 
 
 def sum_to(node: Node, shape: Shape) -> Node:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from lazyt import ops
 from lazyt.ir.graph import Node, rebuild, remake
-
-_IDENTITY = {"sum": 0, "prod": 1, "any": 0, "all": 1}
+from lazyt.ops.reduction import IDENTITIES, reduction_runs
 
 
 def split_reductions(roots: Sequence[Node]) -> list[Node]:
@@ -32,32 +31,21 @@ def _split(node: Node, source: Node) -> Node:
         return remake(node, (source,))
     real = [a for a in axes if source.shape[a] != 1]
     if any(source.shape[a] == 0 for a in real) and node.size:
-        if kind in _IDENTITY:
-            fill = ops.constant(_IDENTITY[kind], node.dtype)
+        if kind in IDENTITIES:
+            fill = ops.constant(IDENTITIES[kind], node.dtype)
             ones = ops.reshape(fill, (1,) * len(node.shape))
             return ops.expand(ones, node.shape)
         return remake(node, (source,))
     if not real:
         return ops.reshape(source, node.shape)
     # Sums of half values are rounded once, not after each axis.
-    runs = _runs(real, source.shape)
+    runs = reduction_runs(real, source.shape)
     wide = node.dtype.is_half and len(runs) > 1
     value = ops.cast(source, node.dtype.compute) if wide else source
     for first, last in reversed(runs):
         value = _reduce_run(kind, value, first, last)
     value = ops.cast(value, node.dtype) if wide else value
     return ops.reshape(value, node.shape) if value.shape != node.shape else value
-
-
-def _runs(axes: list[int], shape: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Maximal runs [first, last] of reduced axes with only size-1 axes between them."""
-    runs: list[tuple[int, int]] = []
-    for axis in axes:
-        if runs and all(shape[a] == 1 for a in range(runs[-1][1] + 1, axis)):
-            runs[-1] = (runs[-1][0], axis)
-        else:
-            runs.append((axis, axis))
-    return runs
 
 
 def _reduce_run(kind: str, value: Node, first: int, last: int) -> Node:

@@ -1,0 +1,1079 @@
+"""Graphs as instructions for the library of kernels for any shape.
+
+``encode`` goes through a graph once, inputs first. Movement ops become strides, and memory is moved
+only where somebody needs it without gaps. A map whose result one other map alone reads becomes part
+of that one. Scratch is given out and taken back on the way.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from lazyt.codegen.generic.library import function_of, numbers
+from lazyt.codegen.generic.primitives import Primitive
+from lazyt.codegen.routines import order_numbers
+from lazyt.ir.dtypes import DType, float32, int64, uint8, uint32
+from lazyt.ir.graph import Node
+from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
+from lazyt.ops.reduction import IDENTITIES, reduction_runs
+
+#: Steps and operands of one map, at most, and registers of the library.
+_MOST_STEPS, _MOST_OPERANDS, _REGISTERS = 20, 10, 32
+#: Elements times steps from which on a map is worth threads.
+_PARALLEL = 40_000
+#: Bytes that scratch begins at a multiple of.
+_ALIGNMENT = 64
+_TABLE, _SCRATCH = 0, 1
+#: Words from which on somebody may want to interrupt the work: elements times steps, about.
+_LONG = 25_000_000
+_IDENTITIES = frozenset({"variable", "detach", "put"})
+_UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+
+
+class Unsupported(Exception):
+    """The library has nothing for an op, or for a scalar function, of a graph."""
+
+
+class Encoded(NamedTuple):
+    """A graph as instructions.
+
+    Attributes:
+        words: the instructions.
+        scratch: bytes of scratch that they need.
+        functions: the numbers of the functions that they call.
+        results: where each root is, as of ``Program``.
+        donated: inputs that are written to, as of ``Program``.
+        patches: for each number of the graph (a constant, or a start of a slice), which words
+            depend on it, each with a factor: that of a constant is 0, its bits are the word.
+        work: a rough count of the elementary steps.
+    """
+
+    words: list[int]
+    scratch: int
+    functions: frozenset[int]
+    results: tuple[int, ...]
+    donated: tuple[tuple[int, int], ...]
+    patches: Mapping[tuple[Node, int], list[tuple[int, int]]]
+    work: int
+
+
+class _Block:
+    """Memory: a slot and bytes behind its beginning, and how many values are still in it."""
+
+    __slots__ = ("base", "nbytes", "slot", "users")
+
+    def __init__(self, slot: int, base: int, nbytes: int) -> None:
+        self.slot = slot
+        self.base = base
+        self.nbytes = nbytes
+        self.users = 0
+
+
+class _View:
+    """A value: elements of a block by strides, in bytes. ``moves``: the (number, factor) pairs that
+    its offset depends on, where slices begin."""
+
+    __slots__ = ("block", "dtype", "moves", "offset", "shape", "strides")
+
+    def __init__(
+        self, block: _Block, offset: int, shape: tuple[int, ...], strides: tuple[int, ...],
+        dtype: DType, moves: tuple[tuple[tuple[Node, int], int], ...] = (),
+    ) -> None:  # fmt: skip
+        self.block = block
+        self.offset = offset
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.moves = moves
+
+
+@lru_cache(maxsize=4096)
+def _packed(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Strides of a value without gaps."""
+    strides = [0] * len(shape)
+    step = size
+    for axis in range(len(shape) - 1, -1, -1):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
+class _Recipe(NamedTuple):
+    """A scalar expression as steps of a function and operands, each the number of an argument,
+    ``-1 - n`` for step n, or a constant; and where the result is."""
+
+    steps: tuple[tuple[Primitive, tuple[int | Const, ...]], ...]
+    result: int | Const
+
+
+@lru_cache(maxsize=8192)
+def _recipe(expr: Expr) -> _Recipe:
+    places: dict[Expr, int | Const] = {}
+    steps: list[tuple[Primitive, tuple[int | Const, ...]]] = []
+
+    def add(primitive: Primitive, *operands: int | Const) -> int:
+        steps.append((primitive, operands))
+        return -len(steps)
+
+    for item in post_order(expr):
+        if isinstance(item, Arg):
+            places[item] = item.index
+            if item.dtype.is_half:
+                places[item] = add(Primitive("load", item.dtype, float32), item.index)
+        elif isinstance(item, Const):
+            places[item] = item
+        elif isinstance(item, Call):
+            places[item] = _call(item, tuple([places[a] for a in item.args]), add)
+    return _Recipe(tuple(steps), places[expr])
+
+
+def _call(
+    item: Call, operands: tuple[int | Const, ...], add: Callable[..., int]
+) -> int | Const:
+    name, source, target = item.fn.name, item.args[0].dtype, item.dtype
+    if name == "cast":
+        value: int | Const = operands[0]
+        if source.compute is not target.compute:
+            value = add(Primitive("cast", source.compute, target.compute), value)
+        if target.is_half and source is not target:
+            value = add(Primitive("round", target, float32), value)
+        return value
+    if name == "bitcast":
+        return operands[0] if source is target else add(Primitive(name, source, target), *operands)
+    if name == "threefry":
+        return add(Primitive(name, uint32, uint32), *operands)
+    kind = item.args[-1].dtype.compute
+    return add(Primitive(name, kind, kind), *operands)
+
+
+class _Deferred(NamedTuple):
+    """A map that its only reader may take in: the steps that this would take, and operands."""
+
+    node: Node
+    steps: int
+    operands: int
+
+
+class _Map:
+    """A map under construction, of one or several nodes: its operands, and steps as pairs of a
+    function and operands, ``-1 - n`` for the result of step n."""
+
+    def __init__(self) -> None:
+        self.operands: list[_View | Const] = []
+        self.steps: list[tuple[int, list[int]]] = []
+        self._known: dict[Any, int] = {}
+
+    def operand(self, value: _View | Const) -> int:
+        """The number of an operand."""
+        key: Any = value
+        if isinstance(value, Const):
+            key = bits_of(value)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self.operands)
+            self.operands.append(value)
+        return found
+
+    def step(self, function: int, operands: list[int]) -> int:
+        """The number of a new step's result."""
+        self.steps.append((function, operands))
+        return -len(self.steps)
+
+
+def bits_of(literal: Const, stored: DType | None = None) -> int:
+    """A literal's bits as a word, in its compute type, or as ``stored`` holds it."""
+    dtype = stored or literal.dtype.compute
+    value: Any = literal.value
+    if dtype.kind != "f":
+        return _signed(int(value) & ((1 << 8 * dtype.itemsize) - 1))
+    if dtype.itemsize == 8:
+        return int.from_bytes(struct.pack("<d", value), "little", signed=True)
+    try:
+        single = struct.pack("<f", value)
+    except OverflowError:
+        single = struct.pack("<f", math.copysign(math.inf, value))
+    if dtype.suffix == "bf16":
+        return int.from_bytes(single[2:], "little")
+    if dtype.suffix == "f16":
+        return int.from_bytes(struct.pack("<e", value), "little")
+    return int.from_bytes(single, "little")
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+class Encoder:
+    """Encodes one graph; see ``encode``."""
+
+    def __init__(
+        self, order: Sequence[Node], leaves: Sequence[Node], roots: Sequence[Node],
+        donated: Mapping[int, int],
+    ) -> None:  # fmt: skip
+        self._words: list[int] = [0]
+        self._functions: set[int] = set()
+        self._work = 0
+        self._pool: list[int] = []  # constants, which go behind the last instruction
+        self._pooled = _Block(_TABLE, 0, 0)
+        self._in_pool: list[int] = []  # places of words that tell how far behind it
+        self._literals: dict[int, int] = {}
+        self._patches: dict[tuple[Node, int], list[tuple[int, int]]] = {}
+        self._pool_patches: list[tuple[tuple[Node, int], int]] = []
+        self._free: dict[int, int] = {}  # scratch that nobody uses: size by beginning
+        self._top = 0
+        self._instructions = 0
+        self._listening = -1
+        self._values: dict[Node, _View | _Deferred] = {}
+        self._inputs = {leaf: number for number, leaf in enumerate(leaves)}
+        self._donated = donated
+        self._written: dict[int, int] = {}
+        self._roots = roots
+        self._left: dict[Node, int] = {}
+        for node in order:
+            if node not in self._inputs:
+                for item in node.inputs:
+                    self._left[item] = self._left.get(item, 0) + 1
+        for root in roots:
+            self._left[root] = self._left.get(root, 0) + 1
+        self._outputs: dict[Node, _Block] = {}
+        self._first_output = 2 + len(leaves)
+        self._count = 0
+        self._targets = self._find_targets()
+
+    # ------------------------------------------------------------------ memory
+
+    def _find_targets(self) -> dict[Node, list[int]]:
+        """The nodes that are computed into outputs, with the numbers of the roots that they are."""
+        found: dict[Node, list[int]] = {}
+        for number, root in enumerate(self._roots):
+            node = root
+            while node not in self._inputs and (
+                node.op.name in _IDENTITIES or node.op.name == "reshape"
+            ):
+                node = node.inputs[0]
+            if node not in self._inputs and node.op.name not in _MOVING:
+                found.setdefault(node, []).append(number)
+        return found
+
+    def _allocate(self, nbytes: int) -> _Block:
+        size = -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+        best = -1
+        for begin, free in self._free.items():
+            if free >= size and (best < 0 or free < self._free[best]):
+                best = begin
+                if free == size:
+                    break
+        if best >= 0:
+            free = self._free.pop(best)
+            if free > size:
+                self._free[best + size] = free - size
+            return _Block(_SCRATCH, best, size)
+        self._top += size
+        return _Block(_SCRATCH, self._top - size, size)
+
+    def _release(self, block: _Block) -> None:
+        block.users -= 1
+        if block.users or block.slot != _SCRATCH:
+            return
+        begin, size = block.base, block.nbytes
+        after = self._free.pop(begin + size, 0)
+        size += after
+        for start, free in self._free.items():
+            if start + free == begin:
+                self._free[start] = free + size
+                return
+        self._free[begin] = size
+
+    def _new(self, node: Node) -> _View:
+        """Memory without gaps for a node's value."""
+        if node in self._targets:
+            block = self._output(node)
+        else:
+            block = self._allocate(node.nbytes)
+        return self._whole(block, node.shape, node.dtype)
+
+    def _output(self, node: Node) -> _Block:
+        block = self._outputs.get(node)
+        if block is None:
+            block = _Block(self._first_output + self._count, 0, node.nbytes)
+            self._outputs[node] = block
+            self._count += 1
+        return block
+
+    def _temporary(self, shape: tuple[int, ...], dtype: DType) -> _View:
+        """Scratch for a value that no node has; who asks for it drops it."""
+        block = self._allocate(math.prod(shape) * dtype.itemsize)
+        return self._whole(block, shape, dtype)
+
+    def _whole(self, block: _Block, shape: tuple[int, ...], dtype: DType) -> _View:
+        block.users += 1
+        return _View(block, 0, shape, _packed(shape, dtype.itemsize), dtype)
+
+    def _look(
+        self, view: _View, offset: int, shape: tuple[int, ...], strides: tuple[int, ...],
+        moves: tuple[tuple[tuple[Node, int], int], ...] = (),
+    ) -> _View:  # fmt: skip
+        """Another view of the same memory."""
+        view.block.users += 1
+        return _View(view.block, view.offset + offset, shape, strides, view.dtype,
+                     view.moves + moves)  # fmt: skip
+
+    # ------------------------------------------------------------ instructions
+
+    def _begin(self, function: str, writes: _Block | None = None) -> int:
+        """Begins an instruction; returns where, for ``_end``."""
+        number = numbers()[function]
+        self._functions.add(number)
+        if self._listening < 0 and writes is not None and 2 <= writes.slot < self._first_output:
+            self._listening = self._instructions
+        self._instructions += 1
+        self._words += (number, 0)
+        return len(self._words) - 2
+
+    def _end(self, begin: int) -> None:
+        self._words[begin + 1] = len(self._words) - begin
+
+    def _place(self, view: _View) -> None:
+        block = view.block
+        where = len(self._words) + 1
+        self._words += (block.slot, block.base + view.offset)
+        if block.slot == _TABLE:
+            self._in_pool.append(where)
+        for number, factor in view.moves:
+            self._patches.setdefault(number, []).append((where, factor))
+
+    def _literal(self, literal: Const, stored: DType) -> _View:
+        """A constant that stands in the text of the graph."""
+        bits = bits_of(literal, stored)
+        place = self._literals.get(bits)
+        if place is None:
+            place = self._literals[bits] = len(self._pool)
+            self._pool.append(bits)
+        self._pooled.users += 1
+        return _View(self._pooled, 8 * place, (), (), stored)
+
+    def _copy(self, to: _View, source: _View) -> None:
+        """Moves elements of one view to those of another of the same shape."""
+        size = to.dtype.itemsize
+        axes = _merged(to.shape, to.strides, source.strides) or [(1, size, size)]
+        rows = math.prod([axis[0] for axis in axes[:-1]])
+        begin = self._begin("lz_generic_copy", to.block)
+        self._words += (size, len(axes), rows)
+        self._place(to)
+        self._place(source)
+        for facts in zip(*axes, strict=True):
+            self._words += facts
+        self._end(begin)
+        self._work += rows * axes[-1][0]
+
+    def _fill(self, to: _View, bits: int) -> None:
+        begin = self._begin("lz_generic_fill", to.block)
+        count = math.prod(to.shape)
+        self._words += (to.dtype.itemsize, count)
+        self._place(to)
+        self._words.append(bits)
+        self._end(begin)
+        self._work += count
+
+    def _iota(self, count: int) -> _View:
+        """0, 1, ... as int64, in scratch."""
+        made = self._temporary((count,), int64)
+        begin = self._begin("lz_generic_iota")
+        self._words.append(count)
+        self._place(made)
+        self._end(begin)
+        return made
+
+    # ------------------------------------------------------------------ values
+
+    def _value(self, node: Node) -> _View:
+        """The value of an operand, in memory."""
+        found = self._values.get(node)
+        if found is None:
+            found = self._values[node] = self._leaf(node)
+        if isinstance(found, _Deferred):
+            found = self._values[node] = self._emit(node)
+        return found
+
+    def _leaf(self, node: Node) -> _View:
+        number = self._inputs.get(node)
+        if number is not None:
+            return self._whole(_Block(2 + number, 0, node.nbytes), node.shape, node.dtype)
+        place = len(self._pool)
+        self._pool.append(bits_of(node.params, node.dtype))
+        self._pool_patches.append(((node, -1), place))
+        self._pooled.users += 1
+        return _View(self._pooled, 8 * place, (), (), node.dtype)
+
+    def _packed_value(self, node: Node) -> tuple[_View, bool]:
+        """The value of an operand without gaps, and whether the caller has to drop it."""
+        return self._without_gaps(self._value(node))
+
+    def _without_gaps(self, view: _View) -> tuple[_View, bool]:
+        if view.strides == _packed(view.shape, view.dtype.itemsize) or 0 in view.shape:
+            return view, False
+        if math.prod(view.shape) == 1:
+            view.block.users += 1
+            whole = _packed(view.shape, view.dtype.itemsize)
+            return _View(view.block, view.offset, view.shape, whole, view.dtype, view.moves), True
+        made = self._temporary(view.shape, view.dtype)
+        self._copy(made, view)
+        return made, True
+
+    def _drop(self, view: _View, is_copy: bool = True) -> None:
+        if is_copy:
+            self._release(view.block)
+
+    def _done_with(self, node: Node) -> None:
+        """An operand has been read once."""
+        self._left[node] -= 1
+        if not self._left[node]:
+            found = self._values.pop(node, None)
+            if isinstance(found, _View):
+                self._release(found.block)
+
+    # ------------------------------------------------------------------- nodes
+
+    def run(self, order: Sequence[Node]) -> Encoded:
+        """Encodes all nodes; see ``encode``."""
+        for node in order:
+            if node in self._inputs or node.op.name == "const":
+                continue
+            rule = _RULES.get(node.op.name)
+            if rule is None:
+                raise Unsupported(f"there is no kernel for any shape of {node.op.name}")
+            if node.size == 0:
+                self._values[node] = self._whole(_Block(_SCRATCH, 0, 0), node.shape, node.dtype)
+                self._values[node].block.users += 1  # nothing to give back
+            elif rule is Encoder._map:
+                self._map(node)
+                continue
+            else:
+                self._values[node] = rule(self, node)
+            for item in node.inputs:
+                self._done_with(item)
+        results = tuple([self._result(number, root) for number, root in enumerate(self._roots)])
+        return self._finished(results)
+
+    def _result(self, number: int, root: Node) -> int:
+        view = self._value(root)
+        block = view.block
+        whole = not view.offset and not view.moves
+        whole = whole and view.strides == _packed(view.shape, view.dtype.itemsize)
+        if whole and 2 <= block.slot < self._first_output and block.nbytes == root.nbytes:
+            return 1 - block.slot
+        if whole and block.slot >= self._first_output:
+            return block.slot - self._first_output
+        made = self._whole(self._output(root), root.shape, root.dtype)
+        self._copy(made, view)
+        return made.block.slot - self._first_output
+
+    def _finished(self, results: tuple[int, ...]) -> Encoded:
+        words = self._words
+        words.append(-1)
+        start = len(words)
+        for where in self._in_pool:
+            words[where] += 8 * start
+        words += self._pool
+        for number, place in self._pool_patches:
+            self._patches.setdefault(number, []).append((start + place, 0))
+        if self._work > _LONG:
+            words[0] = self._listening + 1 if self._listening >= 0 else self._instructions + 1
+        donated = tuple(sorted(self._written.items()))
+        functions = frozenset(self._functions)
+        return Encoded(words, self._top, functions, results, donated, self._patches, self._work)
+
+    # -------------------------------------------------------------------- maps
+
+    def _map(self, node: Node) -> None:
+        steps, operands = len(_recipe(node.params).steps) + 1, len(node.inputs)
+        for item in node.inputs:
+            found = self._values.get(item)
+            if isinstance(found, _Deferred):
+                fits = steps + found.steps <= _MOST_STEPS and item.shape == node.shape
+                if fits and operands + found.operands <= _MOST_OPERANDS:
+                    steps += found.steps
+                    operands += found.operands
+                else:
+                    self._values[item] = self._emit(item)
+        if self._left[node] == 1 and node not in self._targets and operands <= _MOST_OPERANDS:
+            self._values[node] = _Deferred(node, steps, operands)
+        else:
+            self._values[node] = self._emit(node)
+
+    def _emit(self, node: Node) -> _View:
+        """The instruction of a map, with the maps that it takes in."""
+        made = _Map()
+        result = self._expand(node, made)
+        to = self._new(node)
+        if node.dtype.is_half and made.steps:
+            result = made.step(self._number(Primitive("store", node.dtype, float32)), [result])
+        if not made.steps:  # the value of an operand, or a constant, as it is
+            operand = made.operands[result]
+            source = self._literal(operand, node.dtype) if isinstance(operand, Const) else operand
+            self._copy(to, self._spread(source, node.shape))
+        else:
+            self._write_map(to, made)
+        self._forget_taken(node)
+        return to
+
+    def _forget_taken(self, node: Node) -> None:
+        for item in node.inputs:
+            if isinstance(self._values.get(item), _Deferred):
+                self._forget_taken(item)
+            self._done_with(item)
+
+    def _number(self, primitive: Primitive) -> int:
+        found = numbers().get(primitive.symbol)
+        if found is None:
+            raise Unsupported(f"there is no kernel for any shape of {primitive.name}")
+        return found
+
+    def _expand(self, node: Node, made: _Map) -> int:
+        """The operand of ``made`` that is the value of a map."""
+        recipe = _recipe(node.params)
+        given: list[int] = []
+        taken: set[int] = set()
+        for place, item in enumerate(node.inputs):
+            if isinstance(self._values.get(item), _Deferred):
+                value = self._expand(item, made)
+                if item.dtype.is_half:  # as it would be in memory
+                    rounded = Primitive("round", item.dtype, float32)
+                    value = made.step(self._number(rounded), [value])
+                given.append(value)
+                taken.add(place)
+            else:
+                given.append(made.operand(self._value(item)))
+        found: list[int] = []
+
+        def operand(of: int | Const) -> int:
+            if isinstance(of, Const):
+                return made.operand(of)
+            return given[of] if of >= 0 else found[-1 - of]
+
+        for primitive, operands in recipe.steps:
+            if primitive.name == "load" and operands[0] in taken:
+                found.append(operand(operands[0]))  # not from memory
+            else:
+                found.append(made.step(self._number(primitive), [operand(o) for o in operands]))
+        return operand(recipe.result)
+
+    def _spread(self, view: _View, shape: tuple[int, ...]) -> _View:
+        """A view repeated to a shape; nobody has to drop it."""
+        if view.shape == shape:
+            return view
+        strides = _broadcast(view, shape)
+        return _View(view.block, view.offset, shape, strides, view.dtype, view.moves)
+
+    def _write_map(self, to: _View, made: _Map) -> None:
+        count = math.prod(to.shape)
+        operands = [
+            self._literal(item, item.dtype.compute) if isinstance(item, Const) else item
+            for item in made.operands
+        ]
+        strided = [_strides_in(view, to) for view in operands] if count > 1 else []
+        general = [strides for strides in strided if isinstance(strides, tuple)]
+        axes = _merged(to.shape, *general) if general else []
+        rows = [list(facts) for facts in zip(*axes, strict=True)]
+        begin = self._begin("lz_generic_map", to.block)
+        steps = made.steps
+        self._work += count * len(steps)
+        self._words += (count, len(axes), len(operands), len(steps))
+        self._place(to)
+        self._words += (to.dtype.itemsize, int(count * len(steps) > _PARALLEL))
+        if rows:
+            self._words += rows[0]
+        number = 1
+        for place, view in enumerate(operands):
+            kind = strided[place] if strided else 0
+            self._place(view)
+            self._words.append(view.dtype.itemsize)
+            if isinstance(kind, tuple):
+                self._words.append(2)
+                self._words += rows[number]
+                number += 1
+            else:
+                self._words.append(kind)
+        self._write_steps(steps, len(operands))
+        self._end(begin)
+
+    def _write_steps(self, steps: list[tuple[int, list[int]]], operands: int) -> None:
+        """The steps with registers: one is free again after the last step that reads it."""
+        last = {-1 - n: n for n in range(len(steps))}
+        for n, (_, read) in enumerate(steps):
+            for item in read:
+                if item < 0:
+                    last[item] = n
+        free = list(range(_REGISTERS - 1, operands - 1, -1))
+        held: dict[int, int] = {}
+        for n, (function, read) in enumerate(steps):
+            places = [item if item >= 0 else held[item] for item in read]
+            if n == len(steps) - 1:
+                target = -1
+            else:
+                if not free:
+                    raise Unsupported("a scalar expression needs more registers than there are")
+                target = held[-1 - n] = free.pop()
+            for item in {i for i in read if i < 0}:
+                if last[item] == n:
+                    free.append(held[item])
+            self._functions.add(function)
+            places += [0] * (3 - len(places))
+            self._words += (function, target, *places)
+
+    # ---------------------------------------------------------------- movement
+
+    def _identity(self, node: Node) -> _View:
+        view = self._value(node.inputs[0])
+        return self._look(view, 0, view.shape, view.strides)
+
+    def _reshape(self, node: Node) -> _View:
+        return self._reshaped(self._value(node.inputs[0]), node.shape)
+
+    def _reshaped(self, view: _View, shape: tuple[int, ...]) -> _View:
+        """A view under another shape, of a copy where strides cannot tell it."""
+        strides = _strides_under(view.shape, view.strides, shape, view.dtype.itemsize)
+        if strides is not None:
+            return self._look(view, 0, shape, strides)
+        made = self._temporary(view.shape, view.dtype)
+        self._copy(made, view)
+        seen = self._look(made, 0, shape, _packed(shape, view.dtype.itemsize))
+        self._drop(made)
+        return seen
+
+    def _permute(self, node: Node) -> _View:
+        view = self._value(node.inputs[0])
+        return self._look(view, 0, node.shape, tuple([view.strides[a] for a in node.params.axes]))
+
+    def _expand_axes(self, node: Node) -> _View:
+        view = self._value(node.inputs[0])
+        return self._look(view, 0, node.shape, _broadcast(view, node.shape))
+
+    def _slice(self, node: Node) -> _View:
+        view = self._value(node.inputs[0])
+        starts, _, steps = node.params
+        offset = sum([s * stride for s, stride in zip(starts, view.strides, strict=True)])
+        strides = tuple([s * stride for s, stride in zip(steps, view.strides, strict=True)])
+        moves = tuple([((node, axis), stride) for axis, stride in enumerate(view.strides)])
+        return self._look(view, offset, node.shape, strides, moves)
+
+    def _flip(self, node: Node) -> _View:
+        view = self._value(node.inputs[0])
+        strides = list(view.strides)
+        offset = 0
+        for axis in node.params.axes:
+            offset += (node.shape[axis] - 1) * strides[axis]
+            strides[axis] = -strides[axis]
+        return self._look(view, offset, node.shape, tuple(strides))
+
+    def _window(self, node: Node) -> _View:
+        view, is_copy = self._packed_value(node.inputs[0])
+        shape, strides, offset = node.params
+        size = view.dtype.itemsize
+        seen = self._look(view, offset * size, shape, tuple([s * size for s in strides]))
+        self._drop(view, is_copy)
+        return seen
+
+    def _pad(self, node: Node) -> _View:
+        low, _, interior, fill = node.params
+        to = self._new(node)
+        self._fill(to, bits_of(fill, node.dtype))
+        source = self._value(node.inputs[0])
+        if 0 not in source.shape:
+            offset = sum([a * stride for a, stride in zip(low, to.strides, strict=True)])
+            gaps = zip(interior, to.strides, strict=True)
+            strides = tuple([(gap + 1) * stride for gap, stride in gaps])
+            self._copy(_View(to.block, offset, source.shape, strides, node.dtype), source)
+        return to
+
+    def _concat(self, node: Node) -> _View:
+        to = self._new(node)
+        offset = 0
+        for item in node.inputs:
+            source = self._value(item)
+            if item.size:
+                self._copy(_View(to.block, offset, item.shape, to.strides, node.dtype), source)
+            offset += item.shape[node.params.axis] * to.strides[node.params.axis]
+        return to
+
+    def _iota_node(self, node: Node) -> _View:
+        made = self._iota(node.shape[0])
+        if node.dtype is int64 and node not in self._targets:
+            return made
+        to = self._new(node)
+        if node.dtype is int64:
+            self._copy(to, made)
+        else:
+            self._apply(to, [made], "cast", int64, node.dtype)
+        self._drop(made)
+        return to
+
+    def _random(self, node: Node) -> _View:
+        key = self._value(node.inputs[0])
+        count = self._iota(node.size)
+        halves = [
+            _View(key.block, key.offset + n * key.strides[0], (), (), uint32, key.moves)
+            for n in range(2)
+        ]
+        to = self._new(node)
+        flat = _View(to.block, 0, (node.size,), (4,), uint32)
+        self._apply(flat, [*halves, count], "threefry", uint32, uint32)
+        self._drop(count)
+        return to
+
+    def _apply(
+        self, to: _View, operands: Sequence[_View], name: str, kind: DType, result: DType
+    ) -> None:
+        """One scalar function over operands in memory, neither of 16 bits."""
+        made = _Map()
+        read = [made.operand(view) for view in operands]
+        value = made.step(self._number(Primitive(name, kind, result.compute)), read)
+        if result.is_half:
+            made.step(self._number(Primitive("store", result, float32)), [value])
+        self._write_map(to, made)
+
+    # ------------------------------------------------------ folds and products
+
+    def _reduce(self, node: Node) -> _View:
+        kind, axes = node.params.kind, sorted(node.params.axes)
+        (operand,) = node.inputs
+        view = self._value(operand)
+        if kind in ("argmax", "argmin"):
+            return self._first(node, view, axes[0])
+        real = [a for a in axes if view.shape[a] != 1]
+        if any(view.shape[a] == 0 for a in real):
+            to = self._new(node)
+            unit = Const(IDENTITIES[kind], node.dtype)
+            self._fill(to, bits_of(unit, node.dtype))
+            return to
+        if not real:
+            return self._reshaped(view, node.shape)
+        runs = reduction_runs(real, view.shape)
+        view.block.users += 1
+        if node.dtype.is_half and len(runs) > 1:  # rounded once, not after each axis
+            view = self._widened(view)
+        for number, (first, last) in enumerate(reversed(runs)):
+            shape = view.shape
+            length = math.prod(shape[first : last + 1])
+            merged = self._reshaped(view, (*shape[:first], length, *shape[last + 1 :]))
+            self._drop(view)
+            is_last = number == len(runs) - 1
+            rest = (*shape[:first], *((1,) * (last - first + 1)), *shape[last + 1 :])
+            if is_last and merged.dtype is node.dtype:
+                view = self._new(node)
+                to = _View(view.block, 0, rest, _packed(rest, view.dtype.itemsize), view.dtype)
+            else:
+                view = to = self._temporary(rest, merged.dtype)
+            self._fold(to, merged, first, kind)
+            self._drop(merged)
+        if view.dtype is node.dtype:
+            return view
+        to = self._new(node)
+        made = _Map()
+        value = made.operand(self._spread_flat(view, node.shape))
+        made.step(self._number(Primitive("store", node.dtype, float32)), [value])
+        self._write_map(to, made)
+        self._drop(view)
+        return to
+
+    def _spread_flat(self, view: _View, shape: tuple[int, ...]) -> _View:
+        """A view without gaps under another shape; nobody has to drop it."""
+        return _View(view.block, view.offset, shape, _packed(shape, view.dtype.itemsize),
+                     view.dtype, view.moves)  # fmt: skip
+
+    def _widened(self, view: _View) -> _View:
+        """16-bit floats as float32, in scratch; drops the view."""
+        made = _Map()
+        made.step(self._number(Primitive("load", view.dtype, float32)), [made.operand(view)])
+        wide = self._temporary(view.shape, float32)
+        self._write_map(wide, made)
+        self._drop(view)
+        return wide
+
+    def _fold(self, to: _View, view: _View, axis: int, kind: str, op: str = "reduce") -> None:
+        count, stride = view.shape[axis], view.strides[axis]
+        axes = _merged(
+            (*view.shape[:axis], *view.shape[axis + 1 :]),
+            (*view.strides[:axis], *view.strides[axis + 1 :]),
+        )
+        results = math.prod([axis[0] for axis in axes])
+        begin = self._begin(function_of(op, view.dtype, kind), to.block)
+        self._words += (count, stride, results, len(axes), axes[-1][0] if axes else 1)
+        self._place(to)
+        self._place(view)
+        if count > 1 << 14 and results < 1024 and op == "reduce":
+            part = self._temporary((-(-count // 1024),), int64)
+            self._place(part)
+            self._drop(part)
+        else:
+            self._words += (_SCRATCH, 0)
+        for facts in zip(*axes, strict=True):
+            self._words += facts
+        self._end(begin)
+        self._work += results * count
+
+    def _first(self, node: Node, view: _View, axis: int) -> _View:
+        to = self._new(node)
+        self._fold(to, view, axis, node.params.kind, "first")
+        return to
+
+    def _scan(self, node: Node) -> _View:
+        kind, axis = node.params
+        view, to = self._value(node.inputs[0]), self._new(node)
+        rest = [a for a in range(len(view.shape)) if a != axis]
+        axes = _merged(
+            tuple([view.shape[a] for a in rest]),
+            tuple([to.strides[a] for a in rest]),
+            tuple([view.strides[a] for a in rest]),
+        )
+        rows = math.prod([facts[0] for facts in axes])
+        begin = self._begin(function_of("scan", node.dtype, kind), to.block)
+        self._words += (view.shape[axis], to.strides[axis], view.strides[axis], rows, len(axes))
+        self._place(to)
+        self._place(view)
+        for facts in zip(*axes, strict=True):
+            self._words += facts
+        self._end(begin)
+        self._work += 2 * node.size
+        return to
+
+    def _contract(self, node: Node) -> _View:
+        a, b, out = node.params
+        to = self._new(node)
+        left, right = (self._value(item) for item in node.inputs)
+        extents = dict(zip((*a, *b), (*left.shape, *right.shape), strict=True))
+        by_left = dict(zip(a, left.strides, strict=True))
+        by_right = dict(zip(b, right.strides, strict=True))
+        by_out = dict(zip(out, to.strides, strict=True))
+        inner = [x for x in a if x not in by_out]
+        if any(not extents[x] for x in inner):
+            self._fill(to, 0)
+            return to
+        batch = [x for x in out if x in by_left and x in by_right]
+        rows = [x for x in out if x in by_left and x not in by_right]
+        columns = [x for x in out if x not in by_left]
+        counts = [math.prod([extents[x] for x in group]) for group in (rows, columns)]
+        if counts[1] < counts[0] and counts[1] < 16:  # a product of two numbers has no order
+            left, right, by_left, by_right = right, left, by_right, by_left
+            rows, columns = columns, rows
+            counts.reverse()
+        groups = (batch, rows, columns, inner)
+        count, depth = (math.prod([extents[x] for x in group]) for group in (batch, inner))
+        begin = self._begin(function_of("contract", node.dtype), to.block)
+        self._words += (count, *counts, depth, *map(len, groups))
+        for view in (to, left, right):
+            self._place(view)
+        tables = 8 * (3 * count + 2 * counts[0] + 2 * counts[1] + 2 * depth)
+        panels = (counts[0] + 16 + counts[1] + 64) * depth * node.dtype.compute.itemsize
+        packed = panels * (math.prod(counts) * depth >= 2048)
+        part = self._temporary((tables + packed + 256,), uint8)
+        self._place(part)
+        self._drop(part)
+        for label in (*batch, *rows, *columns, *inner):
+            strides = (by_left.get(label, 0), by_right.get(label, 0), by_out.get(label, 0))
+            self._words += (extents[label], *strides)
+        self._end(begin)
+        self._work += node.size * depth
+        return to
+
+    # ---------------------------------------------------------------- indexing
+
+    def _positions(self, node: Node) -> tuple[_View, bool]:
+        """An index as int64 without gaps, and whether the caller drops it."""
+        view = self._value(node)
+        if node.dtype is int64:
+            return self._without_gaps(view)
+        made = self._temporary(node.shape, int64)
+        self._apply(made, [view], "cast", node.dtype, int64)
+        return made, True
+
+    def _gather(self, node: Node) -> _View:
+        axis, batch = node.params
+        source, index = node.inputs
+        view, is_copy = self._packed_value(source)
+        at, is_made = self._positions(index)
+        to = self._new(node)
+        shape = source.shape
+        begin = self._begin("lz_generic_gather", to.block)
+        behind, count = math.prod(shape[axis + 1 :]), math.prod(index.shape[batch:])
+        self._words += (
+            node.dtype.itemsize, math.prod(shape[:batch]), math.prod(shape[batch:axis]),
+            shape[axis], behind, count,
+        )  # fmt: skip
+        for item in (to, view, at):
+            self._place(item)
+        self._end(begin)
+        self._work += node.size
+        self._drop(view, is_copy)
+        self._drop(at, is_made)
+        return to
+
+    def _scatter(self, node: Node) -> _View:
+        axis, kind, batch = node.params
+        base, index, updates = node.inputs
+        to = self._over(node, base)
+        if not updates.size:
+            return to
+        view, is_copy = self._packed_value(updates)
+        at, is_made = self._positions(index)
+        shape = base.shape
+        begin = self._begin(function_of("scatter", node.dtype, kind), to.block)
+        behind, count = math.prod(shape[axis + 1 :]), math.prod(index.shape[batch:])
+        rows = math.prod(shape[batch:axis])
+        self._words += (math.prod(shape[:batch]), rows, shape[axis], behind, count)
+        for item in (to, at, view):
+            self._place(item)
+        self._end(begin)
+        self._work += updates.size
+        self._drop(view, is_copy)
+        self._drop(at, is_made)
+        return to
+
+    def _update(self, node: Node) -> _View:
+        base, value = node.inputs
+        starts, steps = node.params
+        source = self._value(value)
+        to = self._over(node, base)
+        if value.size:
+            offset = sum([s * stride for s, stride in zip(starts, to.strides, strict=True)])
+            strides = tuple([s * stride for s, stride in zip(steps, to.strides, strict=True)])
+            moves = tuple([((node, axis), stride) for axis, stride in enumerate(to.strides)])
+            target = _View(to.block, to.offset + offset, value.shape, strides, node.dtype, moves)
+            self._copy(target, source)
+        return to
+
+    def _over(self, node: Node, base: Node) -> _View:
+        """The memory of a result that begins as ``base``: that of the base itself where nobody
+        reads it any more, else a copy."""
+        view = self._value(base)
+        free = self._left[base] == 1 and view.block.users == 1 and not view.moves
+        free = free and not view.offset and view.block.nbytes >= node.nbytes
+        free = free and view.strides == _packed(view.shape, view.dtype.itemsize)
+        if free and view.block.slot == _SCRATCH and node not in self._targets:
+            view.block.users += 1
+            return _View(view.block, 0, view.shape, view.strides, view.dtype)
+        number = view.block.slot - 2
+        roots = self._targets.get(node, [])
+        given = free and self._inputs.get(base) == number and number in self._donated
+        if given and roots and self._donated[number] in (-1, *roots):
+            self._written[number] = roots[0]
+            view.block.users += 1
+            return _View(view.block, 0, view.shape, view.strides, view.dtype)
+        to = self._new(node)
+        self._copy(to, view)
+        return to
+
+    def _sort(self, node: Node) -> _View:
+        view, is_copy = self._packed_value(node.inputs[0])
+        to = self._new(node)
+        dtype, length = view.dtype, node.shape[-1]
+        by_values = node.params.kind == "values"
+        begin = self._begin(f"lz_generic_sort_{_UNSIGNED[dtype.itemsize]}", to.block)
+        flip, infinity = order_numbers(dtype)
+        self._words += (node.size // length, length, int(node.params.descending), flip, infinity)
+        if by_values:
+            self._place(to)
+            self._words += (-1, 0)
+        else:
+            self._words += (-1, 0)
+            self._place(to)
+        self._place(view)
+        keys = self._temporary((2 * node.size,), dtype)
+        places = self._temporary((node.size if not by_values else 1,), int64)
+        self._place(keys)
+        self._place(places)
+        self._drop(keys)
+        self._drop(places)
+        self._end(begin)
+        self._work += 20 * node.size
+        self._drop(view, is_copy)
+        return to
+
+
+#: How each op is encoded.
+_RULES: dict[str, Callable[[Encoder, Node], Any]] = {
+    "map": Encoder._map, "variable": Encoder._identity, "detach": Encoder._identity,
+    "put": Encoder._identity, "reshape": Encoder._reshape, "permute": Encoder._permute,
+    "expand": Encoder._expand_axes, "slice": Encoder._slice, "flip": Encoder._flip,
+    "window": Encoder._window, "pad": Encoder._pad, "concat": Encoder._concat,
+    "iota": Encoder._iota_node, "random": Encoder._random, "reduce": Encoder._reduce,
+    "scan": Encoder._scan, "contract": Encoder._contract, "gather": Encoder._gather,
+    "scatter": Encoder._scatter, "update": Encoder._update, "sort": Encoder._sort,
+}  # fmt: skip
+_MOVING = frozenset({"permute", "expand", "slice", "flip", "window", "const"})
+
+
+def _broadcast(view: _View, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a view that is repeated to a shape."""
+    added = len(shape) - len(view.shape)
+    strides = [
+        0 if extent == 1 and wanted != 1 else stride
+        for extent, stride, wanted in zip(view.shape, view.strides, shape[added:], strict=True)
+    ]
+    return (*(0,) * added, *strides)
+
+
+def _strides_in(view: _View, to: _View) -> int | tuple[int, ...]:
+    """How a map reads an operand: 0 without gaps, 1 the same everywhere, else by these strides."""
+    if view.shape == to.shape and view.strides == _packed(view.shape, view.dtype.itemsize):
+        return 0
+    strides = _broadcast(view, to.shape)
+    moving = [s for s, extent in zip(strides, to.shape, strict=True) if extent != 1]
+    return strides if any(moving) else 1
+
+
+def _merged(shape: tuple[int, ...], *strides: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The axes of a shape as (extent, strides...), those joined that all walk as one."""
+    axes: list[tuple[int, ...]] = []
+    for axis in zip(shape, *strides, strict=True):
+        if axis[0] == 1:
+            continue
+        if axes:
+            outer = axes[-1]
+            if all(a == b * axis[0] for a, b in zip(outer[1:], axis[1:], strict=True)):
+                axes[-1] = (outer[0] * axis[0], *axis[1:])
+                continue
+        axes.append(axis)
+    return axes
+
+
+def _strides_under(
+    shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...], size: int
+) -> tuple[int, ...] | None:
+    """Strides of the same elements under another shape, None where there are none."""
+    if strides == _packed(shape, size):
+        return _packed(wanted, size)
+    axes = _merged(shape, strides)
+    found: list[int] = []
+    for extent in reversed(wanted):
+        if extent == 1:
+            found.append(0)
+            continue
+        if not axes or axes[-1][0] % extent:
+            return None
+        whole, stride = axes.pop()
+        found.append(stride)
+        if whole != extent:
+            axes.append((whole // extent, stride * extent))
+    return tuple(reversed(found))
+
+
+def encode(
+    order: Sequence[Node], leaves: Sequence[Node], roots: Sequence[Node],
+    donated: Mapping[int, int],
+) -> Encoded:  # fmt: skip
+    """The instructions that compute ``roots``.
+
+    Args:
+        order: all nodes, inputs first.
+        leaves: those that are given; slot ``2 + n`` is number n.
+        roots: each goes to an output, or is an input as it is.
+        donated: inputs whose memory a root may take over: that of the number, -1 for any.
+
+    Raises Unsupported where the library has nothing for some op.
+    """
+    return Encoder(order, leaves, roots, donated).run(order)

@@ -1,0 +1,303 @@
+"""The library of kernels for any shape: its text, and the numbers of its functions.
+
+It consists of units, each for one kind of op in one dtype, that are compiled once per machine. A
+graph gets a library that has the units that most programs use, and those that its own ops need: an
+object file that no library had before is compiled, the rest is only linked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from lazyt.codegen import c_tree as ct
+from lazyt.codegen.c_family import Expressions
+from lazyt.codegen.contract_micro import mac_section, tile_name, tile_sections, vector_section
+from lazyt.codegen.generic.primitives import group_of, primitive_c, primitives
+from lazyt.codegen.prelude import function_names, sections_for
+from lazyt.ir.dtypes import ALL, DType, bool_, float32, int64, running_dtype
+from lazyt.ir.program import KernelSource
+
+_FOLDER = Path(__file__).parent
+_NAME = re.compile(r"\blz_\w+")
+_PART = re.compile(r"^//@(\w*)\n(.*?)^//@\n", re.MULTILINE | re.DOTALL)
+#: The helpers that all units have.
+_SHARED = "lz_generic_shared"
+_UNTYPED = ("copy", "fill", "iota", "map", "gather")
+#: Types whose kernels most programs use.
+COMMON = (bool_, int64, float32)
+_REDUCED = ("sum", "prod", "max", "min")
+_COMPARED = {"argmax": ">", "argmin": "<"}
+
+
+class Unit(NamedTuple):
+    """A part of the library that is compiled on its own.
+
+    Attributes:
+        name: its name.
+        functions: what it has.
+        op, dtype: of what its functions are, empty and None for maps and what takes any type.
+        is_first: whether it is in every library.
+    """
+
+    name: str
+    functions: tuple[str, ...]
+    op: str
+    dtype: DType | None
+    is_first: bool
+
+
+class Library(NamedTuple):
+    """A library as text: ``sections``, ``kernels`` and ``entry`` as of ``Program``."""
+
+    sections: tuple[tuple[str, str], ...]
+    kernels: tuple[KernelSource, ...]
+    entry: str
+
+
+# ------------------------------------------------------------------- functions
+
+
+def kinds_of(op: str, dtype: DType) -> tuple[str, ...]:
+    """The kinds of an op, out of ``reduce first scan scatter``, that elements of a type have."""
+    if op == "first":
+        return tuple(_COMPARED)
+    if dtype is bool_ and op != "scatter":
+        return ("max", "min", "any", "all") if op == "reduce" else ()
+    if op == "scatter":
+        few = dtype.is_half or dtype is bool_
+        return ("set", "max", "min") if few else ("set", "add", "mul", "max", "min")
+    return _REDUCED
+
+
+def function_of(op: str, dtype: DType, kind: str = "") -> str:
+    """What C calls the function of an op for elements of a type."""
+    return f"lz_generic_{op}_{kind}_{dtype.suffix}" if kind else f"lz_generic_{op}_{dtype.suffix}"
+
+
+#: What a unit of ops has.
+_OPS = {"reduce": ("reduce",), "steps": ("first", "scan", "scatter")}
+
+
+def _typed_functions(name: str, dtype: DType) -> Iterator[str]:
+    for op in _OPS[name]:
+        for kind in kinds_of(op, dtype):
+            yield function_of(op, dtype, kind)
+
+
+@cache
+def units() -> tuple[Unit, ...]:
+    """All units. Their order decides the numbers of functions."""
+    made = [Unit("moves", tuple(f"lz_generic_{name}" for name in _UNTYPED), "move", None, True)]
+    for dtype in ALL:
+        for op in _OPS:
+            functions = tuple(_typed_functions(op, dtype))
+            first = op == "reduce" and dtype in COMMON
+            made.append(Unit(f"{op}_{dtype.suffix}", functions, op, dtype, first))
+        if dtype is not bool_:
+            functions = (function_of("contract", dtype),)
+            name = f"contract_{dtype.suffix}"
+            made.append(Unit(name, functions, "contract", dtype, dtype is float32))
+    for width in ("u8", "u16", "u32", "u64"):
+        made.append(Unit(f"sort_{width}", (f"lz_generic_sort_{width}",), "sort", None, False))
+    grouped: dict[str, list[str]] = {}
+    for one in primitives():
+        grouped.setdefault(group_of(one), []).append(one.symbol)
+    firsts = {f"maps_{t.suffix}" for t in COMMON} | {"casts"}
+    for key, names in sorted(grouped.items()):
+        made.append(Unit(key, tuple(names), "map", None, key in firsts))
+    return tuple(made)
+
+
+@cache
+def numbers() -> dict[str, int]:
+    """The number of each function in the table that instructions refer to."""
+    names = [name for unit in units() for name in unit.functions]
+    return {name: number for number, name in enumerate(names)}
+
+
+# ------------------------------------------------------------------------ text
+
+
+@cache
+def _homes() -> dict[int, Unit]:
+    """The unit of each function."""
+    return {numbers()[name]: unit for unit in units() for name in unit.functions}
+
+
+def library(functions: Iterable[int], vector_bytes: int) -> Library:
+    """The text of a library that has these functions, and what most programs use, for a machine
+    with vectors of this size."""
+    used = {_homes()[number] for number in functions}
+    return _library(tuple([u for u in units() if u.is_first or u in used]), vector_bytes)
+
+
+@cache
+def _library(chosen: tuple[Unit, ...], vector_bytes: int) -> Library:
+    own: dict[str, str] = {}
+    kernels: list[KernelSource] = []
+    for unit in chosen:
+        kernel, helpers = _source(unit, vector_bytes)
+        kernels.append(kernel)
+        own |= helpers
+    names = {name for kernel in kernels for name in kernel.prelude}
+    sections = (*sections_for(names - {"base", *own}), *own.items())
+    return Library(sections, tuple(kernels), _entry(chosen))
+
+
+def _entry(chosen: Sequence[Unit]) -> str:
+    lines = ["void lz_begin(void);", "int lz_heard(void);", "void lz_go_on(void);"]
+    lines += [f"void lz_unit_{unit.name}(const void **);" for unit in chosen]
+    lines += [
+        "typedef void (*lz_function)(const long long *, char **, int, const void **);",
+        f"static const void *lz_table[{len(numbers())}];",
+        "static int lz_is_filled;",
+        '__attribute__((visibility("default")))',
+        "void lz_plan(char **slots, int threads)",
+        "{",
+        "  const long long *w = (const long long *) slots[0];",
+        "  if (!__atomic_load_n(&lz_is_filled, __ATOMIC_ACQUIRE))",
+        "    {",
+        *(f"      lz_unit_{unit.name}(lz_table);" for unit in chosen),
+        "      __atomic_store_n(&lz_is_filled, 1, __ATOMIC_RELEASE);",
+        "    }",
+        "  /* The first word tells how many instructions listen for interrupts: none of a short",
+        "     list, else those before the first that writes over an input. */",
+        "  long long listening = *w++;",
+        "  lz_begin();",
+        "  if (!listening)",
+        "    lz_go_on();",
+        "  for (; *w >= 0; w += w[1])",
+        "    {",
+        "      if (listening && lz_heard())",
+        "        return;",
+        "      if (listening && !--listening)",
+        "        lz_go_on();",
+        "      ((lz_function) lz_table[*w])(w, slots, threads, lz_table);",
+        "    }",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+@cache
+def _source(unit: Unit, vector_bytes: int) -> tuple[KernelSource, dict[str, str]]:
+    """A unit as a kernel, whose function fills in what it has, and helpers beside the prelude's."""
+    used: set[str] = set()
+    helpers = {_SHARED: _read("shared.c")}
+    if unit.op == "move":
+        body = _read("untyped.c")
+    elif unit.op == "sort":
+        body = _read("sort.c").replace("@U", unit.name.removeprefix("sort_"))
+    elif unit.dtype is None:
+        wanted = set(unit.functions)
+        made = [primitive_c(p) for p in primitives() if p.symbol in wanted]
+        body = "\n".join(text for text, _ in made)
+        used.update(*(names for _, names in made))
+    elif unit.op == "contract":
+        body, more = _contract_text(unit.dtype, vector_bytes)
+        helpers |= more
+    else:
+        parts = [*_PART.finditer(_read("typed.c"))]
+        wanted_parts = [part for part in parts if part[1] in _OPS[unit.op]]
+        body = _read("typed.c")[: parts[0].start()]
+        body += "".join([_repeated(part[1], part[2], unit.dtype) for part in wanted_parts])
+        body = _filled(body, unit.dtype)
+    known = set(function_names())
+    text = "".join(helpers.values()) + body
+    used |= {name for name in _NAME.findall(text) if name in known}
+    lines = [f"  table[{numbers()[name]}] = (const void *) {name};" for name in unit.functions]
+    name = f"lz_unit_{unit.name}"
+    filled = "\n".join([f"void {name}(const void **table)", "{", *lines, "}", ""])
+    prelude = [n for n, _ in sections_for(used - {"base"})]
+    return KernelSource(name, body + filled, (*prelude, *helpers), 1), helpers
+
+
+@cache
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def _filled(text: str, dtype: DType) -> str:
+    half = dtype.is_half
+    fields = {
+        "@S": dtype.suffix, "@C": dtype.compute.suffix,
+        "@L": f"lz_load_{dtype.suffix}" if half else "", "@P": f"lz_store_{dtype.suffix}" * half,
+    }  # fmt: skip
+    for field, value in fields.items():
+        text = text.replace(field, value)
+    return text
+
+
+def _repeated(op: str, body: str, dtype: DType) -> str:
+    """The body for each kind; the kinds of a fold are those of ``reduce``."""
+    texts = []
+    for kind in kinds_of(op, dtype):
+        wide = running_dtype(kind, dtype).compute if op == "scan" else dtype.compute
+        unit, fold = _fold(kind, wide)
+        fields = {"@K": kind, "@W": wide.suffix, "@I": unit, "@F": fold,
+                  "@<": _COMPARED.get(kind, "")}  # fmt: skip
+        text = body
+        for field, value in fields.items():
+            text = text.replace(field, value)
+        texts.append(text)
+    return "".join(texts)
+
+
+#: The folds that scatters make.
+_MEETING = {"add": "sum", "mul": "prod"}
+
+
+def _fold(kind: str, compute: DType) -> tuple[str, str]:
+    """C text of the unit of a fold, and of ``a`` folded with ``b``."""
+    if kind == "set":
+        return "0", "b"
+    if kind in _COMPARED:
+        return "0", "a"
+    kind = _MEETING.get(kind, kind)
+    expressions = Expressions([])
+    unit = ct.text(expressions.identity(kind, compute))
+    if kind in ("max", "min"):
+        function = "maximum" if kind == "max" else "minimum"
+        prefix = "fold_" if compute.kind == "f" else ""
+        return unit, f"lz_{prefix}{function}_{compute.suffix}(a, b)"
+    return unit, ct.text(expressions.fold(kind, ct.name("a"), ct.name("b"), compute))
+
+
+def _contract_text(dtype: DType, vector_bytes: int) -> tuple[str, dict[str, str]]:
+    """The function of products, and the helpers that it calls."""
+    compute = dtype.compute
+    acc = compute.suffix
+    helpers = [mac_section(acc)]
+    if compute.kind == "f":
+        height, vectors = (12, 2) if vector_bytes >= 64 else (6, 2)
+        width = vectors * vector_bytes // compute.itemsize
+        helpers.append(vector_section(acc, vector_bytes))
+        helpers += tile_sections(acc, height, vectors, vector_bytes, False)
+        called = tile_name(acc, height, vectors, vector_bytes)
+        body = f"  {called}(depth, a, b, c, {width}, 1);"
+    else:
+        height, width = 4, 16
+        body = "\n".join([
+            f"  for (int n = 0; n < {height * width}; n++) c[n] = 0;",
+            "  for (lz_i64 k = 0; k < depth; k++)",
+            f"    for (int i = 0; i < {height}; i++)",
+            f"      for (int j = 0; j < {width}; j++)",
+            f"        c[i * {width} + j] = lz_mac_{acc}(a[k * {height} + i], b[k * {width} + j],",
+            f"                                          c[i * {width} + j]);",
+        ])  # fmt: skip
+    tile = "\n".join([
+        "",
+        f"static void lz_generic_tile_@S(const lz_{acc} *restrict a, const lz_{acc} *restrict b,",
+        f"                               lz_i64 depth, lz_{acc} *restrict c)",
+        "{", body, "}", "",
+    ])  # fmt: skip
+    text = tile + _read("contract.c")
+    fields = {"@T": str(height), "@V": str(width), "@M": f"lz_mac_{acc}"}
+    for field, value in fields.items():
+        text = text.replace(field, value)
+    return _filled(text, dtype), dict(helpers)

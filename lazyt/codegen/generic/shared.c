@@ -1,0 +1,34 @@
+// What all units of the library have. See __init__.py for how words are laid out; LZ_PLACE(k) is the
+// place that words k and k + 1 tell.
+
+// Copies of a function would cost the compiler much time.
+#define LZ_OWN __attribute__((noinline, unused))
+#define LZ_PLACE(k) (slots[w[k]] + w[(k) + 1])
+
+// Where row number `first` of an operand begins.
+static LZ_OWN const char *lz_generic_row(const char *from, lz_i64 first, lz_i64 rank,
+                                  const lz_i64 *extents, const lz_i64 *strides) {
+  for (lz_i64 d = rank - 1; d >= 0; d--) {
+    from += (d ? first % extents[d] : first) * strides[d];
+    first /= extents[d];
+  }
+  return from;
+}
+
+// Folds of one axis have the order of reduction_levels in ir/kernel.py: blocks of 1024 elements, 32
+// lanes in a block, lanes by halves, then the results of the blocks by the same rule.
+enum { LZ_FOLD_LANES = 32, LZ_FOLD_BLOCK = 1024, LZ_FOLD_LEVELS = 5, LZ_FOLD_COLUMNS = 32 };
+
+// How far each step along some axes is from the beginning, by the strides of one operand.
+static LZ_OWN void lz_generic_offsets(lz_i64 *out, lz_i64 count, lz_i64 rank, const lz_i64 *axes,
+                               int operand) {
+  lz_i64 filled = 1;
+  out[0] = 0;
+  (void)count;
+  for (lz_i64 d = rank - 1; d >= 0; d--) {
+    const lz_i64 extent = axes[4 * d], stride = axes[4 * d + operand];
+    for (lz_i64 i = 1; i < extent; i++)
+      for (lz_i64 j = 0; j < filled; j++) out[i * filled + j] = out[j] + i * stride;
+    filled *= extent;
+  }
+}
