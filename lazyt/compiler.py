@@ -23,6 +23,7 @@ from lazyt.ir.graph import Node
 
 if TYPE_CHECKING:
     from lazyt.codegen.choices import Choices, Fusing
+    from lazyt.codegen.generic.encode import Encoded
     from lazyt.codegen.printed import Announce, PrintedKernel
     from lazyt.explanation import Explanation
     from lazyt.ir.group import Group
@@ -175,6 +176,29 @@ def compile_graph(
         announce,
     )
     return program, kernels
+
+
+def compile_generic(
+    order: Sequence[Node],
+    inputs: Sequence[Node],
+    roots: Sequence[Node],
+    donated: Mapping[int, int] = MappingProxyType({}),
+) -> tuple[Program, Encoded] | None:
+    """The graph as a program of kernels for any shape, which need no compiler once they are on this
+    machine; None where they lack something that it has. No pass runs: each op is an instruction.
+
+    ``order`` has all nodes, inputs before users. ``donated`` inputs, by number, may be overwritten
+    by the root of that number, -1 for any.
+    """
+    from lazyt.codegen.generic.encode import Unsupported, encode
+    from lazyt.codegen.generic.program import generic_program
+    from lazyt.runtime import devices
+
+    try:
+        encoded = encode(order, inputs, roots, donated)
+    except Unsupported:
+        return None
+    return generic_program(encoded, inputs, roots, devices.cpu().vector_bytes), encoded
 
 
 def _print_c(

@@ -8,17 +8,25 @@ of that one. Scratch is given out and taken back on the way.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lazyt.codegen.generic.library import function_of, numbers
 from lazyt.codegen.generic.primitives import Primitive
+from lazyt.codegen.generic.recipes import Map, bits_of, recipe_of
+from lazyt.codegen.generic.views import (
+    Block,
+    View,
+    broadcast_strides,
+    merged,
+    packed,
+    strides_in,
+    strides_under,
+)
 from lazyt.codegen.routines import order_numbers
 from lazyt.ir.dtypes import DType, float32, int64, uint8, uint32
 from lazyt.ir.graph import Node
-from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
+from lazyt.ir.scalar import Const
 from lazyt.ops.reduction import IDENTITIES, reduction_runs
 
 #: Steps and operands of one map, at most, and registers of the library.
@@ -61,150 +69,12 @@ class Encoded(NamedTuple):
     work: int
 
 
-class _Block:
-    """Memory: a slot and bytes behind its beginning, and how many values are still in it."""
-
-    __slots__ = ("base", "nbytes", "slot", "users")
-
-    def __init__(self, slot: int, base: int, nbytes: int) -> None:
-        self.slot = slot
-        self.base = base
-        self.nbytes = nbytes
-        self.users = 0
-
-
-class _View:
-    """A value: elements of a block by strides, in bytes. ``moves``: the (number, factor) pairs that
-    its offset depends on, where slices begin."""
-
-    __slots__ = ("block", "dtype", "moves", "offset", "shape", "strides")
-
-    def __init__(
-        self, block: _Block, offset: int, shape: tuple[int, ...], strides: tuple[int, ...],
-        dtype: DType, moves: tuple[tuple[tuple[Node, int], int], ...] = (),
-    ) -> None:  # fmt: skip
-        self.block = block
-        self.offset = offset
-        self.shape = shape
-        self.strides = strides
-        self.dtype = dtype
-        self.moves = moves
-
-
-@lru_cache(maxsize=4096)
-def _packed(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Strides of a value without gaps."""
-    strides = [0] * len(shape)
-    step = size
-    for axis in range(len(shape) - 1, -1, -1):
-        strides[axis] = step
-        step *= shape[axis]
-    return tuple(strides)
-
-
-class _Recipe(NamedTuple):
-    """A scalar expression as steps of a function and operands, each the number of an argument,
-    ``-1 - n`` for step n, or a constant; and where the result is."""
-
-    steps: tuple[tuple[Primitive, tuple[int | Const, ...]], ...]
-    result: int | Const
-
-
-@lru_cache(maxsize=8192)
-def _recipe(expr: Expr) -> _Recipe:
-    places: dict[Expr, int | Const] = {}
-    steps: list[tuple[Primitive, tuple[int | Const, ...]]] = []
-
-    def add(primitive: Primitive, *operands: int | Const) -> int:
-        steps.append((primitive, operands))
-        return -len(steps)
-
-    for item in post_order(expr):
-        if isinstance(item, Arg):
-            places[item] = item.index
-            if item.dtype.is_half:
-                places[item] = add(Primitive("load", item.dtype, float32), item.index)
-        elif isinstance(item, Const):
-            places[item] = item
-        elif isinstance(item, Call):
-            places[item] = _call(item, tuple([places[a] for a in item.args]), add)
-    return _Recipe(tuple(steps), places[expr])
-
-
-def _call(
-    item: Call, operands: tuple[int | Const, ...], add: Callable[..., int]
-) -> int | Const:
-    name, source, target = item.fn.name, item.args[0].dtype, item.dtype
-    if name == "cast":
-        value: int | Const = operands[0]
-        if source.compute is not target.compute:
-            value = add(Primitive("cast", source.compute, target.compute), value)
-        if target.is_half and source is not target:
-            value = add(Primitive("round", target, float32), value)
-        return value
-    if name == "bitcast":
-        return operands[0] if source is target else add(Primitive(name, source, target), *operands)
-    if name == "threefry":
-        return add(Primitive(name, uint32, uint32), *operands)
-    kind = item.args[-1].dtype.compute
-    return add(Primitive(name, kind, kind), *operands)
-
-
 class _Deferred(NamedTuple):
     """A map that its only reader may take in: the steps that this would take, and operands."""
 
     node: Node
     steps: int
     operands: int
-
-
-class _Map:
-    """A map under construction, of one or several nodes: its operands, and steps as pairs of a
-    function and operands, ``-1 - n`` for the result of step n."""
-
-    def __init__(self) -> None:
-        self.operands: list[_View | Const] = []
-        self.steps: list[tuple[int, list[int]]] = []
-        self._known: dict[Any, int] = {}
-
-    def operand(self, value: _View | Const) -> int:
-        """The number of an operand."""
-        key: Any = value
-        if isinstance(value, Const):
-            key = bits_of(value)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self.operands)
-            self.operands.append(value)
-        return found
-
-    def step(self, function: int, operands: list[int]) -> int:
-        """The number of a new step's result."""
-        self.steps.append((function, operands))
-        return -len(self.steps)
-
-
-def bits_of(literal: Const, stored: DType | None = None) -> int:
-    """A literal's bits as a word, in its compute type, or as ``stored`` holds it."""
-    dtype = stored or literal.dtype.compute
-    value: Any = literal.value
-    if dtype.kind != "f":
-        return _signed(int(value) & ((1 << 8 * dtype.itemsize) - 1))
-    if dtype.itemsize == 8:
-        return int.from_bytes(struct.pack("<d", value), "little", signed=True)
-    try:
-        single = struct.pack("<f", value)
-    except OverflowError:
-        single = struct.pack("<f", math.copysign(math.inf, value))
-    if dtype.suffix == "bf16":
-        return int.from_bytes(single[2:], "little")
-    if dtype.suffix == "f16":
-        return int.from_bytes(struct.pack("<e", value), "little")
-    return int.from_bytes(single, "little")
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
 
 
 class Encoder:
@@ -218,7 +88,7 @@ class Encoder:
         self._functions: set[int] = set()
         self._work = 0
         self._pool: list[int] = []  # constants, which go behind the last instruction
-        self._pooled = _Block(_TABLE, 0, 0)
+        self._pooled = Block(_TABLE, 0, 0)
         self._in_pool: list[int] = []  # places of words that tell how far behind it
         self._literals: dict[int, int] = {}
         self._patches: dict[tuple[Node, int], list[tuple[int, int]]] = {}
@@ -227,7 +97,7 @@ class Encoder:
         self._top = 0
         self._instructions = 0
         self._listening = -1
-        self._values: dict[Node, _View | _Deferred] = {}
+        self._values: dict[Node, View | _Deferred] = {}
         self._inputs = {leaf: number for number, leaf in enumerate(leaves)}
         self._donated = donated
         self._written: dict[int, int] = {}
@@ -239,7 +109,7 @@ class Encoder:
                     self._left[item] = self._left.get(item, 0) + 1
         for root in roots:
             self._left[root] = self._left.get(root, 0) + 1
-        self._outputs: dict[Node, _Block] = {}
+        self._outputs: dict[Node, Block] = {}
         self._first_output = 2 + len(leaves)
         self._count = 0
         self._targets = self._find_targets()
@@ -259,7 +129,7 @@ class Encoder:
                 found.setdefault(node, []).append(number)
         return found
 
-    def _allocate(self, nbytes: int) -> _Block:
+    def _allocate(self, nbytes: int) -> Block:
         size = -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
         best = -1
         for begin, free in self._free.items():
@@ -271,11 +141,11 @@ class Encoder:
             free = self._free.pop(best)
             if free > size:
                 self._free[best + size] = free - size
-            return _Block(_SCRATCH, best, size)
+            return Block(_SCRATCH, best, size)
         self._top += size
-        return _Block(_SCRATCH, self._top - size, size)
+        return Block(_SCRATCH, self._top - size, size)
 
-    def _release(self, block: _Block) -> None:
+    def _release(self, block: Block) -> None:
         block.users -= 1
         if block.users or block.slot != _SCRATCH:
             return
@@ -288,7 +158,7 @@ class Encoder:
                 return
         self._free[begin] = size
 
-    def _new(self, node: Node) -> _View:
+    def _new(self, node: Node) -> View:
         """Memory without gaps for a node's value."""
         if node in self._targets:
             block = self._output(node)
@@ -296,35 +166,35 @@ class Encoder:
             block = self._allocate(node.nbytes)
         return self._whole(block, node.shape, node.dtype)
 
-    def _output(self, node: Node) -> _Block:
+    def _output(self, node: Node) -> Block:
         block = self._outputs.get(node)
         if block is None:
-            block = _Block(self._first_output + self._count, 0, node.nbytes)
+            block = Block(self._first_output + self._count, 0, node.nbytes)
             self._outputs[node] = block
             self._count += 1
         return block
 
-    def _temporary(self, shape: tuple[int, ...], dtype: DType) -> _View:
+    def _temporary(self, shape: tuple[int, ...], dtype: DType) -> View:
         """Scratch for a value that no node has; who asks for it drops it."""
         block = self._allocate(math.prod(shape) * dtype.itemsize)
         return self._whole(block, shape, dtype)
 
-    def _whole(self, block: _Block, shape: tuple[int, ...], dtype: DType) -> _View:
+    def _whole(self, block: Block, shape: tuple[int, ...], dtype: DType) -> View:
         block.users += 1
-        return _View(block, 0, shape, _packed(shape, dtype.itemsize), dtype)
+        return View(block, 0, shape, packed(shape, dtype.itemsize), dtype)
 
     def _look(
-        self, view: _View, offset: int, shape: tuple[int, ...], strides: tuple[int, ...],
+        self, view: View, offset: int, shape: tuple[int, ...], strides: tuple[int, ...],
         moves: tuple[tuple[tuple[Node, int], int], ...] = (),
-    ) -> _View:  # fmt: skip
+    ) -> View:  # fmt: skip
         """Another view of the same memory."""
         view.block.users += 1
-        return _View(view.block, view.offset + offset, shape, strides, view.dtype,
+        return View(view.block, view.offset + offset, shape, strides, view.dtype,
                      view.moves + moves)  # fmt: skip
 
     # ------------------------------------------------------------ instructions
 
-    def _begin(self, function: str, writes: _Block | None = None) -> int:
+    def _begin(self, function: str, writes: Block | None = None) -> int:
         """Begins an instruction; returns where, for ``_end``."""
         number = numbers()[function]
         self._functions.add(number)
@@ -337,7 +207,7 @@ class Encoder:
     def _end(self, begin: int) -> None:
         self._words[begin + 1] = len(self._words) - begin
 
-    def _place(self, view: _View) -> None:
+    def _place(self, view: View) -> None:
         block = view.block
         where = len(self._words) + 1
         self._words += (block.slot, block.base + view.offset)
@@ -346,7 +216,7 @@ class Encoder:
         for number, factor in view.moves:
             self._patches.setdefault(number, []).append((where, factor))
 
-    def _literal(self, literal: Const, stored: DType) -> _View:
+    def _literal(self, literal: Const, stored: DType) -> View:
         """A constant that stands in the text of the graph."""
         bits = bits_of(literal, stored)
         place = self._literals.get(bits)
@@ -354,12 +224,12 @@ class Encoder:
             place = self._literals[bits] = len(self._pool)
             self._pool.append(bits)
         self._pooled.users += 1
-        return _View(self._pooled, 8 * place, (), (), stored)
+        return View(self._pooled, 8 * place, (), (), stored)
 
-    def _copy(self, to: _View, source: _View) -> None:
+    def _copy(self, to: View, source: View) -> None:
         """Moves elements of one view to those of another of the same shape."""
         size = to.dtype.itemsize
-        axes = _merged(to.shape, to.strides, source.strides) or [(1, size, size)]
+        axes = merged(to.shape, to.strides, source.strides) or [(1, size, size)]
         rows = math.prod([axis[0] for axis in axes[:-1]])
         begin = self._begin("lz_generic_copy", to.block)
         self._words += (size, len(axes), rows)
@@ -370,7 +240,7 @@ class Encoder:
         self._end(begin)
         self._work += rows * axes[-1][0]
 
-    def _fill(self, to: _View, bits: int) -> None:
+    def _fill(self, to: View, bits: int) -> None:
         begin = self._begin("lz_generic_fill", to.block)
         count = math.prod(to.shape)
         self._words += (to.dtype.itemsize, count)
@@ -379,7 +249,7 @@ class Encoder:
         self._end(begin)
         self._work += count
 
-    def _iota(self, count: int) -> _View:
+    def _iota(self, count: int) -> View:
         """0, 1, ... as int64, in scratch."""
         made = self._temporary((count,), int64)
         begin = self._begin("lz_generic_iota")
@@ -390,7 +260,7 @@ class Encoder:
 
     # ------------------------------------------------------------------ values
 
-    def _value(self, node: Node) -> _View:
+    def _value(self, node: Node) -> View:
         """The value of an operand, in memory."""
         found = self._values.get(node)
         if found is None:
@@ -399,32 +269,32 @@ class Encoder:
             found = self._values[node] = self._emit(node)
         return found
 
-    def _leaf(self, node: Node) -> _View:
+    def _leaf(self, node: Node) -> View:
         number = self._inputs.get(node)
         if number is not None:
-            return self._whole(_Block(2 + number, 0, node.nbytes), node.shape, node.dtype)
+            return self._whole(Block(2 + number, 0, node.nbytes), node.shape, node.dtype)
         place = len(self._pool)
         self._pool.append(bits_of(node.params, node.dtype))
         self._pool_patches.append(((node, -1), place))
         self._pooled.users += 1
-        return _View(self._pooled, 8 * place, (), (), node.dtype)
+        return View(self._pooled, 8 * place, (), (), node.dtype)
 
-    def _packed_value(self, node: Node) -> tuple[_View, bool]:
+    def _packed_value(self, node: Node) -> tuple[View, bool]:
         """The value of an operand without gaps, and whether the caller has to drop it."""
         return self._without_gaps(self._value(node))
 
-    def _without_gaps(self, view: _View) -> tuple[_View, bool]:
-        if view.strides == _packed(view.shape, view.dtype.itemsize) or 0 in view.shape:
+    def _without_gaps(self, view: View) -> tuple[View, bool]:
+        if view.strides == packed(view.shape, view.dtype.itemsize) or 0 in view.shape:
             return view, False
         if math.prod(view.shape) == 1:
             view.block.users += 1
-            whole = _packed(view.shape, view.dtype.itemsize)
-            return _View(view.block, view.offset, view.shape, whole, view.dtype, view.moves), True
+            whole = packed(view.shape, view.dtype.itemsize)
+            return View(view.block, view.offset, view.shape, whole, view.dtype, view.moves), True
         made = self._temporary(view.shape, view.dtype)
         self._copy(made, view)
         return made, True
 
-    def _drop(self, view: _View, is_copy: bool = True) -> None:
+    def _drop(self, view: View, is_copy: bool = True) -> None:
         if is_copy:
             self._release(view.block)
 
@@ -433,7 +303,7 @@ class Encoder:
         self._left[node] -= 1
         if not self._left[node]:
             found = self._values.pop(node, None)
-            if isinstance(found, _View):
+            if isinstance(found, View):
                 self._release(found.block)
 
     # ------------------------------------------------------------------- nodes
@@ -447,8 +317,9 @@ class Encoder:
             if rule is None:
                 raise Unsupported(f"there is no kernel for any shape of {node.op.name}")
             if node.size == 0:
-                self._values[node] = self._whole(_Block(_SCRATCH, 0, 0), node.shape, node.dtype)
-                self._values[node].block.users += 1  # nothing to give back
+                empty = Block(_SCRATCH, 0, 0)
+                empty.users = 1  # there is nothing to give back
+                self._values[node] = self._whole(empty, node.shape, node.dtype)
             elif rule is Encoder._map:
                 self._map(node)
                 continue
@@ -463,7 +334,7 @@ class Encoder:
         view = self._value(root)
         block = view.block
         whole = not view.offset and not view.moves
-        whole = whole and view.strides == _packed(view.shape, view.dtype.itemsize)
+        whole = whole and view.strides == packed(view.shape, view.dtype.itemsize)
         if whole and 2 <= block.slot < self._first_output and block.nbytes == root.nbytes:
             return 1 - block.slot
         if whole and block.slot >= self._first_output:
@@ -490,7 +361,7 @@ class Encoder:
     # -------------------------------------------------------------------- maps
 
     def _map(self, node: Node) -> None:
-        steps, operands = len(_recipe(node.params).steps) + 1, len(node.inputs)
+        steps, operands = len(recipe_of(node.params).steps) + 1, len(node.inputs)
         for item in node.inputs:
             found = self._values.get(item)
             if isinstance(found, _Deferred):
@@ -505,9 +376,9 @@ class Encoder:
         else:
             self._values[node] = self._emit(node)
 
-    def _emit(self, node: Node) -> _View:
+    def _emit(self, node: Node) -> View:
         """The instruction of a map, with the maps that it takes in."""
-        made = _Map()
+        made = Map()
         result = self._expand(node, made)
         to = self._new(node)
         if node.dtype.is_half and made.steps:
@@ -533,9 +404,9 @@ class Encoder:
             raise Unsupported(f"there is no kernel for any shape of {primitive.name}")
         return found
 
-    def _expand(self, node: Node, made: _Map) -> int:
+    def _expand(self, node: Node, made: Map) -> int:
         """The operand of ``made`` that is the value of a map."""
-        recipe = _recipe(node.params)
+        recipe = recipe_of(node.params)
         given: list[int] = []
         taken: set[int] = set()
         for place, item in enumerate(node.inputs):
@@ -562,22 +433,22 @@ class Encoder:
                 found.append(made.step(self._number(primitive), [operand(o) for o in operands]))
         return operand(recipe.result)
 
-    def _spread(self, view: _View, shape: tuple[int, ...]) -> _View:
+    def _spread(self, view: View, shape: tuple[int, ...]) -> View:
         """A view repeated to a shape; nobody has to drop it."""
         if view.shape == shape:
             return view
-        strides = _broadcast(view, shape)
-        return _View(view.block, view.offset, shape, strides, view.dtype, view.moves)
+        strides = broadcast_strides(view, shape)
+        return View(view.block, view.offset, shape, strides, view.dtype, view.moves)
 
-    def _write_map(self, to: _View, made: _Map) -> None:
+    def _write_map(self, to: View, made: Map) -> None:
         count = math.prod(to.shape)
         operands = [
             self._literal(item, item.dtype.compute) if isinstance(item, Const) else item
             for item in made.operands
         ]
-        strided = [_strides_in(view, to) for view in operands] if count > 1 else []
+        strided = [strides_in(view, to) for view in operands] if count > 1 else []
         general = [strides for strides in strided if isinstance(strides, tuple)]
-        axes = _merged(to.shape, *general) if general else []
+        axes = merged(to.shape, *general) if general else []
         rows = [list(facts) for facts in zip(*axes, strict=True)]
         begin = self._begin("lz_generic_map", to.block)
         steps = made.steps
@@ -627,33 +498,33 @@ class Encoder:
 
     # ---------------------------------------------------------------- movement
 
-    def _identity(self, node: Node) -> _View:
+    def _identity(self, node: Node) -> View:
         view = self._value(node.inputs[0])
         return self._look(view, 0, view.shape, view.strides)
 
-    def _reshape(self, node: Node) -> _View:
+    def _reshape(self, node: Node) -> View:
         return self._reshaped(self._value(node.inputs[0]), node.shape)
 
-    def _reshaped(self, view: _View, shape: tuple[int, ...]) -> _View:
+    def _reshaped(self, view: View, shape: tuple[int, ...]) -> View:
         """A view under another shape, of a copy where strides cannot tell it."""
-        strides = _strides_under(view.shape, view.strides, shape, view.dtype.itemsize)
+        strides = strides_under(view.shape, view.strides, shape, view.dtype.itemsize)
         if strides is not None:
             return self._look(view, 0, shape, strides)
         made = self._temporary(view.shape, view.dtype)
         self._copy(made, view)
-        seen = self._look(made, 0, shape, _packed(shape, view.dtype.itemsize))
+        seen = self._look(made, 0, shape, packed(shape, view.dtype.itemsize))
         self._drop(made)
         return seen
 
-    def _permute(self, node: Node) -> _View:
+    def _permute(self, node: Node) -> View:
         view = self._value(node.inputs[0])
         return self._look(view, 0, node.shape, tuple([view.strides[a] for a in node.params.axes]))
 
-    def _expand_axes(self, node: Node) -> _View:
+    def _expand_axes(self, node: Node) -> View:
         view = self._value(node.inputs[0])
-        return self._look(view, 0, node.shape, _broadcast(view, node.shape))
+        return self._look(view, 0, node.shape, broadcast_strides(view, node.shape))
 
-    def _slice(self, node: Node) -> _View:
+    def _slice(self, node: Node) -> View:
         view = self._value(node.inputs[0])
         starts, _, steps = node.params
         offset = sum([s * stride for s, stride in zip(starts, view.strides, strict=True)])
@@ -661,7 +532,7 @@ class Encoder:
         moves = tuple([((node, axis), stride) for axis, stride in enumerate(view.strides)])
         return self._look(view, offset, node.shape, strides, moves)
 
-    def _flip(self, node: Node) -> _View:
+    def _flip(self, node: Node) -> View:
         view = self._value(node.inputs[0])
         strides = list(view.strides)
         offset = 0
@@ -670,7 +541,7 @@ class Encoder:
             strides[axis] = -strides[axis]
         return self._look(view, offset, node.shape, tuple(strides))
 
-    def _window(self, node: Node) -> _View:
+    def _window(self, node: Node) -> View:
         view, is_copy = self._packed_value(node.inputs[0])
         shape, strides, offset = node.params
         size = view.dtype.itemsize
@@ -678,7 +549,7 @@ class Encoder:
         self._drop(view, is_copy)
         return seen
 
-    def _pad(self, node: Node) -> _View:
+    def _pad(self, node: Node) -> View:
         low, _, interior, fill = node.params
         to = self._new(node)
         self._fill(to, bits_of(fill, node.dtype))
@@ -687,20 +558,20 @@ class Encoder:
             offset = sum([a * stride for a, stride in zip(low, to.strides, strict=True)])
             gaps = zip(interior, to.strides, strict=True)
             strides = tuple([(gap + 1) * stride for gap, stride in gaps])
-            self._copy(_View(to.block, offset, source.shape, strides, node.dtype), source)
+            self._copy(View(to.block, offset, source.shape, strides, node.dtype), source)
         return to
 
-    def _concat(self, node: Node) -> _View:
+    def _concat(self, node: Node) -> View:
         to = self._new(node)
         offset = 0
         for item in node.inputs:
             source = self._value(item)
             if item.size:
-                self._copy(_View(to.block, offset, item.shape, to.strides, node.dtype), source)
+                self._copy(View(to.block, offset, item.shape, to.strides, node.dtype), source)
             offset += item.shape[node.params.axis] * to.strides[node.params.axis]
         return to
 
-    def _iota_node(self, node: Node) -> _View:
+    def _iota_node(self, node: Node) -> View:
         made = self._iota(node.shape[0])
         if node.dtype is int64 and node not in self._targets:
             return made
@@ -712,24 +583,24 @@ class Encoder:
         self._drop(made)
         return to
 
-    def _random(self, node: Node) -> _View:
+    def _random(self, node: Node) -> View:
         key = self._value(node.inputs[0])
         count = self._iota(node.size)
         halves = [
-            _View(key.block, key.offset + n * key.strides[0], (), (), uint32, key.moves)
+            View(key.block, key.offset + n * key.strides[0], (), (), uint32, key.moves)
             for n in range(2)
         ]
         to = self._new(node)
-        flat = _View(to.block, 0, (node.size,), (4,), uint32)
+        flat = View(to.block, 0, (node.size,), (4,), uint32)
         self._apply(flat, [*halves, count], "threefry", uint32, uint32)
         self._drop(count)
         return to
 
     def _apply(
-        self, to: _View, operands: Sequence[_View], name: str, kind: DType, result: DType
+        self, to: View, operands: Sequence[View], name: str, kind: DType, result: DType
     ) -> None:
         """One scalar function over operands in memory, neither of 16 bits."""
-        made = _Map()
+        made = Map()
         read = [made.operand(view) for view in operands]
         value = made.step(self._number(Primitive(name, kind, result.compute)), read)
         if result.is_half:
@@ -738,7 +609,7 @@ class Encoder:
 
     # ------------------------------------------------------ folds and products
 
-    def _reduce(self, node: Node) -> _View:
+    def _reduce(self, node: Node) -> View:
         kind, axes = node.params.kind, sorted(node.params.axes)
         (operand,) = node.inputs
         view = self._value(operand)
@@ -759,44 +630,44 @@ class Encoder:
         for number, (first, last) in enumerate(reversed(runs)):
             shape = view.shape
             length = math.prod(shape[first : last + 1])
-            merged = self._reshaped(view, (*shape[:first], length, *shape[last + 1 :]))
+            joined = self._reshaped(view, (*shape[:first], length, *shape[last + 1 :]))
             self._drop(view)
             is_last = number == len(runs) - 1
             rest = (*shape[:first], *((1,) * (last - first + 1)), *shape[last + 1 :])
-            if is_last and merged.dtype is node.dtype:
+            if is_last and joined.dtype is node.dtype:
                 view = self._new(node)
-                to = _View(view.block, 0, rest, _packed(rest, view.dtype.itemsize), view.dtype)
+                to = View(view.block, 0, rest, packed(rest, view.dtype.itemsize), view.dtype)
             else:
-                view = to = self._temporary(rest, merged.dtype)
-            self._fold(to, merged, first, kind)
-            self._drop(merged)
+                view = to = self._temporary(rest, joined.dtype)
+            self._fold(to, joined, first, kind)
+            self._drop(joined)
         if view.dtype is node.dtype:
             return view
         to = self._new(node)
-        made = _Map()
+        made = Map()
         value = made.operand(self._spread_flat(view, node.shape))
         made.step(self._number(Primitive("store", node.dtype, float32)), [value])
         self._write_map(to, made)
         self._drop(view)
         return to
 
-    def _spread_flat(self, view: _View, shape: tuple[int, ...]) -> _View:
+    def _spread_flat(self, view: View, shape: tuple[int, ...]) -> View:
         """A view without gaps under another shape; nobody has to drop it."""
-        return _View(view.block, view.offset, shape, _packed(shape, view.dtype.itemsize),
+        return View(view.block, view.offset, shape, packed(shape, view.dtype.itemsize),
                      view.dtype, view.moves)  # fmt: skip
 
-    def _widened(self, view: _View) -> _View:
+    def _widened(self, view: View) -> View:
         """16-bit floats as float32, in scratch; drops the view."""
-        made = _Map()
+        made = Map()
         made.step(self._number(Primitive("load", view.dtype, float32)), [made.operand(view)])
         wide = self._temporary(view.shape, float32)
         self._write_map(wide, made)
         self._drop(view)
         return wide
 
-    def _fold(self, to: _View, view: _View, axis: int, kind: str, op: str = "reduce") -> None:
+    def _fold(self, to: View, view: View, axis: int, kind: str, op: str = "reduce") -> None:
         count, stride = view.shape[axis], view.strides[axis]
-        axes = _merged(
+        axes = merged(
             (*view.shape[:axis], *view.shape[axis + 1 :]),
             (*view.strides[:axis], *view.strides[axis + 1 :]),
         )
@@ -816,16 +687,16 @@ class Encoder:
         self._end(begin)
         self._work += results * count
 
-    def _first(self, node: Node, view: _View, axis: int) -> _View:
+    def _first(self, node: Node, view: View, axis: int) -> View:
         to = self._new(node)
         self._fold(to, view, axis, node.params.kind, "first")
         return to
 
-    def _scan(self, node: Node) -> _View:
+    def _scan(self, node: Node) -> View:
         kind, axis = node.params
         view, to = self._value(node.inputs[0]), self._new(node)
         rest = [a for a in range(len(view.shape)) if a != axis]
-        axes = _merged(
+        axes = merged(
             tuple([view.shape[a] for a in rest]),
             tuple([to.strides[a] for a in rest]),
             tuple([view.strides[a] for a in rest]),
@@ -841,7 +712,7 @@ class Encoder:
         self._work += 2 * node.size
         return to
 
-    def _contract(self, node: Node) -> _View:
+    def _contract(self, node: Node) -> View:
         a, b, out = node.params
         to = self._new(node)
         left, right = (self._value(item) for item in node.inputs)
@@ -882,7 +753,7 @@ class Encoder:
 
     # ---------------------------------------------------------------- indexing
 
-    def _positions(self, node: Node) -> tuple[_View, bool]:
+    def _positions(self, node: Node) -> tuple[View, bool]:
         """An index as int64 without gaps, and whether the caller drops it."""
         view = self._value(node)
         if node.dtype is int64:
@@ -891,7 +762,7 @@ class Encoder:
         self._apply(made, [view], "cast", node.dtype, int64)
         return made, True
 
-    def _gather(self, node: Node) -> _View:
+    def _gather(self, node: Node) -> View:
         axis, batch = node.params
         source, index = node.inputs
         view, is_copy = self._packed_value(source)
@@ -912,7 +783,7 @@ class Encoder:
         self._drop(at, is_made)
         return to
 
-    def _scatter(self, node: Node) -> _View:
+    def _scatter(self, node: Node) -> View:
         axis, kind, batch = node.params
         base, index, updates = node.inputs
         to = self._over(node, base)
@@ -933,7 +804,7 @@ class Encoder:
         self._drop(at, is_made)
         return to
 
-    def _update(self, node: Node) -> _View:
+    def _update(self, node: Node) -> View:
         base, value = node.inputs
         starts, steps = node.params
         source = self._value(value)
@@ -942,32 +813,32 @@ class Encoder:
             offset = sum([s * stride for s, stride in zip(starts, to.strides, strict=True)])
             strides = tuple([s * stride for s, stride in zip(steps, to.strides, strict=True)])
             moves = tuple([((node, axis), stride) for axis, stride in enumerate(to.strides)])
-            target = _View(to.block, to.offset + offset, value.shape, strides, node.dtype, moves)
+            target = View(to.block, to.offset + offset, value.shape, strides, node.dtype, moves)
             self._copy(target, source)
         return to
 
-    def _over(self, node: Node, base: Node) -> _View:
+    def _over(self, node: Node, base: Node) -> View:
         """The memory of a result that begins as ``base``: that of the base itself where nobody
         reads it any more, else a copy."""
         view = self._value(base)
         free = self._left[base] == 1 and view.block.users == 1 and not view.moves
         free = free and not view.offset and view.block.nbytes >= node.nbytes
-        free = free and view.strides == _packed(view.shape, view.dtype.itemsize)
+        free = free and view.strides == packed(view.shape, view.dtype.itemsize)
         if free and view.block.slot == _SCRATCH and node not in self._targets:
             view.block.users += 1
-            return _View(view.block, 0, view.shape, view.strides, view.dtype)
+            return View(view.block, 0, view.shape, view.strides, view.dtype)
         number = view.block.slot - 2
         roots = self._targets.get(node, [])
         given = free and self._inputs.get(base) == number and number in self._donated
         if given and roots and self._donated[number] in (-1, *roots):
             self._written[number] = roots[0]
             view.block.users += 1
-            return _View(view.block, 0, view.shape, view.strides, view.dtype)
+            return View(view.block, 0, view.shape, view.strides, view.dtype)
         to = self._new(node)
         self._copy(to, view)
         return to
 
-    def _sort(self, node: Node) -> _View:
+    def _sort(self, node: Node) -> View:
         view, is_copy = self._packed_value(node.inputs[0])
         to = self._new(node)
         dtype, length = view.dtype, node.shape[-1]
@@ -1005,61 +876,6 @@ _RULES: dict[str, Callable[[Encoder, Node], Any]] = {
     "scatter": Encoder._scatter, "update": Encoder._update, "sort": Encoder._sort,
 }  # fmt: skip
 _MOVING = frozenset({"permute", "expand", "slice", "flip", "window", "const"})
-
-
-def _broadcast(view: _View, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a view that is repeated to a shape."""
-    added = len(shape) - len(view.shape)
-    strides = [
-        0 if extent == 1 and wanted != 1 else stride
-        for extent, stride, wanted in zip(view.shape, view.strides, shape[added:], strict=True)
-    ]
-    return (*(0,) * added, *strides)
-
-
-def _strides_in(view: _View, to: _View) -> int | tuple[int, ...]:
-    """How a map reads an operand: 0 without gaps, 1 the same everywhere, else by these strides."""
-    if view.shape == to.shape and view.strides == _packed(view.shape, view.dtype.itemsize):
-        return 0
-    strides = _broadcast(view, to.shape)
-    moving = [s for s, extent in zip(strides, to.shape, strict=True) if extent != 1]
-    return strides if any(moving) else 1
-
-
-def _merged(shape: tuple[int, ...], *strides: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The axes of a shape as (extent, strides...), those joined that all walk as one."""
-    axes: list[tuple[int, ...]] = []
-    for axis in zip(shape, *strides, strict=True):
-        if axis[0] == 1:
-            continue
-        if axes:
-            outer = axes[-1]
-            if all(a == b * axis[0] for a, b in zip(outer[1:], axis[1:], strict=True)):
-                axes[-1] = (outer[0] * axis[0], *axis[1:])
-                continue
-        axes.append(axis)
-    return axes
-
-
-def _strides_under(
-    shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...], size: int
-) -> tuple[int, ...] | None:
-    """Strides of the same elements under another shape, None where there are none."""
-    if strides == _packed(shape, size):
-        return _packed(wanted, size)
-    axes = _merged(shape, strides)
-    found: list[int] = []
-    for extent in reversed(wanted):
-        if extent == 1:
-            found.append(0)
-            continue
-        if not axes or axes[-1][0] % extent:
-            return None
-        whole, stride = axes.pop()
-        found.append(stride)
-        if whole != extent:
-            axes.append((whole // extent, stride * extent))
-    return tuple(reversed(found))
 
 
 def encode(

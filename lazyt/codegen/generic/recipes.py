@@ -1,0 +1,109 @@
+"""Maps as steps of primitives over operands."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from lazyt.codegen.generic.primitives import Primitive
+from lazyt.codegen.generic.views import View
+from lazyt.ir.dtypes import DType, float32, uint32
+from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
+
+
+class Recipe(NamedTuple):
+    """A scalar expression as steps of a function and operands, each the number of an argument,
+    ``-1 - n`` for step n, or a constant; and where the result is."""
+
+    steps: tuple[tuple[Primitive, tuple[int | Const, ...]], ...]
+    result: int | Const
+
+
+@lru_cache(maxsize=8192)
+def recipe_of(expr: Expr) -> Recipe:
+    places: dict[Expr, int | Const] = {}
+    steps: list[tuple[Primitive, tuple[int | Const, ...]]] = []
+
+    def add(primitive: Primitive, *operands: int | Const) -> int:
+        steps.append((primitive, operands))
+        return -len(steps)
+
+    for item in post_order(expr):
+        if isinstance(item, Arg):
+            places[item] = item.index
+            if item.dtype.is_half:
+                places[item] = add(Primitive("load", item.dtype, float32), item.index)
+        elif isinstance(item, Const):
+            places[item] = item
+        elif isinstance(item, Call):
+            places[item] = _call(item, tuple([places[a] for a in item.args]), add)
+    return Recipe(tuple(steps), places[expr])
+
+
+def _call(item: Call, operands: tuple[int | Const, ...], add: Callable[..., int]) -> int | Const:
+    name, source, target = item.fn.name, item.args[0].dtype, item.dtype
+    if name == "cast":
+        value: int | Const = operands[0]
+        if source.compute is not target.compute:
+            value = add(Primitive("cast", source.compute, target.compute), value)
+        if target.is_half and source is not target:
+            value = add(Primitive("round", target, float32), value)
+        return value
+    if name == "bitcast":
+        return operands[0] if source is target else add(Primitive(name, source, target), *operands)
+    if name == "threefry":
+        return add(Primitive(name, uint32, uint32), *operands)
+    kind = item.args[-1].dtype.compute
+    return add(Primitive(name, kind, kind), *operands)
+
+
+class Map:
+    """A map under construction, of one or several nodes: its operands, and steps as pairs of a
+    function and operands, ``-1 - n`` for the result of step n."""
+
+    def __init__(self) -> None:
+        self.operands: list[View | Const] = []
+        self.steps: list[tuple[int, list[int]]] = []
+        self._known: dict[Any, int] = {}
+
+    def operand(self, value: View | Const) -> int:
+        """The number of an operand."""
+        key: Any = value
+        if isinstance(value, Const):
+            key = bits_of(value)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self.operands)
+            self.operands.append(value)
+        return found
+
+    def step(self, function: int, operands: list[int]) -> int:
+        """The number of a new step's result."""
+        self.steps.append((function, operands))
+        return -len(self.steps)
+
+
+def bits_of(literal: Const, stored: DType | None = None) -> int:
+    """A literal's bits as a word, in its compute type, or as ``stored`` holds it."""
+    dtype = stored or literal.dtype.compute
+    value: Any = literal.value
+    if dtype.kind != "f":
+        return _signed(int(value) & ((1 << 8 * dtype.itemsize) - 1))
+    if dtype.itemsize == 8:
+        return int.from_bytes(struct.pack("<d", value), "little", signed=True)
+    try:
+        single = struct.pack("<f", value)
+    except OverflowError:
+        single = struct.pack("<f", math.copysign(math.inf, value))
+    if dtype.suffix == "bf16":
+        return int.from_bytes(single[2:], "little")
+    if dtype.suffix == "f16":
+        return int.from_bytes(struct.pack("<e", value), "little")
+    return int.from_bytes(single, "little")
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
