@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lazyt.config import config
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, ages_left
 
 if TYPE_CHECKING:
     from lazyt.codegen.choices import Choices, Fusing
@@ -104,6 +104,7 @@ def run_passes(roots: Sequence[Node]) -> list[Node]:
     return current
 
 
+@ages_left()
 def group_graph(
     roots: Sequence[Node], fusing: Fusing | None = None, cache: int = 0
 ) -> tuple[list[Node], list[Group]]:
@@ -128,6 +129,7 @@ def group_graph(
     return normal, recompute(groups, normal, config.memory_budget, checkpoints)
 
 
+@ages_left()
 def compile_graph(
     roots: Sequence[Node],
     inputs: Sequence[Node],

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt import ops
@@ -111,15 +111,25 @@ class Choice:
         roots: numbers of the nodes to compute, the kept ones behind those that were asked for.
         donated: places, among the leaves, of those whose memory may be taken over, each with the
             place, among the roots, of the one that may, -1 for any.
+        pattern: numbers of the nodes that are in use outside, and of those among them that hang on
+            what was pending when the last graph was computed.
         plans: the plans made for it.
+        met: how often a graph was computed by it since guards were written for it.
     """
 
-    __slots__ = ("donated", "plans", "roots")
+    __slots__ = ("donated", "met", "pattern", "plans", "roots")
 
-    def __init__(self, roots: list[int], donated: tuple[tuple[int, int], ...] = ()) -> None:
+    def __init__(
+        self,
+        roots: list[int],
+        donated: tuple[tuple[int, int], ...] = (),
+        pattern: tuple[Numbers, Numbers] = ((), ()),
+    ) -> None:
         self.roots = roots
         self.donated = donated
+        self.pattern = pattern
         self.plans: list[Any] = []
+        self.met = 0
 
 
 class Structure:
@@ -134,12 +144,14 @@ class Structure:
         calls: whether there are library calls or copies between devices, or roots on several.
         place: where the roots are.
         plain: the choice that computes nothing but what was asked for, and takes over nothing.
+        spare: leaves that only one write, into them, reads: number, number of the write, and how
+            many references there are to one that may be written over.
         used: the time on the ``clock`` when a graph had it last.
     """
 
     __slots__ = (
-        "_choices", "_heads", "_spare", "_watched", "calls", "leaves", "open", "parameters",
-        "place", "plain", "used",
+        "_choices", "_heads", "_watched", "calls", "leaves", "open", "parameters", "place", "plain",
+        "spare", "used",
     )  # fmt: skip
 
     def __init__(self, order: Sequence[Node], numbers: dict[Node, int], roots: list[int]) -> None:
@@ -163,8 +175,13 @@ class Structure:
         self._watched = [
             (i, uses[i] + _baseline()) for i, _ in named if order[i].inputs and i not in wanted
         ]
-        self._spare = self._find_spare(order, numbers, uses)
+        self.spare = self._find_spare(order, numbers, uses)
         self.parameters = self._find_parameters(order, numbers)
+
+    @property
+    def watched(self) -> list[tuple[int, int]]:
+        """Numbers of the nodes that others may refer to, with how often their graph does."""
+        return [(number, expected - _baseline()) for number, expected in self._watched]
 
     def _find_parameters(self, order: Sequence[Node], numbers: dict[Node, int]) -> list[list[int]]:
         """Leaves of autograd that are made of nothing but numbers and a key of random ones. One
@@ -206,7 +223,7 @@ class Structure:
     def _find_spare(
         self, order: Sequence[Node], numbers: dict[Node, int], uses: list[int]
     ) -> list[tuple[int, int, int]]:
-        """Leaves that only one write, into them, reads: number, number of the write, references."""
+        """What ``spare`` is."""
         found = []
         leaves = set(self.leaves)
         for i, node in enumerate(order):
@@ -222,9 +239,9 @@ class Structure:
         count = sys.getrefcount
         used = tuple([i for i, expected in self._watched if count(order[i]) > expected])
         spare: tuple[int, ...] = ()
-        if self._spare:
+        if self.spare:
             spare = tuple([
-                base for base, write, expected in self._spare
+                base for base, write, expected in self.spare
                 if count(order[base]) <= expected and _is_free(order[base], order[write])
             ])  # fmt: skip
         if not used and not spare:
@@ -251,7 +268,7 @@ class Structure:
             kept = find_kept(order, outside, asked, {order[i] for i in old})
             roots = [*roots, *[numbers[node] for node in kept]]
         donated = [(place, -1) for place, number in enumerate(self.leaves) if number in spare]
-        choice = self._choices[used, spare, old] = Choice(roots, tuple(donated))
+        choice = self._choices[used, spare, old] = Choice(roots, tuple(donated), (used, old))
         return choice
 
 
@@ -264,7 +281,7 @@ def _is_free(leaf: Node, write: Node) -> bool:
         and data is not None
         and not write.needs_grad
         and not data.is_foreign
-        and sys.getrefcount(data) == _ALONE
+        and sys.getrefcount(data) == ALONE
     )
 
 
@@ -275,7 +292,8 @@ def _held_once() -> int:
     return sys.getrefcount(held)
 
 
-_ALONE = _held_once()
+#: What is counted for an object that one other object and a local name hold.
+ALONE = _held_once()
 
 
 @functools.cache
@@ -287,6 +305,8 @@ def _baseline() -> int:
     return inner - 1
 
 
+#: Functions that let go of what is known of structures beside them.
+on_forget: list[Callable[[], None]] = []
 #: Structures that were met, by key.
 known: dict[Key, Structure] = {}
 #: How many are remembered. A graph that was forgotten finds its plan on disk, in a millisecond.
@@ -298,6 +318,8 @@ FEWEST = 64
 def forget_unused(most: int) -> None:
     """Forgets structures, and with them their plans, until ``most`` are left: those that have not
     been met for the longest time go. Who runs a plan, or has captured one, goes on with it."""
+    for function in on_forget:
+        function()
     listed = sorted(known.copy().items(), key=lambda pair: pair[1].used)
     for key, _ in listed[: max(0, len(listed) - most)]:
         known.pop(key, None)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lazyt import ops
-from lazyt.ir.graph import NEVER, Node, become, find, head_of, move_onto, topological
+from lazyt.ir.graph import NEVER, Node, find, head_of, move_onto, topological
+from lazyt.ops.leaves import become_input
 
 _FREE = frozenset({
     "reshape", "permute", "expand", "slice", "flip", "variable", "detach", "put", "window",
@@ -103,7 +104,7 @@ def forget_origins(nodes: Sequence[Node]) -> None:
             hidden.data = node.data
             node = hidden
         if node.inputs and node.data is not None:
-            become(node, ops.input_(node.shape, node.dtype))
+            become_input(node)
 
 
 def part_constants(nodes: Sequence[Node]) -> None:

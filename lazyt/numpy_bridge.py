@@ -9,6 +9,7 @@ import numpy as np
 from lazyt import ops, pending
 from lazyt.device import CPU
 from lazyt.dispatch import method, view_of, wrap
+from lazyt.elements import memory_of_view, number_in
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError, warn
 from lazyt.grad_mode import mode
 from lazyt.ir.dtypes import DType, bfloat16, decode_bfloat16, dtype_by_numpy
@@ -16,7 +17,6 @@ from lazyt.runtime.memory import Buffer
 from lazyt.storage import Exposure, Storage
 from lazyt.tensor import Tensor
 from lazyt.views import Window, contiguous_strides
-from lazyt.watching import hook
 
 Array = np.ndarray[Any, Any]
 
@@ -28,11 +28,9 @@ def read_values(tensor: Tensor, reason: str) -> Array:
     memory that is there is read where it lies: programs read tables number by number.
     """
     view = tensor._view
-    if view is not None and hook.watcher is None:
-        storage = tensor._storage
-        data, size = storage.current().data, tensor.dtype.itemsize
-        whole = storage.share is None or storage.share.region is None
-        if data is not None and whole and tensor.device is CPU and 0 not in view.shape:
+    if view is not None and 0 not in view.shape:
+        data, size = memory_of_view(tensor, reason), tensor.dtype.itemsize
+        if data is not None:
             flat = data.as_numpy(tensor.dtype, (data.nbytes // size,))
             steps = [stride * size for stride in view.strides]
             return np.ndarray(view.shape, flat.dtype, flat, view.offset * size, steps)
@@ -48,14 +46,24 @@ def readable_values(tensor: Tensor, reason: str) -> Array:
     return decode_bfloat16(values) if tensor.dtype is bfloat16 else values
 
 
+def only_number(tensor: Tensor, reason: str) -> bool | int | float:
+    """The only element of ``tensor``; a look."""
+    found = number_in(tensor, reason)
+    if found is None:
+        values = readable_values(tensor, reason)
+        found = values.item()
+    return found
+
+
 @method()
 def item(self: Tensor) -> bool | int | float:
     """The only element as a Python number. Raises LazytError when there is not exactly one."""
-    count = self.shape.numel()
-    if count != 1:
-        raise LazytError(f"a Tensor with {count} elements cannot be converted to Scalar")
-    found: bool | int | float = readable_values(self, "item()").item()
-    return found
+    view = self._view
+    if self._storage.node.shape if view is None else view.shape:
+        count = self.shape.numel()
+        if count != 1:
+            raise LazytError(f"a Tensor with {count} elements cannot be converted to Scalar")
+    return only_number(self, "item()")
 
 
 @method()

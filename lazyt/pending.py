@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lazyt import planning
+from lazyt import guarded_plans, planning
 from lazyt.config import config
 from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
@@ -49,6 +49,11 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
             break
     else:  # most often: a captured call has computed its result
         return
+    if len(nodes) == 1 and hook.watcher is None and not config.eager:
+        stored_bytes = guarded_plans.run_known(nodes[0])
+        if stored_bytes >= 0:
+            spend_bytes(stored_bytes)
+            return
     with planning.lock:
         chains = [_chain(node) for node in nodes]
     wanted = [chain[-1] for chain in chains if chain[-1].data is None]
@@ -123,13 +128,13 @@ def realize_now(nodes: Sequence[Node], reason: str) -> None:
     wanted = [node for node in nodes if node.data is None]
     if not wanted:
         return
-    where = source_text(user_position())
     if config.strict_laziness:
+        where = source_text(user_position())
         raise LazinessError(
             f"{where}: a value is needed that is not computed yet ({reason}), and "
             "config.strict_laziness is on. Call .realize() on the tensor before this line."
         )
-    events.record("realize", reason, where)
+    events.record_at("realize", reason, user_position())
     realize_nodes(wanted)
 
 

@@ -14,12 +14,12 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lazyt import graph_keys, lifting, ops
+from lazyt import graph_keys, guarded_plans, lifting, ops
 from lazyt.config import config
 from lazyt.errors import CompileError
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.ir.forms import PLACED, place_of
-from lazyt.ir.graph import Head, Node, clock, make, source_text
+from lazyt.ir.graph import Head, Node, ages_left, clock, make, source_text
 from lazyt.lifting import Number, numbers_of, rebuild_lifted
 from lazyt.runtime import events, forks
 from lazyt.runtime.memory import Buffer, pool, without_aliases
@@ -169,7 +169,7 @@ class Prepared:
 
 NOBODY: Mapping[Node, int] = MappingProxyType({})
 
-#: Held while a graph is read: once computed, nodes forget how they were made (``become``), and
+#: Held while a graph is read: once computed, nodes forget how they were made, and
 #: other threads may be numbering or compiling a graph that contains them.
 lock = forks.guarded(threading.RLock())
 
@@ -196,6 +196,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
                 return stored
             plan, lifted = found
             inputs = [order[i].data for i in structure.leaves]
+            guarded_plans.note(structure, choice, plan, lifted, order, lock)
     if parameters or structure.calls:
         from lazyt.steps import call_levels, realize_first, realize_rest, run_calls
 
@@ -240,6 +241,7 @@ def clear() -> None:
     from lazyt import differences, sizes
 
     graph_keys.known.clear()
+    guarded_plans.clear()
     differences.clear()
     sizes.clear()
 
@@ -362,6 +364,7 @@ def code_of(subject: Subject, program: Program, executable: Executable | None) -
     return Code(program, executable, subject.output_sizes(program), table, heat)
 
 
+@ages_left()
 def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:
     """The request's graph over fresh inputs: leaves first, then lifted constants."""
     new: dict[Node, Node] = {}

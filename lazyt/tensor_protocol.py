@@ -11,7 +11,7 @@ from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
 from lazyt.functional.operands import as_number, existing_dim
 from lazyt.functional.rearranging import flip
 from lazyt.functional.splitting import unbind
-from lazyt.numpy_bridge import item, readable_values
+from lazyt.numpy_bridge import item, only_number
 from lazyt.runtime import events
 from lazyt.tensor import Tensor
 from lazyt.watching import capturing, hook
@@ -30,12 +30,14 @@ Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
 
 @method()
 def __bool__(self: Tensor) -> bool:
-    count = self.shape.numel()
-    if count == 0:
-        raise LazytError("Boolean value of Tensor with no values is ambiguous")
-    if count > 1:
-        raise LazytError("Boolean value of Tensor with more than one value is ambiguous")
-    return bool(readable_values(self, "its truth was asked for").item())
+    view = self._view
+    if self._storage.node.shape if view is None else view.shape:
+        count = self.shape.numel()
+        if count == 0:
+            raise LazytError("Boolean value of Tensor with no values is ambiguous")
+        if count > 1:
+            raise LazytError("Boolean value of Tensor with more than one value is ambiguous")
+    return bool(only_number(self, "its truth was asked for"))
 
 
 def _number(tensor: Tensor) -> bool | int | float:

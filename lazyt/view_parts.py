@@ -45,6 +45,27 @@ def select_view(input: Tensor, axis: int, index: int) -> Tensor:
     )
 
 
+def element_view(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
+    """The element at ``index``, of which every part is a number in range; None for other indices,
+    and where all extents are one."""
+    shape = tuple(input.shape)
+    if len(index) != len(shape):
+        return None
+    starts: list[int] = []
+    for number, extent in zip(index, shape):
+        if type(number) is not int or not -extent <= number < extent:
+            return None
+        starts.append(number if number >= 0 else number + extent)
+    ones = (1,) * len(shape)
+    if shape == ones:
+        return None
+    offset = input._offset
+    for start, stride in zip(starts, input.strides):
+        offset += start * stride
+    moves = (Slice(tuple(starts), ones, ones), Reshape(()))
+    return view_of(input, moves, (), (), offset, "Select")
+
+
 @method()
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """Element ``index`` along ``dim``. Raises BoundsError when it is out of range."""

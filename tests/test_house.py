@@ -52,6 +52,7 @@ RECIPE = frozenset(
         "compiler",
         "planning",
         "graph_keys",
+        "guarded_plans",
         "lifting",
         "keeping",
         "making",

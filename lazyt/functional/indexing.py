@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from lazyt import ops
 from lazyt.dispatch import check_writable, type_title
+from lazyt.elements import write_number
 from lazyt.errors import BoundsError, DTypeError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.choice import choose
@@ -23,7 +24,7 @@ from lazyt.ir.shapes import broadcast_shapes
 from lazyt.memory_formats import common_order, dense_strides, lay_out
 from lazyt.overlap import refuse_overlap
 from lazyt.tensor import Tensor
-from lazyt.view_parts import select_view
+from lazyt.view_parts import element_view, select_view
 from lazyt.views import contiguous_strides
 
 __all__ = [
@@ -58,6 +59,10 @@ def getitem(input: Tensor, index: Any) -> Tensor:
         extent = input.shape[0]
         if -extent <= index < extent:
             return select_view(input, 0, index + extent if index < 0 else index)
+    elif type(index) is tuple:
+        element = element_view(input, index)
+        if element is not None:
+            return element
     plan = plan_index(tuple(input.shape), index)
     view = view_of_plan(input, plan)
     if not plan.picks:
@@ -103,6 +108,8 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     A truth value for ``index`` writes everything or nothing. Raises BoundsError for bad indices,
     ShapeError for a value that does not fit, DTypeError for what is neither number nor tensor.
     """
+    if write_number(input, index, value):
+        return
     source = value if isinstance(value, Tensor) else None
     number = None if source is not None else as_number(value)
     if source is None and number is None:

@@ -7,9 +7,11 @@ that visits a graph does so without recursion; chains of hundreds of thousands o
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -101,6 +103,26 @@ clock = Clock()
 #: The age of what does not age.
 NEVER = sys.maxsize
 _SPREADING = frozenset({"expand", "reshape"})
+
+
+class _Ageing(threading.local):
+    """Whether, in this thread, nodes that are made again are as new as if they were made first."""
+
+    paused = False
+
+
+_ageing = _Ageing()
+
+
+@contextlib.contextmanager
+def ages_left() -> Iterator[None]:
+    """A block, or a function, that leaves nodes as old as they are. A plan's graph may contain
+    nodes of the program's, those that hang on constants alone, and making the plan is no use."""
+    before, _ageing.paused = _ageing.paused, True
+    try:
+        yield
+    finally:
+        _ageing.paused = before
 
 
 class _Reference(weakref.ref[Node]):
@@ -196,6 +218,8 @@ def make_pair(head: Head, known: Known, a: Node, b: Node, frame: FrameType) -> N
 
 def _renew(node: Node) -> None:
     """Note that the program made the node now: what is made again at every step does not age."""
+    if _ageing.paused:
+        return
     node.made = now = clock.now
     oldest = NEVER
     for item in node.inputs:
@@ -281,17 +305,6 @@ def find(head: Head, inputs: tuple[Node, ...]) -> Node | None:
     """The living node of ``head`` on ``inputs``, None where there is none."""
     reference = head.nodes.get(inputs)
     return None if reference is None else reference()
-
-
-def become(node: Node, leaf: Node) -> None:
-    """Turn a computed node, which no gradient flows through, into ``leaf``, a new one of the same
-    value: whoever refers to it no longer holds on to how it was made."""
-    nodes = node.head.nodes
-    reference = nodes.get(node.inputs)
-    if reference is not None and reference() is node:
-        del nodes[node.inputs]
-    node.inputs, node.head, node.op, node.params = (), leaf.head, leaf.op, leaf.params
-    node.oldest = NEVER
 
 
 def move_onto(node: Node, leaf: Node) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.ir.dtypes import DType, float16, int64, uint32
-from lazyt.ir.graph import Node, NoGradient, Shape, Type, head_of, make, make_leaf, make_like
+from lazyt.ir.graph import NEVER, Node, NoGradient, Shape, Type, head_of, make, make_leaf, make_like
 from lazyt.ir.index import Linear, linearize
 from lazyt.ir.index import constant as fixed
 from lazyt.ir.point import Position
@@ -177,6 +177,18 @@ def input_(shape: Sequence[int], dtype: DType, data: Any = None) -> Node:
     shape = tuple(shape)
     params = InputParams(next(_uids), shape, dtype)
     return make_leaf(_INPUT_HEAD, params, Type(shape, dtype), data)
+
+
+def become_input(node: Node) -> None:
+    """Turn a computed node, which no gradient flows through, into a leaf of the same value: whoever
+    refers to it no longer holds on to how it was made."""
+    nodes = node.head.nodes
+    reference = nodes.get(node.inputs)
+    if reference is not None and reference() is node:
+        del nodes[node.inputs]
+    node.inputs, node.head, node.op = (), _INPUT_HEAD, INPUT
+    node.params = InputParams(next(_uids), node.shape, node.dtype)
+    node.oldest = NEVER
 
 
 # ------------------------------------------------------------------------------ random

@@ -82,12 +82,10 @@ static void *lz_admit(char *self, const word *given)
   return lz_given(own, suit ? 1 : 2);
 }
 
-static void *lz_run(char *self, void *nothing)
+static void *lz_start(const word *own, char **slots)
 {
-  const word *own = (const word *) (self + %(content)d);
   void (*const entry)(char **, int) = (void (*)(char **, int)) own[2];
   word *turn = (word *) own[4], *heard = (word *) own[8];
-  (void) nothing;
   if (turn)
     {
       const word me = ((word (*)(void)) own[7])();
@@ -98,13 +96,13 @@ static void *lz_run(char *self, void *nothing)
           turn[2] = 1;
         }
       void *state = ((lz_take) own[5])();
-      entry((char **) own[3], count);
+      entry(slots, count);
       ((lz_give) own[6])(state);
       if (count > 1)
         turn[1] = 0;
     }
   else
-    entry((char **) own[3], 1);
+    entry(slots, 1);
   if (heard[%(raised)d] && heard[%(thread)d] == ((word (*)(void)) own[7])())
     {
       heard[%(raised)d] = 0;
@@ -113,6 +111,18 @@ static void *lz_run(char *self, void *nothing)
       return 0;
     }
   return lz_given(own, 1);
+}
+
+static void *lz_run(char *self, void *nothing)
+{
+  const word *own = (const word *) (self + %(content)d);
+  (void) nothing;
+  return lz_start(own, (char **) own[3]);
+}
+
+static void *lz_launch(char *self, char *packed)
+{
+  return lz_start((const word *) (self + %(content)d), (char **) (packed + %(content)d));
 }
 
 void lz_plan(char **slots, int task)
@@ -132,6 +142,7 @@ void lz_plan(char **slots, int task)
       words[0] = (word) lz_hold;
       words[1] = (word) lz_run;
       words[2] = (word) lz_admit;
+      words[3] = (word) lz_launch;
     }
 }
 """
@@ -174,14 +185,16 @@ def library() -> Any:
 
 
 @functools.cache
-def _methods() -> tuple[_Method, _Method, _Method]:
-    """The functions that compare words, that run a plan, and that look at arguments."""
-    slots = (ctypes.c_uint64 * 3)()
+def _methods() -> tuple[_Method, _Method, _Method, _Method]:
+    """The functions that compare words, that run a plan, that look at arguments, and that run a
+    plan on packed pointers."""
+    slots = (ctypes.c_uint64 * 4)()
     library()(ctypes.addressof(slots), _TELL)
     return (
         _Method(b"hold", slots[0], _NO_ARGUMENTS, None),
         _Method(b"run", slots[1], _NO_ARGUMENTS, None),
         _Method(b"admit", slots[2], _ONE_ARGUMENT, None),
+        _Method(b"launch", slots[3], _ONE_ARGUMENT, None),
     )
 
 
@@ -239,8 +252,17 @@ def running(entry: Entry, slots: int, turn: int) -> Callable[[], None]:
             ``Executable.launch`` does; other Python threads run in the meantime, which takes
             0.1 us. 0 for a plan that starts no threads.
     """
+    return _function(_methods()[1], *_plan_words(entry, slots, turn), entry=entry)
+
+
+def launching(entry: Entry) -> Callable[[bytes], None]:
+    """A function that runs a plan, which starts no threads, on packed pointers: from any number of
+    Python threads, one after the other, as each has them in an object of its own."""
+    return _function(_methods()[3], *_plan_words(entry, 0, 0), entry=entry)
+
+
+def _plan_words(entry: Entry, slots: int, turn: int) -> tuple[int, ...]:
     names = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyThread_get_thread_ident")
     heard = interrupts.words.buffer_info()[0]
     words = [turn, *map(_address, names), heard, _address("PyErr_Restore")]
-    own = (_address("Py_IncRef"), id(None), execute.address_of(entry), slots, *words)
-    return _function(_methods()[1], *own, entry=entry)
+    return (_address("Py_IncRef"), id(None), execute.address_of(entry), slots, *words)

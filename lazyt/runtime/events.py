@@ -1,6 +1,6 @@
 """A bounded record of what the runtime did and why, for ``why_compiled()`` and ``why_realized()``.
 
-Nothing here prints: recording costs about a microsecond, and whoever wants a reason asks.
+Nothing here prints: recording costs less than a microsecond, and whoever wants a reason asks.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, field
+
+from lazyt.ir.positions import Source, source_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class Timing:
 
 
 _KEPT = 1024  # enough for a session at the prompt; a training loop must not grow
-_events: deque[Event] = deque(maxlen=_KEPT)
+#: Those that happen often are put into words when somebody asks.
+_events: deque[Event | tuple[str, float, str, Source | None]] = deque(maxlen=_KEPT)
 
 
 def record(kind: str, reason: str, where: str = "", **details: object) -> None:
@@ -63,9 +66,18 @@ def record(kind: str, reason: str, where: str = "", **details: object) -> None:
     _events.append(Event(kind, time.time(), reason, where, details))
 
 
+def record_at(kind: str, reason: str, position: Source | None) -> None:
+    """Remember one event that happens often, with the user's code position."""
+    _events.append((kind, time.time(), reason, position))
+
+
 def recorded(kind: str | None = None) -> list[Event]:
     """The remembered events, oldest first, all or those of one kind."""
-    return [event for event in _events.copy() if kind is None or event.kind == kind]
+    found = [
+        Event(*item[:3], source_text(item[3])) if isinstance(item, tuple) else item
+        for item in _events.copy()
+    ]
+    return [event for event in found if kind is None or event.kind == kind]
 
 
 def forget() -> None:

@@ -1,0 +1,369 @@
+"""The fast path of a look: guards written for one graph, and the plan behind them.
+
+A program that goes round looks at graphs of the same few structures. What planning does with one
+(number it, look its key up, count references, find the plan) comes to the same plan each time. So
+it is written down: for a graph that was met ``OFTEN`` times a Python function is made that walks
+just such a graph, node by node, compares what the key and the counts of references were made of,
+and runs the plan. Where anything differs it takes no effect and says so, and planning goes the long
+way.
+
+Guards are found by the head of the graph's root, the ones that held last first.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lazyt import graph_keys
+from lazyt.config import config
+from lazyt.graph_keys import Choice, Structure
+from lazyt.ir.dtypes import (
+    bool_,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from lazyt.ir.graph import Head, Node, clock
+from lazyt.keeping import forget_origins, hangs_on_old
+from lazyt.lifting import Number, numbers_of
+from lazyt.ops.leaves import CONST, become_input
+from lazyt.runtime import events
+from lazyt.runtime.execute import Executable
+from lazyt.runtime.memory import Buffer
+
+if TYPE_CHECKING:
+    from lazyt.planning import _Plan
+
+#: Computes the graph of a root and gives how many bytes were stored, or gives -1 and does nothing.
+Guarded = Callable[[Node], int]
+
+#: How often a graph is met before guards are written for it, and one of more nodes than ``SMALL``.
+OFTEN, SELDOM_PAYS = 3, 12
+SMALL, MOST_NODES = 48, 600
+#: Guards that are tried for one head.
+MOST = 12
+#: What a number becomes in memory, by its dtype.
+_CODES = {
+    float32: "f", float64: "d", int64: "q", int32: "i", int16: "h", int8: "b", bool_: "?",
+    uint8: "B", uint16: "H", uint32: "I", uint64: "Q",
+}  # fmt: skip
+#: Bytes from one lifted number to the next, as buffers are aligned.
+_STRIDE = 64
+
+#: What the code of guards says its file is: one of the package, so that it is no user's code.
+_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "<guards>")
+_known: dict[Head, list[Guarded]] = {}
+
+
+def clear() -> None:
+    """Forgets all guards, and with them the plans that only they hold."""
+    _known.clear()
+
+
+graph_keys.on_forget.append(clear)
+
+
+def run_known(root: Node) -> int:
+    """Computes the graph of ``root``, which is pending, if it is one that guards were written for.
+
+    Returns: how many bytes are stored now, -1 where it was not computed.
+    """
+    found = _known.get(root.head)
+    if found is None:
+        return -1
+    for guarded in found:
+        stored = guarded(root)
+        if stored >= 0:
+            if guarded is not found[0]:  # another list: other threads may be going through this one
+                _known[root.head] = [guarded, *(item for item in found if item is not guarded)]
+            return stored
+    return -1
+
+
+def note(
+    structure: Structure,
+    choice: Choice,
+    plan: _Plan,
+    lifted: Sequence[Number],
+    order: Sequence[Node],
+    lock: Any,
+) -> None:
+    """Takes down that a graph was computed by a plan; writes guards for it when it is time.
+
+    Args:
+        lifted: the numbers that are inputs of the plan.
+        order: the graph's nodes, none of which was computed yet.
+        lock: held while a graph is read.
+    """
+    choice.met += 1
+    if choice.met < (OFTEN if len(order) <= SMALL else SELDOM_PAYS) or len(order) > MOST_NODES:
+        return
+    choice.met = 0  # where they cease to hold they are written anew, as seldom
+    if not _may_be_guarded(structure, choice, plan, order):
+        return
+    made = _Writer(structure, choice, plan, lifted, order, lock).function()
+    if made is None:
+        return
+    head = order[structure.plain.roots[0]].head
+    _known[head] = [made, *_known.get(head, ())][:MOST]
+
+
+def _may_be_guarded(
+    structure: Structure, choice: Choice, plan: _Plan, order: Sequence[Node]
+) -> bool:
+    """Whether nothing but what guards compare decides how the graph is computed."""
+    if len(structure.plain.roots) != 1 or structure.spare or structure.place:
+        return False
+    if config.verify or structure.calls or structure.parameters:
+        return False
+    if plan.launcher is not None or plan.may_change or plan.code.program.donated:
+        return False
+    root = order[structure.plain.roots[0]]
+    if root.op.name == "reshape":  # of what is there: nothing to compute
+        return root.inputs[0].data is None
+    return root.op.name not in ("variable", "detach")
+
+
+class _Writer:
+    """Writes the guards of one graph.
+
+    In the text ``n3`` is the node of number 3, ``d3`` its buffer where it is a leaf, ``b0`` the
+    plan's first output and ``v`` the memory of lifted numbers.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        choice: Choice,
+        plan: _Plan,
+        lifted: Sequence[Number],
+        order: Sequence[Node],
+        lock: Any,
+    ) -> None:
+        self.structure, self.choice, self.plan = structure, choice, plan
+        self.order = order
+        self.numbers = {node: number for number, node in enumerate(order)}
+        self.lifted = lifted
+        self.lines: list[str] = []
+        self.table: dict[str, Any] = {
+            "lock": lock, "refs": sys.getrefcount, "hangs_on_old": hangs_on_old, "clock": clock,
+            "Buffer": Buffer, "CONST": CONST, "config": config, "of_plans": config.of_plans,
+            "structure": structure, "choice": choice, "plan": plan, "code": plan.code,
+            "become_input": become_input, "forget_origins": forget_origins,
+            "watching": events.watching, "__name__": __name__,
+        }  # fmt: skip
+
+    def function(self) -> Guarded | None:
+        """The guards as a function; None where the plan cannot be run so."""
+        root = self.structure.plain.roots[0]
+        self._write_walk(root)
+        if not self._write_numbers():
+            return None
+        self._write_counts()
+        if not self._write_run():
+            return None
+        head = [
+            f"def guarded(n{root}):",
+            "  if watching or config.interpret or plan.code is not code:",
+            "    return -1",
+            "  found = config._of_plans",
+            "  if found is not of_plans and found != of_plans:",
+            "    return -1",
+            "  with lock:",
+        ]
+        text = "\n".join([*head, *self.lines])
+        exec(compile(text, _FILE, "exec"), self.table)
+        made: Guarded = self.table["guarded"]
+        return made
+
+    def _bind(self, name: str, value: Any) -> str:
+        self.table[name] = value
+        return name
+
+    def _unless(self, condition: str) -> None:
+        """The graph is another one if this holds."""
+        self.lines.append(f"    if {condition}:")
+        self.lines.append("      return -1")
+
+    # ------------------------------------------------------------------ the walk
+
+    def _write_walk(self, root: int) -> None:
+        """Compares the nodes, each before its inputs, and gives them names."""
+        leaves, named = set(self.structure.leaves), {root}
+        open_ = set(self.structure.open)
+        stack = [root]
+        while stack:
+            number = stack.pop()
+            node = self.order[number]
+            if number in leaves:
+                self.lines.append(f"    d{number} = n{number}.data")
+                self._unless(
+                    f"d{number} is None or n{number}.form != {node.form} or n{number}.op is CONST"
+                )
+                continue
+            pending = "" if node.op is CONST else f" or n{number}.data is not None"
+            if number in open_ and any(item.node is node for item in self.lifted):
+                self._write_open(number, node, pending)
+            else:
+                head = self._bind(f"h{number}", node.head)
+                self._unless(f"n{number}.head is not {head}{pending}")
+            if not node.inputs:
+                continue
+            inputs = [self.numbers[item] for item in node.inputs]
+            names: list[str] = []
+            again: list[str] = []
+            for place, item in enumerate(inputs):
+                if item in named:
+                    names.append(f"t{place}")
+                    again.append(f"t{place} is not n{item}")
+                else:
+                    named.add(item)
+                    names.append(f"n{item}")
+                    stack.append(item)
+            self.lines.append(f"    {', '.join(names)}, = n{number}.inputs")
+            if again:
+                self._unless(" or ".join(again))
+                self.lines.append(f"    {' = '.join(test.split()[0] for test in again)} = None")
+
+    def _write_open(self, number: int, node: Node, pending: str) -> None:
+        """A node some of whose numbers are inputs of the plan: the others have to be the same."""
+        op = self._bind(f"o{number}", node.op)
+        if node.op is CONST:
+            self._unless(f"n{number}.op is not {op} or n{number}.form != {node.form}")
+            return
+        self._unless(f"n{number}.op is not {op}{pending}")
+        self.lines.append(f"    p{number} = n{number}.params")
+        self._unless(f"p{number}.steps != {node.params.steps}")
+        if node.op.name == "slice":
+            self._unless(f"p{number}.sizes != {node.params.sizes}")
+        free = {item.axis for item in self.lifted if item.node is node}
+        for item in numbers_of(node):
+            if item.axis not in free:
+                self._unless(f"p{number}.starts[{item.axis}] != {item.value}")
+
+    def _write_numbers(self) -> bool:
+        """The lifted numbers, written into memory; whether all of them can be."""
+        if not self.lifted:
+            return True
+        form, values = "=", []
+        for item in self.lifted:
+            code = _CODES.get(item.dtype)
+            if code is None:
+                return False
+            form += f"{code}{_STRIDE - struct.calcsize(code)}x"
+            number = self.numbers[item.node]
+            constant = item.axis < 0
+            values.append(
+                f"n{number}.params.value" if constant else f"p{number}.starts[{item.axis}]"
+            )
+        packed = struct.Struct(form)
+        self.table["pack_numbers"] = packed.pack
+        self.lines += [
+            "    try:",
+            f"      numbers = pack_numbers({', '.join(values)})",
+            "    except (OverflowError, struct_error):",
+            "      return -1",
+            f"    v = Buffer({packed.size})",
+            "    v.copy_from(numbers)",
+        ]
+        self.table["struct_error"] = struct.error
+        return True
+
+    # ------------------------------------------------------------------ who refers to what
+
+    def _write_counts(self) -> None:
+        """Compares which values are in use outside of the graph, as ``Structure.choose`` does."""
+        used, old = self.choice.pattern
+        alone = []
+        for number, uses in self.structure.watched:
+            count = f"refs(n{number}) > {uses + _OF_LOCAL}"
+            if number in used:
+                self._unless(f"not {count}")
+                wanted = "not " if number in old else ""
+                self._unless(f"{wanted}hangs_on_old(n{number}, clock.now)")
+            else:
+                alone.append(count)
+        for start in range(0, len(alone), 8):
+            self._unless(" or ".join(alone[start : start + 8]))
+
+    # ------------------------------------------------------------------ the run
+
+    def _write_run(self) -> bool:
+        """Runs the plan and stores the results; whether that can be done."""
+        program, executable, sizes, table, _ = self.plan.code
+        origins = [f"d{number}" for number in self.structure.leaves]
+        pointers = [f"d{number}.ptr" for number in self.structure.leaves]
+        pointers += [f"v.ptr + {_STRIDE * place}" for place in range(len(self.lifted))]
+        origins += [""] * len(self.lifted)
+        if table is not None:
+            pointers.append(f"{self._bind('table', table)}.ptr")
+            origins.append("")
+        self.lines += [
+            "    clock.now += 1",
+            "    structure.used = clock.now",
+            "    choice.met = 0",
+        ]
+        outputs = [f"b{place}" for place in range(len(sizes))]
+        self.lines += [f"  {b} = Buffer({size})" for b, size in zip(outputs, sizes)]
+        if executable is not None:
+            if not isinstance(executable, Executable):
+                return False
+            pointers += [f"{b}.ptr" for b in outputs]
+            if len(pointers) != executable.inputs + executable.outputs:
+                return False
+            self._write_launch(executable, pointers)
+        results = [outputs[n] if n >= 0 else origins[-1 - n] for n in program.results]
+        if "" in results:  # a number that is itself the result
+            return False
+        stored = self.choice.roots
+        self.lines += [f"  n{i}.data = {result}" for i, result in zip(stored, results, strict=True)]
+        self.lines.append("  with lock:")
+        for number in stored:
+            self.lines.append(f"    if n{number}.needs_grad:")
+            self.lines.append(f"      forget_origins((n{number},))")
+            if self.order[number].inputs:
+                self.lines.append("    else:")
+                self.lines.append(f"      become_input(n{number})")
+        self.lines.append(f"  return {sum(self.order[number].nbytes for number in stored)}")
+        return True
+
+    def _write_launch(self, executable: Executable, pointers: list[str]) -> None:
+        size = executable.program.arena_bytes
+        if size:
+            self.lines.append(f"  arena = Buffer({size})")
+            pointers = [*pointers, *[f"arena.ptr + {offset}" for offset in executable.scratch]]
+        order = [pointers[place] for place in executable.places]
+        self.table["pack"] = struct.Struct(f"{len(order)}P").pack
+        self.table["launch"] = launcher_of(executable)
+        self.lines.append(f"  launch(pack({', '.join(order)}))")
+
+
+def launcher_of(executable: Executable) -> Callable[[bytes], object]:
+    """A function that runs a plan on packed pointers, from any number of threads at once."""
+    from lazyt.runtime import direct
+
+    if executable.serial and direct.available():
+        return direct.launching(executable.entry)
+    return executable.launch
+
+
+def _count_of_local() -> int:
+    """What is counted, in code as the guards' is, for an object that only a local name holds."""
+    table: dict[str, Any] = {"refs": sys.getrefcount}
+    exec("def count():\n  n0 = object()\n  return refs(n0)", table)
+    found: int = table["count"]()
+    return found
+
+
+_OF_LOCAL = _count_of_local()
