@@ -119,6 +119,7 @@ from lazyt.tensor import Tensor as Tensor
 from lazyt.tensor_facts import *  # noqa: F403
 from lazyt.tensor_protocol import explain as explain
 from lazyt.tensor_protocol import realize as realize
+from lazyt.tensor_protocol import wait_for_compiler as wait_for_compiler
 from lazyt.tensor_protocol import why_compiled as why_compiled
 from lazyt.tensor_protocol import why_realized as why_realized
 from lazyt.version import __version__ as __version__

@@ -34,6 +34,22 @@ def _count(name: str, default: int) -> int:
     return int(raw)
 
 
+def _tier(name: str) -> int | str:
+    raw = os.environ.get(name, "").strip().lower() or "auto"
+    try:
+        return _checked_tier(int(raw) if raw in ("0", "1") else raw)
+    except ValueError:
+        raise ValueError(f"{name} must be 0, 1 or auto, got {raw!r}") from None
+
+
+def _checked_tier(value: Any) -> int | str:
+    """``value``; raises ValueError when it is none of 0, 1 and ``"auto"``."""
+    if isinstance(value, bool) or value not in (0, 1, "auto"):
+        raise ValueError(f'tier must be 0, 1 or "auto", got {value!r}')
+    found: int | str = value
+    return found
+
+
 def _gpus(name: str) -> int:
     if os.environ.get(name, "").strip().isdecimal():
         return _count(name, 0)
@@ -60,7 +76,8 @@ def _checked_share(value: Any) -> float:
 #: Settings that decide what a plan is, or what is done when one is made: plans that were made under
 #: others are not used.
 _OF_PLANS = (
-    "any_size", "bands", "dump", "inline_reduce", "matrix_registers", "memory_budget", "verify",
+    "any_size", "bands", "dump", "inline_reduce", "matrix_registers", "memory_budget", "tier",
+    "verify",
 )  # fmt: skip
 
 
@@ -69,8 +86,8 @@ class Config:
 
     A change holds for all that is computed after it. What decides how a plan is made
     (``any_size``, ``bands``, ``dump``, ``inline_reduce``, ``matrix_registers``, ``memory_budget``,
-    ``verify``) is part of what plans, those of ``jit`` too, are found by: under other settings
-    others are made. ``tune`` is for plans that are made while it is on.
+    ``tier``, ``verify``) is part of what plans, those of ``jit`` too, are found by: under other
+    settings others are made. ``tune`` is for plans that are made while it is on.
 
     Attributes:
         cache_dir: folder of the disk cache (``LAZYT_CACHE_DIR``).
@@ -95,6 +112,12 @@ class Config:
             (``LAZYT_EMULATOR_SEED``, default 0).
         any_size: from the second size of a dimension on, kernels take sizes as arguments, and
             further sizes need no compiler (``LAZYT_ANY_SIZE``, default on).
+        tier: what runs a plan: 0, generic kernels for any graph and size, which need no compiler;
+            1, fused kernels, compiled before it runs; ``"auto"``, the first at once, and the second
+            from when a process in the background has compiled them, for plans that run often or
+            long. Results are the same to the bit (``LAZYT_TIER``, default auto).
+        progress: say on standard error what is compiled when the program has to wait for it for
+            more than a second (``LAZYT_PROGRESS``, default on).
         verify: verify the IR after every pass and every kernel's bounds, of plans that are on disk
             as well (``LAZYT_VERIFY``).
         inline_reduce: largest reduction unrolled into its consumer, of up to 1024 elements
@@ -120,6 +143,7 @@ class Config:
         "_on_limits",
         "_on_threads",
         "_threads",
+        "_tier",
         "any_size",
         "bands",
         "cache_bytes",
@@ -132,6 +156,7 @@ class Config:
         "inline_reduce",
         "interpret",
         "matrix_registers",
+        "progress",
         "provenance",
         "strict_laziness",
         "tune",
@@ -165,6 +190,8 @@ class Config:
         self.tune_seconds: int = _count("LAZYT_TUNE_SECONDS", 20)
         self.bands: bool = _flag("LAZYT_BANDS", True)
         self.matrix_registers: bool = _flag("LAZYT_MATRIX_REGISTERS", True)
+        self.tier = _tier("LAZYT_TIER")
+        self.progress: bool = _flag("LAZYT_PROGRESS", True)
         self.verify: bool = _flag("LAZYT_VERIFY", False)
         self.inline_reduce: int = _count("LAZYT_INLINE_REDUCE", 16)
         self.memory_budget = _share("LAZYT_MEMORY_BUDGET", 1.0)
@@ -239,6 +266,15 @@ class Config:
     @memory_budget.setter
     def memory_budget(self, value: float) -> None:
         self._memory_budget: float = _checked_share(value)
+
+    @property
+    def tier(self) -> int | str:
+        """0, 1 or ``"auto"``: what runs a plan."""
+        return self._tier
+
+    @tier.setter
+    def tier(self, value: int | str) -> None:
+        self._tier: int | str = _checked_tier(value)
 
     def override(self, **settings: Any) -> AbstractContextManager[None]:
         """Change settings inside a ``with`` block; unknown names raise AttributeError at once."""

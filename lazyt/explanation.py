@@ -82,6 +82,8 @@ class Explanation:
         arena_bytes: scratch memory shared by all kernels.
         footprint: memory and time, predicted and measured; None where library calls make several
             plans of a computation.
+        tier: what runs these kernels, or runs instead of them for now; empty where nothing but
+            them ever does.
     """
 
     def __init__(
@@ -89,10 +91,12 @@ class Explanation:
         notes: Sequence[dict[str, Any]],
         arena_bytes: int,
         footprint: Footprint | None = None,
+        tier: str = "",
     ) -> None:
         self.kernels = [KernelFacts.from_note(n) for n in notes]
         self.arena_bytes = arena_bytes
         self.footprint = footprint
+        self.tier = tier
 
     def followed_by(self, later: Explanation) -> Explanation:
         """The steps of both, one after the other."""
@@ -144,6 +148,8 @@ class Explanation:
         if again:
             total += f", {again} of them to compute values again"
         lines += ["", f"{total}, arena {_amount(self.arena_bytes, 'B')}"]
+        if self.tier:
+            lines.append(self.tier)
         if self.footprint is not None:
             lines.append(self.footprint.memory_text())
         return "\n".join(lines)
@@ -161,4 +167,5 @@ class Explanation:
                 f"<tr>{cells}</tr><tr><td></td><td colspan={len(row) - 1}><details>"
                 f"<summary>{html.escape(kernel.name)}</summary><ul>{reasons}</ul></details></td></tr>"
             )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+        below = f"<p>{html.escape(self.tier)}</p>" if self.tier else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{below}"

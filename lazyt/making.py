@@ -75,12 +75,29 @@ class Subject:
         places = sorted(zip(self.sized.order, leaves, strict=True), key=lambda pair: pair[0])
         return Subject(roots, [leaf for _, leaf in places], self.donated, self.place)
 
+    @property
+    def stored(self) -> Program | None:
+        """The program that is on disk, where that may be used: it is not read where the settings
+        say that what is made is to be written down or verified."""
+        from lazyt import compiler
+        from lazyt.ir.program import Program
+        from lazyt.runtime import cache
+
+        if compiler.own_passes is not None or config.dump is not None or config.verify:
+            return None
+        text = cache.get_text("plan", self.key)
+        if text is None:
+            return None
+        try:
+            return Program.from_json(text)
+        except (ValueError, KeyError, TypeError):  # of another version
+            return None
+
     def program(self, reason: str, objects: Objects) -> tuple[Program, str]:
         """The graph's program, and the reason why it is new: the one given, if it is nothing else.
 
         ``reason`` is that of a graph which was not met before. Kernels that have to be compiled are
-        handed to ``objects`` while others are still being made. Programs on disk are not read where
-        the settings say that what is made is to be written down or verified.
+        handed to ``objects`` while others are still being made.
         """
         from lazyt import compiler
 
@@ -90,20 +107,10 @@ class Subject:
 
     def _program(self, reason: str, objects: Objects) -> tuple[Program, str]:
         from lazyt import compiler, sizes
-        from lazyt.ir.program import Program
         from lazyt.runtime import cache, winners
 
         tuned = {} if self.place else winners.tables()["graphs"]
-        key = self._key()
-        keeps = compiler.own_passes is None
-        anew = config.dump is not None or config.verify
-        stored = cache.get_text("plan", key) if keeps and not anew else None
-        found: Program | None = None
-        if stored is not None:
-            try:
-                found = Program.from_json(stored)
-            except (ValueError, KeyError, TypeError):
-                found = None
+        found = self.stored
         sizes.remember(self.sized)
         if found is not None:
             return found, reason
@@ -111,22 +118,22 @@ class Subject:
         if open_sizes and not (tuned and self.name in tuned):
             made = sizes.find(self.sized, self.roots, self.inputs)
             if made is not None:
-                if keeps:
-                    cache.put_text("plan", key, made.program.to_json())
+                if compiler.own_passes is None:
+                    cache.put_text("plan", self.key, made.program.to_json())
                 return made.program, made.reason or reason
         return self.own_program(objects), reason
 
-    def own_program(self, objects: Objects) -> Program:
+    def own_program(self, objects: Objects | None = None) -> Program:
         """The graph compiled for its very sizes, which is kept on disk."""
         from lazyt import compiler
         from lazyt.runtime import cache
 
         choices = self.choices()
         fusing = choices.graphs.get(self.name) if choices is not None else None
-        announce = None if self.place else objects.add
+        announce = None if self.place or objects is None else objects.add
         program, _ = self.compile(choices, fusing, announce)
         if compiler.own_passes is None:
-            cache.put_text("plan", self._key(), program.to_json())
+            cache.put_text("plan", self.key, program.to_json())
         return program
 
     def compile(
@@ -185,7 +192,8 @@ class Subject:
 
         return current()
 
-    def _key(self) -> str:
+    @property
+    def key(self) -> str:
         """What the program is kept under on disk."""
         from lazyt.runtime import cache, devices, winners
 

@@ -14,7 +14,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lazyt import graph_keys, guarded_plans, lifting, ops
+from lazyt import compile_progress, graph_keys, guarded_plans, lifting, ops
 from lazyt.config import config
 from lazyt.errors import CompileError
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lazyt.placed_plans import Launcher
     from lazyt.promotion import Heat
     from lazyt.runtime.execute import Executable
+    from lazyt.tiers import Meter
 
 
 class Code(NamedTuple):
@@ -43,13 +44,15 @@ class Code(NamedTuple):
         sizes: the bytes of its outputs.
         table: an input behind all others, of a program that takes sizes as arguments.
         heat: counts runs where others may replace it; None for the last ones.
+        tier: 0 where it is generic, 1 for kernels that were compiled for the graph.
     """
 
     program: Program
     executable: Executable | None
     sizes: tuple[int, ...]
     table: Buffer | None = None
-    heat: Heat | None = None
+    heat: Heat | Meter | None = None
+    tier: int = 1
 
 
 @dataclass
@@ -94,7 +97,7 @@ class _Plan:
         before, highest = pool.in_use, pool.peak
         pool.reset_peak()
         begin = perf_counter()
-        program, executable, sizes, table, heat = self.code  # another thread may replace it
+        program, executable, sizes, table, heat, tier = self.code  # another thread may replace it
         outputs = [Buffer(size) for size in sizes]
         if executable is not None:
             if table is not None:
@@ -102,18 +105,19 @@ class _Plan:
             if program.donated:
                 inputs = without_aliases(inputs, outputs, program.overwritten)
             if events.watching:
-                from lazyt.timing import run_timed
+                from lazyt.timing import run_generic_timed, run_timed
 
-                run_timed(program, inputs, outputs)
+                if tier == 0:
+                    run_generic_timed(executable, inputs, outputs)
+                else:
+                    run_timed(program, inputs, outputs)
             else:
                 executable.run(inputs, outputs)
         self.measured = pool.peak - before, perf_counter() - begin
         pool.peak = max(pool.peak, highest)
         found = [outputs[n] if n >= 0 else inputs[-1 - n] for n in program.results]
-        if heat is not None and heat.is_enough(len(program.launches), self.measured[1]):
-            from lazyt.promotion import promote
-
-            promote(self)
+        if heat is not None:
+            heat.note(self, self.measured[1])
         return found
 
     def explain(self) -> Explanation:
@@ -121,10 +125,14 @@ class _Plan:
         from lazyt.explanation import Explanation
         from lazyt.footprint import Footprint
 
-        program = self.code.program
+        program, tier = self.code.program, ""
+        if self.launcher is None:
+            from lazyt import tiers
+
+            program, tier = tiers.explained(self)
         footprint = Footprint.of(program, self.measured)
         notes = program.notes if self.launcher is None else self.launcher.notes(program)
-        return Explanation(notes, program.arena_bytes, footprint)
+        return Explanation(notes, program.arena_bytes, footprint, tier)
 
 
 @dataclass(slots=True)
@@ -279,6 +287,9 @@ def prepare(roots: Sequence[Node], owners: Mapping[Node, int] = NOBODY) -> Prepa
     found = _find(structure, structure.giving(tuple(donated)), order)
     if found is None:
         return None
+    heat = found[0].code.heat
+    if heat is not None:
+        heat.is_likely = True
     fixed = [lifting.number_buffer(number) for number in found[1]]
     return Prepared(found[0], [order[i] for i in structure.leaves], fixed)
 
@@ -325,16 +336,38 @@ def _find(
 
 
 def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]) -> _Plan:
-    """Loads the plan's text from disk or compiles the graph, and loads the binary."""
+    """Finds what runs the graph: its kernels where they are on disk, those for any graph, or its
+    kernels once they are compiled."""
     from lazyt.making import Subject
-    from lazyt.runtime import execute
-    from lazyt.runtime.objects import Objects
 
     inputs, roots = _detached(request, lifted)
     where = source_text(request.roots[0].source)
     subject = Subject(roots, inputs, request.donated, request.place)
+    reason = _reason(request, lifted, where)
+    with compile_progress.shown(where) as wait:
+        if config.tier != 1 and not request.place:
+            from lazyt import tiers
+
+            code = tiers.first_code(subject, reason, where)
+            if code is not None:
+                return _Plan((), constants, lifted, code, request.donated)
+        code, launcher = _compiled(subject, request, reason, where, wait)
+    plan = _Plan((), constants, lifted, code, request.donated, launcher=launcher)
+    if code.executable is not None and subject.is_wanted:
+        plan.subject = subject
+    return plan
+
+
+def _compiled(
+    subject: Subject, request: _Request, reason: str, where: str, wait: compile_progress.Wait
+) -> tuple[Code, Launcher | None]:
+    """Loads the plan's text from disk or compiles the graph, and loads the binary."""
+    from lazyt.runtime import execute
+    from lazyt.runtime.objects import Objects
+
     with Objects() as objects:
-        program, reason = subject.program(_reason(request, lifted, where), objects)
+        program, reason = subject.program(reason, objects)
+        wait.kernels = len(program.kernels)
         executable = None
         if program.launches and not request.place:
             executable = execute.load(program, reason, where, objects)
@@ -344,12 +377,8 @@ def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]
 
         outputs = subject.output_sizes(program)
         launcher = Launcher.load(program, request.roots, outputs, reason, where)
-        code = Code(program, None, outputs)
-        return _Plan((), constants, lifted, code, request.donated, launcher=launcher)
-    plan = _Plan((), constants, lifted, code_of(subject, program, executable), request.donated)
-    if executable is not None and subject.is_wanted:
-        plan.subject = subject
-    return plan
+        return Code(program, None, outputs), launcher
+    return code_of(subject, program, executable), None
 
 
 def code_of(subject: Subject, program: Program, executable: Executable | None) -> Code:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazyt import sizes
+from lazyt.config import config
 from lazyt.errors import CompileError, NoCompilerError
 from lazyt.ir.graph import source_text
 
@@ -31,14 +32,21 @@ class Heat:
     Attributes:
         subject: its graph.
         runs, seconds: how often, and for how long together.
+        is_likely: whether a captured function runs it, which comes back.
     """
 
-    __slots__ = ("runs", "seconds", "subject")
+    __slots__ = ("is_likely", "runs", "seconds", "subject")
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.runs = 0
         self.seconds = 0.0
+        self.is_likely = False
+
+    def note(self, plan: _Plan, seconds: float) -> None:
+        """Notes one more run of the plan, which may get kernels of its own."""
+        if self.is_enough(len(plan.code.program.launches), seconds):
+            promote(plan)
 
     def is_enough(self, kernels: int, seconds: float) -> bool:
         """Notes one more run that took ``seconds``; whether kernels of its own are worth it."""
@@ -56,27 +64,30 @@ def heat_of(subject: Subject) -> Heat | None:
 
 
 def promote(plan: _Plan) -> None:
-    """Lets a plan run kernels for its own sizes from now on, if its family may still have some."""
-    from lazyt import planning
-    from lazyt.runtime import events, execute
-    from lazyt.runtime.objects import Objects
+    """Lets a plan run kernels for its own sizes, if its family may still have some: from now on,
+    or from when they are compiled in the background."""
+    from lazyt import planning, tiers
+    from lazyt.runtime import events
 
     with planning.lock:
         heat = plan.code.heat
-        if heat is None:  # another thread was faster
+        if not isinstance(heat, Heat):  # another thread was faster
             return
-        plan.code = plan.code._replace(heat=None)
-    subject = heat.subject
-    where = source_text(subject.roots[0].source)
+        subject = heat.subject
+        if not sizes.may_have_own(subject.sized):
+            plan.code = plan.code._replace(heat=None)
+            return
+        sizes.has_own(subject.sized)
+        reason = f"these sizes were run {heat.runs} times: they get kernels of their own"
+        meter = tiers.Meter(subject, reason, own=True)
+        meter.runs, meter.seconds = heat.runs, heat.seconds
+        plan.code = plan.code._replace(heat=meter)
     try:
-        with planning.lock, Objects() as objects:
-            if not sizes.may_have_own(subject.sized):
-                return
-            sizes.has_own(subject.sized)
-            subject = subject.reread()
-            program = subject.own_program(objects)
-            reason = f"these sizes were run {heat.runs} times: they get kernels of their own"
-            executable = execute.load(program, reason, where, objects)
-            plan.code = planning.code_of(subject, program, executable)
+        if config.tier == "auto":
+            tiers.ask(plan)
+        else:
+            tiers.compile_now(plan)
     except (CompileError, NoCompilerError) as error:  # what there is goes on
+        plan.code = plan.code._replace(heat=None)
+        where = source_text(subject.roots[0].source)
         events.record("compile", f"no kernels for these sizes: {error}", where)

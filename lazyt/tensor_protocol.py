@@ -19,7 +19,7 @@ from lazyt.watching import capturing, hook
 if TYPE_CHECKING:
     from lazyt.explanation import Explanation
 
-__all__ = ["explain", "realize", "why_compiled", "why_realized"]
+__all__ = ["explain", "realize", "wait_for_compiler", "why_compiled", "why_realized"]
 
 # As in PyTorch; what NumPy's functions do with tensors is decided in lazyt/numpy_calls.py.
 Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
@@ -235,6 +235,33 @@ def explain(*tensors: Any) -> Explanation:
 def _explain(self: Tensor) -> Explanation:
     """``lazyt.explain`` of this tensor."""
     return explain(self)
+
+
+def wait_for_compiler(timeout: float | None = None) -> bool:
+    """Wait until no plan waits for its kernels or is being compiled in the background.
+
+    Whoever measures time calls this once the program has run a few times. Plans that have not run
+    for long enough to be worth a compiler stay as they are, see ``config.tier``.
+
+    Args:
+        timeout: seconds to wait at the most, None for as long as it takes.
+
+    Returns:
+        Whether nothing is left to compile.
+
+    Raises:
+        ValueError: ``timeout`` is negative.
+
+    Example:
+        >>> import lazyt
+        >>> lazyt.wait_for_compiler(timeout=60)
+        True
+    """
+    from lazyt import tiers
+
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"timeout must not be negative, got {timeout}")
+    return tiers.wait(timeout)
 
 
 def why_realized() -> Sequence[events.Event]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from threading import get_ident
+from typing import TYPE_CHECKING, Any
 
 from lazyt.codegen.timed import time_launches
 from lazyt.ir.dtypes import float64
 from lazyt.ir.program import Program
 from lazyt.runtime import events, execute
 from lazyt.runtime.memory import Buffer, pool
+
+if TYPE_CHECKING:
+    from lazyt.runtime.execute import Executable
 
 
 def run_timed(program: Program, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
@@ -31,6 +35,43 @@ def run_timed(program: Program, inputs: Sequence[Buffer], outputs: Sequence[Buff
     found += [events.Timing(n, begin, end, in_use, held, me) for n, begin, end, held in steps]
     for timings in events.watching:
         timings += found
+
+
+def run_generic_timed(
+    executable: Executable, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
+) -> None:
+    """Runs a plan in tier 0; tells ``events.watching`` when that was, as of one kernel.
+
+    Raises as ``Executable.run``.
+    """
+    program, in_use, me = executable.program, pool.in_use, get_ident()
+    started = time.monotonic()
+    executable.run(inputs, outputs)
+    ended = time.monotonic()
+    note = _generic_note(program)
+    found = [
+        events.Timing(_plan_note(program), started, ended, in_use, 0, me),
+        events.Timing(note, started, ended, in_use, program.arena_bytes, me),
+    ]
+    for timings in events.watching:
+        timings += found
+
+
+def _generic_note(program: Program) -> dict[str, object]:
+    """What the notes of all kernels of a plan say together."""
+    notes: Sequence[dict[str, Any]] = program.notes
+    return {
+        "name": "generic kernels (tier 0)",
+        "kind": "generic",
+        "computes": [text for note in notes[-1:] for text in note.get("computes", ())],
+        "bytes_read": sum(int(note.get("bytes_read", 0)) for note in notes),
+        "bytes_written": sum(int(note.get("bytes_written", 0)) for note in notes),
+        "flops": sum(float(note.get("flops", 0)) for note in notes),
+        "scratch": program.arena_bytes,
+        "phases": 1,
+        "reasons": ["tier 0: kernels for this graph are not compiled"],
+        "sources": list(dict.fromkeys(t for note in notes for t in note.get("sources", ()))),
+    }
 
 
 def scratch_in_use(program: Program) -> list[int]:

@@ -34,12 +34,23 @@ def pytest_configure(config: pytest.Config) -> None:
     the tests in the background, which ignores them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    _pin_settings()
     config.pluginmanager.register(deadlines.Deadlines(config), "deadlines")
     record = config.getoption("--record-values")
     compare = config.getoption("--compare-values")
     if record or compare:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
         config.stash[_recorder] = recording.Recorder(Path(record or compare), bool(compare), worker)
+
+
+def _pin_settings() -> None:
+    """Plans have their kernels before they run, as tests count and time them, and nobody hears that
+    a compiler takes long, unless the environment says otherwise. Processes that tests start have
+    the same settings."""
+    for name, value in (("tier", 1), ("progress", False)):
+        if f"LAZYT_{name.upper()}" not in os.environ:
+            os.environ[f"LAZYT_{name.upper()}"] = str(int(value))
+            setattr(config, name, value)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -49,6 +49,8 @@ ABOVE = frozenset({"api", "errors", "config", "front"})
 FRONT = frozenset({"__init__", "__main__"})
 RECIPE = frozenset(
     {
+        "compile_progress",
+        "compile_server",
         "compiler",
         "planning",
         "graph_keys",
@@ -64,6 +66,7 @@ RECIPE = frozenset(
         "sizes",
         "trial_sizes",
         "steps",
+        "tiers",
         "timing",
         "tuning",
     }

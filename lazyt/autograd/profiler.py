@@ -265,7 +265,7 @@ def _event(timing: events.Timing, bounds: Roofline | None) -> FunctionEvent:
         titles.insert(0, "mm")
     moved, flops = int(note["bytes_read"]) + int(note["bytes_written"]), float(note["flops"])
     return FunctionEvent(
-        "lazyt::" + "+".join(dict.fromkeys(titles)),
+        "lazyt::" + ("+".join(dict.fromkeys(titles)) or str(note["name"])),
         timing.begin,
         timing.end,
         "library" if note["kind"] == "library" else "kernel",

@@ -172,13 +172,16 @@ def keep_failed(key: str, source: str) -> str | None:
 
 
 @contextlib.contextmanager
-def only_once(key: str) -> Iterator[None]:
+def only_once(key: str, kind: str = "") -> Iterator[None]:
     """Hold the lock of ``key`` so that of many processes that miss it only one does the work.
+
+    ``kind``, a word, tells apart what may be done one inside of the other: keys of one kind share
+    locks, and who waits for another of the same kind may wait for itself.
 
     A best effort: after a minute, or where the folder cannot be locked, the caller goes on
     without the lock and repeats the work, which is correct too. Locks of killed processes vanish.
     """
-    handle = _lock_file(key)
+    handle = _lock_file(kind + key[:2])
     try:
         if handle is not None:
             _held.add(handle)
@@ -467,8 +470,8 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
-def _lock_file(key: str) -> int | None:
-    """One of 256 files that are never deleted: deleting lock files is a race."""
+def _lock_file(name: str) -> int | None:
+    """One of 256 files of a kind, which are never deleted: deleting lock files is a race."""
     if not config.disk_cache:
         return None
     try:
@@ -477,7 +480,7 @@ def _lock_file(key: str) -> int | None:
                 os.mkdir("locks", 0o700, dir_fd=place)
             locks = os.open("locks", os.O_RDONLY | os.O_DIRECTORY | _OPEN, dir_fd=place)
             try:
-                return os.open(key[:2], os.O_RDWR | os.O_CREAT | _OPEN, 0o600, dir_fd=locks)
+                return os.open(name, os.O_RDWR | os.O_CREAT | _OPEN, 0o600, dir_fd=locks)
             finally:
                 os.close(locks)
     except OSError as error:

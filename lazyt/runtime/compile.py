@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 started = 0  # compiler processes that this process has started
+at_once = 0  # how many of them run side by side at the most, 0 for one a core
+on_start: list[Callable[[], None]] = []  # what is told when one is started
 
 # What gcc -O3 does beyond this takes a third of the time to compile, mostly for copying bodies of
 # loops, and makes kernels slower as often as faster.
@@ -166,12 +168,17 @@ def build(program: Program, compiler: Compiler, key: str) -> bytes:
         NoPlaceError: there is no place to write to.
         CompileError: the compiler failed.
     """
-    sources = split_units(program, devices.core_count())
+    sources = split_units(program, side_by_side())
     try:
         return _in_some_place(lambda folder: _build_in(folder, sources, compiler), compiler.command)
     except UnitError as error:
         kept = cache.keep_failed(key, sources[error.unit])
         raise CompileError(error.command, error.stderr, kept) from None
+
+
+def side_by_side() -> int:
+    """How many compilers may run at a time."""
+    return at_once or devices.core_count()
 
 
 def _in_some_place(work: Callable[[str], _T], command: Sequence[str]) -> _T:
@@ -333,6 +340,8 @@ def start(command: list[str], errors_path: str) -> Running:
 
     errors = open(errors_path, "w+b")  # noqa: SIM115 (closed by ``stop``)
     started += 1
+    for function in on_start:
+        function()
     process: Popen[bytes] = subprocess.Popen.__new__(subprocess.Popen)
     try:
         process.__init__(  # type: ignore[misc]

@@ -222,12 +222,63 @@ def load(
     with _loading:
         executable = _loaded.get(fingerprint)
         if executable is None:
-            entry = _entry(program, reason, where, objects)
-            executable = _loaded[fingerprint] = Executable(program, entry)
-        _latest[fingerprint] = executable
-        _latest.move_to_end(fingerprint)
-        if len(_latest) > _LATEST:
-            _latest.popitem(last=False)
+            executable = Executable(program, _entry(program, reason, where, objects))
+        return _remember(fingerprint, executable)
+
+
+def find(program: Program) -> Executable | None:
+    """The executable of ``program`` where this process or the disk cache has it; None where it
+    would have to be compiled.
+
+    Raises NoCompilerError and CompileError as ``load``.
+    """
+    fingerprint = program.fingerprint()
+    with _loading:
+        executable = _loaded.get(fingerprint)
+        if executable is None:
+            text = program.text_hash()
+            entry = _entries.get(text) or _open_cached(_key(text))
+            if entry is None:
+                return None
+            _entries[text] = entry
+            executable = Executable(program, entry)
+        return _remember(fingerprint, executable)
+
+
+def adopt(program: Program, binary: bytes) -> Executable:
+    """The executable of ``program`` from a binary that another process of this user has built.
+
+    Raises OSError where it cannot be loaded.
+    """
+    with _loading:
+        entry = _entries[program.text_hash()] = _open_copy(binary)
+        return _remember(program.fingerprint(), Executable(program, entry))
+
+
+def build(
+    program: Program, reason: str, where: str, objects: Objects | None = None
+) -> bytes | None:
+    """Has ``program`` compiled for other processes, unless the disk cache has it; its binary where
+    the cache cannot keep it, else None. The arguments are those of ``load``, which it raises as."""
+    compiler = compile.find()
+    key = _key(program.text_hash())
+    with cache.only_once(key):
+        binary = cache.get_binary(key)
+        if binary is None:
+            data, binary = _compiled(program, compiler, key, reason, where, objects)
+            if binary is None:
+                return data
+        with binary:
+            return None
+
+
+def _remember(fingerprint: str, executable: Executable) -> Executable:
+    """Notes an executable that was asked for."""
+    _loaded[fingerprint] = executable
+    _latest[fingerprint] = executable
+    _latest.move_to_end(fingerprint)
+    if len(_latest) > _LATEST:
+        _latest.popitem(last=False)
     return executable
 
 
@@ -264,8 +315,7 @@ def _find_or_build(
     program: Program, fingerprint: str, reason: str, where: str, objects: Objects | None
 ) -> Entry:
     compiler = compile.find()
-    features = " ".join(devices.cpu_features())
-    key = cache.hash_text(str(cache.FORMAT), fingerprint, compiler.identity(), features)
+    key = _key(fingerprint)
     entry = _open_cached(key)
     if entry is None:
         with cache.only_once(key):
@@ -273,6 +323,13 @@ def _find_or_build(
             if entry is None:
                 entry = _build(program, compiler, key, reason, where, objects)
     return entry
+
+
+def _key(fingerprint: str) -> str:
+    """What the binary of a text is kept under on disk."""
+    features = " ".join(devices.cpu_features())
+    identity = compile.find().identity()
+    return cache.hash_text(str(cache.FORMAT), fingerprint, identity, features)
 
 
 def _open_cached(key: str) -> Entry | None:
@@ -296,6 +353,29 @@ def _build(
     where: str,
     objects: Objects | None,
 ) -> Entry:
+    binary, stored = _compiled(program, compiler, key, reason, where, objects)
+    try:
+        if stored is None:
+            return _open_copy(binary)
+        with stored:
+            return _open_checked(stored)
+    except OSError as error:
+        raise CompileError(
+            [*compiler.command, *compiler.flags],
+            f"the compiled library cannot be loaded: {error}. Is its target this machine?",
+            os.path.join(cache.folder(), f"{key}.c") if stored else None,
+        ) from None
+
+
+def _compiled(
+    program: Program,
+    compiler: compile.Compiler,
+    key: str,
+    reason: str,
+    where: str,
+    objects: Objects | None,
+) -> tuple[bytes, cache.Binary | None]:
+    """A new binary, and it as the disk cache has it, None where that refuses."""
     import time
 
     begun = time.perf_counter()
@@ -311,18 +391,7 @@ def _build(
     )
     source = "".join(compile.split_units(program, 1))
     facts: dict[str, object] = {"compiler": compiler.version, "seconds": round(seconds, 4)}
-    stored = cache.get_binary(key) if cache.put_binary(key, binary, source, facts) else None
-    try:
-        if stored is None:
-            return _open_copy(binary)
-        with stored:
-            return _open_checked(stored)
-    except OSError as error:
-        raise CompileError(
-            [*compiler.command, *compiler.flags],
-            f"the compiled library cannot be loaded: {error}. Is its target this machine?",
-            os.path.join(cache.folder(), f"{key}.c") if stored else None,
-        ) from None
+    return binary, cache.get_binary(key) if cache.put_binary(key, binary, source, facts) else None
 
 
 def _linked(program: Program, compiler: compile.Compiler, objects: Objects | None) -> bytes | None:

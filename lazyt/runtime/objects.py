@@ -97,7 +97,7 @@ class Objects:
             self._take(kernel, dict(sections))
             self._collect()
             work = sum(_work(item) for item in self._waiting)
-            if work >= _LEAST_EARLY and len(self._units) < devices.core_count() - 1:
+            if work >= _LEAST_EARLY and len(self._units) < compile.side_by_side() - 1:
                 self._start(len(self._waiting))
         except OSError:  # there is no place to work in: who builds the plan finds that out, too
             self.failed = True
@@ -123,7 +123,7 @@ class Objects:
         command = [*compiler.command, *compiler.flags, "-c", entry + ".c", "-o", entry + ".o"]
         called = compile.start(command, entry + ".err")
         try:
-            cores = devices.core_count()
+            cores = compile.side_by_side()
             while self._waiting or self._units:
                 self._collect()
                 if self._waiting and len(self._units) < cores:

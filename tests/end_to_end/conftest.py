@@ -63,6 +63,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
             "PYTHONPATH": str(ROOT),
             "LAZYT_CACHE_DIR": str(tmp_path / "cache"),
             "LAZYT_THREADS": "2",
+            "LAZYT_TIER": "1",
+            "LAZYT_PROGRESS": "0",
         }
         child = subprocess.Popen(
             [sys.executable, "-W", "error", "-c", code],

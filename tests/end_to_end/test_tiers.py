@@ -1,0 +1,447 @@
+"""Plans run at once and get their kernels later, from a process in the background: the same bits
+before and after, whoever runs them meanwhile, and whatever becomes of that process."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lazyt as lt
+from lazyt import Tensor, compiler, nn, planning, tiers
+from lazyt.config import config
+from lazyt.graph_keys import number_graph, structure_of
+from lazyt.planning import _Plan
+from lazyt.runtime import cache, compile, events
+from lazyt.runtime.servers import Server
+from tests.end_to_end.conftest import Start
+from tests.end_to_end.unfused import unfused
+
+pytestmark = [
+    pytest.mark.lazy,
+    pytest.mark.usefixtures("own_cache"),
+    pytest.mark.skipif(not compile.available(), reason="needs a C compiler"),
+]
+
+
+@pytest.fixture(autouse=True)
+def background(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Plans start in tier 0; kernels are asked for after the first run, whatever they are worth."""
+    monkeypatch.setattr(tiers, "BASE", 1e-9)
+    monkeypatch.setattr(tiers, "EACH", 0.0)
+    monkeypatch.setattr(tiers, "_generic", unfused)
+    with config.override(tier="auto"):
+        yield
+        assert lt.wait_for_compiler(300)
+    monkeypatch.setattr(tiers._queue, "pace", 1.0)
+
+
+def reasons() -> list[str]:
+    return [event.reason for event in lt.why_compiled()]
+
+
+def background_compiles() -> int:
+    return sum("background" in str(event.details.get("tier")) for event in lt.why_compiled())
+
+
+def program(x: Tensor) -> Tensor:
+    return ((x * 2 + 1).exp().softmax(-1) @ x.t()).sum(0)
+
+
+def given(*shape: int) -> Tensor:
+    """Random values, whose plans nobody hears of."""
+    with config.override(tier=1):
+        x = lt.rand(*shape).realize()
+    events.forget()
+    return x
+
+
+def bits(x: Tensor) -> bytes:
+    return x.numpy().tobytes()
+
+
+def tiers_of(function: Callable[[], Tensor], runs: int) -> list[int]:
+    """The tier that each run finds; the bits have to be the same."""
+    found, values = [], set()
+    for _ in range(runs):
+        result = function()
+        found.append(_tier_of(result))
+        values.add(bits(result))
+    assert len(values) == 1
+    return found
+
+
+def _tier_of(result: Tensor) -> int:
+    numbers, key = number_graph([result.node])
+    structure = structure_of(numbers, key, [result.node])
+    plan = planning._find(structure, structure.plain, list(numbers))
+    assert plan is not None
+    return plan[0].code.tier
+
+
+def test_a_plan_runs_at_once_and_gets_its_kernels_later() -> None:
+    x = given(40, 40)
+    assert tiers_of(lambda: program(x), 2) == [0, 0]
+    assert lt.wait_for_compiler(300)
+    assert background_compiles() == 1, [str(e) for e in events.recorded()]
+    assert tiers_of(lambda: program(x), 2) == [1, 1]
+    with config.override(tier=1):
+        assert bits(program(x)) == bits(program(x))
+    assert background_compiles() == 1 and len(reasons()) == 1, reasons()
+
+
+def test_a_graph_that_is_seen_once_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "BASE", 10.0)
+    x = given(7, 9)
+    assert tiers_of(lambda: (x * 3).sum(), 5) == [0] * 5
+    assert lt.wait_for_compiler(0) and reasons() == []
+
+
+def test_short_runs_are_worth_kernels_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "BASE", 1e9)
+    monkeypatch.setattr(tiers, "VERY_OFTEN", 10)
+    x = given(7, 9)
+    assert tiers_of(lambda: (x * 3).sum(), 9) == [0] * 9
+    assert lt.wait_for_compiler(0)
+    bits((x * 3).sum())
+    assert lt.wait_for_compiler(300) and background_compiles() == 1
+
+
+def test_what_is_on_disk_runs_from_the_beginning() -> None:
+    x = given(40, 30)
+    with config.override(tier=1):
+        wanted = bits(program(x))
+    assert tiers_of(lambda: program(x), 1) == [1]
+    assert bits(program(x)) == wanted and background_compiles() == 0
+
+
+def test_settings_that_are_none_are_refused() -> None:
+    with (
+        pytest.raises(ValueError, match='tier must be 0, 1 or "auto", got 2'),
+        config.override(tier=2),
+    ):
+        pass
+    with pytest.raises(ValueError, match="must not be negative"):
+        lt.wait_for_compiler(-1)
+
+
+def test_tier_0_never_compiles() -> None:
+    x = given(40, 20)
+    with config.override(tier=0):
+        assert tiers_of(lambda: program(x), 5) == [0] * 5
+        assert lt.wait_for_compiler(0) and reasons() == []
+
+
+def network() -> tuple[nn.Module, Any]:
+    lt.manual_seed(3)
+    net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1))
+    return net, lt.optim.Adam(net.parameters(), lr=0.01)
+
+
+def train(steps: int, captured: bool, between: Callable[[], None] = lambda: None) -> bytes:
+    """The losses and the parameters of some steps."""
+    net, optimizer = network()
+    inputs = lt.linspace(-1, 1, 48).reshape(8, 6)
+
+    def step() -> Tensor:
+        optimizer.zero_grad()
+        loss: Tensor = (net(inputs) - inputs.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run: Any = lt.jit(step) if captured else step
+    losses = []
+    for _ in range(steps):
+        losses.append(run().item())
+        between()
+    return repr(losses).encode() + b"".join(bits(p.detach()) for p in net.parameters())
+
+
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_swaps_at_any_run_change_no_bit(
+    captured: bool, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with config.override(tier=1):
+        wanted = train(12, captured)
+    chance = random.Random(seed)
+    swapped: list[_Plan] = []
+
+    def swaps(plan: _Plan) -> bool:
+        if chance.random() < 0.3:
+            swapped.append(plan)
+        return bool(swapped) and swapped[-1] is plan
+
+    planning.clear()
+    monkeypatch.setattr(tiers, "force", swaps)
+    with _nothing_on_disk():
+        assert train(12, captured) == wanted
+    assert swapped
+
+
+def _nothing_on_disk() -> Any:
+    return config.override(disk_cache=False)
+
+
+def test_captures_go_on_under_the_fast_path() -> None:
+    @lt.jit
+    def step(x: Tensor) -> Tensor:
+        return program(x) * 3
+
+    x = given(30, 30)
+    before = {bits(step(x)) for _ in range(10)}
+    assert lt.wait_for_compiler(300) and background_compiles() >= 1
+    after = {bits(step(x)) for _ in range(100)}
+    assert before == after and len(after) == 1
+    assert len(step._shortcuts.calls) == 1
+    assert step.why() == ["captured"]
+
+
+def test_threads_run_plans_that_are_swapped() -> None:
+    inputs = [given(size, size) for size in (20, 24)]
+    with config.override(tier=1):
+        wanted = [bits(program(x) + 1) for x in inputs]
+    planning.clear()
+    events.forget()
+    found: list[tuple[int, bytes]] = []
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.wait(0.002):
+            found.extend((n, bits(program(x) + 1)) for n, x in enumerate(inputs))
+
+    with _nothing_on_disk():
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        try:
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + 300
+            while background_compiles() < 2 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(0.2)
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+    assert set(found) == set(enumerate(wanted)) and background_compiles() >= 2
+
+
+def test_a_killed_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Server.ask
+    killed: list[int] = []
+
+    def ask(server: Server, request: dict[str, Any]) -> Any:
+        if server.pid == 0:
+            server._start()
+        if len(killed) < 1:
+            killed.append(server.pid)
+            threading.Timer(0.05, os.kill, (server.pid, signal.SIGKILL)).start()
+        return asked(server, request)
+
+    monkeypatch.setattr(Server, "ask", ask)
+    x = given(44, 40)
+    assert tiers_of(lambda: program(x), 3) == [0] * 3
+    assert lt.wait_for_compiler(300)
+    assert tiers_of(lambda: program(x), 1) == [1]
+    assert any("does not work" in event.reason for event in events.recorded("fallback"))
+    assert tiers._queue.server.pid not in (0, killed[0])
+
+
+def test_a_graph_that_kills_every_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(server: Server, request: dict[str, Any]) -> Any:
+        if server.pid == 0:
+            server._start()
+        os.kill(server.pid, signal.SIGKILL)
+        assert server._process is not None
+        server._process.wait()
+        raise server._failed("it was killed")
+
+    x = given(44, 41)
+    with monkeypatch.context() as patched:
+        patched.setattr(Server, "ask", ask)
+        assert tiers_of(lambda: program(x), 3) == [0] * 3
+        assert lt.wait_for_compiler(300)
+    assert tiers_of(lambda: program(x), 5) == [0] * 5
+    assert lt.wait_for_compiler(0) and not tiers._queue.is_broken
+    assert any("the plan runs as it did" in reason for reason in reasons())
+
+
+def test_without_any_process_plans_are_compiled_before_they_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lazyt.runtime.servers.sys.executable", "/nowhere/python")
+    monkeypatch.setattr(tiers, "_DEATHS", 1)
+    monkeypatch.setattr(tiers._queue, "server", Server("lazyt.compile_server"))
+    monkeypatch.setattr(tiers._queue, "is_broken", False)
+    x = given(44, 42)
+    with pytest.warns(tiers.NoServerWarning, match="compiled before they run"):
+        assert tiers_of(lambda: program(x), 2) == [0, 0]
+        assert lt.wait_for_compiler(300)
+    assert tiers_of(lambda: program(x) + 1, 1) == [1]
+    assert tiers_of(lambda: program(x), 1) == [0], "it was given up"
+    monkeypatch.setattr(tiers._queue, "deaths", 0)
+
+
+def test_errors_of_the_compiler_are_recorded_and_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    x = given(44, 43)
+    bits(x + 1)
+    with monkeypatch.context() as patched:
+        message = tiers._message
+
+        def broken(meter: tiers.Meter, where: str) -> dict[str, Any]:
+            return message(meter, where) | {"graph": "graph(%0: float32[2]) -> (%9)\n"}
+
+        patched.setattr(tiers, "_message", broken)
+        assert tiers_of(lambda: program(x), 4) == [0] * 4
+        assert lt.wait_for_compiler(300)
+    assert tiers_of(lambda: program(x), 4) == [0] * 4
+    assert sum("the plan runs as it did" in reason for reason in reasons()) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_stops_nobody(own_cache: Path) -> None:
+    own_cache.mkdir(parents=True, exist_ok=True)
+    own_cache.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    _compiled_without_cache()
+
+
+@pytest.mark.filterwarnings("ignore::lazyt.runtime.cache.NoCacheWarning")
+def test_a_cache_that_is_a_file_stops_nobody(own_cache: Path) -> None:
+    own_cache.write_text("no folder")
+    _compiled_without_cache()
+
+
+def test_no_cache_is_needed() -> None:
+    with _nothing_on_disk():
+        _compiled_without_cache()
+
+
+def _compiled_without_cache() -> None:
+    x = given(44, 45)
+    assert tiers_of(lambda: program(x), 2) == [0] * 2
+    assert lt.wait_for_compiler(300), reasons()
+    assert tiers_of(lambda: program(x), 1) == [1], reasons()
+    assert background_compiles() == 1 and cache.usage()[1] == 0
+
+
+def test_passes_of_a_users_own_are_compiled_before_they_run() -> None:
+    x = given(44, 46)
+    with compiler.using_passes(compiler.PASSES):
+        assert tiers_of(lambda: program(x), 1) == [1]
+
+
+def test_a_size_that_is_run_often_gets_kernels_of_its_own_in_the_background() -> None:
+    def turned(x: Tensor) -> Tensor:
+        return lt.roll(x.t() * 2, 3, 1).cumsum(0)
+
+    for size in ((30, 41), (33, 52)):
+        x = given(*size)
+        few = {bits(turned(x)) for _ in range(3)}
+        assert lt.wait_for_compiler(300)
+    assert len(few | {bits(turned(x)) for _ in range(80)}) == 1
+    assert lt.wait_for_compiler(300)
+    assert few == {bits(turned(x)) for _ in range(3)}
+    assert any("kernels of their own" in reason for reason in reasons())
+
+
+def test_a_forked_child_compiles_with_a_process_of_its_own() -> None:
+    x = given(44, 47)
+    assert tiers_of(lambda: program(x), 2) == [0, 0]
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(100)
+            mine = {bits(program(x)) for _ in range(3)}
+            status = int(not (lt.wait_for_compiler(90) and mine == {bits(program(x))}))
+        finally:
+            tiers._queue.end()
+            os._exit(status)
+    assert lt.wait_for_compiler(300)
+    assert os.waitpid(child, 0)[1] == 0
+    assert tiers_of(lambda: program(x), 1) == [1]
+
+
+def test_explanations_say_what_runs() -> None:
+    x = given(44, 48)
+    text = str(lt.explain(program(x)))
+    assert "tier 0: generic kernels run this graph; these are made once" in text
+    tiers_of(lambda: program(x), 3)
+    assert lt.wait_for_compiler(300)
+    after = str(lt.explain(program(x)))
+    assert "tier 0" not in after
+    assert after.partition("\n\n")[0] == text.partition("\n\n")[0], "the same kernels, and lines"
+
+
+def test_the_profiler_says_what_ran() -> None:
+    x = given(44, 49)
+    with lt.profiler.profile() as noted:
+        bits(program(x))
+    assert "lazyt::" in noted.key_averages().table()
+    assert any("kernel" in event.kind for event in noted.events())
+
+
+ENDING = """
+import os, signal, sys, time
+import lazyt as lt
+from lazyt import tiers
+from tests.end_to_end.unfused import unfused
+tiers.BASE, tiers.EACH = 1e-9, 0.0
+tiers._generic = unfused
+with lt.config.override(tier=1):
+    x = lt.rand(60, 60).realize()
+lt.runtime.events.forget()
+for _ in range(3):
+    y = ((x * 2 + 1).exp().softmax(-1) @ x.t()).sum(0).tolist()
+while not tiers._queue.server.pid:
+    time.sleep(0.001)
+time.sleep(DELAY)
+print(tiers._queue.server.pid, flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("killed", [False, True])
+def test_nothing_is_left_behind(start: Start, tmp_path: Path, delay: float, killed: bool) -> None:
+    code = ENDING.replace("DELAY", str(delay))
+    code += "os.kill(os.getpid(), signal.SIGKILL)\n" if killed else ""
+    child = start(code, LAZYT_TIER="auto")
+    output, errors = child.communicate(timeout=120)
+    assert child.returncode == (-signal.SIGKILL if killed else 0) and not errors, errors
+    server = int(output)
+    deadline = time.monotonic() + 10
+    while _lives(server) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _lives(server)
+    folder = tmp_path / "cache" / "v2"
+    assert not [path.name for path in folder.iterdir() if path.name.startswith("tmp-")]
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_ctrl_c_at_a_terminal_does_not_reach_the_process(start: Start) -> None:
+    code = (
+        ENDING.replace("DELAY", "0.0") + "print(lt.wait_for_compiler(100), len(lt.why_compiled()))"
+    )
+    code = code.replace("print(tiers", "os.killpg(os.getpgrp(), signal.SIGUSR1)\nprint(tiers")
+    code = "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\n" + code
+    output, errors = start(code, LAZYT_TIER="auto").communicate(timeout=120)
+    assert output.split()[1:] == ["True", "1"] and not errors, errors
