@@ -301,7 +301,7 @@ class _Writer:
 
     def _write_run(self) -> bool:
         """Runs the plan and stores the results; whether that can be done."""
-        program, executable, sizes, table, _ = self.plan.code
+        program, executable, sizes, table = self.plan.code[:4]
         origins = [f"d{number}" for number in self.structure.leaves]
         pointers = [f"d{number}.ptr" for number in self.structure.leaves]
         pointers += [f"v.ptr + {_STRIDE * place}" for place in range(len(self.lifted))]
