@@ -382,7 +382,7 @@ class Encoder:
         result = self._expand(node, made)
         to = self._new(node)
         if node.dtype.is_half and made.steps:
-            result = made.step(self._number(Primitive("store", node.dtype, float32)), [result])
+            result = made.step(self._number(Primitive("store16", node.dtype, float32)), [result])
         if not made.steps:  # the value of an operand, or a constant, as it is
             operand = made.operands[result]
             source = self._literal(operand, node.dtype) if isinstance(operand, Const) else operand
@@ -413,7 +413,7 @@ class Encoder:
             if isinstance(self._values.get(item), _Deferred):
                 value = self._expand(item, made)
                 if item.dtype.is_half:  # as it would be in memory
-                    rounded = Primitive("round", item.dtype, float32)
+                    rounded = Primitive("round16", item.dtype, float32)
                     value = made.step(self._number(rounded), [value])
                 given.append(value)
                 taken.add(place)
@@ -427,7 +427,7 @@ class Encoder:
             return given[of] if of >= 0 else found[-1 - of]
 
         for primitive, operands in recipe.steps:
-            if primitive.name == "load" and operands[0] in taken:
+            if primitive.name == "load16" and operands[0] in taken:
                 found.append(operand(operands[0]))  # not from memory
             else:
                 found.append(made.step(self._number(primitive), [operand(o) for o in operands]))
@@ -604,7 +604,7 @@ class Encoder:
         read = [made.operand(view) for view in operands]
         value = made.step(self._number(Primitive(name, kind, result.compute)), read)
         if result.is_half:
-            made.step(self._number(Primitive("store", result, float32)), [value])
+            made.step(self._number(Primitive("store16", result, float32)), [value])
         self._write_map(to, made)
 
     # ------------------------------------------------------ folds and products
@@ -646,7 +646,7 @@ class Encoder:
         to = self._new(node)
         made = Map()
         value = made.operand(self._spread_flat(view, node.shape))
-        made.step(self._number(Primitive("store", node.dtype, float32)), [value])
+        made.step(self._number(Primitive("store16", node.dtype, float32)), [value])
         self._write_map(to, made)
         self._drop(view)
         return to
@@ -659,7 +659,7 @@ class Encoder:
     def _widened(self, view: View) -> View:
         """16-bit floats as float32, in scratch; drops the view."""
         made = Map()
-        made.step(self._number(Primitive("load", view.dtype, float32)), [made.operand(view)])
+        made.step(self._number(Primitive("load16", view.dtype, float32)), [made.operand(view)])
         wide = self._temporary(view.shape, float32)
         self._write_map(wide, made)
         self._drop(view)

@@ -21,7 +21,8 @@ from lazyt.ir.scalar import FUNCTIONS, HOMES, Call, ScalarFunction
 
 #: Types in which kernels compute.
 COMPUTED = tuple(t for t in ALL if not t.is_half)
-_HALVES = (float16, bfloat16)
+#: What is done with 16-bit floats: from memory, to memory, and as if to memory and back.
+HALVES = ("load16", "store16", "round16")
 _STEP = Axis("i", 1 << 30)
 _NAMES = ("a", "b", "c")
 #: Costs of functions that most programs use, at most, and of those whose text is long, at least.
@@ -32,8 +33,8 @@ class Primitive(NamedTuple):
     """One function in one dtype.
 
     Attributes:
-        name: the scalar function, or ``load``, ``store``, ``round``.
-        kind: the compute type of its arguments; of ``load`` and ``store`` the type stored.
+        name: the scalar function, or one of ``HALVES``.
+        kind: the compute type of its arguments; of ``HALVES`` the type stored.
         result: the type of its result where the function leaves it free, else the same as ``kind``.
     """
 
@@ -54,10 +55,10 @@ def primitives() -> tuple[Primitive, ...]:
 
 
 def _primitives() -> Iterator[Primitive]:
-    for half in _HALVES:
-        yield Primitive("load", half, float32)
-        yield Primitive("store", half, float32)
-        yield Primitive("round", half, float32)
+    for half in (float16, bfloat16):
+        yield Primitive("load16", half, float32)
+        yield Primitive("store16", half, float32)
+        yield Primitive("round16", half, float32)
     for name, fn in FUNCTIONS.items():
         if not HOMES[name].startswith("lazyt."):
             continue  # a user's own, which the prelude does not have
@@ -90,7 +91,7 @@ def group_of(primitive: Primitive) -> str:
     if name == "cast":
         common = {kind, result} <= {bool_, int64, float32}
         return "casts" if common else f"casts_{kind.suffix}"
-    if name in ("load", "store", "round", "bitcast"):
+    if name in (*HALVES, "bitcast"):
         return f"halves_{kind.suffix}" if kind.is_half else "bitcasts"
     fn = FUNCTIONS[name]
     if name == "threefry":
@@ -105,10 +106,10 @@ def group_of(primitive: Primitive) -> str:
 def primitive_c(primitive: Primitive) -> tuple[str, set[str]]:
     """The C function, and the prelude functions that it calls."""
     name, kind, result = primitive
-    if name in ("load", "store", "round"):
-        called = f"lz_{name}_{kind.suffix}"
-        source = f"lz_{kind.suffix}" if name == "load" else "lz_f32"
-        target = f"lz_{kind.suffix}" if name == "store" else "lz_f32"
+    if name in HALVES:
+        called = f"lz_{name.removesuffix('16')}_{kind.suffix}"
+        source = f"lz_{kind.suffix}" if name == "load16" else "lz_f32"
+        target = f"lz_{kind.suffix}" if name == "store16" else "lz_f32"
         return _function(primitive, target, {"a": source}, f"{called}(a[i])"), {called}
     fn = FUNCTIONS[name]
     types = _argument_types(fn, kind)

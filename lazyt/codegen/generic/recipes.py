@@ -24,6 +24,7 @@ class Recipe(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def recipe_of(expr: Expr) -> Recipe:
+    """The steps of a scalar expression, arguments before what reads them."""
     places: dict[Expr, int | Const] = {}
     steps: list[tuple[Primitive, tuple[int | Const, ...]]] = []
 
@@ -35,7 +36,7 @@ def recipe_of(expr: Expr) -> Recipe:
         if isinstance(item, Arg):
             places[item] = item.index
             if item.dtype.is_half:
-                places[item] = add(Primitive("load", item.dtype, float32), item.index)
+                places[item] = add(Primitive("load16", item.dtype, float32), item.index)
         elif isinstance(item, Const):
             places[item] = item
         elif isinstance(item, Call):
@@ -50,7 +51,7 @@ def _call(item: Call, operands: tuple[int | Const, ...], add: Callable[..., int]
         if source.compute is not target.compute:
             value = add(Primitive("cast", source.compute, target.compute), value)
         if target.is_half and source is not target:
-            value = add(Primitive("round", target, float32), value)
+            value = add(Primitive("round16", target, float32), value)
         return value
     if name == "bitcast":
         return operands[0] if source is target else add(Primitive(name, source, target), *operands)
