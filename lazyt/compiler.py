@@ -23,7 +23,6 @@ from lazyt.ir.graph import Node, ages_left
 
 if TYPE_CHECKING:
     from lazyt.codegen.choices import Choices, Fusing
-    from lazyt.codegen.generic.encode import Encoded
     from lazyt.codegen.printed import Announce, PrintedKernel
     from lazyt.explanation import Explanation
     from lazyt.ir.group import Group
@@ -185,9 +184,10 @@ def compile_generic(
     inputs: Sequence[Node],
     roots: Sequence[Node],
     donated: Mapping[int, int] = MappingProxyType({}),
-) -> tuple[Program, Encoded] | None:
+) -> tuple[Program, str] | None:
     """The graph as a program of kernels for any shape, which need no compiler once they are on this
-    machine; None where they lack something that it has. No pass runs: each op is an instruction.
+    machine, and the ``text_hash`` that it shares with others; None where they lack something that
+    the graph has. No pass runs: each op is an instruction.
 
     ``order`` has all nodes, inputs before users. ``donated`` inputs, by number, may be overwritten
     by the root of that number, -1 for any.
@@ -200,7 +200,7 @@ def compile_generic(
         encoded = encode(order, inputs, roots, donated)
     except Unsupported:
         return None
-    return generic_program(encoded, inputs, roots, devices.cpu().vector_bytes), encoded
+    return generic_program(encoded, inputs, roots, devices.cpu().vector_bytes)
 
 
 def _print_c(

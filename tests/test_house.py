@@ -59,6 +59,7 @@ RECIPE = frozenset(
         "keeping",
         "making",
         "differences",
+        "generic_plans",
         "explanation",
         "footprint",
         "placed_plans",

@@ -282,6 +282,18 @@ def _remember(fingerprint: str, executable: Executable) -> Executable:
     return executable
 
 
+def load_shared(program: Program, text_hash: str, reason: str = "", where: str = "") -> Executable:
+    """The executable of a program whose binary many others have, under the ``text_hash`` that they
+    share: a long text is not hashed for each of them. Arguments and errors are those of ``load``.
+    """
+    with _loading:
+        entry = _entries.get(text_hash)
+        if entry is None:
+            entry = _find_or_build(program, text_hash, reason, where, None)
+            _entries[text_hash] = entry
+    return Executable(program, entry)
+
+
 def load_once(program: Program) -> Executable:
     """``program`` compiled for a trial: nothing of it is remembered or kept on disk.
 

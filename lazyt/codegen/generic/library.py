@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from lazyt.codegen.contract_micro import mac_section, tile_name, tile_sections, 
 from lazyt.codegen.generic.primitives import group_of, primitive_c, primitives
 from lazyt.codegen.prelude import function_names, sections_for
 from lazyt.ir.dtypes import ALL, DType, bool_, float32, int64, running_dtype
-from lazyt.ir.program import KernelSource
+from lazyt.ir.program import KernelSource, Program
 
 _FOLDER = Path(__file__).parent
 _NAME = re.compile(r"\blz_\w+")
@@ -51,11 +51,13 @@ class Unit(NamedTuple):
 
 
 class Library(NamedTuple):
-    """A library as text: ``sections``, ``kernels`` and ``entry`` as of ``Program``."""
+    """A library as text: ``sections``, ``kernels`` and ``entry`` as of ``Program``, and the hash
+    that all its programs share, ``Program.text_hash``."""
 
     sections: tuple[tuple[str, str], ...]
     kernels: tuple[KernelSource, ...]
     entry: str
+    text_hash: str
 
 
 # ------------------------------------------------------------------- functions
@@ -131,8 +133,13 @@ def _homes() -> dict[int, Unit]:
 def library(functions: Iterable[int], vector_bytes: int) -> Library:
     """The text of a library that has these functions, and what most programs use, for a machine
     with vectors of this size."""
+    return _library(_units_of(frozenset(functions)), vector_bytes)
+
+
+@lru_cache(maxsize=4096)
+def _units_of(functions: frozenset[int]) -> tuple[Unit, ...]:
     used = {_homes()[number] for number in functions}
-    return _library(tuple([u for u in units() if u.is_first or u in used]), vector_bytes)
+    return tuple([unit for unit in units() if unit.is_first or unit in used])
 
 
 @cache
@@ -145,7 +152,9 @@ def _library(chosen: tuple[Unit, ...], vector_bytes: int) -> Library:
         own |= helpers
     names = {name for kernel in kernels for name in kernel.prelude}
     sections = (*sections_for(names - {"base", *own}), *own.items())
-    return Library(sections, tuple(kernels), _entry(chosen))
+    entry = _entry(chosen)
+    text_hash = Program("c", sections, tuple(kernels), entry, (), (), 0).text_hash()
+    return Library(sections, tuple(kernels), entry, text_hash)
 
 
 def _entry(chosen: Sequence[Unit]) -> str:
