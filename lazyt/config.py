@@ -93,7 +93,7 @@ class Config:
         cache_dir: folder of the disk cache (``LAZYT_CACHE_DIR``).
         disk_cache: whether compiled plans are kept on disk (``LAZYT_DISK_CACHE``, default on).
         cache_bytes: upper bound of the disk cache in bytes (``LAZYT_CACHE_BYTES``, 1 GiB).
-        threads: OpenMP threads per kernel, 0 for all cores (``LAZYT_THREADS``).
+        threads: threads per kernel, 0 for all cores (``LAZYT_THREADS``).
         eager: realize after every operation, with a plan for every node of the graph, so that
             nothing fuses; results are the same to the bit (``LAZYT_EAGER``).
         interpret: run with the NumPy interpreter instead of compiled kernels (``LAZYT_INTERPRET``).

@@ -1,7 +1,8 @@
 """From a Program's text to a shared object's bytes, through the system's C compiler.
 
-The compiler is ``CC`` (which may hold arguments), else gcc, clang or cc from the PATH. What it is
-and which flags it takes is asked once and kept in the disk cache under the identity of its file,
+The compiler is ``CC`` (which may hold arguments), else gcc, clang or cc from the PATH, else the one
+of the package ``ziglang``, which ``pip install 'lazyt-compiler[compiler]'`` brings. What it is and
+which flags it takes is asked once and kept in the disk cache under the identity of its file,
 so that a later process starts no compiler until it has something to compile. Large Programs are
 split into batches that are compiled by processes side by side and linked.
 """
@@ -17,7 +18,7 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 from lazyt.errors import CompileError, NoCompilerError, warn
 from lazyt.ir.program import KernelSource, Program
-from lazyt.runtime import cache, devices, regions
+from lazyt.runtime import cache, devices, openmp, regions
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -80,7 +81,7 @@ class NoPlaceError(CompileError):
 
 
 class NoOpenMPWarning(UserWarning):
-    """The C compiler has no OpenMP, so kernels run on one core."""
+    """The C compiler does not know OpenMP, so kernels run on one core."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,9 @@ class Compiler:
         version: first line of ``--version``.
         target: the machine it compiles for.
         flags: what it is given for every compile.
-        openmp: whether ``-fopenmp`` works.
+        openmp: whether kernels may have several threads.
+        own_threads: whether these are lazyt's (``openmp.py``), and not those of the compiler's
+            OpenMP library.
     """
 
     command: tuple[str, ...]
@@ -100,6 +103,7 @@ class Compiler:
     target: str
     flags: tuple[str, ...]
     openmp: bool
+    own_threads: bool = False
 
     def identity(self) -> str:
         """Text that differs wherever two compilers could make different code here."""
@@ -149,8 +153,8 @@ def find() -> Compiler:
         compiler = _found[asked] = _search(asked[0])
         if not compiler.openmp:
             _warn_once(
-                f"{' '.join(compiler.command)} has no OpenMP (-fopenmp fails), so kernels run on "
-                "one core. Install its OpenMP library or set CC to another compiler.",
+                f"{' '.join(compiler.command)} does not know OpenMP (-fopenmp fails), so kernels "
+                "run on one core. Set CC to another compiler.",
                 NoOpenMPWarning,
             )
     return compiler
@@ -168,7 +172,7 @@ def build(program: Program, compiler: Compiler, key: str) -> bytes:
         NoPlaceError: there is no place to write to.
         CompileError: the compiler failed.
     """
-    sources = split_units(program, side_by_side())
+    sources = split_units(program, side_by_side(), compiler.own_threads)
     try:
         return _in_some_place(lambda folder: _build_in(folder, sources, compiler), compiler.command)
     except UnitError as error:
@@ -179,6 +183,14 @@ def build(program: Program, compiler: Compiler, key: str) -> bytes:
 def side_by_side() -> int:
     """How many compilers may run at a time."""
     return at_once or devices.core_count()
+
+
+def build_text(text: str, compiler: Compiler) -> bytes:
+    """The shared object of a text that is no plan. Raises as ``build``."""
+    try:
+        return _in_some_place(lambda folder: _build_in(folder, [text], compiler), compiler.command)
+    except UnitError as error:
+        raise CompileError(error.command, error.stderr, None) from None
 
 
 def _in_some_place(work: Callable[[str], _T], command: Sequence[str]) -> _T:
@@ -221,13 +233,14 @@ def _is_no_place(folder: str, message: str) -> bool:
     return status.f_bavail * status.f_frsize < _LEAST_FREE or status.f_favail == 0 < status.f_files
 
 
-def split_units(program: Program, cores: int) -> list[str]:
+def split_units(program: Program, cores: int, own_threads: bool = False) -> list[str]:
     """The translation units of ``program``: one when it is small, else batches of like work."""
+    entry = entry_text(program, {}, own_threads)
     kernels = sorted(program.kernels, key=work_of, reverse=True)
     total = sum(work_of(kernel) for kernel in kernels)
     count = max(1, min(len(kernels), total // _BATCH_CHARS, cores, _MOST_BATCHES))
     if count == 1:
-        return [_unit_text(program, list(program.kernels), True)]
+        return [_unit_text(program, list(program.kernels), entry)]
     batches: list[list[KernelSource]] = [[] for _ in range(count)]
     loads = [0] * count
     for kernel in kernels:  # the most work first, each into the idlest batch
@@ -235,7 +248,7 @@ def split_units(program: Program, cores: int) -> list[str]:
         batches[idlest].append(kernel)
         loads[idlest] += work_of(kernel)
     last = loads.index(min(loads))
-    return [_unit_text(program, batch, i == last) for i, batch in enumerate(batches)]
+    return [_unit_text(program, batch, entry * (i == last)) for i, batch in enumerate(batches)]
 
 
 def work_of(kernel: KernelSource) -> int:
@@ -243,18 +256,24 @@ def work_of(kernel: KernelSource) -> int:
     return len(kernel.text) + _KERNEL_CHARS
 
 
-def _unit_text(program: Program, kernels: list[KernelSource], with_entry: bool) -> str:
+def _unit_text(program: Program, kernels: list[KernelSource], entry: str) -> str:
     used = {"base"}.union(*(kernel.prelude for kernel in kernels))
     parts = [text for name, text in program.sections if name in used]
     parts += [kernel.text for kernel in kernels]
-    if with_entry:
-        parts.append(entry_text(program, {}))
+    if entry:
+        parts.append(entry)
     return "\n".join(parts) + "\n"
 
 
-def entry_text(program: Program, symbols: Mapping[str, str]) -> str:
-    """The entry of ``program`` as a translation unit of its own; ``symbols`` of kernels by name."""
-    return "\n".join([*renamed(symbols), _ENTRY_DECLARATION, program.entry, regions.WRAPPED])
+def entry_text(program: Program, symbols: Mapping[str, str], own_threads: bool) -> str:
+    """The entry of ``program`` as a translation unit of its own.
+
+    Args:
+        symbols: of kernels by name.
+        own_threads: see ``Compiler``.
+    """
+    lines = [*renamed(symbols), _ENTRY_DECLARATION, program.entry, regions.WRAPPED]
+    return "\n".join([*lines, openmp.TEXT] if own_threads else lines)
 
 
 def renamed(symbols: Mapping[str, str]) -> list[str]:
@@ -333,11 +352,16 @@ class Running:
         self.errors.close()
 
 
+#: Where compilers put what is of no use afterwards. Zig's would keep every result for good.
+_PLACES = ("TMPDIR", "ZIG_LOCAL_CACHE_DIR")
+
+
 def start(command: list[str], errors_path: str) -> Running:
     """Start a compiler; raises UnitError where that fails."""
     global started
     import subprocess
 
+    folder = os.path.dirname(errors_path)
     errors = open(errors_path, "w+b")  # noqa: SIM115 (closed by ``stop``)
     started += 1
     for function in on_start:
@@ -351,7 +375,7 @@ def start(command: list[str], errors_path: str) -> Running:
             stderr=errors,
             # What its passes hand to each other lies beside its output: there is room, it goes
             # with the folder, and nobody else may write there.
-            env={**os.environ, "LC_ALL": "C", "TMPDIR": os.path.dirname(errors_path)},
+            env={**os.environ, "LC_ALL": "C", **dict.fromkeys(_PLACES, folder)},
             process_group=0,
         )
         return Running(process, errors)
@@ -369,6 +393,8 @@ def _search(cc: str | None) -> Compiler:
     wanted = [["gcc"], ["clang"], ["cc"]]
     if cc and cc.strip():
         wanted = [_words_of(cc)]
+    elif packaged := _packaged():
+        wanted.append(packaged)
     failures = []
     for words in wanted:
         try:
@@ -384,9 +410,26 @@ def _search(cc: str | None) -> Compiler:
             return compiler
         failures.append(f"{words[0]} is not on the PATH{', and CC is set to it' if cc else ''}")
     raise NoCompilerError(
-        f"no C compiler: {'. '.join(failures)}. Install gcc or clang, or set CC to a compiler.",
+        f"no C compiler: {'. '.join(failures)}. Install gcc or clang, or one that pip brings: "
+        f"{PIP_INSTALL}. Or set CC to a compiler.",
         tuple(failures),
     )
+
+
+#: How to get a compiler where the system has none and needs no administrator.
+PIP_INSTALL = "pip install 'lazyt-compiler[compiler]'"
+
+
+def _packaged() -> list[str]:
+    """How to start the C compiler of the package ``ziglang``; empty where that is not installed."""
+    import importlib.util  # not for `import lazyt`
+
+    spec = importlib.util.find_spec("ziglang")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        path = os.path.join(folder, "zig")
+        if os.access(path, os.X_OK):
+            return [path, "cc"]
+    return []
 
 
 def _telling_line(text: str) -> str:
@@ -419,7 +462,7 @@ def _look_up(words: list[str]) -> Compiler | None:
     status = os.stat(path)
     features = " ".join(devices.cpu_features())
     facts = (path, str(status.st_mtime_ns), str(status.st_size), features)
-    key = cache.hash_text(*words, *facts, *_COMMON, *regions.WRAP)
+    key = cache.hash_text(*words, *facts, *_COMMON, *regions.WRAP, *openmp.FLAGS)
     text = cache.get_text("compiler", key)
     if text is not None:
         try:
@@ -456,27 +499,30 @@ def _ask(command: tuple[str, ...]) -> Compiler:
 
 def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
     native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
-    attempts: tuple[tuple[str, ...], ...] = (
-        (*_SPEED, native, "-fopenmp", *regions.WRAP),
-        (*_SPEED, native, "-fopenmp"),
-        ("-O3", native, "-fopenmp"),
-        ("-O3", native),
-        ("-O3", "-fopenmp"),
-        ("-O3",),
-    )
     version = _printed([*command, "--version"], folder).partition("\n")[0]
     target = _printed([*command, "-dumpmachine"], folder).strip()
+    attempts = _attempts(native, "clang" in version)
     for number, extra in enumerate(attempts, 1):
         flags = (*_COMMON, *extra)
-        trial = Compiler(command, version, target, flags, openmp="-fopenmp" in extra)
+        own = set(openmp.FLAGS) <= set(extra)
+        trial = Compiler(command, version, target, flags, "-fopenmp" in extra, own)
         try:
-            _build_in(folder, [_PROBE + regions.WRAPPED], trial)
+            _build_in(folder, [_PROBE + regions.WRAPPED + openmp.TEXT * own], trial)
         except UnitError as error:
             if number == len(attempts) or _is_no_place(folder, error.stderr):
                 raise
         else:
             break
     return trial
+
+
+def _attempts(native: str, is_clang: bool) -> list[tuple[str, ...]]:
+    """Flags to try, the best first. Clang links OpenMP's library whether it is there or not, and
+    its threads neither hear of interrupts nor survive a fork."""
+    gnu = [(*_SPEED, native, "-fopenmp", *regions.WRAP), (*_SPEED, native, "-fopenmp")]
+    own = [("-O3", native, *openmp.FLAGS), ("-O3", *openmp.FLAGS)]
+    rest = [("-O3", native, "-fopenmp"), ("-O3", native), ("-O3", "-fopenmp"), ("-O3",)]
+    return [*own, *rest] if is_clang else [*gnu, *rest[:1], *own[:1], *rest[1:]]
 
 
 def _printed(command: list[str], folder: str) -> str:

@@ -71,10 +71,12 @@ def _examine_compiler() -> list[Finding]:
         return [Finding("compiler", "fail", detail, _how_to_get_one(detail))]
     name = f"{' '.join(compiler.command)} ({compiler.version}, {compiler.target})"
     found = [Finding("compiler", "ok", name)]
-    if compiler.openmp:
+    if compiler.own_threads:
+        found.append(Finding("openmp", "ok", "lazyt's own threads run parallel loops"))
+    elif compiler.openmp:
         found.append(Finding("openmp", "ok", "-fopenmp works"))
     else:
-        advice = "install the compiler's OpenMP library, or set CC to another compiler"
+        advice = "set CC to a compiler that knows OpenMP"
         found.append(Finding("openmp", "warn", "-fopenmp fails; kernels run on one core", advice))
     return [*found, _run_kernel()]
 
@@ -86,7 +88,10 @@ def _how_to_get_one(problem: str) -> str:
     elif sys.platform == "darwin":
         advice = "install Apple's command line tools (xcode-select --install)"
     else:
-        advice = "install gcc or clang (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc)"
+        advice = (
+            "install gcc or clang (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc), or a "
+            f"compiler that pip brings ({compile.PIP_INSTALL})"
+        )
     if os.environ.get("CC", "").strip():
         return f"unset CC, or set it to a compiler that works; where there is none, {advice}"
     return f"{advice}, or set CC to a compiler"

@@ -21,12 +21,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 from threading import get_ident
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from lazyt.config import config
 from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
-from lazyt.runtime import cache, compile, devices, events, forks, interrupts, regions
+from lazyt.runtime import cache, compile, devices, events, forks, interrupts, openmp, regions
 from lazyt.runtime.interrupts import words
 from lazyt.runtime.memory import Buffer, without_aliases
 from lazyt.runtime.threads import team
@@ -34,6 +34,7 @@ from lazyt.runtime.threads import team
 if TYPE_CHECKING:
     from lazyt.runtime.objects import Objects
 
+_T = TypeVar("_T")
 #: A plan's function: takes packed pointers, or the address of some, and a number of threads.
 Entry = Callable[[bytes | int, int], object]
 
@@ -187,11 +188,6 @@ def _same(pointers: list[int]) -> list[int]:
     return pointers
 
 
-#: About 1 ms of spinning at the end of a parallel loop, as a processor's pause takes 12 ns or more.
-#: Who is woken up may come to the core of who wakes it, and both share that one for a while;
-#: kernels in a row meet no sleeping thread. libgomp's own choice is five times that.
-_SPINS = "60000"
-
 # Libraries are unloaded when nobody refers to them any more: neither a plan, nor a captured
 # function, nor these few that were asked for last.
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
@@ -251,7 +247,7 @@ def adopt(program: Program, binary: bytes) -> Executable:
     Raises OSError where it cannot be loaded.
     """
     with _loading:
-        entry = _entries[program.text_hash()] = _open_copy(binary)
+        entry = _entries[program.text_hash()] = _open_copy(binary, _open)
         return _remember(program.fingerprint(), Executable(program, entry))
 
 
@@ -302,7 +298,7 @@ def load_once(program: Program) -> Executable:
     compiler = compile.find()
     binary = compile.build(program, compiler, f"trial-{program.text_hash()[:40]}")
     try:
-        return Executable(program, _open_copy(binary))
+        return Executable(program, _open_copy(binary, _open))
     except OSError as error:
         raise CompileError([*compiler.command, *compiler.flags], str(error), None) from None
 
@@ -350,7 +346,7 @@ def _open_cached(key: str) -> Entry | None:
         return None
     with binary:
         try:
-            entry = _open_checked(binary)
+            entry = _open_checked(binary, _open)
         except OSError:  # of another machine, or there is no more memory: it is built again
             return None
     events.record("load", "found in the disk cache", key=key)
@@ -368,9 +364,9 @@ def _build(
     binary, stored = _compiled(program, compiler, key, reason, where, objects)
     try:
         if stored is None:
-            return _open_copy(binary)
+            return _open_copy(binary, _open)
         with stored:
-            return _open_checked(stored)
+            return _open_checked(stored, _open)
     except OSError as error:
         raise CompileError(
             [*compiler.command, *compiler.flags],
@@ -465,7 +461,7 @@ def _open(path: str) -> Entry:
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it when the first kernel is loaded. By default a thread that waits spins for
         # milliseconds, on the very core that the thread it waits for may need.
-        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
+        os.environ.setdefault("GOMP_SPINCOUNT", str(openmp.SPINS))
     handle = _ctypes.dlopen(path, ctypes.DEFAULT_MODE)
     try:
         made = _ENTRY(_ctypes.dlsym(handle, "lz_plan"))
@@ -473,12 +469,48 @@ def _open(path: str) -> Entry:
         _ctypes.dlclose(handle)
         raise
     interrupts.tell(handle)
+    if not _lend_threads(handle):
+        team.dies_in_children = True
     libraries.loaded += 1
     weakref.finalize(made, _close, handle).atexit = False
     entry: Entry = made
     if _first is None:
         _first = entry
     return entry
+
+
+def _lend_threads(handle: int) -> bool:
+    """Gives a plan's library lazyt's own threads, if it asks for them; whether it does."""
+    try:
+        place = ctypes.c_void_p.from_address(_ctypes.dlsym(handle, "lz_team"))
+    except OSError:
+        return False
+    place.value = _own_threads()
+    return True
+
+
+@functools.cache
+def _own_threads() -> int:
+    """The table of functions of lazyt's own threads, from the disk cache or compiled; the library
+    stays loaded, as its threads wait in it. Raises OSError, CompileError."""
+    text, compiler = openmp.source(), compile.find()
+    key = cache.hash_text(str(cache.FORMAT), text, compiler.identity())
+    binary = cache.get_binary(key)
+    if binary is None:
+        built = compile.build_text(text, compiler)
+        cache.put_binary(key, built, text, {"compiler": compiler.version})
+        handle = _open_copy(built, _open_library)
+    else:
+        with binary:
+            handle = _open_checked(binary, _open_library)
+    make: Any = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
+    table: int = make(_ctypes.dlsym(handle, "lz_make_team"))(*openmp.arguments())
+    return table
+
+
+def _open_library(path: str) -> int:
+    handle: int = _ctypes.dlopen(path, ctypes.DEFAULT_MODE)
+    return handle
 
 
 #: Bytes pass for an address, too.
@@ -490,13 +522,13 @@ def _close(handle: int) -> None:
     _ctypes.dlclose(handle)
 
 
-def _open_checked(binary: cache.Binary) -> Entry:
-    """The entry of a binary of the cache: of the file that was checked, or of a copy of what was
-    read from it. Raises OSError."""
+def _open_checked(binary: cache.Binary, opened: Callable[[str], _T]) -> _T:
+    """The entry of a binary of the cache, or what else ``opened`` gives for a path: of the file
+    that was checked, or of a copy of what was read from it. Raises OSError."""
     if os.path.isdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # nothing may be executed from that folder
-            return _open(_path_of(binary.descriptor))
-    return _open_copy(binary.data)
+            return opened(_path_of(binary.descriptor))
+    return _open_copy(binary.data, opened)
 
 
 def _path_of(descriptor: int) -> str:
@@ -506,7 +538,7 @@ def _path_of(descriptor: int) -> str:
     return f"/proc/self/fd/{spelled}{descriptor}"
 
 
-def _open_copy(binary: bytes) -> Entry:
+def _open_copy(binary: bytes, opened: Callable[[str], _T]) -> _T:
     """Load from a private copy that is deleted at once; the mapping outlives the file. Raises
     OSError."""
     fault = OSError("there is no place for a copy that may be executed")
@@ -515,7 +547,7 @@ def _open_copy(binary: bytes) -> Entry:
             handle = os.memfd_create("lazyt-plan")
             with open(handle, "wb", buffering=0) as file:
                 _write_all(file, binary)
-                return _open(_path_of(handle))
+                return opened(_path_of(handle))
         except OSError as error:  # a system that forbids that
             fault = error
     for place in cache.scratch_places():
@@ -524,7 +556,7 @@ def _open_copy(binary: bytes) -> Entry:
                 path = os.path.join(folder, "plan.so")
                 with open(path, "wb", buffering=0) as file:
                     _write_all(file, binary)
-                return _open(path)
+                return opened(path)
         except OSError as error:
             fault = error
     raise fault

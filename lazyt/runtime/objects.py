@@ -119,7 +119,7 @@ class Objects:
         entry = os.path.join(self._place(), "entry")
         keys = {k.name: _key(k, program.sections, compiler) for k in program.kernels}
         symbols = {kernel.name: _symbol(kernel, keys[kernel.name]) for kernel in program.kernels}
-        _write(entry + ".c", compile.entry_text(program, symbols))
+        _write(entry + ".c", compile.entry_text(program, symbols, compiler.own_threads))
         command = [*compiler.command, *compiler.flags, "-c", entry + ".c", "-o", entry + ".o"]
         called = compile.start(command, entry + ".err")
         try:

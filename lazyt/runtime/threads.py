@@ -1,4 +1,4 @@
-"""Threads of OpenMP: how many there are, and whose turn it is to use them."""
+"""Threads of kernels: how many there are, and whose turn it is to use them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lazyt.runtime import devices
 
 
 class Threads:
-    """Who may use how many OpenMP threads.
+    """Who may use how many threads in a kernel.
 
     Two kernels at once that both want every core slow each other down, so a run that starts
     while another thread's is in flight gets one thread. Who owns them is a hint, read and written
@@ -19,14 +19,16 @@ class Threads:
     Attributes:
         turn: what C knows of it: how many they are, as ``take_count`` left it, the Python thread
             that uses them now, or 0, and whether any were ever started.
+        dies_in_children: whether they are those of a library that a forked child cannot use.
     """
 
-    __slots__ = ("_forked", "_most", "turn")
+    __slots__ = ("_forked", "_most", "dies_in_children", "turn")
 
     def __init__(self) -> None:
         self.turn = (ctypes.c_uint64 * 3)()
         self._most = 0
         self._forked = False
+        self.dies_in_children = False
         config._on_threads.append(self.take_count)
 
     def count(self) -> int:
@@ -47,8 +49,9 @@ class Threads:
         return self._most
 
     def after_fork(self) -> None:
-        """GNU's OpenMP waits forever in a child for the threads that its parent had."""
-        self._forked = self._forked or bool(self.turn[2])
+        """GNU's OpenMP waits forever in a child for the threads that its parent had; lazyt's own
+        threads (``openmp.py``) are started anew."""
+        self._forked = self._forked or (self.dies_in_children and bool(self.turn[2]))
         self.turn[1] = 0
         if self._forked:
             self.turn[0] = 1
