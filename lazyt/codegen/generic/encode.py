@@ -32,7 +32,9 @@ from lazyt.ops.reduction import IDENTITIES, reduction_runs
 #: Steps and operands of one map, at most, and registers of the library.
 _MOST_STEPS, _MOST_OPERANDS, _REGISTERS = 20, 10, 32
 #: Elements times steps from which on a map is worth threads.
-_PARALLEL = 40_000
+_PARALLEL = 200_000
+#: Products of a batch that scratch has room for at a time: threads that share them out.
+_AREAS = 16
 #: Bytes that scratch begins at a multiple of.
 _ALIGNMENT = 64
 _TABLE, _SCRATCH = 0, 1
@@ -738,12 +740,14 @@ class Encoder:
         self._words += (count, *counts, depth, *map(len, groups))
         for view in (to, left, right):
             self._place(view)
-        tables = 8 * (3 * count + 2 * counts[0] + 2 * counts[1] + 2 * depth)
-        panels = (counts[0] + 16 + counts[1] + 64) * depth * node.dtype.compute.itemsize
-        packed = panels * (math.prod(counts) * depth >= 2048)
-        part = self._temporary((tables + packed + 256,), uint8)
+        tables = 8 * (3 * count + 2 * counts[0] + 2 * counts[1] + 2 * depth) + 64
+        size = node.dtype.compute.itemsize
+        area = ((counts[0] + 16) * depth + (counts[1] + 64) * depth + 32) * size
+        areas = min(count, _AREAS) if math.prod(counts) * depth >= 2048 else 0
+        part = self._temporary((tables + areas * area,), uint8)
         self._place(part)
         self._drop(part)
+        self._words.append(max(areas, 1))
         for label in (*batch, *rows, *columns, *inner):
             strides = (by_left.get(label, 0), by_right.get(label, 0), by_out.get(label, 0))
             self._words += (extents[label], *strides)

@@ -127,7 +127,7 @@ static void lz_generic_reduce_@K_@S(const lz_i64 *w, char **slots, int threads,
   const lz_i64 *extents = w + 13, *strides = extents + rank;
   lz_stored_@S *to = (lz_stored_@S *)LZ_PLACE(7);
   const char *from = LZ_PLACE(9);
-  const int heavy = threads > 1 && results * count > 50000;
+  const int heavy = threads > 1 && results * count > 200000;
   if (rank && strides[rank - 1] == sizeof(lz_@S) && stride != sizeof(lz_@S) && last > 1) {
     const lz_i64 pieces = (last + LZ_FOLD_COLUMNS - 1) / LZ_FOLD_COLUMNS;
 #pragma omp parallel for num_threads(threads) if(heavy) schedule(static)
@@ -166,7 +166,7 @@ static void lz_generic_first_@K_@S(const lz_i64 *w, char **slots, int threads,
   const lz_i64 *extents = w + 13, *strides = extents + rank;
   lz_i64 *to = (lz_i64 *)LZ_PLACE(7);
   const char *from = LZ_PLACE(9);
-#pragma omp parallel for num_threads(threads) if(threads > 1 && results * count > 50000) \
+#pragma omp parallel for num_threads(threads) if(threads > 1 && results * count > 200000) \
     schedule(static)
   for (lz_i64 n = 0; n < results; n++) {
     const char *row = lz_generic_row(from, n, rank, extents, strides);
@@ -193,7 +193,7 @@ static void lz_generic_scan_@K_@S(const lz_i64 *w, char **slots, int threads,
   const lz_i64 *extents = w + 11, *paces = extents + rank, *strides = paces + rank;
   char *to = LZ_PLACE(7);
   const char *from = LZ_PLACE(9);
-#pragma omp parallel for num_threads(threads) if(threads > 1 && rows * count > 50000) \
+#pragma omp parallel for num_threads(threads) if(threads > 1 && rows * count > 200000) \
     schedule(static)
   for (lz_i64 n = 0; n < rows; n++) {
     const char *x = lz_generic_row(from, n, rank, extents, strides);
@@ -218,7 +218,7 @@ static void lz_generic_scatter_@K_@S(const lz_i64 *w, char **slots, int threads,
   const lz_i64 *index = (const lz_i64 *)LZ_PLACE(9);
   const lz_stored_@S *from = (const lz_stored_@S *)LZ_PLACE(11);
 #pragma omp parallel for num_threads(threads) schedule(static) \
-    if(threads > 1 && batches * rows > 1 && batches * rows * count * behind > 50000)
+    if(threads > 1 && batches * rows > 1 && batches * rows * count * behind > 200000)
   for (lz_i64 row = 0; row < batches * rows; row++) {
     const lz_i64 *places = index + row / rows * count;
     lz_stored_@S *target = to + row * extent * behind;

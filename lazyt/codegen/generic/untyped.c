@@ -72,7 +72,7 @@ static void lz_generic_copy(const lz_i64 *w, char **slots, int threads, const vo
     lz_generic_run(to, to_strides[rank - 1], from, from_strides[rank - 1], run, size);
     return;
   }
-#pragma omp parallel for num_threads(threads) if(threads > 1 && rows * run > 100000) schedule(static)
+#pragma omp parallel for num_threads(threads) if(threads > 1 && rows * run > 200000) schedule(static)
   for (lz_i64 part = 0; part < (rows + 63) / 64; part++) {
     const lz_i64 end = part * 64 + 64 < rows ? part * 64 + 64 : rows;
     for (lz_i64 row = part * 64; row < end; row++)
@@ -153,7 +153,7 @@ static void lz_generic_gather(const lz_i64 *w, char **slots, int threads, const 
   const char *from = LZ_PLACE(10);
   const lz_i64 *index = (const lz_i64 *)LZ_PLACE(12);
 #pragma omp parallel for num_threads(threads) schedule(static) \
-    if(threads > 1 && batches * rows > 1 && batches * rows * count * behind > 100000)
+    if(threads > 1 && batches * rows > 1 && batches * rows * count * behind > 200000)
   for (lz_i64 row = 0; row < batches * rows; row++) {
     const lz_i64 *places = index + row / rows * count;
     const char *source = from + row * extent * run;
