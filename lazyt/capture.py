@@ -221,6 +221,11 @@ class Recorder:
         """Numbers are computed from a table."""
         return self.counts.note(table, names, value)
 
+    def renewed(self, storage: Storage, name: str) -> None:
+        """Python gives the storage another value on every call, in the middle of the function."""
+        if id(storage) in self.known:
+            self.refuse(f"it can read {name}, to which Python gives another value at every call")
+
     def early_and_late(
         self,
     ) -> tuple[list[tuple[Callable[[], Any], bool]], list[Callable[[], Any]]]:

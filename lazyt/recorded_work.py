@@ -145,6 +145,9 @@ class WorkRecorder:
         """Each count has numbers of its own: a replay cannot be refused when they differ."""
         return (value, len(self.calls))
 
+    def renewed(self, storage: Storage, name: str) -> None:
+        """Nothing."""
+
     def each_call(self, function: Callable[[], T]) -> T:
         """Something that Python does at every replay."""
         value = function()

@@ -14,6 +14,7 @@ from typing import Any
 from lazyt import ops, tape
 from lazyt.capture import Run, leaf_of, watching
 from lazyt.changes import places_differ, tensor_differs
+from lazyt.counts import equal_counts
 from lazyt.grad_mode import no_grad
 from lazyt.index_checks import IndexChecks
 from lazyt.ir.graph import Node
@@ -265,12 +266,7 @@ class Replay:
 
     def counts_are_equal(self) -> bool:
         """Whether counts that share a number, such as those of an optimizer's steps, still do."""
-        for names, tables in self.counted:
-            for name in names:
-                first = tables[0].get(name)
-                if any(table.get(name) != first for table in tables):
-                    return False
-        return True
+        return all(equal_counts(tables, names) for names, tables in self.counted)
 
     def run(
         self, arguments: Sequence[Tensor], parts: dict[int, Node], numbers: Sequence[Any]

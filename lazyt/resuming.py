@@ -105,6 +105,9 @@ class _Resumed:
         """Numbers that were one when the function was captured are one."""
         return self._counts.note(table, names, value)
 
+    def renewed(self, storage: Storage, name: str) -> None:
+        """Nothing."""
+
     def whole(self, node: Node) -> Node:
         """The node."""
         return node

@@ -15,6 +15,7 @@ from lazyt import cast_mode, grad_mode, shortcut, steady
 from lazyt.admission import Admission
 from lazyt.arguments import is_part, value_of_part
 from lazyt.config import config
+from lazyt.counts import equal_counts
 from lazyt.functional import promotion
 from lazyt.guard_text import (
     CannotWrite,
@@ -102,7 +103,7 @@ class Inlet:
         self.names.table.update(
             __name__=__name__,  # no code of the user's, to a capture that calls it
             MISSED=MISSED, KNOWN=self._known, kept=[None] * (2 * len(replay.flags)), turn=[0],
-            is_part=is_part, value_of_part=value_of_part,
+            is_part=is_part, value_of_part=value_of_part, equal_counts=equal_counts,
             **{name: getattr(shortcut, name) for name in _HELPERS},
         )  # fmt: skip
 
@@ -113,8 +114,7 @@ class Inlet:
         tests = self._place_tests()
         tests += conditions(self.replay.guards, self.bind, self.tagged)
         for names, tables in self.replay.counted:
-            bound = [self.bind(table) for table in tables]
-            tests += [" == ".join([f"{table}[{name!r}]" for table in bound]) for name in names]
+            tests.append(f"equal_counts({self.bind(tables)}, {names!r})")
         if tests:
             self.add("try:", f"    if not ({' and '.join(tests)}): return MISSED")
             self.add("except (LookupError, ValueError, AttributeError): return MISSED")

@@ -67,6 +67,13 @@ class Watcher(Protocol):
         """Numbers are about to be computed from ``table[name]``, which is ``value`` now; gives a
         key for them that tables share whose values are equal at every call."""
 
+    def renewed(self, storage: Storage, name: str) -> None:
+        """``storage`` was given another value by something that Python does on every call.
+
+        Args:
+            name: what to call it.
+        """
+
     @property
     def mine(self) -> bool:
         """Whether this thread is the one that is captured."""

@@ -205,6 +205,11 @@ class _Watcher:
         """Numbers are computed from a table."""
         return value if self.outer is None else self.outer.counted(table, names, value)
 
+    def renewed(self, storage: Storage, name: str) -> None:
+        """Python gives the storage another value on every call."""
+        if self.outer is not None:
+            self.outer.renewed(storage, name)
+
     def each_call(self, function: Callable[[], Any]) -> Any:
         """Something that Python does on every call."""
         return function() if self.outer is None else self.outer.each_call(function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from lazyt.counts import count_of
 from lazyt.functional.updates import accumulate_square_, adam_
 from lazyt.optim.optimizer import Group, Optimizer
 from lazyt.optim.settings import (
@@ -33,6 +34,7 @@ class Adam(Optimizer):
     """
 
     _state_lists = 4
+    _counting = True
     _cycled = frozenset({"betas"})
 
     def __init__(
@@ -78,10 +80,10 @@ class Adam(Optimizer):
             square = greatest
 
         def root() -> float:
-            return math.sqrt(1 - keep_square ** state["step"])
+            return math.sqrt(1 - keep_square ** count_of(state["step"]))
 
         def share() -> float:
-            return 1 / float(1 - group["betas"][0] ** state["step"])
+            return 1 / float(1 - group["betas"][0] ** count_of(state["step"]))
 
         step = self.rate(group, parameter, share, count)
         spread = self.number(root, parameter, group, ("root", count))

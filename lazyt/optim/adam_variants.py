@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 import lazyt
+from lazyt.counts import count_of, in_float32, set_count
 from lazyt.errors import LazytError
 from lazyt.functional.updates import accumulate_square_, descend_
 from lazyt.optim.optimizer import Group, Optimizer
 from lazyt.optim.settings import check_betas, check_moments, check_rate, check_setting
-from lazyt.optim.stored_state import in_float32
 from lazyt.tensor import Tensor
-from lazyt.watching import counted, each_call
+from lazyt.watching import counted
 
 
 class Adamax(Optimizer):
@@ -31,6 +31,7 @@ class Adamax(Optimizer):
     """
 
     _state_lists = 3
+    _counting = True
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Adamax(Optimizer):
         greatest.copy_((greatest * keep_greatest).maximum(grad.abs() + group["eps"]))
 
         def share() -> float:
-            return 1 / float(1 - keep_mean ** state["step"])
+            return 1 / float(1 - keep_mean ** count_of(state["step"]))
 
         descend_(parameter, mean / greatest, self.rate(group, parameter, share, count))
 
@@ -121,19 +122,20 @@ class NAdam(Optimizer):
             return float(keep_mean * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"])))
 
         def advance() -> tuple[float, float]:
-            step = state["step"] = float(state.get("step", 0)) + 1
-            product = in_float32(float(state.get("mu_product", 1.0)) * in_float32(momentum(step)))
-            state["mu_product"] = product
-            return step, product
+            step = set_count(state, "step", count_of(state.get("step", 0.0)) + 1)
+            product = count_of(state.get("mu_product", 1.0)) * in_float32(momentum(step))
+            return step, set_count(state, "mu_product", product)
 
         def grad_share() -> float:
-            return float((1 - momentum(state["step"])) / (1 - state["mu_product"]))
+            rise = 1 - momentum(count_of(state["step"]))
+            return float(rise / (1 - count_of(state["mu_product"])))
 
         def mean_share() -> float:
-            following = momentum(state["step"] + 1)
-            return float(following / (1 - state["mu_product"] * following))
+            following = momentum(count_of(state["step"]) + 1)
+            return float(following / (1 - count_of(state["mu_product"]) * following))
 
-        key = counted(state, ("step", "mu_product"), each_call(advance))
+        names = ("step", "mu_product")
+        key = counted(state, names, self.renewed([state], names, advance))
         grad = self.gradient(group, parameter, decayed=not decoupled)
         if decay and decoupled:
             parameter.mul_(self.kept(group, parameter, decay))
@@ -141,7 +143,10 @@ class NAdam(Optimizer):
         mean.lerp_(grad, 1 - keep_mean)
         accumulate_square_(square, grad, keep_square, 1 - keep_square)
         correction = self.number(
-            lambda: float(1 - keep_square ** state["step"]), parameter, group, ("square", key)
+            lambda: float(1 - keep_square ** count_of(state["step"])),
+            parameter,
+            group,
+            ("square", key),
         )
         spread = (square / correction).sqrt() + group["eps"]
         descend_(parameter, grad / spread, self.rate(group, parameter, grad_share, ("g", key)))
@@ -165,6 +170,7 @@ class RAdam(Optimizer):
     """
 
     _state_lists = 3
+    _counting = True
 
     def __init__(
         self,
@@ -200,11 +206,14 @@ class RAdam(Optimizer):
         accumulate_square_(square, grad, keep_square, 1 - keep_square)
 
         def share() -> float:
-            return 1 / float(1 - keep_mean ** state["step"])
+            return 1 / float(1 - keep_mean ** count_of(state["step"]))
 
         # 0 says "do not divide" in place of Python's branch, so that all steps are one graph.
         certainty = self.number(
-            lambda: _rectification(keep_square, state["step"]), parameter, group, ("r", count)
+            lambda: _rectification(keep_square, count_of(state["step"])),
+            parameter,
+            group,
+            ("r", count),
         )
         scale = lazyt.where(certainty > 0, certainty / (square.sqrt() + group["eps"]), 1.0)
         step = mean * scale.to(mean.dtype)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import lazyt
+from lazyt.counts import count_of, new_count, set_count
 from lazyt.functional.updates import descend_
 from lazyt.optim.optimizer import Group, Optimizer
 from lazyt.optim.settings import check_rate, check_setting
-from lazyt.optim.stored_state import in_float32
 from lazyt.tensor import Tensor
-from lazyt.watching import counted, each_call
+from lazyt.watching import counted
 
 
 class ASGD(Optimizer):
@@ -59,13 +59,16 @@ class ASGD(Optimizer):
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         state, lambd = self.state[parameter], group["lambd"]
         if "eta" not in state:
-            state.update(step=0.0, eta=in_float32(float(group["lr"])), mu=1.0)
+            eta = new_count(float(group["lr"]))
+            state.update(step=new_count(0.0), eta=eta, mu=new_count(1.0))
         grad = self.gradient(group, parameter)
         names = ("step", "eta", "mu")
-        key = counted(state, names, tuple([float(state[name]) for name in names]))
-        rate = self.number(lambda: float(state["eta"]), parameter, group, ("eta", key))
-        keep = self.number(lambda: 1 - lambd * float(state["eta"]), parameter, group, ("keep", key))
-        share = self.number(lambda: float(state["mu"]), parameter, group, ("mu", key))
+        key = counted(state, names, tuple([count_of(state[name]) for name in names]))
+        rate = self.number(lambda: count_of(state["eta"]), parameter, group, ("eta", key))
+        keep = self.number(
+            lambda: 1 - lambd * count_of(state["eta"]), parameter, group, ("keep", key)
+        )
+        share = self.number(lambda: count_of(state["mu"]), parameter, group, ("mu", key))
         parameter.mul_(keep)
         descend_(parameter, grad, rate)
         mean = self.slot(parameter, "ax")
@@ -73,9 +76,9 @@ class ASGD(Optimizer):
         mean.copy_(lazyt.where(share == 1, parameter, moved))  # 1 takes the value to the bit
 
         def advance() -> None:
-            step = state["step"] = float(state["step"]) + 1
+            step = set_count(state, "step", count_of(state["step"]) + 1)
             lr = float(group["lr"])
-            state["eta"] = in_float32(lr / (1 + lambd * lr * step) ** group["alpha"])
-            state["mu"] = in_float32(1 / max(1.0, step - group["t0"]))
+            set_count(state, "eta", lr / (1 + lambd * lr * step) ** group["alpha"])
+            set_count(state, "mu", 1 / max(1.0, step - group["t0"]))
 
-        each_call(advance)
+        self.renewed([state], names, advance)

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 import lazyt
+from lazyt.counts import count_of
 from lazyt.functional.updates import descend_
 from lazyt.optim.optimizer import Group, Optimizer
 from lazyt.optim.settings import SettingError, check_rate
@@ -43,6 +44,7 @@ class Adafactor(Optimizer):
     """
 
     _state_lists = 4
+    _counting = True
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class Adafactor(Optimizer):
         if decay:
             parameter.mul_(self.kept(group, parameter, decay))
         fresh = self.number(
-            lambda: float(state["step"] ** group["beta2_decay"]),
+            lambda: float(count_of(state["step"]) ** group["beta2_decay"]),
             parameter,
             group,
             ("new", count),
@@ -96,11 +98,11 @@ class Adafactor(Optimizer):
         state = self.state[parameter]
         if isinstance(group["lr"], Tensor):
             falling = self.number(
-                lambda: float(state["step"] ** -0.5), parameter, group, ("root", count)
+                lambda: float(count_of(state["step"]) ** -0.5), parameter, group, ("root", count)
             )
             return lazyt.minimum(self.rate(group, parameter), falling)
         return self.number(
-            lambda: min(float(group["lr"]), state["step"] ** -0.5),
+            lambda: min(float(group["lr"]), count_of(state["step"]) ** -0.5),
             parameter,
             group,
             ("rho", count),

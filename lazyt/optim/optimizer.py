@@ -12,9 +12,10 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import lazyt
+from lazyt.counts import advance_counts, become_count, count_of, is_count, new_count
 from lazyt.errors import warn
 from lazyt.functional.creation import in_memory
 from lazyt.functional.updates import python_number
@@ -34,6 +35,7 @@ __all__ = [
     "Group", "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
 ]  # fmt: skip
 
+T = TypeVar("T")
 Group = dict[str, Any]
 #: What an optimizer is made of, for annotations.
 ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
@@ -74,8 +76,10 @@ class Optimizer(Hooked):
     _unwatched = frozenset({"_numbers", "_step_count", "param_groups", "state"})
     #: Settings of groups that schedules of momentum change: numbers, not constants, then.
     _cycled: frozenset[str] = frozenset()
-    #: State that Python counts with. PyTorch has tensors there, and so have state dicts.
+    #: State that Python counts with: tensors of one number, which change at every step.
     _scalars = frozenset({"step"})
+    #: Whether each step adds 1 to ``"step"``, before the update.
+    _counting = False
     #: How many lists of state PyTorch's ``_init_group`` fills.
     _state_lists = 0
     #: Gradients that ``_init_group`` gives instead of the parameters' own.
@@ -235,11 +239,16 @@ class Optimizer(Hooked):
 
     def _compute_pending(self) -> None:
         parameters = [p for group in self.param_groups for p in group["params"]]
-        states = [v for s in self.state.values() for v in s.values() if isinstance(v, Tensor)]
+        states = [
+            v for s in self.state.values() for v in s.values()
+            if isinstance(v, Tensor) and not is_count(v)
+        ]  # fmt: skip
         lazyt.realize(*parameters, *states)
 
     def _update(self, group: Group, parameters: list[Tensor]) -> None:
         """One step of one group; every parameter has a gradient."""
+        if self._counting:
+            self._count(parameters)
         for parameter in parameters:
             self._update_one(group, parameter)
 
@@ -338,19 +347,29 @@ class Optimizer(Hooked):
             grad = grad.add(parameter, alpha=decay)
         return grad
 
-    def count(self, parameter: Tensor) -> float:
-        """Counts a step of a parameter, now and at every replay; returns how many there were."""
-        state = self.state[parameter]
+    def _count(self, parameters: list[Tensor]) -> None:
+        """Count a step of each parameter, now and at every replay."""
+        states = [self.state[parameter] for parameter in parameters]
+        self.renewed(states, ("step",), lambda: advance_counts(states, "step"))
 
-        def advance() -> float:
-            state["step"] = count = float(state.get("step", 0.0)) + 1
-            return count
-
-        return each_call(advance)
+    @staticmethod
+    def renewed(
+        states: Iterable[dict[str, Any]], names: Iterable[str], advance: Callable[[], T]
+    ) -> T:
+        """``advance()``, which gives ``state[name]`` of these names other values, now and at every
+        replay; what it returns."""
+        found = each_call(advance)
+        watcher = capturing()
+        if watcher is not None:
+            for state in states:
+                for name in names:
+                    watcher.renewed(state[name]._storage, f"state[{name!r}]")
+        return found
 
     def count_key(self, parameter: Tensor) -> Hashable:
-        """Counts a step of a parameter, and gives a key for numbers that depend on the count."""
-        return counted(self.state[parameter], ("step",), self.count(parameter))
+        """A key for numbers that depend on how many steps of a parameter were counted."""
+        state = self.state[parameter]
+        return counted(state, ("step",), count_of(state["step"]))
 
     def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
         """What a captured step depends on, but not the numbers that change from step to step."""
@@ -402,7 +421,7 @@ class Optimizer(Hooked):
         """
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
-        packed = pack(self.state, self.param_groups, self._scalars)
+        packed = pack(self.state, self.param_groups)
         for hook in self._optimizer_state_dict_post_hooks.values():
             changed = hook(self, packed)
             packed = packed if changed is None else changed
@@ -417,9 +436,7 @@ class Optimizer(Hooked):
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             changed = hook(self, saved)
             saved = saved if changed is None else changed
-        state = unpack(
-            saved, self.param_groups, self._scalars, self._process_value_according_to_param_policy
-        )
+        state = unpack(saved, self.param_groups, self._process_value_according_to_param_policy)
         self.state.clear()
         self.state.update(state)
         self.__setstate__({"state": self.state, "param_groups": self.param_groups})
@@ -436,6 +453,12 @@ class Optimizer(Hooked):
         for name, value in vars(Hooked()).items():
             self.__dict__.setdefault(name, value)
         self._patch_step_function()
+        for values in self.state.values():
+            for name in self._scalars & values.keys():
+                if isinstance(values[name], Tensor):
+                    become_count(values[name])
+                else:
+                    values[name] = new_count(float(values[name]))
 
     @staticmethod
     def _process_value_according_to_param_policy(

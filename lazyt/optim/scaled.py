@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import lazyt
+from lazyt.counts import count_of, new_count
 from lazyt.functional.updates import accumulate_, accumulate_square_, descend_
 from lazyt.optim.optimizer import Group, Optimizer
 from lazyt.optim.settings import check_fused, check_rate, check_setting
@@ -28,6 +29,7 @@ class RMSprop(Optimizer):
     """
 
     _state_lists = 4
+    _counting = True
 
     def __init__(
         self,
@@ -57,7 +59,6 @@ class RMSprop(Optimizer):
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         keep = group["alpha"]
-        self.count(parameter)
         grad = self.gradient(group, parameter)
         square = self.slot(parameter, "square_avg")
         buffer = self.slot(parameter, "momentum_buffer") if group["momentum"] else None
@@ -90,6 +91,7 @@ class Adagrad(Optimizer):
     """
 
     _state_lists = 2
+    _counting = True
 
     def __init__(
         self,
@@ -120,7 +122,7 @@ class Adagrad(Optimizer):
         check_fused(fused, foreach, differentiable)
         for group in self.param_groups:
             for parameter in group["params"]:
-                self.state[parameter]["step"] = 0.0
+                self.state[parameter]["step"] = new_count(0.0)
                 total = self.slot(parameter, "sum")
                 if start:
                     with lazyt.no_grad():
@@ -139,7 +141,7 @@ class Adagrad(Optimizer):
         count, state = self.count_key(parameter), self.state[parameter]
 
         def share() -> float:
-            return 1 / float(1 + (state["step"] - 1) * group["lr_decay"])
+            return 1 / float(1 + (count_of(state["step"]) - 1) * group["lr_decay"])
 
         return self.rate(group, parameter, share, count)
 
@@ -160,6 +162,7 @@ class Adadelta(Optimizer):
     """
 
     _state_lists = 3
+    _counting = True
 
     def __init__(
         self,
@@ -186,7 +189,6 @@ class Adadelta(Optimizer):
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         keep, eps = group["rho"], group["eps"]
-        self.count(parameter)
         grad = self.gradient(group, parameter)
         square = self.slot(parameter, "square_avg")
         accumulate_square_(square, grad, keep, 1 - keep)

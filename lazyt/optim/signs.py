@@ -32,6 +32,7 @@ class Rprop(Optimizer):
     """
 
     _state_lists = 3
+    _counting = True
 
     def __init__(
         self,
@@ -56,7 +57,6 @@ class Rprop(Optimizer):
 
     def _update_one(self, group: Group, parameter: Tensor) -> None:
         shrink, grow = group["etas"]
-        self.count(parameter)
         grad = self.gradient(group, parameter)
         before = self.slot(parameter, "prev")
         if "step_size" not in self.state[parameter]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import lazyt
 from lazyt.errors import LazytError
 from lazyt.tensor import Tensor
 
@@ -16,14 +14,11 @@ class StateError(LazytError, ValueError):
     """A state dict that belongs to another optimizer."""
 
 
-def pack(
-    state: Mapping[Any, dict[str, Any]], groups: Sequence[dict[str, Any]], scalars: frozenset[str]
-) -> dict[str, Any]:
+def pack(state: Mapping[Any, dict[str, Any]], groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """``{"state": ..., "param_groups": ...}`` with parameters by number.
 
     Args:
         state: by parameter. What belongs to no parameter stays as it is.
-        scalars: names of numbers that PyTorch keeps as float32 tensors.
     """
     numbers: dict[Tensor, int] = {}
     packed_groups = []
@@ -38,26 +33,14 @@ def pack(
         if isinstance(owner, Tensor):
             if owner not in numbers:
                 continue
-            values = {n: _as_tensor(v) if n in scalars else v for n, v in values.items()}
             packed_state[numbers[owner]] = values
         else:
             packed_state[owner] = values
     return {"state": packed_state, "param_groups": packed_groups}
 
 
-def in_float32(value: float) -> float:
-    """What a state dict keeps of a number. Steps calculate with it, too: whoever goes on from a
-    file then has the same numbers as who never stopped."""
-    return ctypes.c_float(value).value
-
-
-def _as_tensor(value: Any) -> Any:
-    return value if isinstance(value, Tensor) else lazyt.tensor(float(value), dtype=lazyt.float32)
-
-
 def unpack(
-    saved: dict[str, Any], groups: Sequence[dict[str, Any]], scalars: frozenset[str],
-    fit: Callable[..., Tensor],
+    saved: dict[str, Any], groups: Sequence[dict[str, Any]], fit: Callable[..., Tensor]
 ) -> dict[Any, dict[str, Any]]:  # fmt: skip
     """State by parameter; settings go into ``groups``. Nothing is shared with ``saved``.
 
@@ -84,10 +67,7 @@ def unpack(
         if owner is None:
             state[number] = values
         else:
-            state[owner] = {
-                n: float(v) if n in scalars else _fitted(v, owner, number, given, fit, n)
-                for n, v in values.items()
-            }
+            state[owner] = {n: _fitted(v, owner, number, given, fit, n) for n, v in values.items()}
     for own, other in zip(groups, given, strict=True):
         own.update({name: value for name, value in other.items() if name != "params"})
     return state

@@ -41,7 +41,8 @@ SCHEDULES: tuple[Callable[[Any], Any] | None, ...] = (
 _STATES = {"step": 40.0, "mu_product": 0.5, "eta": 0.02, "mu": 0.25}
 EVENTS = (
     "none", "none", "none", "freeze", "thaw", "outside", "outside all", "edit", "edit tensor",
-    "load", "rate", "decay", "no grad", "grad", "write", "data", "copy", "forget", "eps",
+    "edit in place", "load", "rate", "decay", "no grad", "grad", "write", "data", "copy", "forget",
+    "eps",
 )  # fmt: skip
 
 
@@ -119,7 +120,9 @@ class _Run:
         elif name.startswith("edit"):
             state = self.optimizer.state.get(parameter, {})
             for key, value in _STATES.items():
-                if key in state:
+                if isinstance(state.get(key), lt.Tensor) and name == "edit in place":
+                    state[key].fill_(value)
+                elif key in state:
                     state[key] = lt.tensor(value) if name == "edit tensor" else value
         elif name == "load":
             saved = copy.deepcopy(self.optimizer.state_dict())

@@ -194,6 +194,12 @@ def _edit_by_tensors(optimizer: optim.Optimizer, matrix: Tensor, vector: Tensor)
             optimizer.state[vector][name] = lazyt.tensor(value)
 
 
+def _edit_in_place(optimizer: optim.Optimizer, matrix: Tensor, vector: Tensor) -> None:
+    for name, value in (("step", 40.0), ("mu_product", -0.01), ("eta", 0.02), ("mu", 0.25)):
+        if name in optimizer.state[vector]:
+            optimizer.state[vector][name].add_(value)
+
+
 def _load(optimizer: optim.Optimizer, matrix: Tensor, vector: Tensor) -> None:
     saved = optimizer.state_dict()
     if "step" in saved["state"].get(1, ()):
@@ -208,7 +214,7 @@ def _forget(optimizer: optim.Optimizer, matrix: Tensor, vector: Tensor) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [_step_outside, _edit_state, _edit_by_tensors, _load, _forget],
+    [_step_outside, _edit_state, _edit_by_tensors, _edit_in_place, _load, _forget],
     ids=lambda c: c.__name__,
 )
 def test_counts_that_were_equal_when_captured_may_differ_later(change: Any) -> None:

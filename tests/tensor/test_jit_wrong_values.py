@@ -120,7 +120,7 @@ READERS: list[tuple[Callable[..., Any], str]] = [
     (lambda o, s, w, x: (s.step(), x * s.last_epoch)[1], "last_epoch"),
     (lambda o, s, w, x: x * o.state[w]["step"], "['step']"),
     (lambda o, s, w, x: (s.step(), x * getattr(s, "last_epoch"))[1], "last_epoch"),  # noqa: B009
-    (lambda o, s, w, x: (s.step(), o.state_dict()["param_groups"][0]["lr"])[1], "_count"),
+    (lambda o, s, w, x: (s.step(), o.state_dict()["param_groups"][0]["lr"])[1], "['step']"),
     (multiply, "['lr']"),
 ]
 
