@@ -179,30 +179,6 @@ def compile_graph(
     return program, kernels
 
 
-def compile_generic(
-    order: Sequence[Node],
-    inputs: Sequence[Node],
-    roots: Sequence[Node],
-    donated: Mapping[int, int] = MappingProxyType({}),
-) -> tuple[Program, str] | None:
-    """The graph as a program of kernels for any shape, which need no compiler once they are on this
-    machine, and the ``text_hash`` that it shares with others; None where they lack something that
-    the graph has. No pass runs: each op is an instruction.
-
-    ``order`` has all nodes, inputs before users. ``donated`` inputs, by number, may be overwritten
-    by the root of that number, -1 for any.
-    """
-    from lazyt.codegen.generic.encode import Unsupported, encode
-    from lazyt.codegen.generic.program import generic_program
-    from lazyt.runtime import devices
-
-    try:
-        encoded = encode(order, inputs, roots, donated)
-    except Unsupported:
-        return None
-    return generic_program(encoded, inputs, roots, devices.cpu().vector_bytes)
-
-
 def _print_c(
     kernel: Kernel,
     names: Mapping[int, str] | None,

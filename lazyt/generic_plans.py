@@ -1,23 +1,35 @@
 """Plans that run at once: graphs by kernels for any shape, without a compiler.
 
-The kernels are compiled once per machine, see ``codegen/generic/``.
+The kernels are in a library of units (``codegen/generic/``) that are compiled once per machine. The
+one of all units is taken where it is on disk. Until then there is one of the units that most
+programs use and those that were needed so far, here or in an earlier process, compiled quickly
+rather than well: a program does not wait for what it does not use.
 """
 
 from __future__ import annotations
 
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lazyt import compiler, lifting
+from lazyt import lifting
+from lazyt.codegen.generic.encode import Encoded, Unsupported, encode
+from lazyt.codegen.generic.library import Library, Unit, first_units, library, units, units_of
+from lazyt.codegen.generic.program import empty_program, generic_program
 from lazyt.errors import CompileError, NoCompilerError
-from lazyt.ir.graph import topological
-from lazyt.runtime import compile, devices, events, execute
+from lazyt.ir.graph import Node, topological
+from lazyt.making import code_stamp
+from lazyt.runtime import cache, compile, devices, events, execute, forks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lazyt.making import Subject
     from lazyt.runtime.execute import Executable
     from lazyt.runtime.memory import Buffer
+
+_REASON = "kernels for any shape, once for all programs on this machine"
+#: What the disk cache has the names of the units under that were needed so far.
+_KIND, _NAME = "generic", "units"
 
 
 class Generic(NamedTuple):
@@ -27,40 +39,131 @@ class Generic(NamedTuple):
     table: Buffer
 
 
-def generic_of(subject: Subject, reason: str = "", where: str = "") -> Generic | None:
-    """What runs a graph at once; None where it has something that the kernels lack, or there is no
-    compiler to make those. Waits for them where they are not on this machine yet.
+class _Chosen:
+    """The units of the library that this process uses.
 
-    ``reason`` and ``where`` are for ``why_compiled()``.
+    Attributes:
+        units: them; empty before the first use.
     """
-    if subject.place:
+
+    def __init__(self) -> None:
+        self.units: frozenset[Unit] = frozenset()
+        self._last: frozenset[Unit] = frozenset()
+        self._library = Library((), (), "", "")
+
+    def library(self, needed: frozenset[Unit]) -> Library:
+        """A library that has these units."""
+        if not self.units:
+            if is_warm():
+                self.units = frozenset(units())
+            else:
+                names = set((cache.get_text(_KIND, _NAME) or "").split())
+                self.units = first_units() | {unit for unit in units() if unit.name in names}
+        if not needed <= self.units:
+            self.units |= needed
+            cache.put_text(_KIND, _NAME, " ".join(sorted(unit.name for unit in self.units)))
+        if self.units != self._last:
+            self._library, self._last = _light(self.units), self.units
+        return self._library
+
+
+def _text_of(wanted: frozenset[Unit]) -> Library:
+    """The library of some units, as text, whose hash is noted for other processes."""
+    found = library(wanted, devices.cpu().vector_bytes)
+    cache.put_text(_KIND, _name_of(wanted), found.text_hash)
+    return found
+
+
+def _light(wanted: frozenset[Unit]) -> Library:
+    """The same, without the text where there is a binary: printing it takes long."""
+    known = _known_hash(wanted)
+    if execute.find_shared(known) is not None:
+        return Library((), (), "", known)
+    return _text_of(wanted)
+
+
+def _known_hash(wanted: frozenset[Unit]) -> str:
+    """The hash of a library's text, as noted by whoever printed it; empty where nobody did."""
+    return cache.get_text(_KIND, _name_of(wanted)) or ""
+
+
+@functools.lru_cache(maxsize=64)
+def _name_of(wanted: frozenset[Unit]) -> str:
+    """What the hash of a library's text is kept under on disk."""
+    names = sorted(unit.name for unit in wanted)
+    return cache.hash_text(code_stamp(), str(devices.cpu().vector_bytes), *names)
+
+
+_chosen = _Chosen()
+_choosing = forks.guarded(threading.RLock())
+
+
+def encoded(
+    order: Sequence[Node], inputs: Sequence[Node], roots: Sequence[Node],
+    donated: Mapping[int, int],
+) -> Encoded | None:  # fmt: skip
+    """The graph as instructions, each op one or several of them: no pass runs. None where the
+    library has nothing for some op. Arguments are those of ``encode``."""
+    try:
+        return encode(order, inputs, roots, donated)
+    except Unsupported:
         return None
+
+
+def load(
+    made: Encoded, inputs: Sequence[Node], roots: Sequence[Node], where: str = ""
+) -> Executable:
+    """What follows the instructions of a graph. Waits for kernels that are not on this machine yet.
+
+    ``where`` is the user's line, for ``why_compiled()``. Raises NoCompilerError and CompileError.
+    """
+    with _choosing:
+        found = _chosen.library(units_of(made.functions))
+    program = generic_program(made, inputs, roots, found)
+    return execute.load_shared(program, found.text_hash, _REASON, where)
+
+
+def generic_of(subject: Subject, where: str = "") -> Generic | None:
+    """What runs a graph at once; None where it has something that the kernels lack, or there is no
+    compiler to make those. ``where`` is as of ``load``."""
     order = topological(subject.roots)
-    made = compiler.compile_generic(order, subject.inputs, subject.roots, dict(subject.donated))
+    made = encoded(order, subject.inputs, subject.roots, dict(subject.donated))
     if made is None or not compile.available():
         return None
-    program, text_hash = made
     try:
-        executable = execute.load_shared(program, text_hash, reason, where)
+        executable = load(made, subject.inputs, subject.roots, where)
     except (CompileError, NoCompilerError) as error:
         events.record("compile", f"no kernels for any shape: {error}", where)
         return None
-    return Generic(executable, lifting.table_buffer(program.values))
+    return Generic(executable, lifting.table_buffer(executable.program.values))
+
+
+def is_warm() -> bool:
+    """Whether all kernels for any shape are on this machine, compiled well."""
+    found = execute.find_shared(_known_hash(frozenset(units())))
+    return found is not None and not found[1]
 
 
 def warm(progress: Callable[[int, int], None] | None = None) -> int:
     """Compiles all kernels for any shape that are not on this machine yet; how many units there
-    are. ``progress`` is told how many are done, and of how many.
+    are. ``progress`` is told how many are done, and of how many. What was done is kept when it is
+    interrupted.
 
     Raises NoCompilerError and CompileError.
     """
-    from lazyt.codegen.generic.program import warm_programs
-
-    programs = warm_programs(devices.cpu().vector_bytes)
-    for number, (program, text_hash) in enumerate(programs):
+    total = len(units())
+    ordered = sorted(units(), key=lambda unit: not unit.is_first)
+    for done in (*range(_SHARE, total, _SHARE), total):
+        found = _text_of(frozenset(ordered[:done]))
         if progress is not None:
-            progress(number, len(programs))
-        execute.load_shared(program, text_hash, "kernels for any shape")
+            progress(max(done - _SHARE, 0), total)
+        execute.build_objects(empty_program(found))
+    found = _text_of(frozenset(units()))
+    execute.build_shared(empty_program(found), found.text_hash, _REASON)
     if progress is not None:
-        progress(len(programs), len(programs))
-    return len(programs)
+        progress(total, total)
+    return total
+
+
+#: Units that are compiled together.
+_SHARE = 24

@@ -208,7 +208,7 @@ class Subject:
             settings = (*settings, found)
         settings = (*settings, config.inline_reduce, config.memory_budget, config.bands)
         facts: tuple[Any, ...] = (
-            _code_stamp(),
+            code_stamp(),
             self.donated,
             settings,
             list(self.sized.order),
@@ -220,7 +220,7 @@ class Subject:
 
 
 @functools.cache
-def _code_stamp() -> str:
+def code_stamp() -> str:
     """Changes whenever the compiler's own files do: plans on disk are only as good as the code
     that made them, and whoever edits a pass must not meet plans of the old one."""
     folder = os.path.dirname(os.path.abspath(__file__))

@@ -24,7 +24,7 @@ from threading import get_ident
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from lazyt.config import config
-from lazyt.errors import CompileError, InternalError
+from lazyt.errors import CompileError, InternalError, NoCompilerError
 from lazyt.ir.program import Program
 from lazyt.runtime import cache, compile, devices, events, forks, interrupts, openmp, regions
 from lazyt.runtime.interrupts import words
@@ -193,6 +193,8 @@ def _same(pointers: list[int]) -> list[int]:
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 _entries: weakref.WeakValueDictionary[str, Entry] = weakref.WeakValueDictionary()
 _latest: OrderedDict[str, Executable] = OrderedDict()
+#: Entries that many programs share, and whether they were compiled quickly.
+_shared: dict[str, tuple[Entry, bool]] = {}
 _LATEST = 64
 _loading = forks.guarded(threading.RLock())
 
@@ -233,7 +235,7 @@ def find(program: Program) -> Executable | None:
         executable = _loaded.get(fingerprint)
         if executable is None:
             text = program.text_hash()
-            entry = _entries.get(text) or _open_cached(_key(text))
+            entry = _entries.get(text) or _open_cached(_key(text, compile.find()))
             if entry is None:
                 return None
             _entries[text] = entry
@@ -257,7 +259,7 @@ def build(
     """Has ``program`` compiled for other processes, unless the disk cache has it; its binary where
     the cache cannot keep it, else None. The arguments are those of ``load``, which it raises as."""
     compiler = compile.find()
-    key = _key(program.text_hash())
+    key = _key(program.text_hash(), compile.find())
     with cache.only_once(key):
         binary = cache.get_binary(key)
         if binary is None:
@@ -278,16 +280,54 @@ def _remember(fingerprint: str, executable: Executable) -> Executable:
     return executable
 
 
+def find_shared(text_hash: str) -> tuple[Entry, bool] | None:
+    """The binary that programs of this ``text_hash`` share, where this process or the disk cache
+    has it, and whether it was compiled quickly rather than well."""
+    with _loading:
+        found = _shared.get(text_hash)
+        if found is None and text_hash:
+            try:
+                compiler = compile.find()
+            except (NoCompilerError, CompileError):
+                return None
+            for is_quick, one in ((False, compiler), (True, compiler.quick)):
+                entry = _open_cached(_key(text_hash, one))
+                if entry is not None:
+                    found = _shared[text_hash] = entry, is_quick
+                    break
+        return found
+
+
 def load_shared(program: Program, text_hash: str, reason: str = "", where: str = "") -> Executable:
     """The executable of a program whose binary many others have, under the ``text_hash`` that they
-    share: a long text is not hashed for each of them. Arguments and errors are those of ``load``.
+    share: a long text is not hashed for each of them.
+
+    Where it is not on disk it is compiled quickly rather than well. Other arguments and errors are
+    those of ``load``.
     """
     with _loading:
-        entry = _entries.get(text_hash)
-        if entry is None:
-            entry = _find_or_build(program, text_hash, reason, where, None)
-            _entries[text_hash] = entry
-    return Executable(program, entry)
+        found = find_shared(text_hash)
+        if found is None:
+            quick = compile.find().quick
+            entry = _find_or_build(program, text_hash, reason, where, None, quick)
+            found = _shared[text_hash] = entry, True
+        return Executable(program, found[0])
+
+
+def build_shared(program: Program, text_hash: str, reason: str = "") -> None:
+    """Compiles the binary that ``load_shared`` looks for, for this process and all others.
+
+    Raises NoCompilerError and CompileError.
+    """
+    entry = _find_or_build(program, text_hash, reason, "", None)
+    with _loading:
+        _shared[text_hash] = entry, False
+
+
+def build_objects(program: Program) -> None:
+    """Compiles the object files that a program is linked from, which stay on disk. What fails does
+    so again, and is told, when the program is built."""
+    _linked(program, compile.find(), None)
 
 
 def load_once(program: Program) -> Executable:
@@ -308,6 +348,7 @@ def forget() -> None:
     _loaded.clear()
     _entries.clear()
     _latest.clear()
+    _shared.clear()
 
 
 def _entry(program: Program, reason: str, where: str, objects: Objects | None) -> Entry:
@@ -320,10 +361,15 @@ def _entry(program: Program, reason: str, where: str, objects: Objects | None) -
 
 
 def _find_or_build(
-    program: Program, fingerprint: str, reason: str, where: str, objects: Objects | None
+    program: Program,
+    fingerprint: str,
+    reason: str,
+    where: str,
+    objects: Objects | None,
+    compiler: compile.Compiler | None = None,
 ) -> Entry:
-    compiler = compile.find()
-    key = _key(fingerprint)
+    compiler = compiler or compile.find()
+    key = _key(fingerprint, compiler)
     entry = _open_cached(key)
     if entry is None:
         with cache.only_once(key):
@@ -333,11 +379,10 @@ def _find_or_build(
     return entry
 
 
-def _key(fingerprint: str) -> str:
+def _key(fingerprint: str, compiler: compile.Compiler) -> str:
     """What the binary of a text is kept under on disk."""
     features = " ".join(devices.cpu_features())
-    identity = compile.find().identity()
-    return cache.hash_text(str(cache.FORMAT), fingerprint, identity, features)
+    return cache.hash_text(str(cache.FORMAT), fingerprint, compiler.identity(), features)
 
 
 def _open_cached(key: str) -> Entry | None:

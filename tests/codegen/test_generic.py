@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from lazyt import compiler, lifting, ops
+from lazyt import compiler, generic_plans, lifting, ops
 from lazyt.codegen.generic.library import kinds_of, units
 from lazyt.codegen.generic.primitives import COMPUTED, primitives
 from lazyt.config import config
@@ -17,7 +17,6 @@ from lazyt.ir.graph import Node, topological
 from lazyt.ir.scalar import FUNCTIONS
 from lazyt.ir.text_graph import print_graph
 from lazyt.ops.reduction import arg_reduce, reduce_
-from lazyt.runtime import execute
 from lazyt.runtime.memory import Buffer
 from tests.strategies import buffer_of, random_graph
 
@@ -32,9 +31,9 @@ def generic(roots: Sequence[Node], donated: dict[int, int] | None = None) -> lis
     """What the library of kernels for any shape computes; the nodes keep no data."""
     order = topological(roots, lambda node: node.data is not None)
     leaves = [node for node in order if node.data is not None]
-    made = compiler.compile_generic(order, leaves, roots, donated or {})
+    made = generic_plans.encoded(order, leaves, roots, donated or {})
     assert made is not None, print_graph(roots)
-    executable = execute.load_shared(*made)
+    executable = generic_plans.load(made, leaves, roots)
     program = executable.program
     outputs = [Buffer(slot.nbytes) for slot in program.slots if slot.kind == "output"]
     inputs = [leaf.data.copy() for leaf in leaves]
@@ -193,15 +192,13 @@ def test_results_may_be_written_over_inputs() -> None:
     assert plain == over
     order = topological(roots, lambda node: node.data is not None)
     leaves = [node for node in order if node.data is not None]
-    made = compiler.compile_generic(order, leaves, roots, {leaves.index(base): 0})
-    assert made is not None and made[0].donated == ((leaves.index(base), 0),)
+    made = generic_plans.encoded(order, leaves, roots, {leaves.index(base): 0})
+    assert made is not None and made.donated == ((leaves.index(base), 0),)
     # Not where the old values are still needed.
     both = [*roots, ops.apply("neg", base)]
     order = topological(both, lambda node: node.data is not None)
-    made = compiler.compile_generic(order, leaves, both, {leaves.index(base): 0})
-    assert made is not None and (
-        made[0].donated == () or order.index(roots[0]) > order.index(both[1])
-    )
+    made = generic_plans.encoded(order, leaves, both, {leaves.index(base): 0})
+    assert made is not None and (made.donated == () or order.index(roots[0]) > order.index(both[1]))
     assert generic(both, {0: 0}) == generic(both)
 
 

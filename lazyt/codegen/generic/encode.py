@@ -60,6 +60,7 @@ class Encoded(NamedTuple):
         patches: for each number of the graph (a constant, or a start of a slice), which words
             depend on it, each with a factor: that of a constant is 0, its bits are the word.
         work: a rough count of the elementary steps.
+        instructions: how many there are.
     """
 
     words: list[int]
@@ -69,6 +70,7 @@ class Encoded(NamedTuple):
     donated: tuple[tuple[int, int], ...]
     patches: Mapping[tuple[Node, int], list[tuple[int, int]]]
     work: int
+    instructions: int
 
 
 class _Deferred(NamedTuple):
@@ -358,7 +360,16 @@ class Encoder:
             words[0] = self._listening + 1 if self._listening >= 0 else self._instructions + 1
         donated = tuple(sorted(self._written.items()))
         functions = frozenset(self._functions)
-        return Encoded(words, self._top, functions, results, donated, self._patches, self._work)
+        return Encoded(
+            words,
+            self._top,
+            functions,
+            results,
+            donated,
+            self._patches,
+            self._work,
+            self._instructions,
+        )
 
     # -------------------------------------------------------------------- maps
 

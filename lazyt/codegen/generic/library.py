@@ -1,14 +1,14 @@
 """The library of kernels for any shape: its text, and the numbers of its functions.
 
-It consists of units, each for one kind of op in one dtype, that are compiled once per machine. A
-graph gets a library that has the units that most programs use, and those that its own ops need: an
-object file that no library had before is compiled, the rest is only linked.
+It consists of units, each for one kind of op in one dtype, that are compiled once per machine.
+Libraries are linked of those that are needed: an object file that an earlier one had is not
+compiled again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class Unit(NamedTuple):
     Attributes:
         name: its name.
         functions: what it has.
-        op, dtype: of what its functions are, empty and None for maps and what takes any type.
+        op, dtype, kind: what its functions do, None and empty for maps and what takes any type.
         is_first: whether it is in every library.
     """
 
@@ -47,6 +47,7 @@ class Unit(NamedTuple):
     functions: tuple[str, ...]
     op: str
     dtype: DType | None
+    kind: str
     is_first: bool
 
 
@@ -80,37 +81,36 @@ def function_of(op: str, dtype: DType, kind: str = "") -> str:
     return f"lz_generic_{op}_{kind}_{dtype.suffix}" if kind else f"lz_generic_{op}_{dtype.suffix}"
 
 
-#: What a unit of ops has.
-_OPS = {"reduce": ("reduce",), "steps": ("first", "scan", "scatter")}
-
-
-def _typed_functions(name: str, dtype: DType) -> Iterator[str]:
-    for op in _OPS[name]:
-        for kind in kinds_of(op, dtype):
-            yield function_of(op, dtype, kind)
+#: Folds that most programs have.
+_FIRST_FOLDS = (
+    ("sum", float32), ("max", float32), ("sum", int64), ("any", bool_), ("all", bool_),
+)  # fmt: skip
 
 
 @cache
 def units() -> tuple[Unit, ...]:
     """All units. Their order decides the numbers of functions."""
-    made = [Unit("moves", tuple(f"lz_generic_{name}" for name in _UNTYPED), "move", None, True)]
+    made = [Unit("moves", tuple(f"lz_generic_{name}" for name in _UNTYPED), "move", None, "", True)]
     for dtype in ALL:
-        for op in _OPS:
-            functions = tuple(_typed_functions(op, dtype))
-            first = op == "reduce" and dtype in COMMON
-            made.append(Unit(f"{op}_{dtype.suffix}", functions, op, dtype, first))
+        for op in ("reduce", "first", "scan", "scatter"):
+            for kind in kinds_of(op, dtype):
+                first = op == "reduce" and (kind, dtype) in _FIRST_FOLDS
+                name = f"{op}_{kind}_{dtype.suffix}"
+                functions = (function_of(op, dtype, kind),)
+                made.append(Unit(name, functions, op, dtype, kind, first))
         if dtype is not bool_:
             functions = (function_of("contract", dtype),)
             name = f"contract_{dtype.suffix}"
-            made.append(Unit(name, functions, "contract", dtype, dtype is float32))
+            made.append(Unit(name, functions, "contract", dtype, "", dtype is float32))
     for width in ("u8", "u16", "u32", "u64"):
-        made.append(Unit(f"sort_{width}", (f"lz_generic_sort_{width}",), "sort", None, False))
+        functions = (f"lz_generic_sort_{width}",)
+        made.append(Unit(f"sort_{width}", functions, "sort", None, "", False))
     grouped: dict[str, list[str]] = {}
     for one in primitives():
         grouped.setdefault(group_of(one), []).append(one.symbol)
     firsts = {f"maps_{t.suffix}" for t in COMMON} | {"casts"}
     for key, names in sorted(grouped.items()):
-        made.append(Unit(key, tuple(names), "map", None, key in firsts))
+        made.append(Unit(key, tuple(names), "map", None, "", key in firsts))
     return tuple(made)
 
 
@@ -130,20 +130,22 @@ def _homes() -> dict[int, Unit]:
     return {numbers()[name]: unit for unit in units() for name in unit.functions}
 
 
-def library(functions: Iterable[int], vector_bytes: int) -> Library:
-    """The text of a library that has these functions, and what most programs use, for a machine
-    with vectors of this size."""
-    return _library(_units_of(frozenset(functions)), vector_bytes)
-
-
 @lru_cache(maxsize=4096)
-def _units_of(functions: frozenset[int]) -> tuple[Unit, ...]:
-    used = {_homes()[number] for number in functions}
-    return tuple([unit for unit in units() if unit.is_first or unit in used])
+def units_of(functions: frozenset[int]) -> frozenset[Unit]:
+    """The units that have these functions."""
+    return frozenset([_homes()[number] for number in functions])
 
 
 @cache
-def _library(chosen: tuple[Unit, ...], vector_bytes: int) -> Library:
+def first_units() -> frozenset[Unit]:
+    """The units that most programs use."""
+    return frozenset([unit for unit in units() if unit.is_first])
+
+
+@lru_cache(maxsize=64)
+def library(wanted: frozenset[Unit], vector_bytes: int) -> Library:
+    """The text of a library that has these units, for a machine with vectors of this size."""
+    chosen = [unit for unit in units() if unit in wanted]
     own: dict[str, str] = {}
     kernels: list[KernelSource] = []
     for unit in chosen:
@@ -212,10 +214,9 @@ def _source(unit: Unit, vector_bytes: int) -> tuple[KernelSource, dict[str, str]
         helpers |= more
     else:
         parts = [*_PART.finditer(_read("typed.c"))]
-        wanted_parts = [part for part in parts if part[1] in _OPS[unit.op]]
         body = _read("typed.c")[: parts[0].start()]
-        body += "".join([_repeated(part[1], part[2], unit.dtype) for part in wanted_parts])
-        body = _filled(body, unit.dtype)
+        body += "".join([part[2] for part in parts if part[1] == unit.op])
+        body = _filled(_of_kind(body, unit.op, unit.kind, unit.dtype), unit.dtype)
     known = set(function_names())
     text = "".join(helpers.values()) + body
     used |= {name for name in _NAME.findall(text) if name in known}
@@ -242,19 +243,13 @@ def _filled(text: str, dtype: DType) -> str:
     return text
 
 
-def _repeated(op: str, body: str, dtype: DType) -> str:
-    """The body for each kind; the kinds of a fold are those of ``reduce``."""
-    texts = []
-    for kind in kinds_of(op, dtype):
-        wide = running_dtype(kind, dtype).compute if op == "scan" else dtype.compute
-        unit, fold = _fold(kind, wide)
-        fields = {"@K": kind, "@W": wide.suffix, "@I": unit, "@F": fold,
-                  "@<": _COMPARED.get(kind, "")}  # fmt: skip
-        text = body
-        for field, value in fields.items():
-            text = text.replace(field, value)
-        texts.append(text)
-    return "".join(texts)
+def _of_kind(text: str, op: str, kind: str, dtype: DType) -> str:
+    wide = running_dtype(kind, dtype).compute if op == "scan" else dtype.compute
+    unit, fold = _fold(kind, wide)
+    fields = {"@K": kind, "@W": wide.suffix, "@I": unit, "@F": fold, "@<": _COMPARED.get(kind, "")}
+    for field, value in fields.items():
+        text = text.replace(field, value)
+    return text
 
 
 #: The folds that scatters make.

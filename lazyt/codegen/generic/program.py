@@ -5,55 +5,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lazyt.codegen.generic.encode import Encoded
-from lazyt.codegen.generic.library import library, numbers, units
+from lazyt.codegen.generic.library import Library
 from lazyt.ir.graph import Node
 from lazyt.ir.program import Launch, Program, Slot
 
-#: What the only launch of such a program is called.
-NAME = "lz_unit_moves"
-
 
 def generic_program(
-    encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node], vector_bytes: int
-) -> tuple[Program, str]:
-    """The program of an encoded graph, whose last input holds the instructions, ``values``, and its
-    ``text_hash``, which all programs of a library share."""
-    found = library(encoded.functions, vector_bytes)
+    encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node], found: Library
+) -> Program:
+    """The program of an encoded graph. Its last input holds the instructions, ``values``; all
+    programs of a library have one binary, and its ``text_hash``."""
     table = Slot("input", len(leaves), 0, 8 * len(encoded.words))
     scratch = Slot("arena", 0, 0, encoded.scratch) if encoded.scratch else table
     given = [Slot("input", number, 0, leaf.nbytes) for number, leaf in enumerate(leaves)]
     sizes = {place: root.nbytes for place, root in zip(encoded.results, roots, strict=True)}
     outputs = [Slot("output", n, 0, size) for n, size in sorted(sizes.items()) if n >= 0]
-    program = Program(
+    return Program(
         target="c",
         sections=found.sections,
         kernels=found.kernels,
         entry=found.entry,
         slots=(table, scratch, *given, *outputs),
-        launches=(Launch(NAME, (0,)),),
+        launches=(Launch("generic", (0,)),),
         arena_bytes=encoded.scratch,
         results=encoded.results,
         donated=encoded.donated,
         values=tuple(encoded.words),
-        notes=({"name": "generic", "kind": "generic", "work": encoded.work},),
+        notes=(_note(encoded, leaves, roots),),
     )
-    return program, found.text_hash
 
 
-def warm_programs(vector_bytes: int) -> list[tuple[Program, str]]:
-    """Programs that do nothing, of libraries that together have every unit: one of what most use,
-    then one more for each other unit."""
-    libraries = [library((), vector_bytes)]
-    for unit in units():
-        if not unit.is_first:
-            libraries.append(library([numbers()[unit.functions[0]]], vector_bytes))
-    table = Slot("input", 0, 0, 16)
-    return [
-        (
-            Program(
-                "c", found.sections, found.kernels, found.entry, (table,), (), 0, values=(0, -1)
-            ),
-            found.text_hash,
-        )
-        for found in libraries
-    ]
+def empty_program(found: Library) -> Program:
+    """A program of a library that does nothing, to have it compiled."""
+    encoded = Encoded([0, -1], 0, frozenset(), (), (), {}, 0, 0)
+    return generic_program(encoded, (), (), found)
+
+
+def _note(encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node]) -> dict[str, object]:
+    """What the program's only launch says about itself."""
+    count = encoded.instructions
+    return {
+        "name": "generic",
+        "kind": "generic",
+        "computes": [f"{count} instruction{'s' * (count != 1)}, one after the other"],
+        "bytes_read": sum([leaf.nbytes for leaf in leaves]),
+        "bytes_written": sum([root.nbytes for root in roots]),
+        "flops": encoded.work,
+        "scratch": encoded.scratch,
+        "phases": count,
+        "reasons": ["kernels for any shape run what is not compiled, operation by operation"],
+        "sources": [],
+    }

@@ -1,5 +1,5 @@
-// Instructions over elements of type @S, which are computed as @C. What stands between lines with
-// //@ marks is repeated for every kind of fold: @K, with the unit @I and the fold @F of a and b.
+// Instructions over elements of type @S, which are computed as @C. What stands between two marks is
+// for one op, and for each kind of it, @K, with the unit @I and the fold @F of a and b.
 
 typedef lz_@S lz_stored_@S __attribute__((may_alias));
 
