@@ -111,27 +111,31 @@ def encoded(
 
 
 def load(
-    made: Encoded, inputs: Sequence[Node], roots: Sequence[Node], where: str = ""
+    made: Encoded,
+    inputs: Sequence[Node],
+    roots: Sequence[Node],
+    reason: str = _REASON,
+    where: str = "",
 ) -> Executable:
     """What follows the instructions of a graph. Waits for kernels that are not on this machine yet.
 
-    ``where`` is the user's line, for ``why_compiled()``. Raises NoCompilerError and CompileError.
+    ``reason`` and ``where``, the user's line, are for ``why_compiled()``. Raises NoCompilerError and CompileError.
     """
     with _choosing:
         found = _chosen.library(units_of(made.functions))
     program = generic_program(made, inputs, roots, found)
-    return execute.load_shared(program, found.text_hash, _REASON, where)
+    return execute.load_shared(program, found.text_hash, reason, where)
 
 
-def generic_of(subject: Subject, where: str = "") -> Generic | None:
+def generic_of(subject: Subject, reason: str = _REASON, where: str = "") -> Generic | None:
     """What runs a graph at once; None where it has something that the kernels lack, or there is no
-    compiler to make those. ``where`` is as of ``load``."""
+    compiler to make those. ``reason`` and ``where`` are as of ``load``."""
     order = topological(subject.roots)
     made = encoded(order, subject.inputs, subject.roots, dict(subject.donated))
     if made is None or not compile.available():
         return None
     try:
-        executable = load(made, subject.inputs, subject.roots, where)
+        executable = load(made, subject.inputs, subject.roots, reason, where)
     except (CompileError, NoCompilerError) as error:
         events.record("compile", f"no kernels for any shape: {error}", where)
         return None
