@@ -119,7 +119,8 @@ def load(
 ) -> Executable:
     """What follows the instructions of a graph. Waits for kernels that are not on this machine yet.
 
-    ``reason`` and ``where``, the user's line, are for ``why_compiled()``. Raises NoCompilerError and CompileError.
+    ``reason`` and ``where``, the user's line, are for ``why_compiled()``. Raises NoCompilerError
+    and CompileError.
     """
     with _choosing:
         found = _chosen.library(units_of(made.functions))
