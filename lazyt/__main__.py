@@ -1,4 +1,4 @@
-"""The command line: ``python -m lazyt opt|show|run|doctor|bench|tune``."""
+"""The command line: ``python -m lazyt opt|show|run|doctor|bench|tune|warm|cache``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ COMMANDS = {
     "run": "a Python program in which `import torch` gives lazyt",
     "doctor": "check what this machine gives lazyt",
     "bench": "time lazyt beside other frameworks, compare two runs",
+    "warm": "compile now what every program on this machine can use",
+    "cache": "take compiled kernels along to another machine: export, import",
     "tune": "let kernels try other forms against the clock; list, export, import what was found",
 }
 

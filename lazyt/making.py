@@ -222,14 +222,31 @@ class Subject:
 @functools.cache
 def code_stamp() -> str:
     """Changes whenever the compiler's own files do: plans on disk are only as good as the code
-    that made them, and whoever edits a pass must not meet plans of the old one."""
+    that made them, and whoever edits a pass must not meet plans of the old one. Equal files give
+    an equal stamp on every machine; they are read when their times or sizes are new."""
+    from lazyt.runtime import cache
+
+    files = _code_files()
+    key = repr([(name, facts.st_size, facts.st_mtime_ns) for name, facts in files])
+    stamp = cache.get_text("code", key)
+    if stamp is None:
+        folder = os.path.dirname(os.path.abspath(__file__))
+        parts = []
+        for name, _ in files:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                parts += [name, file.read()]
+        stamp = cache.hash_text(*parts)
+        cache.put_text("code", key, stamp)
+    return stamp
+
+
+def _code_files() -> list[tuple[str, os.stat_result]]:
+    """The compiler's own files by name, with what the system says of each."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    facts = os.stat(os.path.join(folder, _RECIPE))
-    stamps = [("", _RECIPE, facts.st_size, facts.st_mtime_ns)]
+    found = [(_RECIPE, os.stat(os.path.join(folder, _RECIPE)))]
     for room in _ROOMS:
         for place, _, names in os.walk(os.path.join(folder, room)):
             if not place.endswith("__pycache__"):
-                for name in names:
-                    facts = os.stat(os.path.join(place, name))
-                    stamps.append((room, name, facts.st_size, facts.st_mtime_ns))
-    return repr(sorted(stamps))
+                inside = place[len(folder) + 1 :]
+                found += [(f"{inside}/{n}", os.stat(os.path.join(place, n))) for n in names]
+    return sorted(found)

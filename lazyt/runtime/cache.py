@@ -154,6 +154,58 @@ def put_text(kind: str, key: str, text: str) -> bool:
     return _put(_text_name(kind, key), _text_line(kind, key, body) + b"\n" + body) is not None
 
 
+def binaries() -> Iterator[tuple[str, dict[str, object]]]:
+    """Key and facts of each binary; ``get_binary`` says whether it is whole."""
+    import json  # not for `import lazyt`
+
+    for name in _names(".json"):
+        try:
+            facts = json.loads(_get(name) or b"")
+        except ValueError:
+            continue
+        if isinstance(facts, dict):
+            yield name.removesuffix(".json"), facts
+
+
+def get_source(key: str) -> str:
+    """The source of a binary, for people; empty where it is gone."""
+    return (_get(f"{key}.c") or b"").decode(errors="replace")
+
+
+def texts(kind: str) -> Iterator[tuple[str, bytes]]:
+    """File name and content of each text of a kind, for ``adopt_text``. Keys are not known."""
+    for name in _names(".txt"):
+        data = _get(name) if name.startswith(f"{kind}-") else None
+        if data is not None and _is_text(name, data):
+            yield name, data
+
+
+def adopt_text(name: str, data: bytes) -> bool:
+    """Store what ``texts`` gave in another cache; False for what that did not give, or where it was
+    refused."""
+    return _is_text(name, data) and _put(name, data) is not None
+
+
+def _is_text(name: str, data: bytes) -> bool:
+    """Whether a file holds the text that its name says."""
+    line, _, body = data.partition(b"\n")
+    kind, _, hashed = name.removesuffix(".txt").partition("-")
+    if not (name.endswith(".txt") and kind.isalnum() and hashed.isalnum() and name.isascii()):
+        return False
+    return line == f"{kind} {hashed} {_hash(kind.encode(), hashed.encode(), body)}".encode()
+
+
+def _names(ending: str) -> list[str]:
+    with contextlib.suppress(OSError), _entered() as place:
+        return sorted(name for name in os.listdir(place) if name.endswith(ending))
+    return []
+
+
+def require_own_file(handle: int, path: str) -> None:
+    """Raises OSError for an open file that others may have written: what it holds would run."""
+    _require_own(os.fstat(handle), path)
+
+
 def keep_failed(key: str, source: str) -> str | None:
     """Write the source of a failed compile where a person can find it; its path, or None."""
     import tempfile

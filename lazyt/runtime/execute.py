@@ -385,6 +385,11 @@ def _key(fingerprint: str, compiler: compile.Compiler) -> str:
     return cache.hash_text(str(cache.FORMAT), fingerprint, compiler.identity(), features)
 
 
+def made_for() -> str:
+    """What tells the binaries that may be found here from those of other compilers and CPUs."""
+    return cache.hash_text(compile.find().identity(), *devices.cpu_features())
+
+
 def _open_cached(key: str) -> Entry | None:
     binary = cache.get_binary(key)
     if binary is None:
@@ -444,6 +449,7 @@ def _compiled(
     )
     source = "".join(compile.split_units(program, 1))
     facts: dict[str, object] = {"compiler": compiler.version, "seconds": round(seconds, 4)}
+    facts["made_for"] = made_for()
     return binary, cache.get_binary(key) if cache.put_binary(key, binary, source, facts) else None
 
 
@@ -543,7 +549,8 @@ def _own_threads() -> int:
     binary = cache.get_binary(key)
     if binary is None:
         built = compile.build_text(text, compiler)
-        cache.put_binary(key, built, text, {"compiler": compiler.version})
+        facts: dict[str, object] = {"compiler": compiler.version, "made_for": made_for()}
+        cache.put_binary(key, built, text, facts)
         handle = _open_copy(built, _open_library)
     else:
         with binary:
