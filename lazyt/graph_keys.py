@@ -35,8 +35,10 @@ _numbers = itertools.count(1 << 40)
 _open: dict[tuple[Any, ...], int] = {}
 
 
-def _key_of(head: Head) -> int:
+def key_of(head: Head) -> int:
     """The number that stands for op and parameters in keys."""
+    if head.key is not None:
+        return head.key
     op = head.op
     if op is VARIABLE:
         parts: tuple[Any, ...] = (op,)
@@ -87,7 +89,7 @@ def number_graph(roots: Sequence[Node]) -> tuple[dict[Node, int], list[Any]]:
                     add(node.form)
                 else:
                     head = node.head
-                    add(head.key or _key_of(head))
+                    add(head.key or key_of(head))
                 numbers[node] = number = len(numbers)
                 if not stack:
                     break

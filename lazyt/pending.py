@@ -9,6 +9,7 @@ from lazyt.config import config
 from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
 from lazyt.keeping import find_waiting, forget_origins, part_constants
+from lazyt.repeats import Period, find_parts
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
 from lazyt.watching import capturing, hook
@@ -136,6 +137,8 @@ def realize_now(nodes: Sequence[Node], reason: str) -> None:
         )
     events.record_at("realize", reason, user_position())
     realize_nodes(wanted)
+    if _repeats.period is not None:  # what comes next is cut at the same places each time
+        budget.nodes = _repeats.period.margin
 
 
 def spend_bytes(nbytes: int) -> None:
@@ -160,23 +163,74 @@ def settle_old(node: Node) -> None:
 
 
 def check_budget(node: Node) -> None:
-    """Measure the pending graph of ``node``, and compute it when it is over the budget."""
+    """Measure the pending graph of ``node``, and compute it when it is over the budget: where it
+    repeats itself, in equal parts, up to the last whole one."""
     limit, byte_limit = config.max_pending_nodes, config.max_pending_bytes
     count, held = _measure(node, limit)
     budget.nodes = max(limit - count, limit // 8)
     budget.bytes = max(byte_limit - held, byte_limit // 8)
-    if count <= limit and held <= byte_limit:
+    over = count > limit or held > byte_limit
+    if not (over or _repeats.period) or config.strict_laziness:
+        if over:
+            _refuse_to_compute(count, held)
         return
+    if held <= byte_limit and _compute_repeats(node):
+        return
+    period = _repeats.period
+    if period is not None and count <= min(limit, 2 * period.margin):
+        budget.nodes = period.margin  # it may be on its way
+        return
+    _repeats.period = None
+    if over:
+        what = _excess(count, held)
+        where = source_text(user_position())
+        events.record("realize", f"the graph had {what}, more than the budget", where)
+        realize_nodes([node])
+        budget.nodes, budget.bytes = limit, byte_limit
+
+
+class _Repeats:
+    """By which period graphs were last computed in parts, if they were."""
+
+    def __init__(self) -> None:
+        self.period: Period | None = None
+
+
+_repeats = _Repeats()
+
+
+def _compute_repeats(node: Node) -> bool:
+    """Compute a graph that repeats itself but for what follows its last whole part; whether it
+    does."""
+    with planning.lock:
+        found = find_parts(node, _repeats.period)
+    if found is None:
+        return False
+    parts, period = found
+    _repeats.period = period
     where = source_text(user_position())
-    what = f"over {limit} pending nodes" if count > limit else f"{held} bytes held by pending nodes"
-    if config.strict_laziness:
-        raise LazinessError(
-            f"{where}: {what} are more than the budget, and config.strict_laziness is on. Call "
-            ".realize() now and then, or raise config.max_pending_nodes or max_pending_bytes."
-        )
-    events.record("realize", f"the graph had {what}, more than the budget", where)
-    realize_nodes([node])
-    budget.nodes, budget.bytes = limit, byte_limit
+    events.record("realize", f"the graph repeats itself: {len(parts)} equal parts of it", where)
+    del found
+    parts.reverse()
+    now = clock.now
+    while parts:
+        realize_nodes(parts.pop())
+        clock.now = now  # all of it is as new as before
+    budget.nodes, budget.bytes = period.margin, config.max_pending_bytes
+    return True
+
+
+def _excess(count: int, held: int) -> str:
+    limit = config.max_pending_nodes
+    return f"over {limit} pending nodes" if count > limit else f"{held} bytes held by pending nodes"
+
+
+def _refuse_to_compute(count: int, held: int) -> None:
+    raise LazinessError(
+        f"{source_text(user_position())}: {_excess(count, held)} are more than the budget, and "
+        "config.strict_laziness is on. Call .realize() now and then, or raise "
+        "config.max_pending_nodes or max_pending_bytes."
+    )
 
 
 def _measure(root: Node, limit: int) -> tuple[int, int]:

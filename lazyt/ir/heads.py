@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from lazyt.ir.dtypes import DType
@@ -68,6 +69,16 @@ def head_of(op: Op, params: Any, arity: int) -> Head:
     reference.key = key = (op, params, arity)
     living[key] = reference
     return head
+
+
+def living_nodes(heads: Iterable[Head] | None = None) -> Iterator[Node]:
+    """The nodes that are alive, leaves left out; of these heads, of all by default."""
+    found = [known() for known in list(living.values())] if heads is None else heads
+    for head in found:
+        for reference in list(head.nodes.values()) if head is not None else ():
+            node = reference()
+            if node is not None:
+                yield node
 
 
 def count_living() -> int:

@@ -1,0 +1,126 @@
+"""Loops that nobody looks at are computed in equal parts, so that they meet the same plan again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lazyt as lt
+from lazyt import pending, planning
+from lazyt.repeats import PART, _smallest_period
+from lazyt.runtime import events
+
+LONG = 300
+
+
+@pytest.fixture(autouse=True)
+def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The sizes of the graphs that plans were made for."""
+    made: list[int] = []
+    make = planning._make
+
+    def counted(request: Any, *rest: Any) -> Any:
+        made.append(len(request.order))
+        return make(request, *rest)
+
+    planning.clear()
+    monkeypatch.setattr(planning, "_make", counted)
+    monkeypatch.setattr(pending._repeats, "period", None)
+    with lt.config.override(max_pending_nodes=400):
+        yield made
+    pending.budget.renew()
+
+
+def waves(module: Any, steps: int) -> list[Any]:
+    """One state, with a number that changes."""
+    x = module.arange(5.0)
+    for i in range(steps):
+        x = (x * 0.9 + 1).sin() * (1 + i * 0.001) + x.cos()
+    return [x]
+
+
+def averages(module: Any, steps: int) -> list[Any]:
+    """Several states, written in place, one of which only the others' values go into."""
+    stream = module.tensor([[float((i * 7 + j) % 11) for j in range(4)] for i in range(steps)])
+    mean, var, outliers = module.zeros(4), module.ones(4), module.zeros(4)
+    for t in range(steps):
+        value = stream[t]
+        mean.mul_(0.9).add_(value, alpha=0.1)
+        deviation = value - mean
+        var = 0.9 * var + 0.1 * deviation**2
+        outliers += (deviation.abs() > 2 * var.sqrt()).float()
+    return [mean, var, outliers]
+
+
+def listed(module: Any, steps: int) -> list[Any]:
+    """States that the program holds on to."""
+    x, found = module.ones(3), []
+    for _ in range(steps):
+        x = x * 0.5 + x.sin() + 0.25
+        found.append(x)
+    return [module.stack(found).sum(1)]
+
+
+@pytest.mark.parametrize("program", [waves, averages, listed])
+def test_a_long_loop_takes_few_small_plans(program: Any, plans: list[int]) -> None:
+    with lt.config.override(max_pending_nodes=10**6):
+        wanted = [item.tolist() for item in program(lt, LONG)]
+    plans.clear()
+    events.forget()
+    for _ in range(2):
+        found = program(lt, LONG)
+        assert [item.tolist() for item in found] == wanted  # to the bit
+    assert any("repeats itself" in event.reason for event in events.recorded("realize"))
+    plans.clear()
+    assert [item.tolist() for item in program(lt, LONG)] == wanted
+    assert plans == []
+
+
+def test_parts_are_small(plans: list[int]) -> None:
+    waves(lt, LONG)[0].tolist()
+    assert plans and max(plans) < 3 * PART
+
+
+def test_what_does_not_repeat_itself_is_computed_whole() -> None:
+    events.forget()
+    x, draw = lt.arange(5.0), np.random.default_rng(3)
+    functions = [lt.sin, lt.cos, lt.tanh, lt.abs, lambda t: t + 1, lambda t: t * 0.5]
+    for which in draw.integers(0, len(functions), 500):
+        x = functions[which](x)
+    (event,) = events.recorded("realize")
+    assert "more than the budget" in event.reason
+    with lt.config.override(max_pending_nodes=10**6):
+        y, draw = lt.arange(5.0), np.random.default_rng(3)
+        for which in draw.integers(0, len(functions), 500):
+            y = functions[which](y)
+        assert x.tolist() == y.tolist()
+
+
+def test_a_gradient_may_flow_through_it() -> None:
+    w = lt.full((3,), 0.5).requires_grad_()
+    x = w
+    for _ in range(LONG):
+        x = x * 0.99 + w.sin() * 0.01
+    x.sum().backward()
+    grad = w.grad.tolist()  # type: ignore[union-attr]
+    with lt.config.override(max_pending_nodes=10**6):
+        v = lt.full((3,), 0.5).requires_grad_()
+        y = v
+        for _ in range(LONG):
+            y = y * 0.99 + v.sin() * 0.01
+        y.sum().backward()
+        assert v.grad.tolist() == grad  # type: ignore[union-attr]
+
+
+def test_under_strict_laziness_it_is_refused() -> None:
+    with lt.config.override(strict_laziness=True), pytest.raises(Exception, match="over 400"):
+        waves(lt, LONG)
+
+
+def test_periods() -> None:
+    assert _smallest_period([1, 2, 3] * 5 + [1]) == 3
+    assert _smallest_period([1, 1, 1, 1]) == 1
+    assert _smallest_period([1, 2, 3, 4]) == 4 and _smallest_period([]) == 0
