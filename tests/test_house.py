@@ -64,6 +64,7 @@ RECIPE = frozenset(
         "footprint",
         "placed_plans",
         "promotion",
+        "repeats",
         "sizes",
         "trial_sizes",
         "steps",
