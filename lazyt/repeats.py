@@ -9,10 +9,10 @@ periods, it is one structure over and over, with one small plan.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lazyt.graph_keys import key_of
-from lazyt.ir.graph import NEVER, Head, Node, topological
+from lazyt.ir.graph import NEVER, Head, Node
 from lazyt.ir.heads import living_nodes
 
 #: About how many nodes are computed at once.
@@ -21,8 +21,6 @@ PART = 128
 FEWEST_TIMES, SHORTEST = 6, 4
 #: Periods at the end of a graph that are left for the next part.
 _OPEN = 2
-#: Roots whose graphs are compared in size.
-_MOST_SIZED = 8
 
 
 class Period:
@@ -66,15 +64,16 @@ def find_parts(node: Node, known: Period | None) -> tuple[list[list[Node]], Peri
 
     ``known``: a period that was found before.
     """
-    found, cuts, order, last = known, [], [], []
+    found, cuts = known, []
+    order: list[Node] = []
     if found is not None:
-        order = _ordered(_roots_with(node, found.heads))
+        order = _order_with(node, found.heads)
         cuts = found.cuts([key_of(item.head) for item in order])
     if not cuts:
-        order = _ordered(_roots_with(node, None))
+        order = _order_with(node, None)
     if any(item.needs_grad for item in order):
         return None
-    last = _last_uses(order)
+    last, used = _uses(order)
     if not cuts:
         keys = [key_of(item.head) for item in order]
         place, size = _find_period(keys, last)
@@ -84,82 +83,84 @@ def find_parts(node: Node, known: Period | None) -> tuple[list[list[Node]], Peri
         cuts = found.cuts(keys)
     if found is None or not cuts:
         return None
-    used = _in_use(order)
     parts, begin = [], 0
     for cut in cuts:
+        # What of earlier parts is used beyond this cut is there by then.
         parts.append([order[i] for i in range(begin, cut) if last[i] >= cut or used[i]])
         begin = cut
-    # Nodes of earlier parts that are used beyond a later cut are there by then.
     return [part for part in parts if part], found
 
 
-def _roots_with(node: Node, heads: Iterable[Head] | None) -> list[Node]:
-    """All pending nodes that no pending node uses, of the graphs that hang together with that of
-    ``node``; the one with the largest graph comes first.
+def _order_with(node: Node, heads: Iterable[Head] | None) -> list[Node]:
+    """The pending graph of ``node``, and of all nodes that use a part of it, inputs before users:
+    first what the longest chain of nodes ends in.
 
-    ``heads``: where to look for such, everywhere by default.
+    ``heads``: of which nodes such are looked for, of all by default.
     """
+    seen: set[Node] = set()
+    order = _below(node, seen)
     users: dict[Node, list[Node]] = {}
     for item in living_nodes(heads):
-        if item.data is None:
+        if item.data is None and item not in seen:
             for below in item.inputs:
-                if below.data is None and below.oldest != NEVER:
-                    users.setdefault(below, []).append(item)
-    seen = set(topological([node], _is_no_part))
-    stack, roots = list(seen), []
+                users.setdefault(below, []).append(item)
+    if not users:
+        return order
+    stack = [item for item in order if item in users]
     while stack:
-        item = stack.pop()
-        if _is_no_part(item):
-            continue
-        above = users.get(item)
-        if not above:
-            roots.append(item)
-            continue
-        for user in above:
+        for user in users.get(stack.pop(), ()):
             if user not in seen:
-                for other in topological([user], lambda n: n in seen or _is_no_part(n)):
-                    if other not in seen:
-                        seen.add(other)
-                        stack.append(other)
-    if len(roots) == 1:
-        return roots
-    sizes = {root: len(topological([root], _is_no_part)) for root in roots[:_MOST_SIZED]}
-    return sorted(roots, key=lambda root: -sizes.get(root, 0))
+                new = _below(user, seen)
+                order += new
+                stack += new
+    depths: dict[Node, int] = {}
+    for item in order:
+        depths[item] = 1 + max([depths.get(below, 0) for below in item.inputs], default=0)
+    inner = {below for item in order for below in item.inputs}
+    roots = [item for item in order if item not in inner]
+    seen, order = set(), []
+    for root in sorted(roots, key=lambda item: -depths[item]):
+        order += _below(root, seen)
+    return order
 
 
-def _is_no_part(node: Node) -> bool:
-    """Whether a node is there already, or is a constant, however often repeated: of those all times
-    round have one in common."""
-    return node.data is not None or node.oldest == NEVER
+def _below(root: Node, seen: set[Node]) -> list[Node]:
+    """The pending graph of ``root`` without what was seen, inputs before users. Constants, however
+    often repeated, are no part of it: all times round have one in common."""
+    order: list[Node] = []
+    if root in seen or root.data is not None or root.oldest == NEVER:
+        return order
+    seen.add(root)
+    stack: list[tuple[Node, Iterator[Node]]] = [(root, iter(root.inputs))]
+    while stack:
+        node, inputs = stack[-1]
+        for item in inputs:
+            if item not in seen and item.data is None and item.oldest != NEVER:
+                seen.add(item)
+                stack.append((item, iter(item.inputs)))
+                break
+        else:
+            order.append(node)
+            stack.pop()
+    return order
 
 
-def _ordered(roots: Sequence[Node]) -> list[Node]:
-    return [item for item in topological(roots, _is_no_part) if not _is_no_part(item)]
-
-
-def _last_uses(order: Sequence[Node]) -> list[int]:
-    """The place of the last node that uses each."""
+def _uses(order: list[Node]) -> tuple[list[int], list[bool]]:
+    """The place of the last node that uses each, and whether somebody else refers to it."""
     places = {item: place for place, item in enumerate(order)}
-    last = [-1] * len(order)
+    last, uses = [-1] * len(order), [0] * len(order)
+    find = places.get
     for place, item in enumerate(order):
         for below in item.inputs:
-            known = places.get(below)
+            known = find(below)
             if known is not None:
                 last[known] = place
-    return last
-
-
-def _in_use(order: list[Node]) -> list[bool]:
-    """Whether somebody refers to each node who is no node of the graph."""
-    uses = dict.fromkeys(map(id, order), 0)
-    for item in order:
-        for below in item.inputs:
-            if id(below) in uses:
-                uses[id(below)] += 1
+                uses[known] += 1
+    del item, below
     count = sys.getrefcount
-    extra = [count(order[i]) - uses[id(order[i])] for i in range(len(order))]
+    extra = [count(order[i]) - uses[i] for i in range(len(order))]
     alone = min(extra)
-    return [each > alone for each in extra]
+    return last, [each > alone for each in extra]
 
 
 def _find_period(keys: Sequence[int], last: Sequence[int]) -> tuple[int, int]:
