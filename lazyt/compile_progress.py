@@ -29,6 +29,7 @@ class Wait:
     Attributes:
         where: the user's ``file:line``.
         kernels: how many there are, 0 while that is not known.
+        what: what is compiled where it is not the user's line alone.
         begun: when a compiler was started, 0.0 as long as none was.
         ended: set when it is over.
     """
@@ -36,11 +37,14 @@ class Wait:
     def __init__(self, where: str) -> None:
         self.where = where
         self.kernels = 0
+        self.what = ""
         self.begun = 0.0
         self.ended = threading.Event()
 
     def text(self, seconds: float) -> str:
         """The line."""
+        if self.what:
+            return f"lazyt: compiling {self.what}, {seconds:.0f} s"
         count = f"{self.kernels} kernels" if self.kernels > 1 else "a kernel"
         what = count if self.kernels else "kernels"
         name, _, line = self.where.rpartition(":")
@@ -61,8 +65,7 @@ _current = _Current()
 def shown(where: str) -> Iterator[Wait]:
     """A block in which this thread may wait for a compiler; ``where`` is the user's line."""
     outer, wait = _current.wait, Wait(where)
-    if outer is None:
-        _current.wait = wait
+    _current.wait = wait
     try:
         yield wait
     finally:

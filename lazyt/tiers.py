@@ -30,11 +30,11 @@ from lazyt.runtime.servers import Server, ServerError
 from lazyt.runtime.threads import team
 
 if TYPE_CHECKING:
+    from lazyt.generic_plans import Generic
     from lazyt.ir.program import Program
     from lazyt.making import Subject
     from lazyt.planning import Code, _Plan
     from lazyt.runtime.execute import Executable
-    from lazyt.runtime.memory import Buffer
 
 #: Seconds that compiling takes, and for each node of the graph more, about.
 BASE, EACH = 0.3, 0.03
@@ -160,10 +160,14 @@ def first_code(subject: Subject, reason: str, where: str) -> Code | None:
     return planning.Code(executable.program, executable, sizes, table, heat, 0)
 
 
-def _generic(subject: Subject, where: str) -> tuple[Executable, Buffer | None] | None:
+def _generic(subject: Subject, where: str) -> Generic | None:
     """What runs a graph in tier 0, and its last input; None for a graph that has something that
     generic kernels lack."""
-    return None
+    from lazyt.generic_plans import generic_of
+
+    with compile_progress.shown(where) as wait:
+        wait.what = "generic kernels, once for all programs on this machine"
+        return generic_of(subject, "generic kernels, for graphs that are not compiled yet", where)
 
 
 def _found(program: Program) -> Executable | None:
