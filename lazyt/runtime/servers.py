@@ -43,6 +43,7 @@ class Server:
         self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
+        self._unread = b""
 
     @staticmethod
     def is_possible() -> bool:
@@ -66,8 +67,9 @@ class Server:
         process = self._process
         assert process is not None and process.stdin is not None
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
+            data = memoryview(json.dumps(request).encode() + b"\n")
+            while data:
+                data = data[process.stdin.write(data) or 0 :]
             return self._reply(process)
         except (OSError, ValueError) as error:  # a broken pipe, or one that was closed meanwhile
             raise self._failed(str(error)) from None
@@ -94,9 +96,9 @@ class Server:
         process, self._process = self._process, None
         if process is not None:
             process.returncode = 0  # not this process's to wait for
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError):
                 assert process.stdin is not None
-                os.close(process.stdin.fileno())  # unwritten bytes are the parent's
+                process.stdin.close()
             self._let_go(process)
 
     def _let_go(self, process: subprocess.Popen[bytes] | None) -> None:
@@ -104,7 +106,7 @@ class Server:
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
-        self._errors = None
+        self._errors, self._unread = None, b""
 
     def _start(self) -> None:
         import subprocess
@@ -116,9 +118,10 @@ class Server:
         command = [sys.executable, "-P", "-c", text]
         try:
             with _opening:
-                self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by ``_let_go``)
+                self._errors = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (``_let_go``)
                 self._process = process = subprocess.Popen(
                     command,
+                    bufsize=0,  # buffers have locks, which a thread may hold when another forks
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._errors,
@@ -142,14 +145,22 @@ class Server:
 
             if not select.select([process.stdout], [], [], seconds)[0]:
                 raise self._failed(f"it said nothing for {seconds:.0f} s")
-        line = process.stdout.readline()
-        if not line.endswith(b"\n"):
-            raise self._failed("")
+        while b"\n" not in self._unread:
+            self._read(process.stdout)
+        line, _, self._unread = self._unread.partition(b"\n")
         reply: dict[str, Any] = json.loads(line)
-        data = process.stdout.read(int(reply.get("bytes", 0)))
-        if len(data) != int(reply.get("bytes", 0)):
-            raise self._failed("")
+        size = int(reply.get("bytes", 0))
+        while len(self._unread) < size:
+            self._read(process.stdout)
+        data, self._unread = self._unread[:size], self._unread[size:]
         return reply, data
+
+    def _read(self, stream: IO[bytes]) -> None:
+        """Reads some more; raises ServerError at the end."""
+        data = stream.read(1 << 20)
+        if not data:
+            raise self._failed("")
+        self._unread += data
 
     def _failed(self, reason: str) -> ServerError:
         """What to raise; the process is ended."""

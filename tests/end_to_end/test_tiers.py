@@ -31,7 +31,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def library(module_cache: Path) -> Iterator[list[object]]:
+def library(module_cache: Path) -> Iterator[list[Any]]:
     """Generic kernels that are loaded: all that the graphs of this file need."""
     with config.override(tier=0):
         bits(program(given(9, 9)) + 1)
@@ -45,7 +45,7 @@ def library(module_cache: Path) -> Iterator[list[object]]:
 
 
 @pytest.fixture(autouse=True)
-def background(library: list[object], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def background(library: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Plans start in tier 0; kernels are asked for after the first run, whatever they are worth."""
     monkeypatch.setattr(tiers, "BASE", 1e-9)
     monkeypatch.setattr(tiers, "EACH", 0.0)
@@ -441,7 +441,7 @@ def test_nothing_is_left_behind(
     while _lives(server) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _lives(server)
-    assert not [path.name for path in (module_cache / "v2").glob("tmp-*")]
+    assert not [path.name for path in (module_cache / "v2").glob(f"tmp-{server}-*")]
 
 
 def _lives(process: int) -> bool:
