@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lazyt.codegen.timed import time_launches
 from lazyt.ir.dtypes import float64
@@ -48,30 +48,13 @@ def run_generic_timed(
     started = time.monotonic()
     executable.run(inputs, outputs)
     ended = time.monotonic()
-    note = _generic_note(program)
+    note = {**program.notes[0], "computes": (), "name": "generic kernels (tier 0)"}
     found = [
         events.Timing(_plan_note(program), started, ended, in_use, 0, me),
         events.Timing(note, started, ended, in_use, program.arena_bytes, me),
     ]
     for timings in events.watching:
         timings += found
-
-
-def _generic_note(program: Program) -> dict[str, object]:
-    """What the notes of all kernels of a plan say together."""
-    notes: Sequence[dict[str, Any]] = program.notes
-    return {
-        "name": "generic kernels (tier 0)",
-        "kind": "generic",
-        "computes": [text for note in notes[-1:] for text in note.get("computes", ())],
-        "bytes_read": sum(int(note.get("bytes_read", 0)) for note in notes),
-        "bytes_written": sum(int(note.get("bytes_written", 0)) for note in notes),
-        "flops": sum(float(note.get("flops", 0)) for note in notes),
-        "scratch": program.arena_bytes,
-        "phases": 1,
-        "reasons": ["tier 0: kernels for this graph are not compiled"],
-        "sources": list(dict.fromkeys(t for note in notes for t in note.get("sources", ()))),
-    }
 
 
 def scratch_in_use(program: Program) -> list[int]:
