@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from lazyt import ops
+from lazyt.dispatch import wrap
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import (
     broadcast_all,
@@ -148,6 +150,18 @@ def pad_rows(rows: list[Tensor], length: int, value: float, at_front: bool, dim:
     inside = (place >= 0) & (place < count)
     at = (place + (end - count)).where(inside, tensor(ends[-1], device=where))
     return give(ops.gather(joined.node, at.node, 0), "Copy", rows)
+
+
+def apart(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The same values, no computed one of which is that of another tensor: which of them are would
+    be part of the graph of what they are joined to, and differ from call to call."""
+    found, seen = list(tensors), set()
+    for place, tensor in enumerate(found):
+        node = tensor.node
+        if node in seen and node.data is not None and not node.needs_grad:
+            found[place] = wrap(ops.input_(node.shape, node.dtype, node.data))
+        seen.add(node)
+    return found
 
 
 def _has_channels_last(item: Tensor) -> bool:

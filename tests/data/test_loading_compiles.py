@@ -162,6 +162,29 @@ def test_padding_data_gives_what_padding_parameters_does(
     assert data.tolist() == learnt.tolist()
 
 
+class _Classes(_Images):
+    """Each sample has the tensor of its class, which other samples of a batch may have, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classes = [lazyt.arange(3.0) + n for n in range(4)]
+        lazyt.realize(*self.classes)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.classes[self.random.randint(0, 3)]
+
+
+@pytest.mark.lazy
+def test_tensors_that_samples_share_make_no_other_graph() -> None:
+    dataset = _Classes()
+    first = [batch.tolist() for batch in DataLoader(dataset, 8)]
+    assert all(row[1] - row[0] == 1 for batch in first for row in batch)
+    assert _new_plans(lambda: [*DataLoader(dataset, 8)]) == 0
+    batch = default_collate([dataset.classes[1]] * 3)
+    dataset.classes[1] += 1
+    assert batch.tolist() == [[1, 2, 3]] * 3 and dataset.classes[1].tolist() == [2, 3, 4]
+
+
 @pytest.mark.lazy
 def test_one_plan_pads_all_lengths() -> None:
     rng = random.Random(5)
@@ -199,3 +222,16 @@ def test_workers_hand_over_computed_batches_of_augmented_samples() -> None:
         assert images.shape == (_BATCH, 3, 12, 12)
         count += len(labels)
     assert count == _COUNT
+
+
+class _Threads(Dataset[int]):
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> int:
+        return lazyt.get_num_threads()
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+def test_a_worker_uses_one_core() -> None:
+    assert [int(n) for n in DataLoader(_Threads(), num_workers=1)] == [1, 1]

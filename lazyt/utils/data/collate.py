@@ -10,6 +10,7 @@ import numpy as np
 
 import lazyt
 from lazyt.errors import LazytError
+from lazyt.functional.joining import apart
 from lazyt.tensor import Tensor
 
 
@@ -77,7 +78,7 @@ Rules = dict[Any, Callable[..., Any]]
 
 def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:
     """Tensors stacked."""
-    return lazyt.stack(list(batch))
+    return lazyt.stack(apart(batch))
 
 
 def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Rules | None = None) -> Any:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import lazyt
+from lazyt.config import config
 from lazyt.errors import LazytError, warn
 from lazyt.utils.data.fetch import Fetcher
 
@@ -136,6 +137,7 @@ def work(job: Job, tasks: Connection, results: Connection, seed: int) -> None:
     # Tasks are taken off at once, so that the main process never waits to send one while this
     # process waits to send a batch.
     threading.Thread(target=_drain, args=(tasks, inbox), daemon=True).start()
+    config.threads = 1  # the other cores have workers of their own
     _infos[:] = [WorkerInfo(job.number, job.count, seed, job.dataset)]
     _seed_all(seed)
     failure = _prepare(job)
