@@ -61,8 +61,8 @@ _references = sys.getrefcount
 
 
 def memory_of_view(tensor: Tensor, reason: str) -> Buffer | None:
-    """The memory that a view shows parts of, computed if it is small; None where the view has to be
-    computed on its own."""
+    """The memory that a view shows parts of, computed if it is small and the part is not there;
+    None where the view has to be computed on its own."""
     storage = tensor._storage
     share = storage.share
     if hook.watcher is not None or (share is not None and share.region is not None):
@@ -70,14 +70,20 @@ def memory_of_view(tensor: Tensor, reason: str) -> Buffer | None:
     node = storage.current()
     if node.form < PLACED:
         return None
-    if node.data is None and node.nbytes <= MOST_FOR_A_PART and _is_computed(node):
-        pending.realize_now((node,), reason)
+    view = tensor._view
+    if node.data is None and view is not None and not view.root and _is_worth_it(node):
+        shown = view.shown(storage)
+        if shown is None or shown.data is None:
+            pending.realize_now((node,), reason)
     data: Buffer | None = node.data
     return data
 
 
-def _is_computed(node: Node) -> bool:
-    """Whether a value is more than a constant repeated, of which any part is as easily made."""
+def _is_worth_it(node: Node) -> bool:
+    """Whether to compute all of a pending value when a part of it is looked at: it is small, and
+    more than a constant repeated, of which any part is as easily made."""
+    if node.nbytes > MOST_FOR_A_PART:
+        return False
     while node.op.name in ("expand", "reshape"):
         node = node.inputs[0]
     return node.op is not CONST
