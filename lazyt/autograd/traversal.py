@@ -18,6 +18,7 @@ import itertools
 import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from lazyt import ops
@@ -29,6 +30,7 @@ from lazyt.grad_mode import mode, set_grad_enabled
 from lazyt.grad_rules import ENDS
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, make_of, topological
+from lazyt.ops.indexing import UPDATE
 from lazyt.ops.leaves import VARIABLE
 from lazyt.storage import raw
 from lazyt.tape import (
@@ -319,7 +321,7 @@ class Traversal:
         if packed is not None:
             found = packed.pull(node, gradient.node, self.create_graph)
             return [None if p is None else self._linked(fn, p, gradient, {}) for p in found]
-        values = {} if self.silent else replaced_values(fn, node, self.create_graph)
+        values, now = ({}, {}) if self.silent else replaced_values(fn, node, self.create_graph)
         by_result = BY_RESULT.get(type(fn).__name__)
         if by_result is not None and len(fn.parents) == 1 and (self.create_graph or node in values):
             result = values.get(node, node)
@@ -330,10 +332,13 @@ class Traversal:
         apart = _told_apart(node, inputs) if alike and not values else None
         if apart is not None:
             return self._derive_apart(fn, gradient, *apart)
-        found, past = derived(node, inputs, gradient.node, values)
+        found, past = derived(node, inputs, gradient.node, values, now)
         for variable, part in past:
             self._go_past(fn, variable, part)
-        return [None if p is None else self._linked(fn, p, gradient, values) for p in found]
+        parts = [None if p is None else self._linked(fn, p, gradient, now) for p in found]
+        if type(fn).__name__ in REPLACING and _replaces(node, inputs[0]):
+            parts[0] = plain(ops.zeros_like(node), False)  # whatever the gradient is
+        return parts
 
     def _derive_apart(
         self,
@@ -355,13 +360,12 @@ class Traversal:
             parts.append(self._linked_to(fn, part, gradient, fn.parents[: len(nodes)], nodes))
         return parts
 
-    def _linked(
-        self, fn: GradFn, part: Node, gradient: Tensor, values: Mapping[Node, Node]
-    ) -> Tensor:
-        """A part of the derivative of ``fn``, which depends on its operands, or ``values``."""
+    def _linked(self, fn: GradFn, part: Node, gradient: Tensor, now: Mapping[int, Node]) -> Tensor:
+        """A part of the derivative of ``fn``, which depends on its operands, or what they are
+        ``now``, by their number."""
         given = fn.operands if isinstance(fn.operands, tuple) else ()
         nodes = [None if item is None else item() for item in given]
-        used = [None if node is None else values.get(node, node) for node in nodes]
+        used = [None if node is None else now.get(n, node) for n, node in enumerate(nodes)]
         return self._linked_to(fn, part, gradient, fn.parents[: len(used)], used)
 
     def _linked_to(
@@ -491,6 +495,8 @@ def _plus(node: Node, number: float) -> Node:
     return ops.apply("add", node, ops.constant(number, node.dtype))
 
 
+#: Functions whose second operand does not depend on the first one, where they write over that.
+REPLACING = frozenset({"CopyBackward0", "FillBackward0"})
 #: The gradients that PyTorch computes from a result that it saved, by the result and its gradient.
 BY_RESULT: dict[str, Callable[[Node, Node], Node]] = {
     "ExpBackward0": _by(lambda r: r),
@@ -531,6 +537,13 @@ def parts_of(fn: GradFn, gradient: Tensor) -> Sequence[Tensor | None]:
     return run.parts_of(fn, [gradient])
 
 
+def _replaces(node: Node, operand: Node | None) -> bool:
+    """Whether ``node`` is another value written over all of ``operand``."""
+    if node.op is not UPDATE or node.inputs[0] is not operand:
+        return False
+    return node.inputs[1].shape == node.shape
+
+
 def operands_of(fn: GradFn) -> list[Node | None]:
     """The nodes of the operands of ``fn`` that require gradients, as far as they still exist."""
     if not isinstance(fn.operands, tuple):
@@ -544,17 +557,25 @@ def operands_of(fn: GradFn) -> list[Node | None]:
 
 
 def derived(
-    node: Node, inputs: Sequence[Node | None], cotangent: Node, values: Mapping[Node, Node]
+    node: Node,
+    inputs: Sequence[Node | None],
+    cotangent: Node,
+    values: Mapping[Node, Node],
+    now: Mapping[int, Node] = MappingProxyType({}),
 ) -> tuple[list[Node | None], list[Pair]]:
     """The gradients of ``inputs`` where ``cotangent`` is that of ``node``, and those of variables
-    that the graph reaches past them; ``values`` are those to compute them from."""
+    that the graph reaches past them.
+
+    Args:
+        values, now: what to compute them from in place of nodes, as ``replaced_values`` gives it.
+    """
     walked = None if values else _walked(node, inputs, cotangent)
     if walked is not None:
         return walked
     apart = _told_apart(node, inputs)
     if apart is not None:
         node, inputs, own = apart
-        table = {copy: values.get(operand, operand) for copy, operand in own.items()}
+        table = {c: now.get(n, own[c]) for n, c in enumerate(inputs) if c is not None}
         found, past = derived(node, inputs, cotangent, {})
         return [None if p is None else substituted([p], table)[0] for p in found], past
     known: dict[Node, None] = dict.fromkeys(n for n in inputs if n is not None)
@@ -646,11 +667,15 @@ def _told_apart(
     return make_of(node.head, tuple(new)), copies, own
 
 
-def replaced_values(fn: GradFn, node: Node, linked: bool) -> dict[Node, Node]:
-    """What saved values are now that were written to without autograd knowing."""
+def replaced_values(
+    fn: GradFn, node: Node, linked: bool
+) -> tuple[dict[Node, Node], dict[int, Node]]:
+    """What saved values are now that were written to without autograd knowing: by their nodes, and
+    for operands by their numbers, too. Tensors of equal value are one node, but not one memory."""
     from lazyt.autograd.engine import stale_nodes
 
     values: dict[Node, Node] = {}
+    now_by_number: dict[int, Node] = {}
     for storage, _ in fn.saved:
         old = stale_nodes(storage) if storage.share is not None else []
         if not old:
@@ -664,19 +689,20 @@ def replaced_values(fn: GradFn, node: Node, linked: bool) -> dict[Node, Node]:
                     now, sorted(range(len(axes)), key=axes.__getitem__)
                 )
         if isinstance(fn.operands, tuple):
-            for parent, reference in zip(fn.parents, fn.operands):
+            for number, (parent, reference) in enumerate(zip(fn.parents, fn.operands)):
                 operand = None if reference is None else reference()
                 own = operand is not None and _is_of(parent, storage.fn)
                 if own and operand is not None and _shows(operand, table):
                     (value,) = substituted([operand], table)
                     value = raw(value)
                     tied = linked and operand.needs_grad
-                    values[operand] = boundary(value, Bridge(operand)) if tied else value
+                    value = boundary(value, Bridge(operand)) if tied else value
+                    values[operand] = now_by_number[number] = value
         if node in table:
             result = table[node]
             tied = linked and node.needs_grad
             values[node] = boundary(result, Bridge(node)) if tied else result
-    return values
+    return values, now_by_number
 
 
 def _is_of(fn: GradFn | None, owner: GradFn | None) -> bool:

@@ -152,6 +152,8 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         refuse_overlap(view, [i for a, i in plan.picks if plan.layout[a] >= 0], not lone)
         result = _put(view.node, plan, new)
     name = "IndexPut" if plan.picks else "CopySlices"
+    if view is input and source is not None and not plan.picks:
+        name = "Copy" if source.shape else "Fill"
     parents = (input, *(() if source is None else (source,)), *(item for _, item in plan.picks))
     overwrite(view, result, name, parents)
 

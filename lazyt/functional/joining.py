@@ -149,7 +149,7 @@ def pad_rows(rows: list[Tensor], length: int, value: float, at_front: bool, dim:
     place = arange(length, device=where).unsqueeze(dim) - (length - count if at_front else 0)
     inside = (place >= 0) & (place < count)
     at = (place + (end - count)).where(inside, tensor(ends[-1], device=where))
-    return give(ops.gather(joined.node, at.node, 0), "Copy", rows)
+    return give(ops.gather(joined.node, at.node, 0), "CopySlices", rows)
 
 
 def apart(tensors: Sequence[Tensor]) -> list[Tensor]:
