@@ -95,6 +95,8 @@ def measure(framework: str, workload: str) -> dict[str, float]:
         sys.path.insert(0, str(HERE.parent))
         import lazyt
 
+        lazyt.config.tier = 1  # kernels, before anything runs
+
         function, args, parameters = make(lazyt, workload)
         lazyt.realize(*args, *parameters)
         if framework == "lazyt":

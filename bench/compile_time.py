@@ -21,6 +21,8 @@ from lazyt.ir.text_graph import print_graph
 from lazyt.nn import functional
 from lazyt.ops.registry import OPS
 
+lazyt.config.tier = 1  # kernels, before anything runs
+
 SIZES = (625, 1250, 2500, 5000, 10000, 20000)
 #: Nodes that one layer adds, by experience.
 _LAYER = 78

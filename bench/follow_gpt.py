@@ -60,6 +60,8 @@ def run(name: str, steps: int, invented: bool) -> list[float]:
     if name == "lazyt":
         import lazyt
 
+        lazyt.config.tier = 1  # kernels, before anything runs
+
         use_as_torch(lazyt)
     sys.path.insert(0, str(HERE.parent / "examples"))
     import char_gpt

@@ -65,6 +65,8 @@ def measure() -> None:
     sys.path.insert(0, str(HERE.parent))
     import lazyt
 
+    lazyt.config.tier = 1  # kernels, before anything runs
+
     print(f"AdamW, 6 linear layers       {training(lazyt, 'linear'):6.1f} us")
     print(f"AdamW, 4 transformer layers  {training(lazyt, 'transformer'):6.1f} us")
     print(f"100 products of 64 x 64      {products(lazyt):6.1f} us")

@@ -54,6 +54,8 @@ def measure(budget: float, steps: int) -> dict[str, Any]:
     import numpy as np
 
     import lazyt
+
+    lazyt.config.tier = 1  # kernels, before anything runs
     from lazyt.runtime.memory import pool
 
     char_gpt: Any = importlib.import_module("char_gpt")

@@ -18,6 +18,8 @@ from lazyt import graph_keys, planning
 from lazyt.nn import functional
 from lazyt.runtime.execute import Executable
 
+lazyt.config.tier = 1  # kernels, before anything runs
+
 Parts = dict[str, float]
 clock = time.perf_counter
 

@@ -20,6 +20,8 @@ from lazyt import Tensor
 from lazyt.bench.results import describe_machine
 from lazyt.runtime import roofline
 
+lazyt.config.tier = 1  # kernels, before anything runs
+
 SIZES = (100_000, 1_000_000, 10_000_000, 100_000_000)
 #: Elements of a row, for what works on rows.
 ROW = 1000

@@ -16,6 +16,8 @@ from pathlib import Path
 import lazyt
 from lazyt import nn, planning
 
+lazyt.config.tier = 1  # kernels, before anything runs
+
 COUNT, LEAST, MOST, WIDTH = 50, 16, 512, 256
 
 

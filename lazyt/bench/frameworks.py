@@ -163,6 +163,7 @@ class _Lazy(_Torch):
         from lazyt.version import __version__
 
         self.version = str(__version__)
+        self.torch.config.tier = 1  # what is timed are its kernels
         # Imported before this process had a folder of its own.
         self.torch.config.cache_dir = os.environ.get("LAZYT_CACHE_DIR", self.torch.config.cache_dir)
 
