@@ -68,7 +68,7 @@ def _pick(item: Any) -> Tensor:
     """A list, array or tensor as an index tensor; raises BoundsError for other things."""
     from lazyt.functional.creation import tensor
 
-    if isinstance(item, (bool, np.bool_)):
+    if isinstance(item, bool):
         return tensor(bool(item))
     if isinstance(item, np.ndarray):
         item = tensor(item.astype(np.int64) if not item.size else item)
@@ -78,11 +78,13 @@ def _pick(item: Any) -> Tensor:
     elif isinstance(item, str):
         raise DTypeError("new(): invalid data type 'str'")
     if not isinstance(item, Tensor):
-        if hasattr(item, "__index__"):
+        kind = type(item)
+        if hasattr(item, "__index__") and not isinstance(item, np.bool_):
             return tensor(operator.index(item))
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         raise BoundsError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
-            f"valid indices (got {type(item).__name__})"
+            f"valid indices (got {module}{kind.__name__})"
         )
     if item.dtype not in (bool_, uint8, int32, int64):
         raise BoundsError("tensors used as indices must be long, int, byte or bool tensors")

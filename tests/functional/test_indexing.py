@@ -130,3 +130,20 @@ def test_gradients_of_picks_add_up() -> None:
     (x[[0, 0, 2]] * lt.tensor([1.0, 10.0, 100.0])).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [11.0, 0.0, 100.0]
+
+
+@pytest.mark.parametrize("index", [np.bool_(True), np.bool_(False), (np.bool_(True), 0)])
+def test_numpys_truth_values_are_no_indices(index: Any) -> None:
+    """As in PyTorch; Python's are, and so are arrays of NumPy's."""
+    x = lt.arange(6.0).reshape(2, 3)
+    with pytest.raises(IndexError, match=r"valid indices \(got numpy\.bool"):
+        x[index]
+    with pytest.raises(IndexError, match=r"valid indices \(got numpy\.bool"):
+        x[index] = 1.0
+    assert x[True].shape == x[np.array(True)].shape == (1, 2, 3)
+
+
+def test_other_things_are_no_indices() -> None:
+    for index, name in ((1.5, "float"), (np.float32(1), "numpy.float32")):
+        with pytest.raises(IndexError, match=f"got {name}\\)"):
+            lt.ones(3)[index]
