@@ -44,8 +44,12 @@ class Shortcuts:
     ) -> None:
         """A replay was run in general: give it a shortcut, or another one, if that is worth it.
 
-        The other arguments are those of ``shorten``.
+        The other arguments are those of ``shorten``. While the plan may get other kernels soon
+        there is none yet, and the run does not count.
         """
+        prepared = replay.prepared[0] if replay.prepared is not None else None
+        if prepared is not None and prepared.plan.code.heat is not None:
+            return
         course = self._known.get(replay)
         if course is None:
             if len(self._known) >= _MOST:
