@@ -155,6 +155,7 @@ def test_counting_makes_no_graph() -> None:
     assert made == "CountStorage" and state["step"]._storage.count == 2.0
 
 
+@pytest.mark.lazy  # captures nothing where all is eager, and so warns of nothing
 def test_a_function_that_reads_a_count_sees_it_at_every_call() -> None:
     def run(wrap: Any) -> list[Any]:
         parameter = lazyt.ones(2, requires_grad=True)
