@@ -99,8 +99,8 @@ class Config:
         interpret: run with the NumPy interpreter instead of compiled kernels (``LAZYT_INTERPRET``).
         strict_laziness: raise instead of realizing implicitly (``LAZYT_STRICT_LAZINESS``).
         max_pending_nodes: pending graph nodes past which a graph realizes by itself
-            (``LAZYT_MAX_PENDING_NODES``, default 4000); with fewer, long loops whose values nobody
-            reads compile in less time.
+            (``LAZYT_MAX_PENDING_NODES``, default 4000): in equal parts where it repeats itself, as
+            loops do, so that the parts have one plan.
         max_pending_bytes: bytes of pending values past which a graph realizes by itself
             (``LAZYT_MAX_PENDING_BYTES``, default 4 GiB).
         dump: folder that receives the IR after every pass and the C of every plan that runs,

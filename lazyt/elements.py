@@ -82,11 +82,15 @@ def memory_of_view(tensor: Tensor, reason: str) -> Buffer | None:
 def _is_worth_it(node: Node) -> bool:
     """Whether to compute all of a pending value when a part of it is looked at: it is small, and
     more than a constant repeated, of which any part is as easily made."""
-    if node.nbytes > MOST_FOR_A_PART:
-        return False
+    return node.nbytes <= MOST_FOR_A_PART and _repeated(node) is None
+
+
+def _repeated(node: Node) -> Number | None:
+    """The constant that a value is made of, repeated, as the graph writes it; None for others."""
     while node.op.name in ("expand", "reshape"):
         node = node.inputs[0]
-    return node.op is not CONST
+    found: Number | None = node.params.value if node.op is CONST else None
+    return found
 
 
 def number_in(tensor: Tensor, reason: str) -> Number | None:
@@ -97,6 +101,10 @@ def number_in(tensor: Tensor, reason: str) -> Number | None:
     if cell is None or storage.node.form < PLACED:
         return None
     found: Number
+    constant = _repeated(storage.node) if hook.watcher is None else None
+    if constant is not None and storage.share is None:  # there is nothing to compute
+        found = cell(constant).value
+        return found
     if view is not None:
         memory = memory_of_view(tensor, reason)
         if memory is not None:
@@ -181,13 +189,11 @@ def _place_of(shape: tuple[int, ...], index: Any) -> int:
 
 def _filled(node: Node) -> Buffer | None:
     """New memory with the value of a constant repeated; None for other values."""
-    value = node
-    while value.op.name in ("expand", "reshape"):
-        value = value.inputs[0]
-    if value.op is not CONST or node.nbytes > _MOST_FILLED:
+    value = _repeated(node)
+    if value is None or node.nbytes > _MOST_FILLED:
         return None
     try:
-        element = struct.pack(_CODES[node.dtype], value.params.value)
+        element = struct.pack(_CODES[node.dtype], value)
     except OverflowError:  # rounding it is for a kernel
         return None
     buffer = Buffer(node.nbytes)

@@ -126,6 +126,15 @@ def test_a_part_of_a_large_value_is_computed_alone() -> None:
     assert whole[3].item() == 1.0 and whole.node.data is None
 
 
+@pytest.mark.parametrize("value", [0.1, -0.0, float("inf"), float("nan"), 3.0e38])
+def test_a_constant_is_read_without_a_plan(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = repr(lt.full((3,), value).realize()[1].item())
+    monkeypatch.setattr(planning, "realize", None)
+    assert repr(lt.full((3, 2), value)[1, 0].item()) == wanted
+    assert repr(lt.full((), value).item()) == wanted
+    assert lt.ones(4, dtype=lt.bool)[2].item() is True and lt.full((2,), 7)[0].item() == 7
+
+
 def test_parts_under_gradients() -> None:
     w = lt.arange(3.0).requires_grad_()
     y = w * w
