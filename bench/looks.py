@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,18 @@ def chain(x: Any, count: int) -> Any:
     return x
 
 
+def looked_at(x: Any, count: int) -> Any:
+    """The value of ``count`` operations; the last of several elements is their sum."""
+    return chain(x, count - 1).sum().item() if x.ndim else chain(x, count).item()
+
+
 def chains(torch: Any) -> dict[str, Function]:
     """Chains of 1, 5 and 20 operations that end in a look, on different sizes."""
     found: dict[str, Function] = {}
     for name, shape in (("scalar", ()), ("8", (8,)), ("64x64", (64, 64))):
         x = torch.ones(shape)
         for count in (1, 5, 20):
-            if shape == ():
-                found[f"{name} {count}"] = lambda x=x, n=count: chain(x, n).item()
-            else:
-                found[f"{name} {count}"] = lambda x=x, n=count: chain(x, n - 1).sum().item()
+            found[f"{name} {count}"] = partial(looked_at, x, count)
     w = torch.ones(8).requires_grad_()
     found["grad 5"] = lambda: chain(w, 4).sum().item()
     found["grad backward"] = lambda: torch.autograd.grad(chain(w, 4).sum(), w)[0].sum().item()
@@ -161,7 +164,7 @@ def _plans(module: Any) -> int:
             _counting.append(1)
             return make(*arguments)
 
-        planning._make = counted
+        vars(planning)["_make"] = counted
         _counting.append(1)
     return len(_counting)
 
