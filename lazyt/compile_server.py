@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
 from typing import IO, Any
 
@@ -48,7 +49,8 @@ def main() -> None:
     while True:
         request = json.loads(requests.get())
         try:
-            reply, data = compile_plan(request)
+            with _as_there(request):
+                reply, data = _share(request) if "share" in request else compile_plan(request)
         except LazytError as error:
             reply, data = {"error": str(error)}, b""
         except Exception as error:  # whatever it is, it must reach the process that asked
@@ -77,6 +79,27 @@ def _send(stream: IO[bytes], reply: dict[str, Any], data: bytes) -> None:
     stream.flush()
 
 
+@contextlib.contextmanager
+def _as_there(request: dict[str, Any]) -> Iterator[None]:
+    """A block with the settings and the environment of the process that asks."""
+    for name, value in request["environment"].items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    with config.override(**request["settings"]):
+        yield
+
+
+def _share(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Compiles a share of the kernels for any shape; tells whether they are all there now."""
+    from lazyt import generic_plans
+
+    if not generic_plans.is_warm():
+        generic_plans.warm_share(request["share"])
+    return {"done": generic_plans.is_warm()}, b""
+
+
 def compile_plan(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """What there is to say of a plan that was compiled, and its binary where it is not on disk.
 
@@ -85,23 +108,17 @@ def compile_plan(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
 
     Raises LazytError.
     """
-    for name, value in request["environment"].items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-    with config.override(**request["settings"]):
-        record_source(config.provenance)
-        subject = _subject(request)
+    record_source(config.provenance)
+    subject = _subject(request)
+    if subject.key != request["key"]:
+        winners.known.tables.clear()  # tuned since they were read
+        winners.known.digest = None
         if subject.key != request["key"]:
-            winners.known.tables.clear()  # tuned since they were read
-            winners.known.digest = None
-            if subject.key != request["key"]:
-                raise LazytError(
-                    "the compile server would make another plan: the package's files, or what this "
-                    "machine shows of itself, have changed since the program was started"
-                )
-        return _compiled(subject, request)
+            raise LazytError(
+                "the compile server would make another plan: the package's files, or what this "
+                "machine shows of itself, have changed since the program was started"
+            )
+    return _compiled(subject, request)
 
 
 def _compiled(subject: Subject, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

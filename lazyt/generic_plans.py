@@ -94,6 +94,8 @@ def _name_of(wanted: frozenset[Unit]) -> str:
     return cache.hash_text(code_stamp(), str(devices.cpu().vector_bytes), *names)
 
 
+#: Units that are compiled together.
+_SHARE = 24
 _chosen = _Chosen()
 _choosing = forks.guarded(threading.RLock())
 
@@ -151,24 +153,40 @@ def is_warm() -> bool:
 
 def warm(progress: Callable[[int, int], None] | None = None) -> int:
     """Compiles all kernels for any shape that are not on this machine yet; how many units there
-    are. ``progress`` is told how many are done, and of how many. What was done is kept when it is
-    interrupted.
+    are. ``progress`` is told how many are done, and of how many. What was done stays on disk when
+    it is interrupted.
 
     Raises NoCompilerError and CompileError.
     """
-    total = len(units())
-    ordered = sorted(units(), key=lambda unit: not unit.is_first)
-    for done in (*range(_SHARE, total, _SHARE), total):
-        found = _text_of(frozenset(ordered[:done]))
+    total, share = len(units()), 0
+    while not is_warm():
         if progress is not None:
-            progress(max(done - _SHARE, 0), total)
-        execute.build_objects(empty_program(found))
-    found = _text_of(frozenset(units()))
-    execute.build_shared(empty_program(found), found.text_hash, _REASON)
+            progress(min(share * _SHARE, total), total)
+        warm_share(share)
+        share += 1
     if progress is not None:
         progress(total, total)
     return total
 
 
-#: Units that are compiled together.
-_SHARE = 24
+def warm_share(number: int) -> None:
+    """Compiles one share of all kernels for any shape; the one behind the last makes the library
+    of them. Raises NoCompilerError and CompileError."""
+    ordered = sorted(units(), key=lambda unit: not unit.is_first)
+    found = _text_of(frozenset(ordered[: (number + 1) * _SHARE]))
+    if number * _SHARE < len(ordered):
+        execute.build_objects(empty_program(found))
+    else:
+        execute.build_shared(empty_program(found), found.text_hash, _REASON)
+
+
+def use_whole() -> None:
+    """Lets plans that are made from now on have the library of all units, where it is on disk."""
+    with _choosing:
+        if is_warm():
+            _chosen.units = frozenset(units())
+
+
+def is_whole() -> bool:
+    """Whether the library that this process uses has all units."""
+    return len(_chosen.units) == len(units())

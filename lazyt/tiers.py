@@ -43,6 +43,9 @@ SOON = 20
 #: Runs after which a plan gets kernels however short they are, if a captured function runs it, or
 #: any other.
 OFTEN, VERY_OFTEN = 64, 1000
+#: Seconds without a plan to compile after which kernels for any shape are compiled: most programs
+#: that end before that have no use for more of them.
+IDLE = 2.0
 #: Times that a graph is given to a new process after the last one has died of it.
 _AGAIN = 1
 #: Processes that may die one after the other until there are no more.
@@ -163,11 +166,14 @@ def first_code(subject: Subject, reason: str, where: str) -> Code | None:
 def _generic(subject: Subject, where: str) -> Generic | None:
     """What runs a graph in tier 0, and its last input; None for a graph that has something that
     generic kernels lack."""
-    from lazyt.generic_plans import generic_of
+    from lazyt.generic_plans import generic_of, is_whole
 
     with compile_progress.shown(where) as wait:
         wait.what = "generic kernels, once for all programs on this machine"
-        return generic_of(subject, "generic kernels, for graphs that are not compiled yet", where)
+        made = generic_of(subject, "generic kernels, for graphs that are not compiled yet", where)
+    if made is not None and config.tier == "auto" and not is_whole():
+        _queue.warm()
+    return made
 
 
 def _found(program: Program) -> Executable | None:
@@ -264,12 +270,19 @@ def _message(meter: Meter, where: str) -> dict[str, Any]:
         # Nodes that depend on no input may have been computed since, and are leaves then.
         "sources": sources if len(nodes) == lines else [],
         "positions": list(positions),
-        "settings": {name: getattr(config, name) for name in _SETTINGS} | {"threads": team.count()},
-        "environment": {name: os.environ.get(name) for name in _ENVIRONMENT},
+        **_surroundings(),
         "key": subject.key,
         "own": meter.own,
         "reason": meter.reason,
         "where": where,
+    }
+
+
+def _surroundings() -> dict[str, Any]:
+    """The settings and the environment that decide what is compiled."""
+    return {
+        "settings": {name: getattr(config, name) for name in _SETTINGS} | {"threads": team.count()},
+        "environment": {name: os.environ.get(name) for name in _ENVIRONMENT},
     }
 
 
@@ -296,6 +309,20 @@ class _Queue:
         self.server = Server("lazyt.compile_server")
         self._thread: threading.Thread | None = None
         self._is_ending = False
+        self._share: int | None = None  # of the kernels for any shape, what is to be compiled next
+
+    def warm(self) -> None:
+        """Has all kernels for any shape compiled, a share at a time, when nothing else is to be."""
+        with self.changed:
+            if self._share is None and not self._is_ending:
+                self._share = 0
+                self._start()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            name = "lazyt-compiler"
+            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._thread.start()
 
     def add(self, request: Request) -> None:
         """Has a plan compiled, when it is its turn."""
@@ -304,10 +331,7 @@ class _Queue:
                 return
             request.meter.state = "queued"
             self.requests.append(request)
-            if self._thread is None:
-                name = "lazyt-compiler"
-                self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-                self._thread.start()
+            self._start()
             self.changed.notify_all()
 
     def wait(self, seconds: float | None) -> bool:
@@ -321,7 +345,7 @@ class _Queue:
         self.changed = threading.Condition(self._lock)
         for request in [*self.requests, *filter(None, [self.running])]:
             request.meter.state = ""
-        self.requests, self.running, self._thread = [], None, None
+        self.requests, self.running, self._thread, self._share = [], None, None, None
         self.server.forget()
 
     def end(self) -> None:
@@ -332,8 +356,14 @@ class _Queue:
     def _work(self) -> None:
         while True:
             with self.changed:
+                is_idle = self._share is not None and self._share >= 0
                 while not self.requests:
-                    self.changed.wait()
+                    if not self.changed.wait(IDLE if is_idle else None):
+                        break
+            if not self.requests:
+                self._compile_share()
+                continue
+            with self.changed:
                 request = max(self.requests, key=lambda each: each.meter.seconds)
                 self.requests.remove(request)
                 self.running = request
@@ -345,6 +375,26 @@ class _Queue:
                 with self.changed:
                     self.running = None
                     self.changed.notify_all()
+
+    def _compile_share(self) -> None:
+        """Has the next share of the kernels for any shape compiled."""
+        from lazyt import generic_plans
+
+        share, self._share = self._share, -1  # what fails once is not tried again
+        if share is None or share < 0 or self._is_ending or self.is_broken:
+            return
+        try:
+            reply, _ = self.server.ask({"share": share, **_surroundings()})
+        except ServerError as error:
+            if not self._is_ending:
+                events.record("compile", f"no library of all kernels for any shape: {error}")
+            return
+        if "error" in reply:
+            events.record("compile", f"no library of all kernels for any shape: {reply['error']}")
+        elif reply["done"]:
+            generic_plans.use_whole()
+        else:
+            self._share = share + 1
 
     def _serve(self, request: Request) -> None:
         if request.plan is None or self._is_ending:

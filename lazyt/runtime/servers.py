@@ -65,7 +65,9 @@ class Server:
         if self._process is None:
             self._start()
         process = self._process
-        assert process is not None and process.stdin is not None
+        if process is None:
+            raise ServerError("the process was ended while it was started")
+        assert process.stdin is not None
         try:
             data = memoryview(json.dumps(request).encode() + b"\n")
             while data:
