@@ -81,7 +81,7 @@ def test_commands_of_the_readme_exist() -> None:
     for target in re.findall(r"^make (\w+)", text, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), target
     commands = sorted(set(re.findall(r"python -m lazyt (\w+)", text)))
-    assert commands == ["bench", "doctor", "opt", "run", "show"]
+    assert commands == ["bench", "cache", "doctor", "opt", "run", "show", "warm"]
     for command in commands:
         done = subprocess.run(
             [sys.executable, "-m", "lazyt", command, "--help"],
