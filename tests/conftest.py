@@ -94,6 +94,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest.fixture(autouse=True)
+def kernels_first(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests of laziness itself count kernels, and what is done with them: these are there before a
+    plan runs, also where all other tests run in tier 0."""
+    if config.tier == 1 or not request.node.get_closest_marker("lazy"):
+        yield
+    else:
+        with config.override(tier=1):
+            yield
+
+
+@pytest.fixture(autouse=True)
 def values_recorded(request: pytest.FixtureRequest) -> Iterator[None]:
     """Records or compares the values that the test looks at, when asked to."""
     recorder = request.config.stash.get(_recorder, None)

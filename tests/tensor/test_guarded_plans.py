@@ -17,6 +17,8 @@ from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node
 from lazyt.runtime import events
 
+pytestmark = pytest.mark.lazy
+
 ROUNDS = 8
 
 

@@ -28,6 +28,7 @@ def test_each_call_sees_what_numpy_wrote() -> None:
     assert step.why() == ["captured"]
 
 
+@pytest.mark.lazy
 def test_memory_is_read_as_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     step = lt.jit(lambda x: x * 2)
     a = np.arange(64, dtype=np.float32)
