@@ -61,8 +61,10 @@ test: $(VENV)/dev.stamp
 quick: $(VENV)/dev.stamp
 	$(test_env) $(python) -m tests.quick --workers $(WORKERS) $(ARGS)
 
+# The values of the last `make test`, computed by other kernels: those for any shape, one for each
+# operation.
 bits: $(VENV)/dev.stamp
-	LAZYT_EAGER=1 $(test_env) $(python) -m pytest -q -n $(WORKERS) --dist worksteal \
+	LAZYT_EAGER=1 LAZYT_TIER=0 $(test_env) $(python) -m pytest -q -n $(WORKERS) --dist worksteal \
 		--compare-values $(values) $(same) $(on_tensors) $(ARGS)
 
 cuda: $(VENV)/dev.stamp

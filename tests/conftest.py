@@ -95,13 +95,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture(autouse=True)
 def kernels_first(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tests of laziness itself count kernels, and what is done with them: these are there before a
-    plan runs, also where all other tests run in tier 0."""
-    if config.tier == 1 or not request.node.get_closest_marker("lazy"):
-        yield
-    else:
+    """Plans of tests that look at kernels have them before they run."""
+    node = request.node
+    if config.tier != 1 and (node.get_closest_marker("fused") or node.get_closest_marker("lazy")):
         with config.override(tier=1):
             yield
+    else:
+        yield
 
 
 @pytest.fixture(autouse=True)

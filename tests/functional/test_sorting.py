@@ -106,6 +106,7 @@ def test_nothing_and_numbers() -> None:
 
 
 @pytest.mark.lazy
+@pytest.mark.fused
 def test_results_that_nobody_uses_cost_nothing() -> None:
     x = lt.from_numpy(mixed("float32", 3, 100))
     values = lt.explain(x.sort().values).kernels

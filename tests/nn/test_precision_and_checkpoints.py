@@ -203,6 +203,7 @@ def test_sequential_checkpoints() -> None:
 # ---------------------------------------------------------------------- profiler
 
 
+@pytest.mark.fused
 def test_profiler_times_kernels(tmp_path: Path) -> None:
     a = lazyt.rand(32, 32).realize()
     with profile(profile_memory=True, with_flops=True) as prof, record_function("layer"):
@@ -229,6 +230,7 @@ def test_profiler_times_kernels(tmp_path: Path) -> None:
     assert len(complete) == sum(row.count for row in rows.values())
 
 
+@pytest.mark.fused
 def test_profiler_ends_with_its_block() -> None:
     a = lazyt.rand(4, 4).realize()
     with pytest.raises(KeyError), profile() as broken:
