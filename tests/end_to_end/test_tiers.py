@@ -464,3 +464,21 @@ def test_ctrl_c_at_a_terminal_does_not_reach_the_process(start: Start, module_ca
     child = start(code, LAZYT_TIER="auto", LAZYT_CACHE_DIR=str(module_cache))
     output, errors = child.communicate(timeout=120)
     assert output.split()[1:] == ["True", "1"] and not errors, errors
+
+
+def test_processes_that_share_a_cache_compile_a_plan_once(start: Start, module_cache: Path) -> None:
+    code = ENDING.replace("DELAY", "0.0").replace("SIZE", "95")
+    code = code.replace("while not tiers._queue.server.pid:", "if False:")
+    code += (
+        "print(lt.wait_for_compiler(100),"
+        " sum('background' in str(event) for event in lt.why_compiled()))"
+    )
+    environment = {"LAZYT_TIER": "auto", "LAZYT_CACHE_DIR": str(module_cache)}
+    children = [start(code, **environment) for _ in range(3)]
+    found = []
+    for child in children:
+        output, errors = child.communicate(timeout=120)
+        assert child.returncode == 0 and not errors, errors
+        found.append(output.splitlines()[-1].split())
+    assert [words[0] for words in found] == ["True"] * 3
+    assert sum(int(words[1]) for words in found) == 1
