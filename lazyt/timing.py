@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING
 
+from lazyt.codegen.generic.program import step_notes, timed_values
 from lazyt.codegen.timed import time_launches
 from lazyt.ir.dtypes import float64
 from lazyt.ir.program import Program
+from lazyt.lifting import table_buffer
 from lazyt.runtime import events, execute
 from lazyt.runtime.memory import Buffer, pool
 
@@ -40,19 +42,24 @@ def run_timed(program: Program, inputs: Sequence[Buffer], outputs: Sequence[Buff
 def run_generic_timed(
     executable: Executable, inputs: Sequence[Buffer], outputs: Sequence[Buffer]
 ) -> None:
-    """Runs a plan in tier 0; tells ``events.watching`` when that was, as of one kernel.
+    """Runs a plan in tier 0; tells ``events.watching`` when that was, and when each of its
+    instructions ran, as of a kernel.
 
     Raises as ``Executable.run``.
     """
     program, in_use, me = executable.program, pool.in_use, get_ident()
+    values, place = timed_values(program)
+    table = table_buffer(values)
     started = time.monotonic()
-    executable.run(inputs, outputs)
+    executable.run([*inputs[:-1], table], outputs)
     ended = time.monotonic()
-    note = {**program.notes[0], "computes": (), "name": "generic kernels (tier 0)"}
-    found = [
-        events.Timing(_plan_note(program), started, ended, in_use, 0, me),
-        events.Timing(note, started, ended, in_use, program.arena_bytes, me),
-    ]
+    seconds = table.as_numpy(float64, (len(values),))[place:].tolist()
+    notes = step_notes(program)
+    plan = {**_plan_note(program), "kernels": len(notes)}
+    found = [events.Timing(plan, started, ended, in_use, 0, me)]
+    steps = zip(notes, seconds, seconds[1:], strict=False)
+    held = program.arena_bytes
+    found += [events.Timing(n, begin, end, in_use, held, me) for n, begin, end in steps]
     for timings in events.watching:
         timings += found
 

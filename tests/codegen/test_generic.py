@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+import lazyt
+import lazyt.profiler
 from lazyt import compiler, generic_plans, lifting, ops
 from lazyt.codegen.generic.library import kinds_of, units
 from lazyt.codegen.generic.primitives import COMPUTED, primitives
@@ -206,3 +208,12 @@ def test_numbers_of_functions_are_distinct() -> None:
     names = [name for unit in units() for name in unit.functions]
     assert len(names) == len(set(names))
     assert {one.symbol for one in primitives()} <= set(names)
+
+
+def test_a_profiler_sees_each_operation() -> None:
+    a = lazyt.ones(8, 8).realize()
+    with config.override(tier=0), lazyt.profiler.profile() as profiled:
+        ((a @ a).sum() * 2).item()
+    rows = {row.key: row for row in profiled.key_averages()}
+    assert rows["lazyt::mm"].count == 1 and rows["lazyt::mm"].flops == 2 * 8**3
+    assert {"lazyt::sum", "lazyt::elementwise"} <= rows.keys()

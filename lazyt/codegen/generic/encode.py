@@ -25,7 +25,7 @@ from lazyt.codegen.generic.views import (
 )
 from lazyt.codegen.routines import order_numbers
 from lazyt.ir.dtypes import DType, float32, int64, uint8, uint32
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, Source
 from lazyt.ir.scalar import Const
 from lazyt.ops.reduction import IDENTITIES, reduction_runs
 
@@ -48,6 +48,19 @@ class Unsupported(Exception):
     """The library has nothing for an op, or for a scalar function, of a graph."""
 
 
+class Step(NamedTuple):
+    """What an instruction is part of: an op and its kind, where it has one, the type and shape of
+    its result, bytes of its operands, the user's position, and the ``work`` of all before it."""
+
+    op: str
+    kind: str
+    dtype: DType
+    shape: tuple[int, ...]
+    read: int
+    source: Source | None
+    work: int
+
+
 class Encoded(NamedTuple):
     """A graph as instructions.
 
@@ -60,7 +73,7 @@ class Encoded(NamedTuple):
         patches: for each number of the graph (a constant, or a start of a slice), which words
             depend on it, each with a factor: that of a constant is 0, its bits are the word.
         work: a rough count of the elementary steps.
-        instructions: how many there are.
+        made_for: what each instruction computes.
     """
 
     words: list[int]
@@ -70,7 +83,7 @@ class Encoded(NamedTuple):
     donated: tuple[tuple[int, int], ...]
     patches: Mapping[tuple[Node, int], list[tuple[int, int]]]
     work: int
-    instructions: int
+    made_for: list[Step]
 
 
 class _Deferred(NamedTuple):
@@ -99,7 +112,8 @@ class Encoder:
         self._pool_patches: list[tuple[tuple[Node, int], int]] = []
         self._free: dict[int, int] = {}  # scratch that nobody uses: size by beginning
         self._top = 0
-        self._instructions = 0
+        self._steps: list[Step] = []
+        self._node: Node = roots[0]
         self._listening = -1
         self._values: dict[Node, View | _Deferred] = {}
         self._inputs = {leaf: number for number, leaf in enumerate(leaves)}
@@ -203,10 +217,17 @@ class Encoder:
         number = numbers()[function]
         self._functions.add(number)
         if self._listening < 0 and writes is not None and 2 <= writes.slot < self._first_output:
-            self._listening = self._instructions
-        self._instructions += 1
+            self._listening = len(self._steps)
+        self._note()
         self._words += (number, 0)
         return len(self._words) - 2
+
+    def _note(self) -> None:
+        node = self._node
+        kind = getattr(node.params, "kind", "")
+        read = sum([item.nbytes for item in node.inputs])
+        step = Step(node.op.name, kind, node.dtype, node.shape, read, node.source, self._work)
+        self._steps.append(step)
 
     def _end(self, begin: int) -> None:
         self._words[begin + 1] = len(self._words) - begin
@@ -317,6 +338,7 @@ class Encoder:
         for node in order:
             if node in self._inputs or node.op.name == "const":
                 continue
+            self._node = node
             rule = _RULES.get(node.op.name)
             if rule is None:
                 raise Unsupported(f"there is no kernel for any shape of {node.op.name}")
@@ -357,7 +379,7 @@ class Encoder:
         for number, place in self._pool_patches:
             self._patches.setdefault(number, []).append((start + place, 0))
         if self._work > _LONG:
-            words[0] = self._listening + 1 if self._listening >= 0 else self._instructions + 1
+            words[0] = 1 + (self._listening if self._listening >= 0 else len(self._steps))
         donated = tuple(sorted(self._written.items()))
         functions = frozenset(self._functions)
         return Encoded(
@@ -368,7 +390,7 @@ class Encoder:
             donated,
             self._patches,
             self._work,
-            self._instructions,
+            self._steps,
         )
 
     # -------------------------------------------------------------------- maps
@@ -393,6 +415,7 @@ class Encoder:
         """The instruction of a map, with the maps that it takes in."""
         made = Map()
         result = self._expand(node, made)
+        before, self._node = self._node, node
         to = self._new(node)
         if node.dtype.is_half and made.steps:
             result = made.step(self._number(Primitive("store16", node.dtype, float32)), [result])
@@ -402,6 +425,7 @@ class Encoder:
             self._copy(to, self._spread(source, node.shape))
         else:
             self._write_map(to, made)
+        self._node = before
         self._forget_taken(node)
         return to
 

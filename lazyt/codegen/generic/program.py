@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import cast
 
-from lazyt.codegen.generic.encode import Encoded
+from lazyt.codegen.generic.encode import Encoded, Step
 from lazyt.codegen.generic.library import Library
-from lazyt.ir.graph import Node
+from lazyt.ir.graph import Node, source_text
 from lazyt.ir.program import Launch, Program, Slot
 
 
@@ -37,13 +39,13 @@ def generic_program(
 
 def empty_program(found: Library) -> Program:
     """A program of a library that does nothing, to have it compiled."""
-    encoded = Encoded([0, -1], 0, frozenset(), (), (), {}, 0, 0)
+    encoded = Encoded([0, -1], 0, frozenset(), (), (), {}, 0, [])
     return generic_program(encoded, (), (), found)
 
 
 def _note(encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node]) -> dict[str, object]:
-    """What the program's only launch says about itself."""
-    count = encoded.instructions
+    """What the program's only launch says about itself; ``steps`` has its instructions."""
+    count = len(encoded.made_for)
     return {
         "name": "generic",
         "kind": "generic",
@@ -55,4 +57,36 @@ def _note(encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node]) -> di
         "phases": count,
         "reasons": ["kernels for any shape run what is not compiled, operation by operation"],
         "sources": [],
+        "steps": (encoded.made_for, encoded.work),
     }
+
+
+def step_notes(program: Program) -> list[dict[str, object]]:
+    """What there is to say about each instruction of a program, as about a kernel."""
+    steps, work = cast("tuple[list[Step], int]", program.notes[0]["steps"])
+    notes: list[dict[str, object]] = []
+    for step, end in zip(steps, [*(s.work for s in steps[1:]), work], strict=True):
+        kind = f" {step.kind}" * (step.op in ("reduce", "scan", "sort", "scatter"))
+        flops = (end - step.work) * (2 if step.op == "contract" else 1)
+        notes.append({
+            "name": f"generic {step.op}{kind}",
+            "kind": "contract" if step.op == "contract" else "generic",
+            "computes": [f"{step.op}{kind} {step.dtype.name}{list(step.shape)}"],
+            "bytes_read": step.read,
+            "bytes_written": math.prod(step.shape) * step.dtype.itemsize,
+            "flops": flops,
+            "scratch": 0,
+            "phases": 1,
+            "reasons": [],
+            "sources": [] if step.source is None else [source_text(step.source)],
+        })  # fmt: skip
+    return notes
+
+
+def timed_values(program: Program) -> tuple[tuple[int | float, ...], int]:
+    """The instructions of a program such that the time is taken before the first and after each,
+    in float64 seconds of ``time.CLOCK_MONOTONIC``; and the place of the first of these among the
+    8-byte words."""
+    place = len(program.values)
+    steps, _ = cast("tuple[list[Step], int]", program.notes[0]["steps"])
+    return (-8 * place, *program.values[1:], *(0.0,) * (len(steps) + 1)), place
