@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lazyt import lifting
-from lazyt.codegen.generic.encode import Encoded, Unsupported, encode
+from lazyt.codegen.generic.encode import PARALLEL, Encoded, Unsupported, encode
 from lazyt.codegen.generic.library import Library, Unit, first_units, library, units, units_of
 from lazyt.codegen.generic.program import empty_program, generic_program
 from lazyt.errors import CompileError, NoCompilerError
@@ -127,7 +127,9 @@ def load(
     with _choosing:
         found = _chosen.library(units_of(made.functions))
     program = generic_program(made, inputs, roots, found)
-    return execute.load_shared(program, found.text_hash, reason, where)
+    executable = execute.load_shared(program, found.text_hash, reason, where)
+    executable.serial = made.work <= PARALLEL  # no instruction is worth threads
+    return executable
 
 
 def generic_of(subject: Subject, reason: str = _REASON, where: str = "") -> Generic | None:

@@ -16,6 +16,7 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lazyt import graph_keys
@@ -127,7 +128,7 @@ def _may_be_guarded(
         return False
     if config.verify or structure.calls or structure.parameters:
         return False
-    if plan.launcher is not None or plan.may_change or plan.code.program.donated:
+    if plan.launcher is not None or plan.subject is not None or plan.code.program.donated:
         return False
     root = order[structure.plain.roots[0]]
     if root.op.name == "reshape":  # of what is there: nothing to compute
@@ -301,7 +302,7 @@ class _Writer:
 
     def _write_run(self) -> bool:
         """Runs the plan and stores the results; whether that can be done."""
-        program, executable, sizes, table = self.plan.code[:4]
+        program, executable, sizes, table, heat = self.plan.code[:5]
         origins = [f"d{number}" for number in self.structure.leaves]
         pointers = [f"d{number}.ptr" for number in self.structure.leaves]
         pointers += [f"v.ptr + {_STRIDE * place}" for place in range(len(self.lifted))]
@@ -322,7 +323,13 @@ class _Writer:
             pointers += [f"{b}.ptr" for b in outputs]
             if len(pointers) != executable.inputs + executable.outputs:
                 return False
+            if heat is not None:  # it counts runs, and has the plan get other kernels
+                self._bind("clock_now", perf_counter)
+                self._bind("note", heat.note)
+                self.lines.append("  begin = clock_now()")
             self._write_launch(executable, pointers)
+            if heat is not None:
+                self.lines.append("  note(plan, clock_now() - begin)")
         results = [outputs[n] if n >= 0 else origins[-1 - n] for n in program.results]
         if "" in results:  # a number that is itself the result
             return False

@@ -31,8 +31,8 @@ from lazyt.ops.reduction import IDENTITIES, reduction_runs
 
 #: Steps and operands of one map, at most, and registers of the library.
 _MOST_STEPS, _MOST_OPERANDS, _REGISTERS = 20, 10, 32
-#: Elements times steps from which on a map is worth threads.
-_PARALLEL = 200_000
+#: Elements times steps from which on a map is worth threads, as are other instructions.
+PARALLEL = 200_000
 #: Products of a batch that scratch has room for at a time: threads that share them out.
 _AREAS = 16
 #: Bytes that scratch begins at a multiple of.
@@ -492,7 +492,7 @@ class Encoder:
         self._work += count * len(steps)
         self._words += (count, len(axes), len(operands), len(steps))
         self._place(to)
-        self._words += (to.dtype.itemsize, int(count * len(steps) > _PARALLEL))
+        self._words += (to.dtype.itemsize, int(count * len(steps) > PARALLEL))
         if rows:
             self._words += rows[0]
         number = 1
