@@ -428,9 +428,10 @@ PIP_INSTALL = "pip install 'lazyt-compiler[compiler]'"
 
 def _packaged() -> list[str]:
     """How to start the C compiler of the package ``ziglang``; empty where that is not installed."""
-    import importlib.util  # not for `import lazyt`
+    # Not `importlib.util`: it is read from a file, which a process may not be allowed to any more.
+    from importlib.machinery import PathFinder
 
-    spec = importlib.util.find_spec("ziglang")
+    spec = PathFinder.find_spec("ziglang")
     for folder in (spec and spec.submodule_search_locations) or ():
         path = os.path.join(folder, "zig")
         if os.access(path, os.X_OK):

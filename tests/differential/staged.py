@@ -57,7 +57,7 @@ class Interpreted:
         places = {root: -1 - self.leaves.index(leaf) for leaf, root in owners.items()}
         results = [places.get(n, n) for n in range(len(self.roots))]
         program = types.SimpleNamespace(results=results)
-        code = types.SimpleNamespace(executable=None, program=program)
+        code = types.SimpleNamespace(executable=None, program=program, heat=None)
         self.plan = types.SimpleNamespace(code=code, launcher=None, may_change=False)
         self.fixed: list[Buffer] = []
         self._owners = {self.leaves.index(n): root for n, root in owners.items()}

@@ -97,7 +97,7 @@ def test_opt_emits_the_c_that_runs(
     """The text on disk beside the binary that was loaded is what ``--emit c`` prints."""
     monkeypatch.setattr(lazyt.config, "cache_dir", str(tmp_path / "cache"))
     monkeypatch.setattr(lazyt.config, "disk_cache", True)
-    x, w = (lazyt.linspace(-1, 1, 24 * n).reshape(n, 24).realize() for n in (7, 9))
+    x, w = (lazyt.linspace(-1, 1, 24 * n).realize().reshape(n, 24) for n in (7, 9))
     with lazyt.config.override(any_size=False):
         y = (x @ w.t()).softmax(1).sum(0) * 3
         file = tmp_path / "graph.ir"
