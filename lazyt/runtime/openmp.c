@@ -68,7 +68,7 @@ static unsigned left;  /* workers that are not through with the region */
 static int taken;      /* whether a thread uses the team */
 static int started;    /* workers that there are */
 static int spins, cores;
-static struct team one = {.count = 1};
+static struct team one = {.count = 1}, refused = {.count = 1};
 static __thread struct member *self;
 static __thread int wanted;
 static __thread struct member nest[DEPTH]; /* regions of this thread alone */
@@ -168,15 +168,20 @@ static int start_workers(int count)
   return started < count ? started : count;
 }
 
-/* A region of this thread alone begins, and ends. */
-static void enter(void)
+/* A region of this thread alone begins, and ends: one that asked for no more, or was refused them. */
+static void enter(struct team *alone)
 {
   struct member *const me = depth < DEPTH ? &nest[depth] : malloc(sizeof *me);
   if (!me)
     abort();
-  *me = (struct member) {&one, self, 0, 0, 0, 0, 0, 0, 0, 0};
+  *me = (struct member) {alone, self, 0, 0, 0, 0, 0, 0, 0, 0};
   depth++;
   self = me;
+}
+
+static void enter_alone(void)
+{
+  enter(&one);
 }
 
 static void leave(void)
@@ -202,10 +207,10 @@ static void run(void (*body)(void *, int), void *data)
   wanted = 0;
   if (count > MOST + 1)
     count = MOST + 1;
-  if (count <= 1 || (self && self->team->count > 1)
+  if (count <= 1 || (self && (self->team->count > 1 || self->team == &refused))
       || !__atomic_compare_exchange_n(&taken, &expected, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
     {
-      enter();
+      enter(count > 1 ? &refused : &one);
       body(data, 0);
       leave();
       return;
@@ -409,7 +414,7 @@ static const struct {
   void (*begin)(lz_i64, lz_i64, lz_u64, lz_u64);
   int (*next)(int, int, lz_i64 *, lz_i64 *, lz_i64 *, int *);
   int (*room)(int);
-} table = {run, call, enter, leave, ask, number, count, barrier, single, lock, unlock, part, begin,
+} table = {run, call, enter_alone, leave, ask, number, count, barrier, single, lock, unlock, part, begin,
            next, room};
 
 /* Called once: how often a thread asks before it sleeps, and the cores that there are. */
