@@ -64,6 +64,7 @@ def listed(module: Any, steps: int) -> list[Any]:
     return [module.stack(found).sum(1)]
 
 
+@pytest.mark.lazy
 @pytest.mark.parametrize("program", [waves, averages, listed])
 def test_a_long_loop_takes_few_small_plans(program: Any, plans: list[int]) -> None:
     with lt.config.override(max_pending_nodes=10**6):
@@ -84,6 +85,7 @@ def test_parts_are_small(plans: list[int]) -> None:
     assert plans and max(plans) < 3 * PART
 
 
+@pytest.mark.lazy
 def test_what_does_not_repeat_itself_is_computed_whole() -> None:
     events.forget()
     x, draw = lt.arange(5.0), np.random.default_rng(3)
@@ -115,6 +117,7 @@ def test_a_gradient_may_flow_through_it() -> None:
         assert v.grad.tolist() == grad  # type: ignore[union-attr]
 
 
+@pytest.mark.lazy
 def test_under_strict_laziness_it_is_refused() -> None:
     with lt.config.override(strict_laziness=True), pytest.raises(Exception, match="over 400"):
         waves(lt, LONG)
