@@ -62,7 +62,9 @@ class _Chosen:
         if not needed <= self.units:
             self.units |= needed
             cache.put_text(_KIND, _NAME, " ".join(sorted(unit.name for unit in self.units)))
-        if self.units != self._last:
+        known = self._library.text_hash
+        is_gone = not self._library.kernels and execute.find_shared(known) is None
+        if self.units != self._last or is_gone:  # somebody may have cleared the disk cache
             self._library, self._last = _light(self.units), self.units
         return self._library
 
