@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from lazyt.graph_keys import key_of
 from lazyt.ir.graph import NEVER, Head, Node
 from lazyt.ir.heads import living_nodes
+from lazyt.ops.leaves import INPUT
 
 #: About how many nodes are computed at once.
 PART = 128
@@ -111,8 +112,9 @@ def _order_with(node: Node, heads: Iterable[Head] | None) -> list[Node]:
         for user in users.get(stack.pop(), ()):
             if user not in seen:
                 new = _below(user, seen)
-                order += new
-                stack += new
+                if not _is_of_a_plan(new):
+                    order += new
+                    stack += new
     depths: dict[Node, int] = {}
     for item in order:
         depths[item] = 1 + max([depths.get(below, 0) for below in item.inputs], default=0)
@@ -122,6 +124,12 @@ def _order_with(node: Node, heads: Iterable[Head] | None) -> list[Node]:
     for root in sorted(roots, key=lambda item: -depths[item]):
         order += _below(root, seen)
     return order
+
+
+def _is_of_a_plan(nodes: list[Node]) -> bool:
+    """Whether nodes belong to a graph that a plan is made of, over leaves without values: what
+    hangs on constants alone may be in it and in the program."""
+    return any(item.op is INPUT and item.data is None for node in nodes for item in node.inputs)
 
 
 def _below(root: Node, seen: set[Node]) -> list[Node]:

@@ -127,3 +127,11 @@ def test_periods() -> None:
     assert _smallest_period([1, 2, 3] * 5 + [1]) == 3
     assert _smallest_period([1, 1, 1, 1]) == 1
     assert _smallest_period([1, 2, 3, 4]) == 4 and _smallest_period([]) == 0
+
+
+@pytest.mark.lazy
+def test_loops_repeat_while_plans_get_their_kernels() -> None:
+    """Plans in tier 0 hold the graphs that they are made of, which share constants with loops."""
+    with lt.config.override(tier="auto"):
+        runs = [[found.tolist() for found in averages(lt, 600)] for _ in range(3)]
+    assert runs[0] == runs[1] == runs[2]
