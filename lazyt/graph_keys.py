@@ -116,10 +116,11 @@ class Choice:
         pattern: numbers of the nodes that are in use outside, and of those among them that hang on
             what was pending when the last graph was computed.
         plans: the plans made for it.
+        trial: how it began in tier 0; None where it has not begun.
         met: how often a graph was computed by it since guards were written for it.
     """
 
-    __slots__ = ("donated", "met", "pattern", "plans", "roots")
+    __slots__ = ("donated", "met", "pattern", "plans", "roots", "trial")
 
     def __init__(
         self,
@@ -131,6 +132,7 @@ class Choice:
         self.donated = donated
         self.pattern = pattern
         self.plans: list[Any] = []
+        self.trial: Any = None
         self.met = 0
 
 

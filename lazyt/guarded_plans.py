@@ -44,14 +44,16 @@ from lazyt.runtime.execute import Executable
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
+    from lazyt.codegen.generic.table import Table
     from lazyt.planning import _Plan
 
 #: Computes the graph of a root and gives how many bytes were stored, or gives -1 and does nothing.
 Guarded = Callable[[Node], int]
 
-#: How often a graph is met before guards are written for it, and one of more nodes than ``SMALL``.
-OFTEN, SELDOM_PAYS = 3, 12
-SMALL, MOST_NODES = 48, 600
+#: How often a graph is met before guards are written for it: as often as writing them takes as long as
+#: planning does. And of how many nodes it may be.
+OFTEN = 10
+MOST_NODES = 600
 #: Guards that are tried for one head.
 MOST = 12
 #: What a number becomes in memory, by its dtype.
@@ -108,7 +110,7 @@ def note(
         lock: held while a graph is read.
     """
     choice.met += 1
-    if choice.met < (OFTEN if len(order) <= SMALL else SELDOM_PAYS) or len(order) > MOST_NODES:
+    if choice.met < OFTEN or len(order) > MOST_NODES:
         return
     choice.met = 0  # where they cease to hold they are written anew, as seldom
     if not _may_be_guarded(structure, choice, plan, order):
@@ -140,7 +142,8 @@ class _Writer:
     """Writes the guards of one graph.
 
     In the text ``n3`` is the node of number 3, ``d3`` its buffer where it is a leaf, ``b0`` the
-    plan's first output and ``v`` the memory of lifted numbers.
+    plan's first output and ``v`` the memory of the numbers that the plan takes: lifted ones, or
+    instructions with all of them.
     """
 
     def __init__(
@@ -156,6 +159,12 @@ class _Writer:
         self.order = order
         self.numbers = {node: number for number, node in enumerate(order)}
         self.lifted = lifted
+        #: The numbers that the plan takes, whatever they are: of each node the axes.
+        self.free: dict[Node, set[int]] = {}
+        if plan.open_table is not None:
+            lifted = [item for i in structure.open for item in numbers_of(order[i])]
+        for item in lifted:
+            self.free.setdefault(item.node, set()).add(item.axis)
         self.lines: list[str] = []
         self.table: dict[str, Any] = {
             "lock": lock, "refs": sys.getrefcount, "hangs_on_old": hangs_on_old, "clock": clock,
@@ -202,7 +211,6 @@ class _Writer:
     def _write_walk(self, root: int) -> None:
         """Compares the nodes, each before its inputs, and gives them names."""
         leaves, named = set(self.structure.leaves), {root}
-        open_ = set(self.structure.open)
         stack = [root]
         while stack:
             number = stack.pop()
@@ -214,7 +222,7 @@ class _Writer:
                 )
                 continue
             pending = "" if node.op is CONST else f" or n{number}.data is not None"
-            if number in open_ and any(item.node is node for item in self.lifted):
+            if node in self.free:
                 self._write_open(number, node, pending)
             else:
                 head = self._bind(f"h{number}", node.head)
@@ -238,7 +246,7 @@ class _Writer:
                 self.lines.append(f"    {' = '.join(test.split()[0] for test in again)} = None")
 
     def _write_open(self, number: int, node: Node, pending: str) -> None:
-        """A node some of whose numbers are inputs of the plan: the others have to be the same."""
+        """A node some of whose numbers the plan takes: the others have to be the same."""
         op = self._bind(f"o{number}", node.op)
         if node.op is CONST:
             self._unless(f"n{number}.op is not {op} or n{number}.form != {node.form}")
@@ -248,13 +256,15 @@ class _Writer:
         self._unless(f"p{number}.steps != {node.params.steps}")
         if node.op.name == "slice":
             self._unless(f"p{number}.sizes != {node.params.sizes}")
-        free = {item.axis for item in self.lifted if item.node is node}
         for item in numbers_of(node):
-            if item.axis not in free:
+            if item.axis not in self.free[node]:
                 self._unless(f"p{number}.starts[{item.axis}] != {item.value}")
 
     def _write_numbers(self) -> bool:
-        """The lifted numbers, written into memory; whether all of them can be."""
+        """The numbers that the plan takes, written into memory; whether all of them can be."""
+        table = self.plan.open_table
+        if table is not None and table.holes:
+            return self._write_holes(table)
         if not self.lifted:
             return True
         form, values = "=", []
@@ -268,6 +278,11 @@ class _Writer:
             values.append(
                 f"n{number}.params.value" if constant else f"p{number}.starts[{item.axis}]"
             )
+        self._write_packed("v", form, values)
+        return True
+
+    def _write_packed(self, name: str, form: str, values: Sequence[str]) -> None:
+        """Expressions packed into new memory of this name."""
         packed = struct.Struct(form)
         self.table["pack_numbers"] = packed.pack
         self.lines += [
@@ -275,10 +290,38 @@ class _Writer:
             f"      numbers = pack_numbers({', '.join(values)})",
             "    except (OverflowError, struct_error):",
             "      return -1",
-            f"    v = Buffer({packed.size})",
-            "    v.copy_from(numbers)",
+            f"    {name} = Buffer({packed.size})",
+            f"    {name}.copy_from(numbers)",
         ]
         self.table["struct_error"] = struct.error
+
+    def _write_holes(self, table: Table) -> bool:
+        """The instructions with the numbers of the graph in them; whether all of these have a
+        form that ``struct`` knows."""
+        fixed = table.words.tobytes()
+        form, values, begin = "=", [], 0
+
+        def keep(end: int) -> None:
+            nonlocal form
+            if end > begin:
+                form += f"{8 * (end - begin)}s"
+                values.append(self._bind(f"w{begin}", fixed[8 * begin : 8 * end]))
+
+        for place, constant, dtype, base, starts in table.holes:
+            keep(place)
+            begin = place + 1
+            if dtype is None:
+                form += "q"
+                moved = [f"{by} * p{number}.starts[{axis}]" for number, axis, by in starts]
+                values.append(" + ".join([str(base), *moved]))
+                continue
+            code = _CODES.get(dtype)
+            if code is None:
+                return False
+            form += f"{code}{8 - struct.calcsize(code)}x"
+            values.append(f"n{constant}.params.value")
+        keep(len(table.words))
+        self._write_packed("v", form, values)
         return True
 
     # ------------------------------------------------------------------ who refers to what
@@ -308,7 +351,9 @@ class _Writer:
         pointers += [f"v.ptr + {_STRIDE * place}" for place in range(len(self.lifted))]
         origins += [""] * len(self.lifted)
         if table is not None:
-            pointers.append(f"{self._bind('table', table)}.ptr")
+            open_table = self.plan.open_table
+            is_open = open_table is not None and open_table.holes
+            pointers.append("v.ptr" if is_open else f"{self._bind('table', table)}.ptr")
             origins.append("")
         self.lines += [
             "    clock.now += 1",

@@ -30,8 +30,9 @@ _RECIPE = "compiler.py"
 session: Session | None = None
 
 
-def _tunes() -> bool:
-    return config.tune or tuned_here.get()
+def tunes() -> bool:
+    """Whether plans are tuned when they are made."""
+    return session is not None or config.tune or tuned_here.get()
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Subject:
         sizes.remember(self.sized)
         if found is not None:
             return found, reason
-        open_sizes = not self.place and session is None and not _tunes()
+        open_sizes = not self.place and not tunes()
         if open_sizes and not (tuned and self.name in tuned):
             made = sizes.find(self.sized, self.roots, self.inputs)
             if made is not None:
@@ -180,7 +181,7 @@ class Subject:
 
         if self.place:
             return False
-        return session is not None or (_tunes() and self.name not in winners.tables()["graphs"])
+        return session is not None or (tunes() and self.name not in winners.tables()["graphs"])
 
     def choices(self) -> Choices | None:
         """What tuning found on this machine, None for nothing."""

@@ -25,13 +25,14 @@ from lazyt.runtime import events, forks
 from lazyt.runtime.memory import Buffer, pool, without_aliases
 
 if TYPE_CHECKING:
+    from lazyt.codegen.generic.table import Table
     from lazyt.explanation import Explanation
     from lazyt.ir.program import Program
     from lazyt.making import Donated, Subject
     from lazyt.placed_plans import Launcher
     from lazyt.promotion import Heat
     from lazyt.runtime.execute import Executable
-    from lazyt.tiers import Meter
+    from lazyt.tiers import Meter, Trial
 
 
 class Code(NamedTuple):
@@ -51,7 +52,7 @@ class Code(NamedTuple):
     executable: Executable | None
     sizes: tuple[int, ...]
     table: Buffer | None = None
-    heat: Heat | Meter | None = None
+    heat: Heat | Meter | Trial | None = None
     tier: int = 1
 
 
@@ -62,7 +63,8 @@ class _Plan:
     ``heads`` are those of the nodes with constants, as it was made for them, ``code`` is what runs,
     and ``measured`` the bytes and seconds that its last run took. A plan for another device than
     the CPU has a ``launcher`` and no executable. ``subject``: the graph, where the plan is to be
-    tuned when it runs, ``donated`` the inputs that it may write over.
+    tuned when it runs, ``donated`` the inputs that it may write over. ``open_table``: the
+    instructions of a plan in tier 0 that other numbers can be written to.
     """
 
     heads: tuple[Head, ...]
@@ -73,6 +75,7 @@ class _Plan:
     measured: tuple[int, float] | None = None
     launcher: Launcher | None = None
     subject: Subject | None = None
+    open_table: Table | None = None
 
     @property
     def may_change(self) -> bool:
@@ -136,8 +139,9 @@ class _Plan:
 
 
 @dataclass(slots=True)
-class _Request:
-    """A graph to compute, in canonical numbering."""
+class Asked:
+    """A graph to compute: its nodes in canonical numbering, leaves and roots among them, and what
+    the leaves' memory may be taken over by."""
 
     order: list[Node]
     leaves: list[Node]
@@ -198,7 +202,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             clock.now += 1
             stored = [order[i] for i in choice.roots]
             by_hand = config.interpret and not structure.place
-            found = None if by_hand else _find(structure, choice, order)
+            found = None if by_hand else _find(structure, choice, order, may_be_tried=True)
             if found is None:
                 _interpret(stored)
                 return stored
@@ -289,7 +293,7 @@ def prepare(roots: Sequence[Node], owners: Mapping[Node, int] = NOBODY) -> Prepa
         return None
     heat = found[0].code.heat
     if heat is not None:
-        heat.is_likely = True
+        heat.expect()
     fixed = [lifting.number_buffer(number) for number in found[1]]
     return Prepared(found[0], [order[i] for i in structure.leaves], fixed)
 
@@ -298,15 +302,21 @@ def prepare(roots: Sequence[Node], owners: Mapping[Node, int] = NOBODY) -> Prepa
 
 
 def _find(
-    structure: Structure, choice: Choice, order: list[Node]
+    structure: Structure, choice: Choice, order: list[Node], may_be_tried: bool = False
 ) -> tuple[_Plan, list[Number]] | None:
     """The plan, made when there is none, and the numbers that are inputs of it; None when there is
-    no compiler to make it."""
+    no compiler to make it.
+
+    ``may_be_tried``: whether the graph may begin in tier 0, before its kernels are looked for.
+    """
     plans: list[_Plan] = choice.plans
     heads = tuple([order[i].head for i in structure.open])
     for plan in plans:
         if plan.heads == heads and not plan.lifted:
             return plan, []
+    trial: Trial | None = choice.trial
+    if trial is not None and may_be_tried and not trial.is_over:
+        return _tried(trial, heads, order), []
     numbers = [number for i in structure.open for number in numbers_of(order[i])]
     constants = tuple([n.value for n in numbers])
     for plan in plans:
@@ -314,18 +324,18 @@ def _find(
             return plan, [numbers[i] for i in plan.lifted]
     if not structure.place and not _can_compile():
         return None
-    lifted: tuple[int, ...] = ()
-    if plans:
-        last = plans[-1]
-        changed = {
-            i for i, (a, b) in enumerate(zip(constants, last.constants, strict=True)) if a != b
-        }
-        lifted = tuple(sorted(changed | set(last.lifted)))
     leaves = [order[i] for i in structure.leaves]
     roots = [order[i] for i in choice.roots]
-    request = _Request(order, leaves, numbers, roots, choice.donated, structure.place)
+    asked = Asked(order, leaves, numbers, roots, choice.donated, structure.place)
     try:
-        plan = _make(request, constants, lifted)
+        if trial is None and may_be_tried and not plans:
+            from lazyt import tiers
+
+            trial = choice.trial = tiers.trial_of(structure, order, asked)
+            if not trial.is_over:
+                return _tried(trial, heads, order), []
+        lifted = _changed(plans, trial, constants)
+        plan = _make(asked, constants, lifted, trial)
     except CompileError as error:
         if not _has_no_place(error):
             raise
@@ -335,31 +345,62 @@ def _find(
     return plan, [numbers[i] for i in lifted]
 
 
-def _make(request: _Request, constants: tuple[Any, ...], lifted: tuple[int, ...]) -> _Plan:
+def _tried(trial: Trial, heads: tuple[Head, ...], order: list[Node]) -> _Plan:
+    """The plan in tier 0 of a graph whose structure is tried."""
+    plan = trial.plan
+    if plan is None or plan.heads != heads:
+        instructions = trial.instructions
+        assert instructions is not None  # else the trial is over
+        executable, sizes, table = instructions.executable, instructions.sizes, instructions.table
+        words = instructions.of(order)
+        heat = trial if config.tier == "auto" else None
+        code = Code(executable.program, executable, sizes, words, heat, 0)
+        plan = trial.plan = _Plan(heads, (), (), code, open_table=table)
+    return plan
+
+
+def _changed(
+    plans: list[_Plan], trial: Trial | None, constants: tuple[Any, ...]
+) -> tuple[int, ...]:
+    """Which numbers of a graph a new plan takes as inputs: those that differ from the last one's,
+    and those that it takes."""
+    before: tuple[Any, ...] = constants
+    lifted: set[int] = set()
+    if plans:
+        before, lifted = plans[-1].constants, set(plans[-1].lifted)
+    elif trial is not None and trial.instructions is not None:
+        before = trial.instructions.constants
+    pairs = zip(constants, before, strict=True)
+    return tuple(sorted(lifted | {i for i, (a, b) in enumerate(pairs) if a != b}))
+
+
+def _make(
+    asked: Asked, constants: tuple[Any, ...], lifted: tuple[int, ...], trial: Trial | None
+) -> _Plan:
     """Finds what runs the graph: its kernels where they are on disk, those for any graph, or its
-    kernels once they are compiled."""
+    kernels once they are compiled. ``trial``: of it in tier 0, if there was one."""
     from lazyt.making import Subject
 
-    inputs, roots = _detached(request, lifted)
-    where = source_text(request.roots[0].source)
-    subject = Subject(roots, inputs, request.donated, request.place)
-    reason = _reason(request, lifted, where)
+    inputs, roots = _detached(asked, lifted)
+    where = source_text(asked.roots[0].source)
+    subject = Subject(roots, inputs, asked.donated, asked.place)
+    reason = _reason(asked, lifted, where)
     with compile_progress.shown(where) as wait:
-        if config.tier != 1 and not request.place:
+        if config.tier != 1 and not asked.place:
             from lazyt import tiers
 
-            code = tiers.first_code(subject, reason, where)
+            code = tiers.first_code(subject, reason, where, trial, None if lifted else asked.order)
             if code is not None:
-                return _Plan((), constants, lifted, code, request.donated)
-        code, launcher = _compiled(subject, request, reason, where, wait)
-    plan = _Plan((), constants, lifted, code, request.donated, launcher=launcher)
+                return _Plan((), constants, lifted, code, asked.donated)
+        code, launcher = _compiled(subject, asked, reason, where, wait)
+    plan = _Plan((), constants, lifted, code, asked.donated, launcher=launcher)
     if code.executable is not None and subject.is_wanted:
         plan.subject = subject
     return plan
 
 
 def _compiled(
-    subject: Subject, request: _Request, reason: str, where: str, wait: compile_progress.Wait
+    subject: Subject, asked: Asked, reason: str, where: str, wait: compile_progress.Wait
 ) -> tuple[Code, Launcher | None]:
     """Loads the plan's text from disk or compiles the graph, and loads the binary."""
     from lazyt.runtime import execute
@@ -369,14 +410,14 @@ def _compiled(
         program, reason = subject.program(reason, objects)
         wait.kernels = len(program.kernels)
         executable = None
-        if program.launches and not request.place:
+        if program.launches and not asked.place:
             executable = execute.load(program, reason, where, objects)
             execute.make_room()
-    if request.place:
+    if asked.place:
         from lazyt.placed_plans import Launcher
 
         outputs = subject.output_sizes(program)
-        launcher = Launcher.load(program, request.roots, outputs, reason, where)
+        launcher = Launcher.load(program, asked.roots, outputs, reason, where)
         return Code(program, None, outputs), launcher
     return code_of(subject, program, executable), None
 
@@ -394,23 +435,23 @@ def code_of(subject: Subject, program: Program, executable: Executable | None) -
 
 
 @ages_left()
-def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:
-    """The request's graph over fresh inputs: leaves first, then lifted constants."""
+def _detached(asked: Asked, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:
+    """The graph over fresh inputs: leaves first, then lifted constants."""
     new: dict[Node, Node] = {}
     inputs: list[Node] = []
-    for leaf in request.leaves:
+    for leaf in asked.leaves:
         new[leaf] = ops.input_(leaf.shape, leaf.dtype)
         inputs.append(new[leaf])
     starts: dict[Node, dict[int, Node]] = {}
     for position in lifted:
-        number = request.numbers[position]
+        number = asked.numbers[position]
         made = ops.input_((), number.dtype)
         inputs.append(made)
         if number.axis < 0:
             new[number.node] = made
         else:
             starts.setdefault(number.node, {})[number.axis] = made
-    for node in request.order:
+    for node in asked.order:
         if node not in new:
             operands = tuple(new[i] for i in node.inputs)
             if node in starts:
@@ -420,16 +461,16 @@ def _detached(request: _Request, lifted: tuple[int, ...]) -> tuple[list[Node], l
             if node.source is not None:
                 made.source = node.source
             new[node] = made
-    return inputs, [new[r] for r in request.roots]
+    return inputs, [new[r] for r in asked.roots]
 
 
-def _reason(request: _Request, lifted: tuple[int, ...], where: str) -> str:
+def _reason(asked: Asked, lifted: tuple[int, ...], where: str) -> str:
     """Why no plan was there: what differs from the nearest one."""
     from lazyt.differences import explain_new
 
-    new = explain_new(request.order, request.leaves, request.roots, where)
+    new = explain_new(asked.order, asked.leaves, asked.roots, where)
     if lifted:
-        names = ", ".join(dict.fromkeys(request.numbers[i].node.op.name for i in lifted))
+        names = ", ".join(dict.fromkeys(asked.numbers[i].node.op.name for i in lifted))
         return f"{len(lifted)} number(s) ({names}) differ from the last call: they become inputs"
     return new
 

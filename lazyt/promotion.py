@@ -32,16 +32,17 @@ class Heat:
     Attributes:
         subject: its graph.
         runs, seconds: how often, and for how long together.
-        is_likely: whether a captured function runs it, which comes back.
     """
 
-    __slots__ = ("is_likely", "runs", "seconds", "subject")
+    __slots__ = ("runs", "seconds", "subject")
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.runs = 0
         self.seconds = 0.0
-        self.is_likely = False
+
+    def expect(self) -> None:
+        """A captured function runs the plan, which changes nothing: its runs are counted."""
 
     def note(self, plan: _Plan, seconds: float) -> None:
         """Notes one more run of the plan, which may get kernels of its own."""

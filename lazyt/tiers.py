@@ -1,10 +1,12 @@
 """Tiers: a plan runs at once, and gets fused kernels when they are worth the compiler's time.
 
-Tier 0 runs a graph that has no kernels yet, by generic ones that need no compiler. Its runs are
-counted (``Meter``). Once it has run for about as long as its compiler would, or is likely to, the
-graph is queued for a process that compiles in the background (``compile_server.py``), the most
-valuable one first. When the kernels are there the plan's ``code`` is replaced: tier 1. The bits of
-results are the same, so nobody can tell but by the time.
+Tier 0 runs a graph that has no kernels yet, by generic ones that need no compiler, whatever its
+numbers are (``Trial``). Once it has run for longer than it takes to look for kernels on disk, that
+is done; where there are none, its runs are counted on (``Meter``). Once it has run for about as
+long as its compiler would, or is likely to, the graph is queued for a process that compiles in the
+background (``compile_server.py``), the most valuable one first. When the kernels are there the
+plan's ``code`` is replaced: tier 1. The bits of results are the same, so nobody can tell but by the
+time.
 
 What cannot go to that process is compiled as ever, before it runs: graphs for other devices, plans
 that are to be tuned, verified or written down, passes of a user's own, and ops from outside the
@@ -14,10 +16,12 @@ package.
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lazyt import compile_progress
@@ -30,10 +34,12 @@ from lazyt.runtime.servers import Server, ServerError
 from lazyt.runtime.threads import team
 
 if TYPE_CHECKING:
-    from lazyt.generic_plans import Generic
+    from lazyt.generic_plans import Generic, Instructions
+    from lazyt.graph_keys import Structure
+    from lazyt.ir.graph import Node
     from lazyt.ir.program import Program
     from lazyt.making import Subject
-    from lazyt.planning import Code, _Plan
+    from lazyt.planning import Asked, Code, _Plan
     from lazyt.runtime.execute import Executable
 
 #: Seconds that compiling takes, and for each node of the graph more, about.
@@ -43,6 +49,11 @@ SOON = 20
 #: Runs after which a plan gets kernels however short they are, if a captured function runs it, or
 #: any other.
 OFTEN, VERY_OFTEN = 64, 1000
+#: Seconds that looking for a graph's kernels on disk takes, and for each node more, about: it is
+#: done once the graph has run in tier 0 for as long, or is about to with its first run.
+LOOK, LOOK_EACH = 0.002, 40e-6
+#: Elementary steps of a second in tier 0, about.
+_PACE = 2e9
 #: Seconds without a plan to compile after which kernels for any shape are compiled: most programs
 #: that end before that have no use for more of them.
 IDLE = 2.0
@@ -65,6 +76,39 @@ class NoServerWarning(UserWarning):
 #: For tests: says at each run of a plan in tier 0, after it, whether it gets its kernels now, from
 #: a compiler that is waited for.
 force: Callable[[_Plan], bool] | None = None
+
+
+class Trial:
+    """How the graphs of a structure begin in tier 0, by instructions for any numbers.
+
+    Attributes:
+        instructions: them; None where there are none.
+        plan: that of the last graph.
+        runs, seconds: how often they were run, and for how long together.
+        is_over: whether kernels are to be looked for.
+    """
+
+    __slots__ = ("instructions", "is_over", "least", "plan", "runs", "seconds")
+
+    def __init__(self, instructions: Instructions | None, least: float = 0.0) -> None:
+        self.instructions = instructions
+        self.least = least
+        self.plan: _Plan | None = None
+        self.runs = 0
+        self.seconds = 0.0
+        self.is_over = instructions is None
+
+    def note(self, plan: _Plan, seconds: float) -> None:
+        """Notes one more run of the plan."""
+        self.runs += 1
+        self.seconds += seconds
+        if self.seconds >= self.least:
+            self.is_over = True
+            plan.code = plan.code._replace(heat=None)  # whoever goes by it has to ask again
+
+    def expect(self) -> None:
+        """A captured function runs it: kernels are looked for when it is met again."""
+        self.is_over = True
 
 
 class Meter:
@@ -100,6 +144,10 @@ class Meter:
         elif not self.state and self.is_worth():
             ask(plan)
 
+    def expect(self) -> None:
+        """A captured function runs the plan, which comes back."""
+        self.is_likely = True
+
     def is_worth(self) -> bool:
         """Whether kernels are worth the compiler's time."""
         least = self._least * _queue.pace
@@ -132,7 +180,63 @@ def _times(count: int) -> str:
 # ------------------------------------------------------------- what a new plan runs
 
 
-def first_code(subject: Subject, reason: str, where: str) -> Code | None:
+def trial_of(structure: Structure, order: Sequence[Node], asked: Asked) -> Trial:
+    """The trial of a graph that is new: one that is over where it is to have kernels at once, or
+    something that generic ones lack.
+
+    Args:
+        structure: that of the graph.
+        order: its nodes by number.
+        asked: what is asked for.
+
+    Raises NoCompilerError and CompileError.
+    """
+    from lazyt import generic_plans
+
+    least = LOOK + LOOK_EACH * len(order)
+    if not _is_tried(structure, order, asked.roots, least):
+        return Trial(None)
+    where = source_text(asked.roots[0].source)
+    constants = tuple([number.value for number in asked.numbers])
+    given = order, asked.leaves, asked.roots, dict(asked.donated), constants, where
+    with _shown(where):
+        made = generic_plans.instructions_of(*given)
+    _have_all_compiled(made is not None)
+    return Trial(made, least)
+
+
+def _is_tried(
+    structure: Structure, order: Sequence[Node], roots: Sequence[Node], least: float
+) -> bool:
+    """Whether a graph is to begin in tier 0: it takes less than ``least`` seconds, about."""
+    from lazyt import compiler, making
+
+    if config.tier == 1 or structure.place or config.verify or config.dump is not None:
+        return False
+    if config.tier == 0:
+        return True
+    if force is not None or making.tunes() or compiler.own_passes is not None or _queue.is_broken:
+        return False
+    return _steps(structure, order) < least * _PACE and not definitions_outside(roots)
+
+
+def _steps(structure: Structure, order: Sequence[Node]) -> int:
+    """About how many elementary steps a graph takes."""
+    leaves, count = set(structure.leaves), 0
+    for number, node in enumerate(order):
+        if number in leaves:
+            continue
+        if node.op.heavy and len(node.inputs) == 2:  # as many as a product of matrices
+            count += math.isqrt(node.size * node.inputs[0].size * node.inputs[1].size)
+        else:
+            count += max([node.size, *[item.size for item in node.inputs]])
+    return count
+
+
+def first_code(
+    subject: Subject, reason: str, where: str, trial: Trial | None = None,
+    order: Sequence[Node] | None = None,
+) -> Code | None:  # fmt: skip
     """What a new plan of a graph runs without waiting for a compiler: its kernels where they are
     there, else tier 0; None where it is to be compiled now.
 
@@ -140,6 +244,8 @@ def first_code(subject: Subject, reason: str, where: str) -> Code | None:
         subject: the graph.
         reason: why it is new, for ``why_compiled()``.
         where: the user's ``file:line``.
+        trial: how it began in tier 0.
+        order: the program's graph, its nodes by number, where all its numbers are the plan's, too.
 
     Raises NoCompilerError and CompileError.
     """
@@ -154,26 +260,46 @@ def first_code(subject: Subject, reason: str, where: str) -> Code | None:
         found = None if program is None else _found(program)
         if program is not None and (found is not None or not program.launches):
             return planning.code_of(subject, program, found)
+    heat = Meter(subject, reason) if config.tier == "auto" else None
+    if trial is not None and heat is not None:
+        heat.runs, heat.seconds = trial.runs, trial.seconds
+    if trial is not None and trial.instructions is not None and order is not None:
+        executable, sizes = trial.instructions.executable, trial.instructions.sizes
+        table = trial.instructions.of(order)
+        return planning.Code(executable.program, executable, sizes, table, heat, 0)
     generic = _generic(subject, where)
     if generic is None:
         return None
     executable, table = generic
     sizes = subject.output_sizes(executable.program)
-    heat = Meter(subject, reason) if config.tier == "auto" else None
     return planning.Code(executable.program, executable, sizes, table, heat, 0)
 
 
 def _generic(subject: Subject, where: str) -> Generic | None:
     """What runs a graph in tier 0, and its last input; None for a graph that has something that
     generic kernels lack."""
-    from lazyt.generic_plans import generic_of, is_whole
+    from lazyt.generic_plans import generic_of
 
+    with _shown(where):
+        made = generic_of(subject, where)
+    _have_all_compiled(made is not None)
+    return made
+
+
+@contextmanager
+def _shown(where: str) -> Iterator[None]:
+    """A block in which this thread may wait for generic kernels."""
     with compile_progress.shown(where) as wait:
         wait.what = "generic kernels, once for all programs on this machine"
-        made = generic_of(subject, "generic kernels, for graphs that are not compiled yet", where)
-    if made is not None and config.tier == "auto" and not is_whole():
+        yield
+
+
+def _have_all_compiled(are_used: bool) -> None:
+    """Has all generic kernels compiled in the background where some of them are used."""
+    from lazyt.generic_plans import is_whole
+
+    if are_used and config.tier == "auto" and not is_whole():
         _queue.warm()
-    return made
 
 
 def _found(program: Program) -> Executable | None:

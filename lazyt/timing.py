@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING
 
-from lazyt.codegen.generic.program import step_notes, timed_values
+from lazyt.codegen.generic.program import step_notes, timed
 from lazyt.codegen.timed import time_launches
-from lazyt.ir.dtypes import float64
+from lazyt.ir.dtypes import float64, int64
 from lazyt.ir.program import Program
 from lazyt.lifting import table_buffer
 from lazyt.runtime import events, execute
@@ -48,12 +48,14 @@ def run_generic_timed(
     Raises as ``Executable.run``.
     """
     program, in_use, me = executable.program, pool.in_use, get_ident()
-    values, place = timed_values(program)
-    table = table_buffer(values)
+    given = inputs[-1]
+    count = given.nbytes // 8
+    words = timed(program, given.as_numpy(int64, (count,)).tolist())
+    table = table_buffer(words)
     started = time.monotonic()
     executable.run([*inputs[:-1], table], outputs)
     ended = time.monotonic()
-    seconds = table.as_numpy(float64, (len(values),))[place:].tolist()
+    seconds = table.as_numpy(float64, (len(words),))[count:].tolist()
     notes = step_notes(program)
     plan = {**_plan_note(program), "kernels": len(notes)}
     found = [events.Timing(plan, started, ended, in_use, 0, me)]

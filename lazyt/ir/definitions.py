@@ -33,12 +33,12 @@ def definitions_outside(roots: Sequence[Node]) -> str:
     """
     ops: dict[str, str] = {}
     maps: set[str] = set()
+    functions = {name for name, home in HOMES.items() if not _is_known(home)}
     for node in topological(roots):
         if not _is_known(node.op.home) and node.op.name not in ops:
             ops[node.op.name] = _digest(node.op)
-        if isinstance(node.params, Expr):
+        if functions and isinstance(node.params, Expr):
             maps.update(function.name for function in applied(node.params))
-    functions = {name for name, home in HOMES.items() if not _is_known(home)}
     if not ops and maps.isdisjoint(functions):
         return ""
     found = {name: _digest(FUNCTIONS[name]) for name in functions & FUNCTIONS.keys()}
@@ -55,6 +55,7 @@ def _digest(item: Op | ScalarFunction) -> str:
     return text.hexdigest()
 
 
+@functools.cache
 def _is_known(module: str) -> bool:
     """Whether a module is the package's, NumPy's or Python's own."""
     top = module.partition(".")[0]

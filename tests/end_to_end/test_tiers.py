@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import Tensor, compiler, nn, planning, tiers
+from lazyt import Tensor, compiler, generic_plans, nn, planning, tiers
 from lazyt.config import config
 from lazyt.graph_keys import number_graph, structure_of
 from lazyt.planning import _Plan
@@ -46,9 +46,11 @@ def library(module_cache: Path) -> Iterator[list[Any]]:
 
 @pytest.fixture(autouse=True)
 def background(library: list[Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Plans start in tier 0; kernels are asked for after the first run, whatever they are worth."""
+    """Plans start in tier 0; kernels are looked for at once, and asked for after the first run,
+    whatever they are worth."""
     monkeypatch.setattr(tiers, "BASE", 1e-9)
-    monkeypatch.setattr(tiers, "EACH", 0.0)
+    for name in ("EACH", "LOOK", "LOOK_EACH"):
+        monkeypatch.setattr(tiers, name, 0.0)
     planning.clear()
     events.forget()
     with config.override(tier="auto"):
@@ -99,7 +101,7 @@ def tiers_of(function: Callable[[], Tensor], runs: int) -> list[int]:
 def _tier_of(result: Tensor) -> int:
     numbers, key = number_graph([result.node])
     structure = structure_of(numbers, key, [result.node])
-    plan = planning._find(structure, structure.plain, list(numbers))
+    plan = planning._find(structure, structure.plain, list(numbers), may_be_tried=True)
     assert plan is not None
     return plan[0].code.tier
 
@@ -130,6 +132,68 @@ def test_short_runs_are_worth_kernels_when_they_are_many(monkeypatch: pytest.Mon
     assert lt.wait_for_compiler(0)
     bits((x * 3).sum())
     assert lt.wait_for_compiler(300) and background_compiles() == 1
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Small graphs begin by instructions for any numbers; of each that was written down, how many
+    nodes it has."""
+    found: list[int] = []
+    made = generic_plans.encoded
+
+    def noted(order: Any, *rest: Any) -> Any:
+        found.append(len(order))
+        return made(order, *rest)
+
+    monkeypatch.setattr(tiers, "LOOK", 1e9)
+    monkeypatch.setattr(generic_plans, "encoded", noted)
+    return found
+
+
+NUMBERED: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "constants": lambda x, n: (x * (n + 0.1) + n).sum(0),
+    "slices": lambda x, n: x[n : n + 3, 2 * n : 30 : 2].t() + x[n, n],
+    "writes": lambda x, n: lt.slice_scatter(x * 2, x[:4] - n, 0, n, n + 4),
+    "windows": lambda x, n: x[n : n + 5].unfold(0, 2, 1).flip(-1).sum(1),
+    "rolls": lambda x, n: lt.cat([x[n : n + 4].reshape(-1), x[:, n] * -0.0]),
+    "integers": lambda x, n: (x.long() // (n + 1)).cumsum(0),
+    "halves": lambda x, n: x.bfloat16() * (n + 0.5) + x.half() * n,
+    "doubles": lambda x, n: x.double() + (n or float("nan")),
+    "conditions": lambda x, n: lt.where(x > n, x, float("inf") if n else -0.0),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_one_list_of_instructions_serves_all_numbers(name: str, trials: list[int]) -> None:
+    x = given(12, 40)
+    x = (x * 20).round().realize() if name == "integers" else x
+    function = NUMBERED[name]
+    with config.override(tier=1):
+        expected = [bits(function(x, n)) for n in range(4)]
+    planning.clear()
+    trials.clear()
+    for n in (0, 1, 2, 3, 1, 0, *[n % 4 for n in range(20)]):  # as often as guards are written for
+        assert bits(function(x, n)) == expected[n], n
+    # The slices have four sizes, and the writes fold what is written at the very beginning.
+    assert len(trials) == {"slices": 4, "writes": 2}.get(name, 1)
+    assert lt.wait_for_compiler(0) and not background_compiles()
+
+
+def test_a_trial_ends_when_kernels_are_worth_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = given(7, 11)
+    with config.override(tier=1):
+        expected = bits((x * 3 + 1).cumsum(0))
+    planning.clear()
+    monkeypatch.setattr(tiers, "LOOK", 1e9)
+    assert {bits((x * 3 + 1).cumsum(0)) for _ in range(30)} == {expected}
+    assert _tier_of((x * 3 + 1).cumsum(0)) == 0
+    planning.clear()
+    monkeypatch.setattr(tiers, "LOOK", 1e-3)
+    found = []
+    for _ in range(100):
+        found.append(_tier_of(y := (x * 3 + 1).cumsum(0)))
+        assert bits(y) == expected
+    assert found[0] == 0 and found[-1] == 1 and not background_compiles()
 
 
 def test_what_is_on_disk_runs_from_the_beginning() -> None:
@@ -414,7 +478,8 @@ ENDING = """
 import os, signal, sys, time
 import lazyt as lt
 from lazyt import tiers
-tiers.BASE, tiers.EACH = 1e-9, 0.0
+tiers.BASE = 1e-9
+tiers.EACH = tiers.LOOK = tiers.LOOK_EACH = 0.0
 with lt.config.override(tier=1):
     x = lt.rand(SIZE, 60).realize()
 lt.runtime.events.forget()

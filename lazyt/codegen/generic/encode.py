@@ -25,7 +25,7 @@ from lazyt.codegen.generic.views import (
 )
 from lazyt.codegen.routines import order_numbers
 from lazyt.ir.dtypes import DType, float32, int64, uint8, uint32
-from lazyt.ir.graph import Node, Source
+from lazyt.ir.graph import Head, Node, Source
 from lazyt.ir.scalar import Const
 from lazyt.ops.reduction import IDENTITIES, reduction_runs
 
@@ -49,14 +49,14 @@ class Unsupported(Exception):
 
 
 class Step(NamedTuple):
-    """What an instruction is part of: an op and its kind, where it has one, the type and shape of
-    its result, bytes of its operands, the user's position, and the ``work`` of all before it."""
+    """What an instruction is part of: an op with its parameters, the type and shape of its result,
+    the number of elements and the type of each operand, the user's position, and the ``work`` of
+    all instructions before it."""
 
-    op: str
-    kind: str
+    head: Head
     dtype: DType
     shape: tuple[int, ...]
-    read: int
+    operands: tuple[tuple[tuple[int, ...], DType], ...]
     source: Source | None
     work: int
 
@@ -70,8 +70,9 @@ class Encoded(NamedTuple):
         functions: the numbers of the functions that they call.
         results: where each root is, as of ``Program``.
         donated: inputs that are written to, as of ``Program``.
-        patches: for each number of the graph (a constant, or a start of a slice), which words
-            depend on it, each with a factor: that of a constant is 0, its bits are the word.
+        patches: for each number of the graph, as node and axis (a start of a slice, or a constant
+            with axis -1), which words depend on it, each with a factor by which a start moves
+            the word; the bits of a constant are the word.
         work: a rough count of the elementary steps.
         made_for: what each instruction computes.
     """
@@ -92,6 +93,64 @@ class _Deferred(NamedTuple):
     node: Node
     steps: int
     operands: int
+
+
+class _Pattern(NamedTuple):
+    """The steps of a map over values that are numbered.
+
+    Attributes:
+        operands: what it reads: a value's number, or a constant and the type that it has in memory.
+        steps: how many steps there are; where there are none, the only operand is the result.
+        words: the steps.
+        functions: the numbers of the functions that they call.
+    """
+
+    operands: tuple[int | tuple[Const, DType], ...]
+    steps: int
+    words: list[int]
+    functions: frozenset[int]
+
+
+#: Patterns of maps that were met, by what decides them.
+_patterns: dict[tuple[Any, ...], _Pattern] = {}
+_MOST_PATTERNS = 4096
+
+
+def _pattern_of(made: Map, views: Mapping[View, int]) -> _Pattern:
+    """The pattern of a map with steps, over values of these numbers."""
+    operands = tuple([
+        (item, item.dtype.compute) if isinstance(item, Const) else views[item]
+        for item in made.operands
+    ])  # fmt: skip
+    words = _words_of(made.steps, len(operands))
+    functions = frozenset([function for function, _ in made.steps])
+    return _Pattern(operands, len(made.steps), words, functions)
+
+
+def _words_of(steps: list[tuple[int, list[int]]], operands: int) -> list[int]:
+    """The steps of a map with registers: one is free again after the last step that reads it."""
+    last = {-1 - n: n for n in range(len(steps))}
+    for n, (_, read) in enumerate(steps):
+        for item in read:
+            if item < 0:
+                last[item] = n
+    free = list(range(_REGISTERS - 1, operands - 1, -1))
+    held: dict[int, int] = {}
+    words: list[int] = []
+    for n, (function, read) in enumerate(steps):
+        places = [item if item >= 0 else held[item] for item in read]
+        if n == len(steps) - 1:
+            target = -1
+        else:
+            if not free:
+                raise Unsupported("a scalar expression needs more registers than there are")
+            target = held[-1 - n] = free.pop()
+        for item in {i for i in read if i < 0}:
+            if last[item] == n:
+                free.append(held[item])
+        places += [0] * (3 - len(places))
+        words += (function, target, *places)
+    return words
 
 
 class Encoder:
@@ -224,10 +283,9 @@ class Encoder:
 
     def _note(self) -> None:
         node = self._node
-        kind = getattr(node.params, "kind", "")
-        read = sum([item.nbytes for item in node.inputs])
-        step = Step(node.op.name, kind, node.dtype, node.shape, read, node.source, self._work)
-        self._steps.append(step)
+        operands = tuple([(item.shape, item.dtype) for item in node.inputs])
+        step = (node.head, node.dtype, node.shape, operands, node.source, self._work)
+        self._steps.append(Step._make(step))
 
     def _end(self, begin: int) -> None:
         self._words[begin + 1] = len(self._words) - begin
@@ -413,21 +471,59 @@ class Encoder:
 
     def _emit(self, node: Node) -> View:
         """The instruction of a map, with the maps that it takes in."""
-        made = Map()
-        result = self._expand(node, made)
+        key: list[Any] = [node.dtype]
+        views: dict[View, int] = {}
+        self._collect(node, key, views)
+        pattern = _patterns.get(found := tuple(key))
+        if pattern is None:
+            if len(_patterns) >= _MOST_PATTERNS:
+                _patterns.clear()
+            pattern = _patterns[found] = self._pattern(node, views)
         before, self._node = self._node, node
         to = self._new(node)
-        if node.dtype.is_half and made.steps:
-            result = made.step(self._number(Primitive("store16", node.dtype, float32)), [result])
-        if not made.steps:  # the value of an operand, or a constant, as it is
-            operand = made.operands[result]
-            source = self._literal(operand, node.dtype) if isinstance(operand, Const) else operand
+        if not pattern.steps:  # the value of an operand, or a constant, as it is
+            (operand,) = pattern.operands
+            source = [*views][operand] if isinstance(operand, int) else self._literal(*operand)
             self._copy(to, self._spread(source, node.shape))
         else:
-            self._write_map(to, made)
+            self._write_map(to, pattern, [*views])
         self._node = before
         self._forget_taken(node)
         return to
+
+    def _collect(self, node: Node, key: list[Any], views: dict[View, int]) -> None:
+        """What decides the steps of a map, and the values that it reads, numbered."""
+        key.append(node.head)
+        known = self._values
+        for item in node.inputs:
+            found = known.get(item)
+            if found.__class__ is _Deferred:
+                key.append(item.dtype)
+                self._collect(item, key, views)
+            else:
+                view = found if found.__class__ is View else self._value(item)
+                number = views.get(view)
+                if number is None:
+                    number = views[view] = len(views)
+                key.append(number)
+
+    def _pattern(self, node: Node, views: Mapping[View, int]) -> _Pattern:
+        """The steps of a map over values of these numbers."""
+        made = Map()
+        result = self._expand(node, made)
+        if node.dtype.is_half and made.steps:
+            result = made.step(self._number(Primitive("store16", node.dtype, float32)), [result])
+        if not made.steps:
+            operand = made.operands[result]
+            if isinstance(operand, Const):
+                return _Pattern(((operand, node.dtype),), 0, [], frozenset())
+            return _Pattern((views[operand],), 0, [], frozenset())
+        return _pattern_of(made, views)
+
+    def _write_made(self, to: View, made: Map) -> None:
+        """The instruction of a map over values alone."""
+        views = {item: n for n, item in enumerate(made.operands) if isinstance(item, View)}
+        self._write_map(to, _pattern_of(made, views), [*views])
 
     def _forget_taken(self, node: Node) -> None:
         for item in node.inputs:
@@ -477,61 +573,53 @@ class Encoder:
         strides = broadcast_strides(view, shape)
         return View(view.block, view.offset, shape, strides, view.dtype, view.moves)
 
-    def _write_map(self, to: View, made: Map) -> None:
+    def _write_map(self, to: View, pattern: _Pattern, views: Sequence[View]) -> None:
+        """The instruction of a map.
+
+        Args:
+            pattern: its steps.
+            views: what it reads, by the numbers of the pattern's operands.
+        """
         count = math.prod(to.shape)
         operands = [
-            self._literal(item, item.dtype.compute) if isinstance(item, Const) else item
-            for item in made.operands
+            views[item] if item.__class__ is int else self._literal(*item)  # type: ignore
+            for item in pattern.operands
         ]
-        strided = [strides_in(view, to) for view in operands] if count > 1 else []
-        general = [strides for strides in strided if isinstance(strides, tuple)]
-        axes = merged(to.shape, *general) if general else []
+        strided: list[int | tuple[int, ...]] = []
+        axes: list[tuple[int, ...]] = []
+        if count > 1:
+            whole = packed(to.shape, to.dtype.itemsize)
+            for view in operands:
+                if view.shape == to.shape and view.dtype is to.dtype and view.strides == whole:
+                    strided.append(0)
+                else:
+                    strided.append(strides_in(view, to))
+            general = [strides for strides in strided if strides.__class__ is tuple]
+            axes = merged(to.shape, *general) if general else []
         rows = [list(facts) for facts in zip(*axes, strict=True)]
         begin = self._begin("lz_generic_map", to.block)
-        steps = made.steps
-        self._work += count * len(steps)
-        self._words += (count, len(axes), len(operands), len(steps))
+        work = count * pattern.steps
+        self._work += work
+        words = self._words
+        words += (count, len(axes), len(operands), pattern.steps)
         self._place(to)
-        self._words += (to.dtype.itemsize, int(count * len(steps) > PARALLEL))
+        words += (to.dtype.itemsize, int(work > PARALLEL))
         if rows:
-            self._words += rows[0]
+            words += rows[0]
         number = 1
         for place, view in enumerate(operands):
             kind = strided[place] if strided else 0
             self._place(view)
-            self._words.append(view.dtype.itemsize)
-            if isinstance(kind, tuple):
-                self._words.append(2)
-                self._words += rows[number]
+            words.append(view.dtype.itemsize)
+            if kind.__class__ is tuple:
+                words.append(2)
+                words += rows[number]
                 number += 1
             else:
-                self._words.append(kind)
-        self._write_steps(steps, len(operands))
+                words.append(kind)  # type: ignore[arg-type]
+        words += pattern.words
+        self._functions |= pattern.functions
         self._end(begin)
-
-    def _write_steps(self, steps: list[tuple[int, list[int]]], operands: int) -> None:
-        """The steps with registers: one is free again after the last step that reads it."""
-        last = {-1 - n: n for n in range(len(steps))}
-        for n, (_, read) in enumerate(steps):
-            for item in read:
-                if item < 0:
-                    last[item] = n
-        free = list(range(_REGISTERS - 1, operands - 1, -1))
-        held: dict[int, int] = {}
-        for n, (function, read) in enumerate(steps):
-            places = [item if item >= 0 else held[item] for item in read]
-            if n == len(steps) - 1:
-                target = -1
-            else:
-                if not free:
-                    raise Unsupported("a scalar expression needs more registers than there are")
-                target = held[-1 - n] = free.pop()
-            for item in {i for i in read if i < 0}:
-                if last[item] == n:
-                    free.append(held[item])
-            self._functions.add(function)
-            places += [0] * (3 - len(places))
-            self._words += (function, target, *places)
 
     # ---------------------------------------------------------------- movement
 
@@ -642,7 +730,7 @@ class Encoder:
         value = made.step(self._number(Primitive(name, kind, result.compute)), read)
         if result.is_half:
             made.step(self._number(Primitive("store16", result, float32)), [value])
-        self._write_map(to, made)
+        self._write_made(to, made)
 
     # ------------------------------------------------------ folds and products
 
@@ -684,7 +772,7 @@ class Encoder:
         made = Map()
         value = made.operand(self._spread_flat(view, node.shape))
         made.step(self._number(Primitive("store16", node.dtype, float32)), [value])
-        self._write_map(to, made)
+        self._write_made(to, made)
         self._drop(view)
         return to
 
@@ -698,7 +786,7 @@ class Encoder:
         made = Map()
         made.step(self._number(Primitive("load16", view.dtype, float32)), [made.operand(view)])
         wide = self._temporary(view.shape, float32)
-        self._write_map(wide, made)
+        self._write_made(wide, made)
         self._drop(view)
         return wide
 

@@ -66,13 +66,15 @@ def step_notes(program: Program) -> list[dict[str, object]]:
     steps, work = cast("tuple[list[Step], int]", program.notes[0]["steps"])
     notes: list[dict[str, object]] = []
     for step, end in zip(steps, [*(s.work for s in steps[1:]), work], strict=True):
-        kind = f" {step.kind}" * (step.op in ("reduce", "scan", "sort", "scatter"))
-        flops = (end - step.work) * (2 if step.op == "contract" else 1)
+        op = step.head.op.name
+        kind = f" {step.head.params.kind}" if op in ("reduce", "scan", "sort", "scatter") else ""
+        flops = (end - step.work) * (2 if op == "contract" else 1)
+        read = sum([math.prod(shape) * dtype.itemsize for shape, dtype in step.operands])
         notes.append({
-            "name": f"generic {step.op}{kind}",
-            "kind": "contract" if step.op == "contract" else "generic",
-            "computes": [f"{step.op}{kind} {step.dtype.name}{list(step.shape)}"],
-            "bytes_read": step.read,
+            "name": f"generic {op}{kind}",
+            "kind": "contract" if op == "contract" else "generic",
+            "computes": [f"{op}{kind} {step.dtype.name}{list(step.shape)}"],
+            "bytes_read": read,
             "bytes_written": math.prod(step.shape) * step.dtype.itemsize,
             "flops": flops,
             "scratch": 0,
@@ -83,10 +85,8 @@ def step_notes(program: Program) -> list[dict[str, object]]:
     return notes
 
 
-def timed_values(program: Program) -> tuple[tuple[int | float, ...], int]:
-    """The instructions of a program such that the time is taken before the first and after each,
-    in float64 seconds of ``time.CLOCK_MONOTONIC``; and the place of the first of these among the
-    8-byte words."""
-    place = len(program.values)
+def timed(program: Program, words: Sequence[int]) -> list[int]:
+    """The instructions of a program such that the time is taken before the first and after each:
+    behind ``words``, in float64 seconds of ``time.CLOCK_MONOTONIC``."""
     steps, _ = cast("tuple[list[Step], int]", program.notes[0]["steps"])
-    return (-8 * place, *program.values[1:], *(0.0,) * (len(steps) + 1)), place
+    return [-8 * len(words), *words[1:], *(0,) * (len(steps) + 1)]
