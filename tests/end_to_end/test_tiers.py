@@ -188,7 +188,7 @@ def test_a_trial_ends_when_kernels_are_worth_a_look(monkeypatch: pytest.MonkeyPa
     assert {bits((x * 3 + 1).cumsum(0)) for _ in range(30)} == {expected}
     assert _tier_of((x * 3 + 1).cumsum(0)) == 0
     planning.clear()
-    monkeypatch.setattr(tiers, "LOOK", 1e-3)
+    monkeypatch.setattr(tiers, "LOOK", 1e-4)
     found = []
     for _ in range(100):
         found.append(_tier_of(y := (x * 3 + 1).cumsum(0)))
