@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 #: Computes the graph of a root and gives how many bytes were stored, or gives -1 and does nothing.
 Guarded = Callable[[Node], int]
 
-#: How often a graph is met before guards are written for it: as often as writing them takes as long as
-#: planning does. And of how many nodes it may be.
+#: How often a graph is met before guards are written for it, so that writing them takes no longer
+#: than planning did until then; and how many nodes it may have.
 OFTEN = 10
 MOST_NODES = 600
 #: Guards that are tried for one head.
