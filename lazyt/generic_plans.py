@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lazyt import lifting
-from lazyt.codegen.generic.encode import PARALLEL, Encoded, Unsupported, encode
+from lazyt.codegen.generic.encode import PARALLEL, Encoded, encode
 from lazyt.codegen.generic.library import Library, Unit, first_units, library, units, units_of
 from lazyt.codegen.generic.program import empty_program, generic_program
+from lazyt.codegen.generic.recipes import Unsupported
 from lazyt.codegen.generic.table import Table
 from lazyt.errors import CompileError, NoCompilerError
 from lazyt.ir.graph import Node, topological

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from lazyt.codegen.generic.library import function_of, numbers
 from lazyt.codegen.generic.primitives import Primitive
-from lazyt.codegen.generic.recipes import Map, bits_of, recipe_of
+from lazyt.codegen.generic.recipes import Map, Pattern, Unsupported, bits_of, pattern_of, recipe_of
 from lazyt.codegen.generic.views import (
     Block,
     View,
@@ -29,8 +29,8 @@ from lazyt.ir.graph import Head, Node, Source
 from lazyt.ir.scalar import Const
 from lazyt.ops.reduction import IDENTITIES, reduction_runs
 
-#: Steps and operands of one map, at most, and registers of the library.
-_MOST_STEPS, _MOST_OPERANDS, _REGISTERS = 20, 10, 32
+#: Steps and operands of one map, at most.
+_MOST_STEPS, _MOST_OPERANDS = 20, 10
 #: Elements times steps from which on a map is worth threads, as are other instructions.
 PARALLEL = 200_000
 #: Products of a batch that scratch has room for at a time: threads that share them out.
@@ -42,10 +42,6 @@ _TABLE, _SCRATCH = 0, 1
 _LONG = 25_000_000
 _IDENTITIES = frozenset({"variable", "detach", "put"})
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
-
-
-class Unsupported(Exception):
-    """The library has nothing for an op, or for a scalar function, of a graph."""
 
 
 class Step(NamedTuple):
@@ -95,62 +91,9 @@ class _Deferred(NamedTuple):
     operands: int
 
 
-class _Pattern(NamedTuple):
-    """The steps of a map over values that are numbered.
-
-    Attributes:
-        operands: what it reads: a value's number, or a constant and the type that it has in memory.
-        steps: how many steps there are; where there are none, the only operand is the result.
-        words: the steps.
-        functions: the numbers of the functions that they call.
-    """
-
-    operands: tuple[int | tuple[Const, DType], ...]
-    steps: int
-    words: list[int]
-    functions: frozenset[int]
-
-
 #: Patterns of maps that were met, by what decides them.
-_patterns: dict[tuple[Any, ...], _Pattern] = {}
+_patterns: dict[tuple[Any, ...], Pattern] = {}
 _MOST_PATTERNS = 4096
-
-
-def _pattern_of(made: Map, views: Mapping[View, int]) -> _Pattern:
-    """The pattern of a map with steps, over values of these numbers."""
-    operands = tuple([
-        (item, item.dtype.compute) if isinstance(item, Const) else views[item]
-        for item in made.operands
-    ])  # fmt: skip
-    words = _words_of(made.steps, len(operands))
-    functions = frozenset([function for function, _ in made.steps])
-    return _Pattern(operands, len(made.steps), words, functions)
-
-
-def _words_of(steps: list[tuple[int, list[int]]], operands: int) -> list[int]:
-    """The steps of a map with registers: one is free again after the last step that reads it."""
-    last = {-1 - n: n for n in range(len(steps))}
-    for n, (_, read) in enumerate(steps):
-        for item in read:
-            if item < 0:
-                last[item] = n
-    free = list(range(_REGISTERS - 1, operands - 1, -1))
-    held: dict[int, int] = {}
-    words: list[int] = []
-    for n, (function, read) in enumerate(steps):
-        places = [item if item >= 0 else held[item] for item in read]
-        if n == len(steps) - 1:
-            target = -1
-        else:
-            if not free:
-                raise Unsupported("a scalar expression needs more registers than there are")
-            target = held[-1 - n] = free.pop()
-        for item in {i for i in read if i < 0}:
-            if last[item] == n:
-                free.append(held[item])
-        places += [0] * (3 - len(places))
-        words += (function, target, *places)
-    return words
 
 
 class Encoder:
@@ -507,7 +450,7 @@ class Encoder:
                     number = views[view] = len(views)
                 key.append(number)
 
-    def _pattern(self, node: Node, views: Mapping[View, int]) -> _Pattern:
+    def _pattern(self, node: Node, views: Mapping[View, int]) -> Pattern:
         """The steps of a map over values of these numbers."""
         made = Map()
         result = self._expand(node, made)
@@ -516,14 +459,14 @@ class Encoder:
         if not made.steps:
             operand = made.operands[result]
             if isinstance(operand, Const):
-                return _Pattern(((operand, node.dtype),), 0, [], frozenset())
-            return _Pattern((views[operand],), 0, [], frozenset())
-        return _pattern_of(made, views)
+                return Pattern(((operand, node.dtype),), 0, [], frozenset())
+            return Pattern((views[operand],), 0, [], frozenset())
+        return pattern_of(made, views)
 
     def _write_made(self, to: View, made: Map) -> None:
         """The instruction of a map over values alone."""
         views = {item: n for n, item in enumerate(made.operands) if isinstance(item, View)}
-        self._write_map(to, _pattern_of(made, views), [*views])
+        self._write_map(to, pattern_of(made, views), [*views])
 
     def _forget_taken(self, node: Node) -> None:
         for item in node.inputs:
@@ -573,7 +516,7 @@ class Encoder:
         strides = broadcast_strides(view, shape)
         return View(view.block, view.offset, shape, strides, view.dtype, view.moves)
 
-    def _write_map(self, to: View, pattern: _Pattern, views: Sequence[View]) -> None:
+    def _write_map(self, to: View, pattern: Pattern, views: Sequence[View]) -> None:
         """The instruction of a map.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,6 +12,13 @@ from lazyt.codegen.generic.primitives import Primitive
 from lazyt.codegen.generic.views import View
 from lazyt.ir.dtypes import DType, float32, uint32
 from lazyt.ir.scalar import Arg, Call, Const, Expr, post_order
+
+#: Registers of the library.
+_REGISTERS = 32
+
+
+class Unsupported(Exception):
+    """The library has nothing for an op, or for a scalar function, of a graph."""
 
 
 class Recipe(NamedTuple):
@@ -85,6 +92,59 @@ class Map:
         """The number of a new step's result."""
         self.steps.append((function, operands))
         return -len(self.steps)
+
+
+class Pattern(NamedTuple):
+    """The steps of a map over values that are numbered.
+
+    Attributes:
+        operands: what it reads: a value's number, or a constant and the type that it has in memory.
+        steps: how many steps there are; where there are none, the only operand is the result.
+        words: the steps.
+        functions: the numbers of the functions that they call.
+    """
+
+    operands: tuple[int | tuple[Const, DType], ...]
+    steps: int
+    words: list[int]
+    functions: frozenset[int]
+
+
+def pattern_of(made: Map, views: Mapping[View, int]) -> Pattern:
+    """The pattern of a map with steps, over values of these numbers."""
+    operands = tuple([
+        (item, item.dtype.compute) if isinstance(item, Const) else views[item]
+        for item in made.operands
+    ])  # fmt: skip
+    words = _words_of(made.steps, len(operands))
+    functions = frozenset([function for function, _ in made.steps])
+    return Pattern(operands, len(made.steps), words, functions)
+
+
+def _words_of(steps: list[tuple[int, list[int]]], operands: int) -> list[int]:
+    """The steps of a map with registers: one is free again after the last step that reads it."""
+    last = {-1 - n: n for n in range(len(steps))}
+    for n, (_, read) in enumerate(steps):
+        for item in read:
+            if item < 0:
+                last[item] = n
+    free = list(range(_REGISTERS - 1, operands - 1, -1))
+    held: dict[int, int] = {}
+    words: list[int] = []
+    for n, (function, read) in enumerate(steps):
+        places = [item if item >= 0 else held[item] for item in read]
+        if n == len(steps) - 1:
+            target = -1
+        else:
+            if not free:
+                raise Unsupported("a scalar expression needs more registers than there are")
+            target = held[-1 - n] = free.pop()
+        for item in {i for i in read if i < 0}:
+            if last[item] == n:
+                free.append(held[item])
+        places += [0] * (3 - len(places))
+        words += (function, target, *places)
+    return words
 
 
 def bits_of(literal: Const, stored: DType | None = None) -> int:
