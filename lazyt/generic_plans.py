@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import threading
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lazyt import lifting
 from lazyt.codegen.generic.encode import PARALLEL, Encoded, encode
 from lazyt.codegen.generic.library import Library, Unit, first_units, library, units, units_of
 from lazyt.codegen.generic.program import empty_program, generic_program
@@ -26,8 +26,6 @@ from lazyt.runtime import cache, compile, devices, events, execute, forks
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
-    from array import array
-
     from lazyt.making import Subject
     from lazyt.runtime.execute import Executable
 
@@ -109,7 +107,7 @@ class _Chosen:
 
 def _text_of(wanted: frozenset[Unit]) -> Library:
     """The library of some units, as text, whose hash is noted for other processes."""
-    found = library(wanted, devices.cpu().vector_bytes)
+    found = library(wanted, devices.vector_bytes())
     cache.put_text(_KIND, _name_of(wanted), found.text_hash)
     return found
 
@@ -131,7 +129,7 @@ def _known_hash(wanted: frozenset[Unit]) -> str:
 def _name_of(wanted: frozenset[Unit]) -> str:
     """What the hash of a library's text is kept under on disk."""
     names = sorted(unit.name for unit in wanted)
-    return cache.hash_text(code_stamp(), str(devices.cpu().vector_bytes), *names)
+    return cache.hash_text(code_stamp(), str(devices.vector_bytes()), *names)
 
 
 #: Units that are compiled together.
@@ -182,7 +180,7 @@ def generic_of(subject: Subject, where: str = "") -> Generic | None:
     executable = _loaded(made, subject.inputs, subject.roots, _FOR_GRAPHS, where)
     if executable is None:
         return None
-    return Generic(executable, lifting.table_buffer(executable.program.values))
+    return Generic(executable, buffer_of(array("q", made.words)))
 
 
 def instructions_of(

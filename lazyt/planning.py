@@ -14,7 +14,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lazyt import compile_progress, graph_keys, guarded_plans, lifting, ops
+from lazyt import compile_progress, graph_keys, guarded_plans, lifting, ops, tiers
 from lazyt.config import config
 from lazyt.errors import CompileError
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
@@ -130,8 +130,6 @@ class _Plan:
 
         program, tier = self.code.program, ""
         if self.launcher is None:
-            from lazyt import tiers
-
             program, tier = tiers.explained(self)
         footprint = Footprint.of(program, self.measured)
         notes = program.notes if self.launcher is None else self.launcher.notes(program)
@@ -329,8 +327,6 @@ def _find(
     asked = Asked(order, leaves, numbers, roots, choice.donated, structure.place)
     try:
         if trial is None and may_be_tried and not plans:
-            from lazyt import tiers
-
             trial = choice.trial = tiers.trial_of(structure, order, asked)
             if not trial.is_over:
                 return _tried(trial, heads, order), []
@@ -387,8 +383,6 @@ def _make(
     reason = _reason(asked, lifted, where)
     with compile_progress.shown(where) as wait:
         if config.tier != 1 and not asked.place:
-            from lazyt import tiers
-
             code = tiers.first_code(subject, reason, where, trial, None if lifted else asked.order)
             if code is not None:
                 return _Plan((), constants, lifted, code, asked.donated)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lazyt import compile_progress
+from lazyt import compile_progress, generic_plans, making
 from lazyt.config import config
 from lazyt.errors import LazytError, warn
 from lazyt.ir.definitions import definitions_outside
@@ -191,8 +191,6 @@ def trial_of(structure: Structure, order: Sequence[Node], asked: Asked) -> Trial
 
     Raises NoCompilerError and CompileError.
     """
-    from lazyt import generic_plans
-
     least = LOOK + LOOK_EACH * len(order)
     if not _is_tried(structure, order, asked.roots, least):
         return Trial(None)
@@ -209,7 +207,7 @@ def _is_tried(
     structure: Structure, order: Sequence[Node], roots: Sequence[Node], least: float
 ) -> bool:
     """Whether a graph is to begin in tier 0: it takes less than ``least`` seconds, about."""
-    from lazyt import compiler, making
+    from lazyt import compiler
 
     if config.tier == 1 or structure.place or config.verify or config.dump is not None:
         return False
@@ -278,10 +276,8 @@ def first_code(
 def _generic(subject: Subject, where: str) -> Generic | None:
     """What runs a graph in tier 0, and its last input; None for a graph that has something that
     generic kernels lack."""
-    from lazyt.generic_plans import generic_of
-
     with _shown(where):
-        made = generic_of(subject, where)
+        made = generic_plans.generic_of(subject, where)
     _have_all_compiled(made is not None)
     return made
 
@@ -296,9 +292,7 @@ def _shown(where: str) -> Iterator[None]:
 
 def _have_all_compiled(are_used: bool) -> None:
     """Has all generic kernels compiled in the background where some of them are used."""
-    from lazyt.generic_plans import is_whole
-
-    if are_used and config.tier == "auto" and not is_whole():
+    if are_used and config.tier == "auto" and not generic_plans.is_whole():
         _queue.warm()
 
 
@@ -504,8 +498,6 @@ class _Queue:
 
     def _compile_share(self) -> None:
         """Has the next share of the kernels for any shape compiled."""
-        from lazyt import generic_plans
-
         share, self._share = self._share, -1  # what fails once is not tried again
         if share is None or share < 0 or self._is_ending or self.is_broken:
             return

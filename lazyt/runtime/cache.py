@@ -80,9 +80,12 @@ def hash_text(*parts: str) -> str:
 
 
 def _hash(*parts: bytes) -> str:
-    import hashlib  # not for `import lazyt`
+    try:  # hashlib's own, without OpenSSL, which takes milliseconds to load
+        from _blake2 import blake2b
+    except ImportError:
+        from hashlib import blake2b
 
-    digest = hashlib.blake2b(digest_size=20)
+    digest = blake2b(digest_size=20)
     for data in parts:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)

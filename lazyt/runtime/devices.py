@@ -63,10 +63,16 @@ def cpu() -> Device:
         l1=l1,
         l2=l2,
         l3=l3,
-        vector_bytes=_vector_bytes(features),
+        vector_bytes=vector_bytes(),
         memory=memory_limit(),
         traits=Traits(_alone(), _tiled(features), _fetches()),
     )
+
+
+@cache
+def vector_bytes() -> int:
+    """``cpu().vector_bytes``, for who needs no more: asking about caches takes milliseconds."""
+    return _vector_bytes(cpu_features())
 
 
 def traits() -> Traits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from array import array
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import lazyt
 import lazyt.profiler
-from lazyt import compiler, generic_plans, lifting, ops
+from lazyt import compiler, generic_plans, ops
 from lazyt.codegen.generic.library import kinds_of, units
 from lazyt.codegen.generic.primitives import COMPUTED, primitives
 from lazyt.config import config
@@ -39,7 +40,7 @@ def generic(roots: Sequence[Node], donated: dict[int, int] | None = None) -> lis
     program = executable.program
     outputs = [Buffer(slot.nbytes) for slot in program.slots if slot.kind == "output"]
     inputs = [leaf.data.copy() for leaf in leaves]
-    executable.run([*inputs, lifting.table_buffer(program.values)], outputs)
+    executable.run([*inputs, generic_plans.buffer_of(array("q", made.words))], outputs)
     found = [outputs[n] if n >= 0 else inputs[-1 - n] for n in program.results]
     return [
         buffer.as_numpy(node.dtype, node.shape).tobytes()

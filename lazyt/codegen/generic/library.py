@@ -14,9 +14,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_family import Expressions
-from lazyt.codegen.contract_micro import mac_section, tile_name, tile_sections, vector_section
 from lazyt.codegen.generic.primitives import group_of, primitive_c, primitives
 from lazyt.codegen.prelude import function_names, sections_for
 from lazyt.ir.dtypes import ALL, DType, bool_, float32, int64, running_dtype
@@ -281,6 +278,10 @@ def _fold(kind: str, compute: DType) -> tuple[str, str]:
     if kind in _COMPARED:
         return "0", "a"
     kind = _MEETING.get(kind, kind)
+    # Not for programs whose library is on disk: these print no C.
+    from lazyt.codegen import c_tree as ct
+    from lazyt.codegen.c_family import Expressions
+
     expressions = Expressions([])
     unit = ct.text(expressions.identity(kind, compute))
     if kind in ("max", "min"):
@@ -292,6 +293,8 @@ def _fold(kind: str, compute: DType) -> tuple[str, str]:
 
 def _contract_text(dtype: DType, vector_bytes: int) -> tuple[str, dict[str, str]]:
     """The function of products, and the helpers that it calls."""
+    from lazyt.codegen.contract_micro import mac_section, tile_name, tile_sections, vector_section
+
     compute = dtype.compute
     acc = compute.suffix
     helpers = [mac_section(acc)]

@@ -11,19 +11,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from lazyt.codegen import c_tree as ct
-from lazyt.codegen.c_family import Expressions
 from lazyt.ir.dtypes import ALL, DType, bfloat16, bool_, float16, float32, int64, uint32
-from lazyt.ir.index import Axis, variable
-from lazyt.ir.kernel import Buffer
-from lazyt.ir.point import Load
 from lazyt.ir.scalar import FUNCTIONS, HOMES, Call, ScalarFunction
 
 #: Types in which kernels compute.
 COMPUTED = tuple(t for t in ALL if not t.is_half)
 #: What is done with 16-bit floats: from memory, to memory, and as if to memory and back.
 HALVES = ("load16", "store16", "round16")
-_STEP = Axis("i", 1 << 30)
+_MOST_ELEMENTS = 1 << 30
 _NAMES = ("a", "b", "c")
 #: Costs of functions that most programs use, at most, and of those whose text is long, at least.
 _PLAIN_COST, _LONG_COST = 3, 30
@@ -105,6 +100,13 @@ def group_of(primitive: Primitive) -> str:
 
 def primitive_c(primitive: Primitive) -> tuple[str, set[str]]:
     """The C function, and the prelude functions that it calls."""
+    # Not for programs whose library is on disk: these print no C.
+    from lazyt.codegen import c_tree as ct
+    from lazyt.codegen.c_family import Expressions
+    from lazyt.ir.index import Axis, variable
+    from lazyt.ir.kernel import Buffer
+    from lazyt.ir.point import Load
+
     name, kind, result = primitive
     if name in HALVES:
         called = f"lz_{name.removesuffix('16')}_{kind.suffix}"
@@ -113,8 +115,8 @@ def primitive_c(primitive: Primitive) -> tuple[str, set[str]]:
         return _function(primitive, target, {"a": source}, f"{called}(a[i])"), {called}
     fn = FUNCTIONS[name]
     types = _argument_types(fn, kind)
-    expressions = Expressions([Buffer(n, t.compute, (_STEP.extent,), "in") for n, t in types])
-    at = (variable(_STEP),)
+    expressions = Expressions([Buffer(n, t.compute, (_MOST_ELEMENTS,), "in") for n, t in types])
+    at = (variable(Axis("i", _MOST_ELEMENTS)),)
     loads = tuple(Load(n, at, t) for n, t in types)
     made = bool_ if fn.result == "bool" else result
     value = ct.text(expressions.value(Call(fn, loads, made)))

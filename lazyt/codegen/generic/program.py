@@ -15,8 +15,8 @@ from lazyt.ir.program import Launch, Program, Slot
 def generic_program(
     encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node], found: Library
 ) -> Program:
-    """The program of an encoded graph. Its last input holds the instructions, ``values``; all
-    programs of a library have one binary, and its ``text_hash``."""
+    """The program of an encoded graph. Its last input holds the instructions; all programs of a
+    library have one binary, and its ``text_hash``."""
     table = Slot("input", len(leaves), 0, 8 * len(encoded.words))
     scratch = Slot("arena", 0, 0, encoded.scratch) if encoded.scratch else table
     given = [Slot("input", number, 0, leaf.nbytes) for number, leaf in enumerate(leaves)]
@@ -32,7 +32,6 @@ def generic_program(
         arena_bytes=encoded.scratch,
         results=encoded.results,
         donated=encoded.donated,
-        values=tuple(encoded.words),
         notes=(_note(encoded, leaves, roots),),
     )
 
