@@ -9,6 +9,7 @@ text. What is installed, and Python itself, counts as its name.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -47,8 +48,6 @@ def definitions_outside(roots: Sequence[Node]) -> str:
 @functools.cache
 def _digest(item: Op | ScalarFunction) -> str:
     """A digest of everything that an op or a function is defined by."""
-    import hashlib  # takes milliseconds, and few define anything
-
     facts = {name: value for name, value in vars(item).items() if name != "heavy"}
     text = hashlib.blake2b(digest_size=20)
     for part in _Definition().parts(facts):
@@ -136,8 +135,6 @@ class _Definition:
 
     def _of_module(self, module: ModuleType) -> Iterator[str]:
         """A module by its text, where it is one of the user's."""
-        import hashlib
-
         yield module.__name__
         path = getattr(module, "__file__", None) or ""
         known = _is_known(module.__name__) or any(part in path for part in _INSTALLED)

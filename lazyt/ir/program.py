@@ -7,6 +7,8 @@ the disk cache stores it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -130,8 +132,6 @@ class Program:
 
     def to_json(self) -> str:
         """The program as JSON text."""
-        import json  # not for `import lazyt`
-
         # ``asdict`` would copy all texts and notes first.
         parts = {name: [vars(part) for part in getattr(self, name)] for name in _PARTS}
         return json.dumps(vars(self) | parts, separators=(",", ":"))
@@ -139,8 +139,6 @@ class Program:
     @staticmethod
     def from_json(text: str) -> Program:
         """The program that ``to_json`` wrote; else raises ValueError, KeyError or TypeError."""
-        import json  # not for `import lazyt`
-
         raw = json.loads(text)
         return Program(
             target=raw["target"],
@@ -161,16 +159,12 @@ class Program:
 
     def fingerprint(self) -> str:
         """A hash of what is computed and where: texts, slots and launches, not the notes."""
-        import hashlib  # not for `import lazyt`
-
         places = self.slots, self.results, self.launches, self.arena_bytes
         facts = (self.text_hash(), *places, self.values)
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
     def text_hash(self) -> str:
         """A hash of what decides the binary. Programs that take sizes as arguments share one."""
-        import hashlib  # not for `import lazyt`
-
         digest = hashlib.sha256()
         for text in (self.entry, *(k.text for k in self.kernels), *(t for _, t in self.sections)):
             digest.update(text.encode())

@@ -17,6 +17,8 @@ cannot be written, caching is lost and nothing else; a warning says so once.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import stat
 import time
@@ -80,12 +82,7 @@ def hash_text(*parts: str) -> str:
 
 
 def _hash(*parts: bytes) -> str:
-    try:  # hashlib's own, without OpenSSL, which takes milliseconds to load
-        from _blake2 import blake2b
-    except ImportError:
-        from hashlib import blake2b
-
-    digest = blake2b(digest_size=20)
+    digest = hashlib.blake2b(digest_size=20)
     for data in parts:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
@@ -94,8 +91,6 @@ def _hash(*parts: bytes) -> str:
 
 def get_binary(key: str) -> Binary | None:
     """The binary stored under ``key``, checked, or None."""
-    import json  # not for `import lazyt`
-
     meta = _get(f"{key}.json")
     if meta is None:
         return None
@@ -119,8 +114,6 @@ def get_binary(key: str) -> Binary | None:
 
 def put_binary(key: str, binary: bytes, source: str, facts: dict[str, object]) -> bool:
     """Store a binary with its source and JSON-compatible facts; False if it was refused."""
-    import json  # not for `import lazyt`
-
     digest = _checksum(binary)
     own = {"key": key, "binary": digest, "check": _check("so", key, digest), "bytes": len(binary)}
     meta = json.dumps({**own, **facts}, indent=1)
@@ -159,8 +152,6 @@ def put_text(kind: str, key: str, text: str) -> bool:
 
 def binaries() -> Iterator[tuple[str, dict[str, object]]]:
     """Key and facts of each binary; ``get_binary`` says whether it is whole."""
-    import json  # not for `import lazyt`
-
     for name in _names(".json"):
         try:
             facts = json.loads(_get(name) or b"")
@@ -349,8 +340,6 @@ def _check(kind: str, key: str, digest: str) -> str:
 
 
 def _checksum(data: bytes) -> str:
-    import hashlib  # not for `import lazyt`
-
     return hashlib.blake2b(data, digest_size=20).hexdigest()
 
 

@@ -9,6 +9,7 @@ split into batches that are compiled by processes side by side and linked.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -460,8 +461,6 @@ def _words_of(cc: str) -> list[str]:
 
 def _look_up(words: list[str]) -> Compiler | None:
     """The compiler that ``words`` start, from the disk cache or by asking it."""
-    import json  # not for `import lazyt`
-
     found = _which(words[0])
     if found is None:
         return None

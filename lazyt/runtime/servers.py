@@ -9,6 +9,7 @@ does.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import threading
@@ -60,8 +61,6 @@ class Server:
 
         Raises ServerError; the next request then starts another process.
         """
-        import json  # not for `import lazyt`
-
         if self._process is None:
             self._start()
         process = self._process
@@ -139,8 +138,6 @@ class Server:
     def _reply(
         self, process: subprocess.Popen[bytes], seconds: float | None = None
     ) -> tuple[dict[str, Any], bytes]:
-        import json
-
         assert process.stdout is not None
         if seconds is not None:
             import select
