@@ -54,6 +54,28 @@ def key_of(head: Head) -> int:
     return number
 
 
+#: How far down a graph ``trail_of`` goes.
+_DEPTH = 12
+
+
+def trail_of(node: Node) -> Numbers:
+    """What is met going down from ``node``, itself included, by the first inputs: numbers of heads,
+    and the form of what is computed. It tells most graphs apart that end alike."""
+    head = node.head
+    found = [head.key or key_of(head)]
+    for _ in range(_DEPTH):
+        inputs = node.inputs
+        if not inputs:
+            break
+        node = inputs[0]
+        if node.data is not None:
+            found.append(node.form)
+            break
+        head = node.head
+        found.append(head.key or key_of(head))
+    return tuple(found)
+
+
 def number_graph(roots: Sequence[Node]) -> tuple[dict[Node, int], list[Any]]:
     """Numbers of all nodes that have to be computed and of their leaves, inputs first, and the key
     without the roots.

@@ -7,7 +7,8 @@ just such a graph, node by node, compares what the key and the counts of referen
 and runs the plan. Where anything differs it takes no effect and says so, and planning goes the long
 way.
 
-Guards are found by the head of the graph's root, the ones that held last first.
+Guards are found by the heads of the graph's roots and, where many graphs end alike, by what is
+read first below that; the ones that held last come first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt import graph_keys
 from lazyt.config import config
-from lazyt.graph_keys import Choice, Structure
+from lazyt.graph_keys import ALONE, Choice, Structure, trail_of
 from lazyt.ir.dtypes import (
     bool_,
     float32,
@@ -38,7 +39,7 @@ from lazyt.ir.dtypes import (
 from lazyt.ir.graph import Head, Node, clock
 from lazyt.keeping import forget_origins, hangs_on_old
 from lazyt.lifting import Number, numbers_of
-from lazyt.ops.leaves import CONST, become_input
+from lazyt.ops.leaves import CONST, INPUT, become_input
 from lazyt.runtime import events
 from lazyt.runtime.execute import Executable
 from lazyt.runtime.memory import Buffer
@@ -47,15 +48,17 @@ if TYPE_CHECKING:
     from lazyt.codegen.generic.table import Table
     from lazyt.planning import _Plan
 
-#: Computes the graph of a root and gives how many bytes were stored, or gives -1 and does nothing.
-Guarded = Callable[[Node], int]
+#: Computes the graph of some roots and gives how many bytes were stored, or gives -1 and does
+#: nothing.
+Guarded = Callable[..., int]
 
 #: How often a graph is met before guards are written for it, so that writing them takes no longer
 #: than planning did until then; and how many nodes it may have.
 OFTEN = 10
-MOST_NODES = 600
-#: Guards that are tried for one head.
-MOST = 12
+MOST_NODES = 1500
+#: Guards that are tried for one head before what lies below it is looked at, those that are tried
+#: then, and for how many graphs of one head there are some.
+FEW, MOST, MOST_ALIKE = 4, 12, 512
 #: What a number becomes in memory, by its dtype.
 _CODES = {
     float32: "f", float64: "d", int64: "q", int32: "i", int16: "h", int8: "b", bool_: "?",
@@ -66,7 +69,62 @@ _STRIDE = 64
 
 #: What the code of guards says its file is: one of the package, so that it is no user's code.
 _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "<guards>")
-_known: dict[Head, list[Guarded]] = {}
+
+#: Guards, and what ``trail_of`` gives for their graphs.
+Pair = tuple[Guarded, tuple[int, ...]]
+
+
+class _Alike:
+    """The guards of graphs whose roots have the same heads.
+
+    Attributes:
+        few: all of them, as long as they are few.
+        many: by ``trail_of``, once they are not; empty before.
+    """
+
+    __slots__ = ("few", "many")
+
+    def __init__(self) -> None:
+        self.few: list[Pair] = []
+        self.many: dict[tuple[int, ...], list[Pair]] = {}
+
+    def add(self, pair: Pair) -> None:
+        """Takes guards in, which are tried before others."""
+        if not self.many:
+            self.few = [pair, *self.few]
+            if len(self.few) <= FEW:
+                return
+            for other in reversed(self.few):
+                self.many[other[1]] = [other, *self.many.get(other[1], ())]
+            self.few = []
+            return
+        if len(self.many) >= MOST_ALIKE:
+            self.many.pop(next(iter(self.many)))
+        self.many[pair[1]] = [pair, *self.many.get(pair[1], ())][:MOST]
+
+    def run(self, roots: Sequence[Node]) -> int:
+        """Computes the graph of ``roots`` by the first guards that hold for it, which come first
+        from then on; -1 where none do."""
+        trail: tuple[int, ...] = ()
+        found: Sequence[Pair] = self.few
+        if self.many:
+            trail = trail_of(roots[0])
+            found = self.many.get(trail, ())
+        for pair in found:
+            stored = pair[0](*roots)
+            if stored >= 0:
+                if pair is not found[0]:  # another list: others may be going through this one
+                    first = [pair, *(item for item in found if item is not pair)]
+                    if self.many:
+                        self.many[trail] = first
+                    else:
+                        self.few = first
+                return stored
+        return -1
+
+
+#: By the head of the root, or by the heads of several.
+_known: dict[Head | tuple[Head, ...], _Alike] = {}
 
 
 def clear() -> None:
@@ -77,21 +135,15 @@ def clear() -> None:
 graph_keys.on_forget.append(clear)
 
 
-def run_known(root: Node) -> int:
-    """Computes the graph of ``root``, which is pending, if it is one that guards were written for.
+def run_known(roots: Sequence[Node]) -> int:
+    """Computes the graph of ``roots``, which are different and pending, if it is one that guards
+    were written for.
 
     Returns: how many bytes are stored now, -1 where it was not computed.
     """
-    found = _known.get(root.head)
-    if found is None:
-        return -1
-    for guarded in found:
-        stored = guarded(root)
-        if stored >= 0:
-            if guarded is not found[0]:  # another list: other threads may be going through this one
-                _known[root.head] = [guarded, *(item for item in found if item is not guarded)]
-            return stored
-    return -1
+    key = roots[0].head if len(roots) == 1 else tuple([root.head for root in roots])
+    found = _known.get(key)
+    return -1 if found is None else found.run(roots)
 
 
 def note(
@@ -118,24 +170,26 @@ def note(
     made = _Writer(structure, choice, plan, lifted, order, lock).function()
     if made is None:
         return
-    head = order[structure.plain.roots[0]].head
-    _known[head] = [made, *_known.get(head, ())][:MOST]
+    roots = [order[number] for number in structure.plain.roots]
+    key = roots[0].head if len(roots) == 1 else tuple([root.head for root in roots])
+    _known.setdefault(key, _Alike()).add((made, trail_of(roots[0])))
 
 
 def _may_be_guarded(
     structure: Structure, choice: Choice, plan: _Plan, order: Sequence[Node]
 ) -> bool:
     """Whether nothing but what guards compare decides how the graph is computed."""
-    if len(structure.plain.roots) != 1 or structure.spare or structure.place:
+    if structure.place or config.verify or structure.calls or structure.parameters:
         return False
-    if config.verify or structure.calls or structure.parameters:
+    if plan.launcher is not None or plan.subject is not None:
         return False
-    if plan.launcher is not None or plan.subject is not None or plan.code.program.donated:
-        return False
-    root = order[structure.plain.roots[0]]
-    if root.op.name == "reshape":  # of what is there: nothing to compute
-        return root.inputs[0].data is None
-    return root.op.name not in ("variable", "detach")
+    for number in structure.plain.roots:
+        root = order[number]
+        if root.op.name in ("variable", "detach"):
+            return False
+        if root.op.name == "reshape" and root.inputs[0].data is not None:
+            return False  # of what is there: nothing to compute
+    return True
 
 
 class _Writer:
@@ -168,23 +222,24 @@ class _Writer:
         self.lines: list[str] = []
         self.table: dict[str, Any] = {
             "lock": lock, "refs": sys.getrefcount, "hangs_on_old": hangs_on_old, "clock": clock,
-            "Buffer": Buffer, "CONST": CONST, "config": config, "of_plans": config.of_plans,
-            "structure": structure, "choice": choice, "plan": plan, "code": plan.code,
+            "Buffer": Buffer, "CONST": CONST, "INPUT": INPUT, "config": config,
+            "of_plans": config.of_plans, "structure": structure, "choice": choice, "plan": plan,
+            "code": plan.code,
             "become_input": become_input, "forget_origins": forget_origins,
             "watching": events.watching, "__name__": __name__,
         }  # fmt: skip
 
     def function(self) -> Guarded | None:
         """The guards as a function; None where the plan cannot be run so."""
-        root = self.structure.plain.roots[0]
-        self._write_walk(root)
+        roots = self.structure.plain.roots
+        self._write_walk(roots)
         if not self._write_numbers():
             return None
         self._write_counts()
         if not self._write_run():
             return None
         head = [
-            f"def guarded(n{root}):",
+            f"def guarded({', '.join([f'n{root}' for root in roots])}):",
             "  if watching or config.interpret or plan.code is not code:",
             "    return -1",
             "  found = config._of_plans",
@@ -208,10 +263,10 @@ class _Writer:
 
     # ------------------------------------------------------------------ the walk
 
-    def _write_walk(self, root: int) -> None:
+    def _write_walk(self, roots: Sequence[int]) -> None:
         """Compares the nodes, each before its inputs, and gives them names."""
-        leaves, named = set(self.structure.leaves), {root}
-        stack = [root]
+        leaves, named = set(self.structure.leaves), set(roots)
+        stack = [*roots]
         while stack:
             number = stack.pop()
             node = self.order[number]
@@ -340,6 +395,20 @@ class _Writer:
                 alone.append(count)
         for start in range(0, len(alone), 8):
             self._unless(" or ".join(alone[start : start + 8]))
+        self._write_spare()
+
+    def _write_spare(self) -> None:
+        """Compares which leaves nobody else knows, so that their memory may be written over. What
+        may be is no other leaf's, nor a part of its memory: who exposes memory holds its buffer."""
+        leaves = self.structure.leaves
+        donated = {leaves[place] for place, _ in self.choice.donated}
+        for base, write, _ in self.structure.spare:
+            free = (
+                f"(refs(n{base}) <= {1 + _OF_LOCAL} and n{base}.op is INPUT "
+                f"and not n{write}.needs_grad and not d{base}.is_foreign "
+                f"and refs(d{base}) == {ALONE})"
+            )
+            self._unless(f"not {free}" if base in donated else free)
 
     # ------------------------------------------------------------------ the run
 

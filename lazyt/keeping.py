@@ -7,10 +7,10 @@ it was made, unless a gradient flows through it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lazyt import ops
-from lazyt.ir.graph import NEVER, Node, find, head_of, move_onto, topological
+from lazyt.ir.graph import NEVER, Node, find, head_of, move_onto
 from lazyt.ops.leaves import become_input
 
 _FREE = frozenset({
@@ -73,11 +73,7 @@ def find_waiting(node: Node, since: int, now: int) -> list[Node]:
     How old a node's operands are is noted when it is made; some may be computed by now, so that is
     found out anew.
     """
-    order = topological([node], lambda n: n.data is not None)
-    for item in order:
-        if item.data is None and item.oldest != NEVER:
-            waiting = [i.oldest for i in item.inputs if i.data is None]
-            item.oldest = min([item.made, *waiting])
+    _renew_ages(node, since)
     found: list[Node] = []
     stack, seen = [node], {node}
     while stack:
@@ -90,6 +86,32 @@ def find_waiting(node: Node, since: int, now: int) -> list[Node]:
                 seen.add(below)
                 stack.append(below)
     return found if node.oldest < since else []
+
+
+def _renew_ages(root: Node, since: int) -> None:
+    """Finds out anew how old what nodes hang on is. It only gets newer, as operands are computed,
+    so what is new enough is not looked into."""
+    if root.oldest >= since:
+        return
+    seen = {root}
+    node, inputs = root, iter(root.inputs)
+    stack: list[tuple[Node, Iterator[Node]]] = []
+    while True:
+        for item in inputs:
+            if item.oldest < since and item.data is None and item not in seen:
+                seen.add(item)
+                stack.append((node, inputs))
+                node, inputs = item, iter(item.inputs)
+                break
+        else:
+            oldest = node.made
+            for item in node.inputs:
+                if item.oldest < oldest and item.data is None:
+                    oldest = item.oldest
+            node.oldest = oldest
+            if not stack:
+                return
+            node, inputs = stack.pop()
 
 
 def forget_origins(nodes: Sequence[Node]) -> None:

@@ -9,7 +9,7 @@ from lazyt.config import config
 from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
 from lazyt.keeping import find_waiting, forget_origins, part_constants
-from lazyt.repeats import Period, find_parts
+from lazyt.repeats import Period, find_parts, known_parts, sign
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
 from lazyt.watching import capturing, hook
@@ -37,6 +37,12 @@ class Budget:
 budget = Budget()
 #: How many graphs may be computed before what something hangs on.
 PATIENCE = 4
+#: For how many periods of a loop the operation at which it is cut is waited for.
+_MOST_TRIES = 2
+#: Loops whose periods are remembered.
+_MOST_PERIODS = 6
+#: How often a graph is cut by a period before it is found anew, at first and at most.
+_FEWEST_USES, _MOST_USES = 4, 64
 
 
 def realize_nodes(nodes: Sequence[Node]) -> None:
@@ -51,25 +57,32 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
     else:  # most often: a captured call has computed its result
         return
     if len(nodes) == 1 and hook.watcher is None and not config.eager:
-        stored_bytes = guarded_plans.run_known(nodes[0])
+        stored_bytes = guarded_plans.run_known(nodes)
         if stored_bytes >= 0:
             spend_bytes(stored_bytes)
             return
     with planning.lock:
         chains = [_chain(node) for node in nodes]
-    wanted = [chain[-1] for chain in chains if chain[-1].data is None]
+    wanted = list(dict.fromkeys([chain[-1] for chain in chains if chain[-1].data is None]))
     stored: list[Node] = []
-    if wanted:
+    stored_bytes = 0
+    if wanted and hook.watcher is None and not config.eager:
+        is_new = len(nodes) > 1 or wanted[0] is not nodes[0]
+        stored_bytes = guarded_plans.run_known(wanted) if is_new else -1
+    elif wanted:
+        stored_bytes = -1
+    if stored_bytes < 0:
         if config.eager:
             _realize_one_by_one(wanted)
         stored = planning.realize(wanted)
-        # Pending graphs that read a result keep it alive.
-        spend_bytes(sum([node.nbytes for node in stored]))
+        stored_bytes = sum([node.nbytes for node in stored])
+    # Pending graphs that read a result keep it alive.
+    spend_bytes(stored_bytes)
     for chain in chains:
         for node in chain:
             if node.data is None:
                 node.data = chain[-1].data
-    if stored and hook.watcher is None:  # a capture, which the hook tells of, sees how they came
+    if wanted and hook.watcher is None:  # a capture, which the hook tells of, sees how they came
         with planning.lock:
             part_constants([chain[0] for chain in chains])
             forget_origins(stored)
@@ -137,8 +150,9 @@ def realize_now(nodes: Sequence[Node], reason: str) -> None:
         )
     events.record_at("realize", reason, user_position())
     realize_nodes(wanted)
-    if _repeats.period is not None:  # what comes next is cut at the same places each time
-        budget.nodes = _repeats.period.margin
+    period = _repeats.last
+    if period is not None:  # what comes next is cut at the same places each time
+        budget.nodes = period.built = period.margin
 
 
 def spend_bytes(nbytes: int) -> None:
@@ -165,22 +179,25 @@ def settle_old(node: Node) -> None:
 def check_budget(node: Node) -> None:
     """Measure the pending graph of ``node``, and compute it when it is over the budget: where it
     repeats itself, in equal parts, up to the last whole one."""
+    is_known = _repeats.periods and budget.bytes >= 0 and not config.strict_laziness
+    if is_known and _compute_known(node):
+        return
     limit, byte_limit = config.max_pending_nodes, config.max_pending_bytes
     count, held = _measure(node, limit)
     budget.nodes = max(limit - count, limit // 8)
     budget.bytes = max(byte_limit - held, byte_limit // 8)
     over = count > limit or held > byte_limit
-    if not (over or _repeats.period) or config.strict_laziness:
+    if not (over or _repeats.periods) or config.strict_laziness:
         if over:
             _refuse_to_compute(count, held)
         return
     if held <= byte_limit and _compute_repeats(node):
         return
-    period = _repeats.period
+    period = _repeats.last
     if period is not None and count <= min(limit, 2 * period.margin):
         budget.nodes = period.margin  # it may be on its way
         return
-    _repeats.period = None
+    _repeats.last = None
     if over:
         what = _excess(count, held)
         where = source_text(user_position())
@@ -190,34 +207,88 @@ def check_budget(node: Node) -> None:
 
 
 class _Repeats:
-    """By which period graphs were last computed in parts, if they were."""
+    """By which periods graphs were computed in parts.
+
+    Attributes:
+        last: the last one; None where what came after it does not repeat itself.
+        periods: those of the loops that were met last, the latest first.
+        tries: results since a graph was cut at which none could be.
+    """
 
     def __init__(self) -> None:
-        self.period: Period | None = None
+        self.last: Period | None = None
+        self.periods: list[Period] = []
+        self.tries = 0
+
+    def take(self, period: Period) -> None:
+        """Notes that a graph was cut by a period."""
+        if self.last is not period:
+            period.uses, period.most_uses = 0, _FEWEST_USES
+        self.last = period
+        self.tries = 0
+        others = [item for item in self.periods if item is not period]
+        self.periods = [period, *others[: _MOST_PERIODS - 1]]
+
+    def is_to_be_found_anew(self, period: Period) -> bool:
+        """Whether it is time to look at all that hangs together with a graph: the loop may have
+        come to make more, below nothing at which it is cut."""
+        if period is self.last:
+            period.uses += 1
+            if period.uses > period.most_uses:
+                period.uses, period.most_uses = 0, min(2 * period.most_uses, _MOST_USES)
+                return True
+        return False
 
 
 _repeats = _Repeats()
+
+
+def _compute_known(node: Node) -> bool:
+    """Compute parts of a graph that repeats itself as others did, if ``node`` is one at which that
+    takes little; whether nothing else is to be done now."""
+    here, last = sign(node), _repeats.last
+    if last is not None and last.triggers and here not in last.triggers:
+        _repeats.tries += 1
+        if _repeats.tries <= _MOST_TRIES * len(last.keys):
+            budget.nodes = 0  # the next result is looked at
+            return True
+    for period in _repeats.periods:
+        if here not in period.triggers:
+            continue
+        with planning.lock:
+            parts = known_parts(node, period)
+        if parts and not _repeats.is_to_be_found_anew(period):
+            if period is last:
+                period.built = min(period.built + _repeats.tries, 2 * period.margin)
+            _compute_parts(parts, period)
+            return True
+    return False
 
 
 def _compute_repeats(node: Node) -> bool:
     """Compute a graph that repeats itself but for what follows its last whole part; whether it
     does."""
     with planning.lock:
-        found = find_parts(node, _repeats.period)
+        found = find_parts(node, _repeats.periods)
     if found is None:
         return False
     parts, period = found
-    _repeats.period = period
+    del found
+    _compute_parts(parts, period)
+    return True
+
+
+def _compute_parts(parts: list[list[Node]], period: Period) -> None:
+    """Compute parts of a graph, one after the other, and expect more of the kind."""
     where = source_text(user_position())
     events.record("realize", f"the graph repeats itself: {len(parts)} equal parts of it", where)
-    del found
     parts.reverse()
     now = clock.now
     while parts:
         realize_nodes(parts.pop())
         clock.now = now  # all of it is as new as before
-    budget.nodes, budget.bytes = period.margin, config.max_pending_bytes
-    return True
+    _repeats.take(period)
+    budget.nodes, budget.bytes = period.built, config.max_pending_bytes
 
 
 def _excess(count: int, held: int) -> str:

@@ -4,6 +4,10 @@ A loop that nobody looks at makes a graph that grows as long as it goes round. C
 has some number of nodes, it would be another graph each time, and one of thousands of nodes. But
 the sequence of its nodes has a period, the nodes that one time round makes. Cut after every so many
 periods, it is one structure over and over, with one small plan.
+
+Finding the period takes several walks through the graph and all that hangs together with it. What
+it found is remembered: at which operation of the period a cut takes one walk, as everything lies
+below it, and which values to compute.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from lazyt.graph_keys import key_of
+from lazyt.graph_keys import Numbers, key_of
 from lazyt.ir.graph import NEVER, Head, Node
 from lazyt.ir.heads import living_nodes
 from lazyt.ops.leaves import INPUT
@@ -20,6 +24,8 @@ from lazyt.ops.leaves import INPUT
 PART = 128
 #: How often a graph repeats itself at least, and the fewest nodes of a period.
 FEWEST_TIMES, SHORTEST = 6, 4
+#: Nodes of a period at which a graph may be cut.
+_MOST_TRIGGERS = 16
 #: Periods at the end of a graph that are left for the next part.
 _OPEN = 2
 
@@ -31,14 +37,24 @@ class Period:
         keys: those of the nodes of one period, up to where a graph is cut.
         heads: those of its nodes.
         times: periods from one cut to the next.
+        offsets: how far before a cut the values to compute are; empty where that differs.
+        triggers: what ``sign`` gives for nodes below which there is all of the periods before.
+        built: how many results there are from one cut to the next, as counted by the budget.
+        uses: how often a graph was cut so since the period was found, of ``most_uses`` times.
     """
 
-    __slots__ = ("heads", "keys", "times")
+    __slots__ = (
+        "built", "heads", "keys", "most_uses", "offsets", "times", "triggers", "uses",
+    )  # fmt: skip
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.keys = [key_of(node.head) for node in nodes]
         self.heads = {node.head for node in nodes}
         self.times = max(1, PART // len(self.keys))
+        self.offsets: tuple[int, ...] = ()
+        self.triggers: set[Numbers] = set()
+        self.built = self.margin
+        self.uses = self.most_uses = 0
 
     @property
     def margin(self) -> int:
@@ -57,39 +73,124 @@ class Period:
         ]
         return ends[self.times - 1 :: self.times]
 
+    def learn(self, order: Sequence[Node], cuts: Sequence[int], parts: Sequence[list[int]]) -> None:
+        """Takes note of how a graph was cut: which places of ``order`` are computed up to each."""
+        offsets = [tuple([cut - i for i in part]) for cut, part in zip(cuts, parts)]
+        common = max(offsets, key=offsets.count)
+        covering = _covering(order, cuts[-1], len(self.keys))
+        if not common or 2 * offsets.count(common) < len(offsets) or not covering:
+            return
+        if max(common) <= self.times * len(self.keys):
+            self.offsets = common
+            self.triggers = {sign(item) for item in covering[-_MOST_TRIGGERS:] if self._cuts(item)}
 
-def find_parts(node: Node, known: Period | None) -> tuple[list[list[Node]], Period] | None:
+    def _cuts(self, node: Node) -> bool:
+        """Whether the graph of a node alone has this period: it may come in another order."""
+        return bool(self.cuts([item.head.key or key_of(item.head) for item in _below(node, set())]))
+
+
+def _covering(order: Sequence[Node], end: int, size: int) -> list[Node]:
+    """Nodes of the last period before ``end``, and of what follows, below which there are all of
+    the period before that."""
+    begin = end - 2 * size
+    if begin < 0:
+        return []
+    places = {order[i]: i - begin for i in range(begin, len(order))}
+    wanted, found = (1 << size) - 1, []
+    below: list[int] = []
+    for place, i in enumerate(range(begin, len(order))):
+        bits = 1 << place if place < size else 0
+        for item in order[i].inputs:
+            known = places.get(item)
+            if known is not None:
+                bits |= below[known]
+        below.append(bits)
+        if place >= size and bits == wanted:
+            found.append(order[i])
+    return found
+
+
+def sign(node: Node) -> Numbers:
+    """What tells a node from most others of its period."""
+    heads = [node.head, *[item.head for item in node.inputs]]
+    return tuple([head.key or key_of(head) for head in heads])
+
+
+def known_parts(node: Node, period: Period) -> list[list[Node]]:
+    """What ``find_parts`` gives, where ``node`` is one below which there is everything, and the
+    period is that of its graph; else nothing."""
+    order = _below(node, set())
+    cuts = period.cuts([item.head.key or key_of(item.head) for item in order])
+    if not cuts or True in [item.needs_grad for item in order]:
+        return []
+    if cuts[0] != period.times * len(period.keys):  # the loop has just begun
+        return _nodes_of(order, _parts(order, cuts))
+    return [[order[cut - offset] for offset in period.offsets] for cut in cuts]
+
+
+def find_parts(node: Node, known: Sequence[Period]) -> tuple[list[list[Node]], Period] | None:
     """The parts of the pending graph of ``node``, and of all that hangs together with it: what to
     compute for each, one after the other, and by which period. None where it does not repeat
     itself, or a gradient flows through it: then all its values may be needed again.
 
-    ``known``: a period that was found before.
+    ``known``: periods that were found before, the likeliest first.
     """
-    found, cuts = known, []
-    order: list[Node] = []
-    if found is not None:
-        order = _order_with(node, found.heads)
-        cuts = found.cuts([key_of(item.head) for item in order])
-    if not cuts:
+    order, found = [], None
+    if known and not known[0].triggers:
+        order = _order_with(node, known[0].heads)
+        found = _cut(order, known[:1], False)
+    if found is None:
         order = _order_with(node, None)
-    if any(item.needs_grad for item in order):
+        found = _cut(order, known)
+    if found is None or any(item.needs_grad for item in order):
         return None
+    period, cuts = found
+    covering = _covering(order, cuts[-1], len(period.keys))
+    if covering:  # what it is cut at from then on
+        below = _below(node if node in covering else covering[-1], set())
+        again = _cut(below, [period, *known])
+        if again is not None:
+            order, (period, cuts) = below, again
+        del below
+    del covering  # what refers to nodes counts as the program's use
+    parts = _parts(order, cuts)
+    if not period.triggers:
+        period.learn(order, cuts, parts)
+    return _nodes_of(order, parts), period
+
+
+def _cut(
+    order: Sequence[Node], known: Sequence[Period], may_be_new: bool = True
+) -> tuple[Period, list[int]] | None:
+    """Where to cut a graph, and by which period: one of those that are known, if one is its."""
+    keys = [item.head.key or key_of(item.head) for item in order]
+    for period in known:
+        cuts = period.cuts(keys)
+        if cuts and cuts[-1] - cuts[0] == (len(cuts) - 1) * period.times * len(period.keys):
+            return period, cuts
+    if not may_be_new:
+        return None
+    place, size = _find_period(keys, _uses(order)[0])
+    if not size:
+        return None
+    period = Period(order[place - size : place])
+    cuts = period.cuts(keys)
+    return (period, cuts) if cuts else None
+
+
+def _parts(order: Sequence[Node], cuts: Sequence[int]) -> list[list[int]]:
+    """Which places of ``order`` to compute up to each cut."""
     last, used = _uses(order)
-    if not cuts:
-        keys = [key_of(item.head) for item in order]
-        place, size = _find_period(keys, last)
-        if not size:
-            return None
-        found = Period(order[place - size : place])
-        cuts = found.cuts(keys)
-    if found is None or not cuts:
-        return None
     parts, begin = [], 0
     for cut in cuts:
         # What of earlier parts is used beyond this cut is there by then.
-        parts.append([order[i] for i in range(begin, cut) if last[i] >= cut or used[i]])
+        parts.append([i for i in range(begin, cut) if last[i] >= cut or used[i]])
         begin = cut
-    return [part for part in parts if part], found
+    return parts
+
+
+def _nodes_of(order: Sequence[Node], parts: Sequence[list[int]]) -> list[list[Node]]:
+    return [[order[i] for i in part] for part in parts if part]
 
 
 def _order_with(node: Node, heads: Iterable[Head] | None) -> list[Node]:
@@ -101,13 +202,14 @@ def _order_with(node: Node, heads: Iterable[Head] | None) -> list[Node]:
     seen: set[Node] = set()
     order = _below(node, seen)
     users: dict[Node, list[Node]] = {}
+    since = min([item.made for item in order], default=0)
     for item in living_nodes(heads):
-        if item.data is None and item not in seen:
+        # What is older uses none of it: most of that are graphs that plans are made of.
+        if item.made >= since and item.data is None and item not in seen:
             for below in item.inputs:
                 users.setdefault(below, []).append(item)
-    if not users:
-        return order
     stack = [item for item in order if item in users]
+    alone = len(order)
     while stack:
         for user in users.get(stack.pop(), ()):
             if user not in seen:
@@ -115,6 +217,8 @@ def _order_with(node: Node, heads: Iterable[Head] | None) -> list[Node]:
                 if not _is_of_a_plan(new):
                     order += new
                     stack += new
+    if len(order) == alone:
+        return order
     depths: dict[Node, int] = {}
     for item in order:
         depths[item] = 1 + max([depths.get(below, 0) for below in item.inputs], default=0)
@@ -153,7 +257,7 @@ def _below(root: Node, seen: set[Node]) -> list[Node]:
     return order
 
 
-def _uses(order: list[Node]) -> tuple[list[int], list[bool]]:
+def _uses(order: Sequence[Node]) -> tuple[list[int], list[bool]]:
     """The place of the last node that uses each, and whether somebody else refers to it."""
     places = {item: place for place, item in enumerate(order)}
     last, uses = [-1] * len(order), [0] * len(order)

@@ -86,6 +86,64 @@ def test_slices_may_move(planned: Counted) -> None:
     assert times == 0 and found == [2.0 * (4 * n + 6) for n in range(ROUNDS + 1)]
 
 
+def test_many_graphs_may_end_alike(planned: Counted) -> None:
+    """More than are tried one after the other, as in a suite of assertions."""
+    functions = [lt.sin, lt.cos, lt.tanh, lt.abs, lt.exp, lt.sqrt, lt.square, lt.neg]
+    shapes = [(2,), (3,), (2, 3), (3, 3), (1, 4), (2, 2, 2)]
+    values = [lt.full(shape, 0.5).realize() for shape in shapes]
+    cases = [(function, x) for function in functions for x in values]
+    assert len(cases) > 2 * guarded_plans.MOST
+
+    def look() -> list[bool]:
+        return [lt.equal(function(x), function(x + 0)) for function, x in cases]
+
+    found, times = later(planned, look)
+    assert times == 0 and all(map(all, found))
+
+
+def test_several_values_at_once(planned: Counted) -> None:
+    x = lt.arange(6.0).realize()
+    numbers = iter(range(100))
+
+    def look() -> Any:
+        number = next(numbers)
+        double, square = x * number, x * x
+        lt.realize(double, square, double + square)
+        return double.tolist()[1], square.tolist()[2]
+
+    found, times = later(planned, look)
+    assert times == 0 and found == [(float(n), 4.0) for n in range(ROUNDS + 1)]
+    y = x * 3
+    for _ in range(2):  # one value under two names
+        lt.realize(y, y.detach())
+        assert y[1].item() == 3.0
+
+
+def test_memory_is_written_over_while_nobody_knows_it(planned: Counted) -> None:
+    state = {"x": lt.zeros(64).realize() + 1}
+    seen: list[Any] = []
+
+    def look(hold: bool) -> Any:
+        x = state["x"]
+        x[3:7] = x[8:12] + 1
+        total: float = x.sum().item()
+        if hold:
+            seen.append((x.clone(), total))
+        return total
+
+    totals, times = later(planned, lambda: look(False))
+    assert times == 0
+    assert totals[0] == 68.0 and len(set(totals)) == 1
+    held = state["x"].detach().clone()
+    before = held.tolist()
+    state["x"][3:7] = 9.0
+    look(True)
+    state["x"].mul_(2)
+    look(True)
+    assert held.tolist() == before  # nobody wrote over what is held
+    assert [copy.sum().item() for copy, _ in seen] == [total for _, total in seen]
+
+
 def test_one_value_for_two_and_two_for_one() -> None:
     x, y = lt.arange(4.0).realize(), lt.ones(4).realize()
 
@@ -152,7 +210,7 @@ def test_settings_and_other_kernels_are_noticed(planned: Counted) -> None:
     planned.times = 0
     with lt.config.override(interpret=True):
         assert look() == 84.0 and planned.times == 1
-    made: list[Any] = [guarded for found in guarded_plans._known.values() for guarded in found]
+    made: list[Any] = [pair[0] for alike in guarded_plans._known.values() for pair in alike.few]
     (plan,) = [guarded.__globals__["plan"] for guarded in made]
     with lt.config.override(inline_reduce=2):
         assert look() == 84.0 and planned.times == 2
@@ -219,7 +277,7 @@ def test_random_programs_give_what_planning_gives(monkeypatch: pytest.MonkeyPatc
     # Few programs, each many times in turn: their graphs come back under other circumstances.
     order = [random.Random(7).randrange(12) for _ in range(240)]
     found = [_program(random.Random(seed), lt) for seed in order]
-    monkeypatch.setattr(guarded_plans, "run_known", lambda root: -1)
+    monkeypatch.setattr(guarded_plans, "run_known", lambda roots: -1)
     wanted = {seed: _program(random.Random(seed), lt) for seed in set(order)}
     for seed, values in zip(order, found, strict=True):
         assert values == wanted[seed], seed

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from types import FrameType
+from typing import Any
 
 import pytest
 
 import lazyt as lt
 from lazyt import pending
 from lazyt.graph_keys import number_graph
-from lazyt.ir.graph import Node
-from lazyt.keeping import find_kept
+from lazyt.ir.graph import Node, clock
+from lazyt.keeping import find_kept, find_waiting
 from lazyt.nn import functional as F
 from lazyt.runtime.memory import Buffer
 
@@ -51,3 +54,35 @@ def test_computed_parameters_need_no_other_look(monkeypatch: pytest.MonkeyPatch)
     asked.clear()
     lt.realize(weight, other)
     assert not asked
+
+
+def test_a_chain_that_had_waited_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again at each operation on its end."""
+    steps = [0]
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        steps[0] += event == "line"
+        return trace if frame.f_code.co_name == "_renew_ages" else None
+
+    def found(node: Node) -> tuple[list[Node], int]:
+        steps[0] = 0
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            return find_waiting(node, clock.now - pending.PATIENCE, clock.now), steps[0]
+        finally:
+            sys.settrace(before)
+
+    monkeypatch.setattr(clock, "now", clock.now)
+    with lt.config.override(strict_laziness=True):
+        old = lt.rand(3).realize() + 1
+        clock.now += 10
+        x = old
+        for _ in range(100):
+            x = x * 1.5 + 0.25
+        assert found(x.node)[0] == [old.node]
+        old.node.data = Buffer(12)  # computed, and not yet without its origin
+        nodes, lines = found(x.node)
+        assert nodes == [] and lines > 200
+        nodes, lines = found((x + 1).node)
+        assert nodes == [] and lines < 10

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import pending, planning
+from lazyt import pending, planning, repeats
 from lazyt.repeats import PART, _smallest_period
 from lazyt.runtime import events
 
@@ -28,7 +28,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     planning.clear()
     monkeypatch.setattr(planning, "_make", counted)
-    monkeypatch.setattr(pending._repeats, "period", None)
+    monkeypatch.setattr(pending, "_repeats", pending._Repeats())
     with lt.config.override(max_pending_nodes=400):
         yield made
     pending.budget.renew()
@@ -127,6 +127,46 @@ def test_periods() -> None:
     assert _smallest_period([1, 2, 3] * 5 + [1]) == 3
     assert _smallest_period([1, 1, 1, 1]) == 1
     assert _smallest_period([1, 2, 3, 4]) == 4 and _smallest_period([]) == 0
+
+
+def changing(module: Any, steps: int) -> list[Any]:
+    """A loop that comes to make more than it did, which nothing else hangs on, and less again."""
+    x, y, far = module.arange(5.0), module.ones(5), module.zeros(5)
+    for i in range(steps):
+        x = (x * 0.9 + 1).sin() + x.cos()
+        if steps // 4 < i < 3 * steps // 4:
+            y = y * 0.5 + x
+            far = far + (y - x).abs()
+    return [x, y, far]
+
+
+@pytest.mark.lazy
+def test_cuts_of_a_known_loop_take_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[int] = []
+    find = repeats.find_parts
+
+    def counted(*args: Any) -> Any:
+        searches.append(1)
+        return find(*args)
+
+    monkeypatch.setattr(pending, "find_parts", counted)
+    for program in (waves, averages):
+        program(lt, LONG)
+        searches.clear()
+        events.forget()
+        program(lt, 20 * LONG)
+        cuts = [e for e in events.recorded("realize") if "repeats itself" in e.reason]
+        assert len(cuts) > 100 and len(searches) < len(cuts) / 10
+
+
+@pytest.mark.lazy
+def test_a_loop_may_change(plans: list[int]) -> None:
+    with lt.config.override(max_pending_nodes=10**6):
+        wanted = [item.tolist() for item in changing(lt, 4 * LONG)]
+    plans.clear()
+    for _ in range(3):
+        assert [item.tolist() for item in changing(lt, 4 * LONG)] == wanted
+    assert max(plans) < 2 * LONG  # what nothing hangs on was computed on the way
 
 
 @pytest.mark.lazy
