@@ -19,7 +19,7 @@ from lazyt.runtime import events
 
 pytestmark = pytest.mark.lazy
 
-ROUNDS = 8
+ROUNDS = guarded_plans.OFTEN + 2
 
 
 class Counted:
