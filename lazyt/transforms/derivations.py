@@ -150,8 +150,10 @@ class Known:
         """What was kept for a structure."""
         return self._found.get(key)
 
-    def offer(self, walk: Walk, derive: Callable[[dict[Node, Node]], list[Node | None]]) -> None:
-        """Keep how the results were made, if the structure was met before.
+    def offer(
+        self, walk: Walk, derive: Callable[[dict[Node, Node]], list[Node | None]]
+    ) -> Derivation | None:
+        """How results are made of a graph, which is kept, if the structure was met before.
 
         Args:
             derive: gives the results for a copy of the graph.
@@ -168,6 +170,7 @@ class Known:
         if size <= _MOST:
             self._found[key] = made
             self._size += size
+        return made
 
 
 known = Known()

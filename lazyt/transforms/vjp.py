@@ -72,7 +72,9 @@ def vjp(
 
         return _derive(copied(outputs), copied(given), copied(wrt), None)
 
-    known.offer(walk, derive)
+    made = known.offer(walk, derive)
+    if made is not None:
+        return made.apply(walk.numbers)
     return _derive(outputs, given, wrt, None, frozenset(walk.outside))
 
 
