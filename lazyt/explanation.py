@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -158,6 +157,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The table for notebooks; reasons open on demand."""
+        import html
+
         head = "".join(f"<th>{html.escape(t)}</th>" for t in self._HEAD)
         body = []
         for row, kernel in zip(self._rows(), self.kernels, strict=True):

@@ -7,7 +7,7 @@ import math
 from lazyt.codegen import c_tree as ct
 from lazyt.codegen.c_family import Expressions
 from lazyt.codegen.threads import SERIAL_WORK
-from lazyt.ir.dtypes import DType
+from lazyt.ir.dtypes import DType, order_numbers
 from lazyt.ir.kernel import CallPhase
 
 #: Multiply-adds that sorting an element costs about as much as.
@@ -16,22 +16,11 @@ SORT_COST = 20
 SHORT = 64
 #: Length from which rows are worth compiling a quicksort for.
 LONG = 512
-_INFINITY = {
-    "float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000,
-}  # fmt: skip
 
 
 def unsigned(dtype: DType) -> str:
     """Suffix of the unsigned type of the same width."""
     return f"u{8 * dtype.itemsize}"
-
-
-def order_numbers(dtype: DType) -> tuple[int, int]:
-    """How the bits of a type become keys: the sign bit to flip, and the bits of infinity."""
-    flip = 1 << (8 * dtype.itemsize - 1) if dtype.kind == "i" else 0
-    if flip == 1 << 63:
-        flip = -flip  # the same bits, as a C constant
-    return flip, _INFINITY.get(dtype.name, 0)
 
 
 def order_constants(dtype: DType) -> list[ct.Node]:

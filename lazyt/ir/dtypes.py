@@ -114,3 +114,20 @@ def decode_bfloat16(bits: np.ndarray) -> np.ndarray:
     """bfloat16 bit patterns (uint16) as float32 values, exactly."""
     wide = np.ascontiguousarray(bits).astype(np.uint32) << 16
     return wide.view(np.float32).reshape(bits.shape)
+
+
+_INFINITY = {
+    "float16": 0x7C00,
+    "bfloat16": 0x7F80,
+    "float32": 0x7F800000,
+    "float64": 0x7FF0000000000000,
+}
+
+
+def order_numbers(dtype: DType) -> tuple[int, int]:
+    """How the bits of a type become keys that sort as its values do: the sign bit to flip, and the
+    bits of infinity."""
+    flip = 1 << (8 * dtype.itemsize - 1) if dtype.kind == "i" else 0
+    if flip == 1 << 63:
+        flip = -flip  # the same bits, as a C constant
+    return flip, _INFINITY.get(dtype.name, 0)

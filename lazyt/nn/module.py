@@ -6,7 +6,6 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from lazyt import compiling
 from lazyt.absent import known_as
 from lazyt.nn import hooks, registration
 from lazyt.nn.conversion import ConvertibleModule
@@ -67,6 +66,8 @@ class Module(ConvertibleModule, StatefulModule):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """From now on run calls of this module as ``lazyt.compile`` would; takes its arguments."""
+        from lazyt import compiling  # and all of jit with it: most modules are never compiled
+
         compiled = compiling.compile(self._call_impl, *args, **kwargs)
         self.__dict__["_compiled_call_impl"] = compiled
 

@@ -23,7 +23,7 @@ from lazyt.codegen.generic.views import (
     strides_in,
     strides_under,
 )
-from lazyt.ir.dtypes import DType, float32, int64, uint8, uint32
+from lazyt.ir.dtypes import DType, float32, int64, order_numbers, uint8, uint32
 from lazyt.ir.graph import Head, Node, Source
 from lazyt.ir.scalar import Const
 from lazyt.ops.reduction import IDENTITIES, reduction_runs
@@ -908,8 +908,6 @@ class Encoder:
         return to
 
     def _sort(self, node: Node) -> View:
-        from lazyt.codegen.routines import order_numbers  # and all of C with it: not for the others
-
         view, is_copy = self._packed_value(node.inputs[0])
         to = self._new(node)
         dtype, length = view.dtype, node.shape[-1]
