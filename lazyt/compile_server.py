@@ -50,7 +50,7 @@ def main() -> None:
         request = json.loads(requests.get())
         try:
             with _as_there(request):
-                reply, data = _share(request) if "share" in request else compile_plan(request)
+                reply, data = _kernels(request) if "kernels" in request else compile_plan(request)
         except LazytError as error:
             reply, data = {"error": str(error)}, b""
         except Exception as error:  # whatever it is, it must reach the process that asked
@@ -91,13 +91,11 @@ def _as_there(request: dict[str, Any]) -> Iterator[None]:
         yield
 
 
-def _share(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Compiles a share of the kernels for any shape; tells whether they are all there now."""
-    from lazyt import generic_plans
+def _kernels(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Compiles a part of the kernels for any shape well; tells whether they are all there now."""
+    from lazyt import generic_library
 
-    if not generic_plans.is_warm():
-        generic_plans.warm_share(request["share"])
-    return {"done": generic_plans.is_warm()}, b""
+    return {"done": generic_library.compile_well(request["kernels"])}, b""
 
 
 def compile_plan(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:

@@ -1,38 +1,31 @@
 """Plans that run at once: graphs by kernels for any shape, without a compiler.
 
-The kernels are in a library of units (``codegen/generic/``) that are compiled once per machine. The
-one of all units is taken where it is on disk. Until then there is one of the units that most
-programs use and those that were needed so far, here or in an earlier process, compiled quickly
-rather than well: a program does not wait for what it does not use.
+The kernels are in a library that is compiled once per machine (``generic_library.py``), as far as
+graphs need it.
 """
 
 from __future__ import annotations
 
-import functools
-import threading
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from lazyt import generic_library
 from lazyt.codegen.generic.encode import PARALLEL, Encoded, encode
-from lazyt.codegen.generic.library import Library, Unit, first_units, library, units, units_of
-from lazyt.codegen.generic.program import empty_program, generic_program
+from lazyt.codegen.generic.program import generic_program
 from lazyt.codegen.generic.recipes import Unsupported
 from lazyt.codegen.generic.table import Table
 from lazyt.errors import CompileError, NoCompilerError
 from lazyt.ir.graph import Node, topological
-from lazyt.making import code_stamp
-from lazyt.runtime import cache, compile, devices, events, execute, forks
+from lazyt.runtime import compile, events
+from lazyt.runtime.execute import Executable
 from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from lazyt.making import Subject
-    from lazyt.runtime.execute import Executable
 
 _REASON = "kernels for any shape, once for all programs on this machine"
 _FOR_GRAPHS = "generic kernels, for graphs that are not compiled yet"
-#: What the disk cache has the names of the units under that were needed so far.
-_KIND, _NAME = "generic", "units"
 
 
 class Generic(NamedTuple):
@@ -75,69 +68,6 @@ def buffer_of(words: array[int]) -> Buffer:
     return buffer
 
 
-class _Chosen:
-    """The units of the library that this process uses.
-
-    Attributes:
-        units: them; empty before the first use.
-    """
-
-    def __init__(self) -> None:
-        self.units: frozenset[Unit] = frozenset()
-        self._last: frozenset[Unit] = frozenset()
-        self._library = Library((), (), "", "")
-
-    def library(self, needed: frozenset[Unit]) -> Library:
-        """A library that has these units."""
-        if not self.units:
-            if is_warm():
-                self.units = frozenset(units())
-            else:
-                names = set((cache.get_text(_KIND, _NAME) or "").split())
-                self.units = first_units() | {unit for unit in units() if unit.name in names}
-        if not needed <= self.units:
-            self.units |= needed
-            cache.put_text(_KIND, _NAME, " ".join(sorted(unit.name for unit in self.units)))
-        known = self._library.text_hash
-        is_gone = not self._library.kernels and execute.find_shared(known) is None
-        if self.units != self._last or is_gone:  # somebody may have cleared the disk cache
-            self._library, self._last = _light(self.units), self.units
-        return self._library
-
-
-def _text_of(wanted: frozenset[Unit]) -> Library:
-    """The library of some units, as text, whose hash is noted for other processes."""
-    found = library(wanted, devices.vector_bytes())
-    cache.put_text(_KIND, _name_of(wanted), found.text_hash)
-    return found
-
-
-def _light(wanted: frozenset[Unit]) -> Library:
-    """The same, without the text where there is a binary: printing it takes long."""
-    known = _known_hash(wanted)
-    if execute.find_shared(known) is not None:
-        return Library((), (), "", known)
-    return _text_of(wanted)
-
-
-def _known_hash(wanted: frozenset[Unit]) -> str:
-    """The hash of a library's text, as noted by whoever printed it; empty where nobody did."""
-    return cache.get_text(_KIND, _name_of(wanted)) or ""
-
-
-@functools.lru_cache(maxsize=64)
-def _name_of(wanted: frozenset[Unit]) -> str:
-    """What the hash of a library's text is kept under on disk."""
-    names = sorted(unit.name for unit in wanted)
-    return cache.hash_text(code_stamp(), str(devices.vector_bytes()), *names)
-
-
-#: Units that are compiled together.
-_SHARE = 24
-_chosen = _Chosen()
-_choosing = forks.guarded(threading.RLock())
-
-
 def encoded(
     order: Sequence[Node], inputs: Sequence[Node], roots: Sequence[Node],
     donated: Mapping[int, int],
@@ -162,10 +92,8 @@ def load(
     ``reason`` and ``where``, the user's line, are for ``why_compiled()``. Raises NoCompilerError
     and CompileError.
     """
-    with _choosing:
-        found = _chosen.library(units_of(made.functions))
-    program = generic_program(made, inputs, roots, found)
-    executable = execute.load_shared(program, found.text_hash, reason, where)
+    entry = generic_library.entry(made.functions, reason, where)
+    executable = Executable(generic_program(made, inputs, roots), entry)
     executable.serial = made.work <= PARALLEL  # no instruction is worth threads
     return executable
 
@@ -215,50 +143,3 @@ def _loaded(
     except (CompileError, NoCompilerError) as error:
         events.record("compile", f"no kernels for any shape: {error}", where)
         return None
-
-
-def is_warm() -> bool:
-    """Whether all kernels for any shape are on this machine, compiled well."""
-    found = execute.find_shared(_known_hash(frozenset(units())))
-    return found is not None and not found[1]
-
-
-def warm(progress: Callable[[int, int], None] | None = None) -> int:
-    """Compiles all kernels for any shape that are not on this machine yet; how many units there
-    are. ``progress`` is told how many are done, and of how many. What was done stays on disk when
-    it is interrupted.
-
-    Raises NoCompilerError and CompileError.
-    """
-    total, share = len(units()), 0
-    while not is_warm():
-        if progress is not None:
-            progress(min(share * _SHARE, total), total)
-        warm_share(share)
-        share += 1
-    if progress is not None:
-        progress(total, total)
-    return total
-
-
-def warm_share(number: int) -> None:
-    """Compiles one share of all kernels for any shape; the one behind the last makes the library
-    of them. Raises NoCompilerError and CompileError."""
-    ordered = sorted(units(), key=lambda unit: not unit.is_first)
-    found = _text_of(frozenset(ordered[: (number + 1) * _SHARE]))
-    if number * _SHARE < len(ordered):
-        execute.build_objects(empty_program(found))
-    else:
-        execute.build_shared(empty_program(found), found.text_hash, _REASON)
-
-
-def use_whole() -> None:
-    """Lets plans that are made from now on have the library of all units, where it is on disk."""
-    with _choosing:
-        if is_warm():
-            _chosen.units = frozenset(units())
-
-
-def is_whole() -> bool:
-    """Whether the library that this process uses has all units."""
-    return len(_chosen.units) == len(units())

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lazyt import compile_progress, generic_plans, making
+from lazyt import compile_progress, generic_library, generic_plans, making
 from lazyt.config import config
 from lazyt.errors import LazytError, warn
 from lazyt.ir.definitions import definitions_outside
@@ -292,7 +292,7 @@ def _shown(where: str) -> Iterator[None]:
 
 def _have_all_compiled(are_used: bool) -> None:
     """Has all generic kernels compiled in the background where some of them are used."""
-    if are_used and config.tier == "auto" and not generic_plans.is_whole():
+    if are_used and config.tier == "auto" and not generic_library.is_whole():
         _queue.warm()
 
 
@@ -429,14 +429,16 @@ class _Queue:
         self.server = Server("lazyt.compile_server")
         self._thread: threading.Thread | None = None
         self._is_ending = False
-        self._share: int | None = None  # of the kernels for any shape, what is to be compiled next
+        self._is_warm: bool | None = None  # None until all kernels for any shape were asked for
 
     def warm(self) -> None:
-        """Has all kernels for any shape compiled, a share at a time, when nothing else is to be."""
-        with self.changed:
-            if self._share is None and not self._is_ending:
-                self._share = 0
-                self._start()
+        """Has all kernels for any shape compiled well, a part at a time, when nothing else is to
+        be: first those that this process has compiled quickly."""
+        if self._is_warm is None:
+            with self.changed:
+                if self._is_warm is None and not self._is_ending:
+                    self._is_warm = False
+                    self._start()
 
     def _start(self) -> None:
         if self._thread is None:
@@ -465,7 +467,7 @@ class _Queue:
         self.changed = threading.Condition(self._lock)
         for request in [*self.requests, *filter(None, [self.running])]:
             request.meter.state = ""
-        self.requests, self.running, self._thread, self._share = [], None, None, None
+        self.requests, self.running, self._thread, self._is_warm = [], None, None, None
         self.server.forget()
 
     def end(self) -> None:
@@ -476,12 +478,12 @@ class _Queue:
     def _work(self) -> None:
         while True:
             with self.changed:
-                is_idle = self._share is not None and self._share >= 0
+                is_idle = self._is_warm is False
                 while not self.requests:
                     if not self.changed.wait(IDLE if is_idle else None):
                         break
             if not self.requests:
-                self._compile_share()
+                self._compile_well()
                 continue
             with self.changed:
                 request = max(self.requests, key=lambda each: each.meter.seconds)
@@ -496,23 +498,22 @@ class _Queue:
                     self.running = None
                     self.changed.notify_all()
 
-    def _compile_share(self) -> None:
-        """Has the next share of the kernels for any shape compiled."""
-        share, self._share = self._share, -1  # what fails once is not tried again
-        if share is None or share < 0 or self._is_ending or self.is_broken:
+    def _compile_well(self) -> None:
+        """Has the next part of the kernels for any shape compiled well."""
+        if self._is_warm is not False or self._is_ending or self.is_broken:
             return
+        self._is_warm = True  # what fails once is not tried again
         try:
-            reply, _ = self.server.ask({"share": share, **_surroundings()})
+            reply, _ = self.server.ask({"kernels": generic_library.quick(), **_surroundings()})
         except ServerError as error:
             if not self._is_ending:
                 events.record("compile", f"no library of all kernels for any shape: {error}")
             return
         if "error" in reply:
             events.record("compile", f"no library of all kernels for any shape: {reply['error']}")
-        elif reply["done"]:
-            generic_plans.use_whole()
-        else:
-            self._share = share + 1
+            return
+        self._is_warm = reply["done"]
+        generic_library.upgrade()
 
     def _serve(self, request: Request) -> None:
         if request.plan is None or self._is_ending:

@@ -59,6 +59,7 @@ RECIPE = frozenset(
         "keeping",
         "making",
         "differences",
+        "generic_library",
         "generic_plans",
         "explanation",
         "footprint",

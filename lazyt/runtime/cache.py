@@ -270,16 +270,26 @@ def scratch(inside: str) -> Iterator[str]:
 
     Inside the cache folder, ``sweep`` deletes what a killed process left.
     """
+    place = make_scratch(inside)
+    try:
+        yield place
+    finally:
+        remove_scratch(place)
+
+
+def make_scratch(inside: str) -> str:
+    """The folder of ``scratch``, for whoever removes it elsewhere; raises OSError as that."""
     import tempfile
 
     os.makedirs(inside, mode=0o700, exist_ok=True)
     _require_safe_path(inside)
-    place = tempfile.mkdtemp(prefix=f"tmp-{os.getpid()}-", dir=inside)
-    try:
-        yield place
-    finally:
-        with contextlib.suppress(FileNotFoundError):  # somebody has cleared the cache
-            _remove(place)
+    return tempfile.mkdtemp(prefix=f"tmp-{os.getpid()}-", dir=inside)
+
+
+def remove_scratch(place: str) -> None:
+    """Deletes a folder of ``make_scratch``."""
+    with contextlib.suppress(FileNotFoundError):  # somebody has cleared the cache
+        _remove(place)
 
 
 def scratch_places() -> Iterator[str]:

@@ -108,9 +108,10 @@ class Compiler:
 
     @property
     def quick(self) -> Compiler:
-        """The same, told to compile in a third of the time what then takes longer to run."""
-        flags = [flag for flag in self.flags if flag not in _SPEED]
-        return replace(self, flags=("-O1", *flags))
+        """The same, told to compile in a third of the time what then takes longer to run: gcc
+        without most of its passes, clang without vectors."""
+        flags = [flag for flag in self.flags if flag not in (*_SPEED, "-O3")]
+        return replace(self, flags=("-O1" if "clang" in self.version else "-Og", *flags))
 
     def identity(self) -> str:
         """Text that differs wherever two compilers could make different code here."""
@@ -283,6 +284,31 @@ def entry_text(program: Program, symbols: Mapping[str, str], own_threads: bool) 
     return "\n".join([*lines, openmp.TEXT] if own_threads else lines)
 
 
+def core_text(program: Program, own_threads: bool) -> str:
+    """The text of a library that others add functions to: a program whose regions these share.
+
+    Args:
+        program: with the kernels that it begins with.
+        own_threads: see ``Compiler``.
+    """
+    entry = entry_text(program, {}, own_threads)
+    shared = regions.listed(openmp.FORWARDED if own_threads else ())
+    return _unit_text(program, list(program.kernels), f"{entry}\n{shared}")
+
+
+def part_text(program: Program, own_threads: bool) -> str:
+    """The text of a library that adds functions to one of ``core_text``.
+
+    Args:
+        program: its kernels, and for an entry the text that follows them.
+        own_threads: see ``Compiler``.
+    """
+    text = _unit_text(program, list(program.kernels), program.entry)
+    if "omp parallel" not in text:
+        return text
+    return text + (openmp.forwarding() if own_threads else regions.forwarding(()))
+
+
 def renamed(symbols: Mapping[str, str]) -> list[str]:
     """Lines that give kernels other names."""
     return [f"#define {name} {symbol}" for name, symbol in symbols.items()]
@@ -339,7 +365,12 @@ class Running:
         return self.process.poll() is not None
 
     def wait(self) -> int:
-        """Its exit status, when it has ended."""
+        """Its exit status, when it has ended. Ctrl-C is heard at once meanwhile, which it is not
+        in the wait of ``subprocess``."""
+        import time
+
+        while not self.is_done:
+            time.sleep(0.001)
         return self.process.wait()
 
     def message(self) -> str:
@@ -505,15 +536,19 @@ def _ask(command: tuple[str, ...]) -> Compiler:
 
 def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
     native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
-    version = _printed([*command, "--version"], folder).partition("\n")[0]
-    target = _printed([*command, "-dumpmachine"], folder).strip()
+    asked = [[*command, "--version"], [*command, "-dumpmachine"]]
+    _run_all(asked, folder)
+    version = _printed(folder, 0).partition("\n")[0]
+    target = _printed(folder, 1).strip()
     attempts = _attempts(native, "clang" in version)
     for number, extra in enumerate(attempts, 1):
         flags = (*_COMMON, *extra)
         own = set(openmp.FLAGS) <= set(extra)
         trial = Compiler(command, version, target, flags, "-fopenmp" in extra, own)
+        # Whether flags are known does not depend on how much is done to a loop.
+        asking = replace(trial, flags=(*flags, "-O0"))
         try:
-            _build_in(folder, [_PROBE + regions.WRAPPED + openmp.TEXT * own], trial)
+            _build_in(folder, [_PROBE + regions.WRAPPED + openmp.TEXT * own], asking)
         except UnitError as error:
             if number == len(attempts) or _is_no_place(folder, error.stderr):
                 raise
@@ -531,10 +566,10 @@ def _attempts(native: str, is_clang: bool) -> list[tuple[str, ...]]:
     return [*own, *rest] if is_clang else [*gnu, *rest[:1], *own[:1], *rest[1:]]
 
 
-def _printed(command: list[str], folder: str) -> str:
-    """What a compiler prints; both of its streams, as some print versions to the second."""
-    _run_all([command], folder)
-    with open(os.path.join(folder, "errors0"), encoding="utf-8", errors="replace") as file:
+def _printed(folder: str, number: int) -> str:
+    """What a compiler has printed; both of its streams, as some print versions to the second."""
+    path = os.path.join(folder, f"errors{number}")
+    with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
 
 

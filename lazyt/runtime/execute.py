@@ -24,7 +24,7 @@ from threading import get_ident
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from lazyt.config import config
-from lazyt.errors import CompileError, InternalError, NoCompilerError
+from lazyt.errors import CompileError, InternalError
 from lazyt.ir.program import Program
 from lazyt.runtime import cache, compile, devices, events, forks, interrupts, openmp, regions
 from lazyt.runtime.interrupts import words
@@ -193,8 +193,6 @@ def _same(pointers: list[int]) -> list[int]:
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 _entries: weakref.WeakValueDictionary[str, Entry] = weakref.WeakValueDictionary()
 _latest: OrderedDict[str, Executable] = OrderedDict()
-#: Entries that many programs share, and whether they were compiled quickly.
-_shared: dict[str, tuple[Entry, bool]] = {}
 _LATEST = 64
 _loading = forks.guarded(threading.RLock())
 
@@ -280,56 +278,6 @@ def _remember(fingerprint: str, executable: Executable) -> Executable:
     return executable
 
 
-def find_shared(text_hash: str) -> tuple[Entry, bool] | None:
-    """The binary that programs of this ``text_hash`` share, where this process or the disk cache
-    has it, and whether it was compiled quickly rather than well."""
-    with _loading:
-        found = _shared.get(text_hash)
-        if found is None and text_hash:
-            try:
-                compiler = compile.find()
-            except (NoCompilerError, CompileError):
-                return None
-            for is_quick, one in ((False, compiler), (True, compiler.quick)):
-                entry = _open_cached(_key(text_hash, one))
-                if entry is not None:
-                    found = _shared[text_hash] = entry, is_quick
-                    break
-        return found
-
-
-def load_shared(program: Program, text_hash: str, reason: str = "", where: str = "") -> Executable:
-    """The executable of a program whose binary many others have, under the ``text_hash`` that they
-    share: a long text is not hashed for each of them.
-
-    Where it is not on disk it is compiled quickly rather than well. Other arguments and errors are
-    those of ``load``.
-    """
-    with _loading:
-        found = find_shared(text_hash)
-        if found is None:
-            quick = compile.find().quick
-            entry = _find_or_build(program, text_hash, reason, where, None, quick)
-            found = _shared[text_hash] = entry, True
-        return Executable(program, found[0])
-
-
-def build_shared(program: Program, text_hash: str, reason: str = "") -> None:
-    """Compiles the binary that ``load_shared`` looks for, for this process and all others.
-
-    Raises NoCompilerError and CompileError.
-    """
-    entry = _find_or_build(program, text_hash, reason, "", None)
-    with _loading:
-        _shared[text_hash] = entry, False
-
-
-def build_objects(program: Program) -> None:
-    """Compiles the object files that a program is linked from, which stay on disk. What fails does
-    so again, and is told, when the program is built."""
-    _linked(program, compile.find(), None)
-
-
 def load_once(program: Program) -> Executable:
     """``program`` compiled for a trial: nothing of it is remembered or kept on disk.
 
@@ -348,7 +296,6 @@ def forget() -> None:
     _loaded.clear()
     _entries.clear()
     _latest.clear()
-    _shared.clear()
 
 
 def _entry(program: Program, reason: str, where: str, objects: Objects | None) -> Entry:
@@ -366,9 +313,8 @@ def _find_or_build(
     reason: str,
     where: str,
     objects: Objects | None,
-    compiler: compile.Compiler | None = None,
 ) -> Entry:
-    compiler = compiler or compile.find()
+    compiler = compile.find()
     key = _key(fingerprint, compiler)
     entry = _open_cached(key)
     if entry is None:
@@ -391,16 +337,28 @@ def made_for() -> str:
 
 
 def _open_cached(key: str) -> Entry | None:
+    entry = find_binary(key, _open)
+    if entry is not None:
+        events.record("load", "found in the disk cache", key=key)
+    return entry
+
+
+def find_binary(key: str, opened: Callable[[str], _T]) -> _T | None:
+    """What ``opened`` gives for the path of a binary of the disk cache; None where there is none
+    that can be loaded."""
     binary = cache.get_binary(key)
     if binary is None:
         return None
     with binary:
         try:
-            entry = _open_checked(binary, _open)
+            return _open_checked(binary, opened)
         except OSError:  # of another machine, or there is no more memory: it is built again
             return None
-    events.record("load", "found in the disk cache", key=key)
-    return entry
+
+
+def open_binary(binary: bytes, opened: Callable[[str], _T]) -> _T:
+    """The same for a binary in memory. Raises OSError."""
+    return _open_copy(binary, opened)
 
 
 def _build(
@@ -508,6 +466,12 @@ def _open(path: str) -> Entry:
 
     No path may be that of another file that was opened before: the system would find that again.
     """
+    return open_library(path)[0]
+
+
+def open_library(path: str) -> tuple[Entry, int]:
+    """The entry of a shared object, and the system's handle of it, which is open as long as the
+    entry is. Raises OSError."""
     global _first
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it when the first kernel is loaded. By default a thread that waits spins for
@@ -527,7 +491,7 @@ def _open(path: str) -> Entry:
     entry: Entry = made
     if _first is None:
         _first = entry
-    return entry
+    return entry, handle
 
 
 def _lend_threads(handle: int) -> bool:
@@ -545,12 +509,10 @@ def _own_threads() -> int:
     """The table of functions of lazyt's own threads, from the disk cache or compiled; the library
     stays loaded, as its threads wait in it. Raises OSError, CompileError."""
     text, compiler = openmp.source(), compile.find()
-    key = cache.hash_text(str(cache.FORMAT), text, compiler.identity())
-    binary = cache.get_binary(key)
+    binary = cache.get_binary(threads_key())
     if binary is None:
         built = compile.build_text(text, compiler)
-        facts: dict[str, object] = {"compiler": compiler.version, "made_for": made_for()}
-        cache.put_binary(key, built, text, facts)
+        keep(threads_key(), built, text, compiler)
         handle = _open_copy(built, _open_library)
     else:
         with binary:
@@ -558,6 +520,17 @@ def _own_threads() -> int:
     make: Any = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
     table: int = make(_ctypes.dlsym(handle, "lz_make_team"))(*openmp.arguments())
     return table
+
+
+def threads_key() -> str:
+    """What the binary of lazyt's own threads, ``openmp.source()``, is kept under on disk."""
+    return cache.hash_text(str(cache.FORMAT), openmp.source(), compile.find().identity())
+
+
+def keep(key: str, binary: bytes, text: str, compiler: compile.Compiler) -> bool:
+    """Keeps the binary of a text that is no plan's on disk; False where that is refused."""
+    facts: dict[str, object] = {"compiler": compiler.version, "made_for": made_for()}
+    return cache.put_binary(key, binary, text, facts)
 
 
 def _open_library(path: str) -> int:

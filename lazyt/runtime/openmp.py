@@ -14,7 +14,8 @@ import os
 import sys
 from pathlib import Path
 
-from lazyt.runtime import devices
+from lazyt.runtime import devices, regions
+from lazyt.runtime.regions import Forwarded
 
 #: What the compiler is told. The driver does not know that there is OpenMP, so it links no library;
 #: a call of a function that plans do not bring along is an error of the linker.
@@ -71,8 +72,19 @@ int __kmpc_dispatch_next_@(void *at, int thread, int *last, $ *low, $ *high, $ *
 }
 """
 
+_FORK = """
+void __kmpc_fork_call(void *at, int count, void (*body)(void), ...)
+{
+  __builtin_va_list list;
+  __builtin_va_start(list, body);
+  lz_fork(count, body, list);
+  __builtin_va_end(list);
+}
+"""
+
 #: C text of every plan's entry, after that of interrupts (``regions.py``).
-TEXT = """
+TEXT = (
+    """
 typedef long long lz_long;
 struct lz_team {
   void (*run)(void (*)(void *, int), void *);
@@ -158,21 +170,53 @@ void __kmpc_end_reduce(void *at, int thread, void *lock)
   lz_team->barrier();
 }
 
-void __kmpc_fork_call(void *at, int count, void (*body)(void), ...)
+static void lz_fork(int count, void (*body)(void), __builtin_va_list list)
 {
   void *given[lz_team->room(count)];
-  __builtin_va_list list;
   if (lz_stopped)
     return;
-  __builtin_va_start(list, body);
   for (int i = 0; i < count; i++)
     given[i] = __builtin_va_arg(list, void *);
-  __builtin_va_end(list);
   struct lz_region region = {body, count, given, 0};
   lz_team->run(lz_inside, &region);
   lz_stopped |= region.stopped;
 }
-""" + "".join(_LOOPS.replace("@", name).replace("$", kind) for name, kind in _KINDS.items())
+"""
+    + _FORK
+    + "".join(_LOOPS.replace("@", name).replace("$", kind) for name, kind in _KINDS.items())
+)
+
+_LOOP, _STEP = "long long", "long long *"
+#: What loops over 64-bit integers call, for libraries whose entry is in another one.
+FORWARDED = (
+    Forwarded("lz_fork", "void", ("int", "lz_outlined", "__builtin_va_list")),
+    Forwarded("omp_get_thread_num", "int", ()),
+    Forwarded("omp_get_num_threads", "int", ()),
+    Forwarded("__kmpc_global_thread_num", "int", ("void *",)),
+    Forwarded("__kmpc_push_num_threads", "void", ("void *", "int", "int")),
+    Forwarded("__kmpc_serialized_parallel", "void", ("void *", "int")),
+    Forwarded("__kmpc_end_serialized_parallel", "void", ("void *", "int")),
+    Forwarded("__kmpc_for_static_fini", "void", ("void *", "int")),
+    Forwarded("__kmpc_dispatch_deinit", "void", ("void *", "int")),
+    Forwarded("__kmpc_barrier", "void", ("void *", "int")),
+    Forwarded("__kmpc_single", "int", ("void *", "int")),
+    Forwarded("__kmpc_end_single", "void", ("void *", "int")),
+    Forwarded(
+        "__kmpc_for_static_init_8",
+        "void",
+        ("void *", "int", "int", "int *", _STEP, _STEP, _STEP, _LOOP, _LOOP),
+    ),
+    Forwarded(
+        "__kmpc_dispatch_init_8", "void", ("void *", "int", "int", _LOOP, _LOOP, _LOOP, _LOOP)
+    ),
+    Forwarded("__kmpc_dispatch_next_8", "int", ("void *", "int", "int *", _STEP, _STEP, _STEP)),
+)
+
+
+def forwarding() -> str:
+    """C text that forwards to these functions, for a library whose entry is in another one."""
+    return "typedef void (*lz_outlined)(void);\n" + regions.forwarding(FORWARDED) + _FORK
+
 
 #: How often a thread that waits asks before it sleeps: about 1 ms, as a processor's pause takes 12
 #: ns or more. Who is woken up may come to the core of who wakes it, and both share that one for a

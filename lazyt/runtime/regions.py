@@ -10,6 +10,9 @@ one has come, no thread of the region gets another share.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from lazyt.ir.program import Program
 from lazyt.runtime import interrupts
 
@@ -123,6 +126,67 @@ void __wrap_{_END}(void)
 }}
 #endif
 """
+
+
+class Forwarded(NamedTuple):
+    """A function that compilers call for a parallel region, and that is the entry's.
+
+    Attributes:
+        name: its name.
+        result: the type of its result.
+        parameters: the types of its parameters.
+    """
+
+    name: str
+    result: str
+    parameters: tuple[str, ...]
+
+
+#: What a library has of these whose own entry is in another one: see ``compile.part_text``.
+FORWARDED = (
+    Forwarded("__wrap_GOMP_parallel", "void", ("lz_body", "void *", "unsigned", "unsigned")),
+    Forwarded(
+        f"__wrap_{_LOOP}",
+        "void",
+        ("lz_body", "void *", "unsigned", "long", "long", "long", "long", "unsigned"),
+    ),
+    Forwarded(f"__wrap_{_NEXT}", "_Bool", ("long *", "long *")),
+    Forwarded(f"__wrap_{_END}", "void", ()),
+)
+#: What a library that forwards is given the functions by, and what one that has them calls the list
+#: of them.
+GIVE, LIST = "lz_regions_are", "lz_regions"
+
+
+def listed(forwarded: Sequence[Forwarded]) -> str:
+    """C text that lists an entry's functions for libraries that forward to them."""
+    own = [f"(void (*)(void)) {each.name}," for each in forwarded]
+    wrapped = [f"(void (*)(void)) {each.name}," for each in FORWARDED]
+    head = f'__attribute__((visibility("default"))) void (*const {LIST}[])(void) = {{'
+    if own:
+        return "\n".join([head, *own, "};", ""])
+    return "\n".join(["#ifdef LZ_WRAP", head, *wrapped, "};", "#endif", ""])
+
+
+def forwarding(forwarded: Sequence[Forwarded]) -> str:
+    """C text that forwards to the functions of a list, in the order of ``listed``."""
+    lines = [
+        "typedef void (*lz_body)(void *);",
+        "static void (*const *lz_forwards)(void);",
+        f'__attribute__((visibility("default"))) void {GIVE}(void (*const *list)(void))',
+        "{",
+        "  lz_forwards = list;",
+        "}",
+    ]
+    for number, (name, result, types) in enumerate(forwarded or FORWARDED):
+        named = ", ".join(f"{type} a{place}" for place, type in enumerate(types)) or "void"
+        plain, given = ", ".join(types) or "void", ", ".join(f"a{n}" for n in range(len(types)))
+        called = f"(({result} (*)({plain})) lz_forwards[{number}])({given});"
+        returned = "" if result == "void" else "return "
+        lines.append(f"{result} {name}({named}) {{ {returned}{called} }}")
+    if forwarded:
+        return "\n".join([*lines, ""])
+    return "\n".join(["#ifdef LZ_WRAP", *lines, "#endif", ""])
 
 
 def starts_threads(program: Program) -> bool:

@@ -131,7 +131,12 @@ def wrapper(tmp_path: Path) -> Wrapper:
     real = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
     if real is None:
         pytest.skip("needs a C compiler")
-    log, before, path = tmp_path / "starts", tmp_path / "before", tmp_path / "wrapped-cc"
+    return wrapped(real, tmp_path)
+
+
+def wrapped(real: str, folder: Path) -> Wrapper:
+    """A compiler behind a script in a folder."""
+    log, before, path = folder / "starts", folder / "before", folder / "wrapped-cc"
     log.write_text("")
     before.write_text("")
     path.write_text(f'#!/bin/sh\necho "$@" >> {log}\n. {before}\nexec {real} "$@"\n')

@@ -1,22 +1,22 @@
 """The library of kernels for any shape: its text, and the numbers of its functions.
 
-It consists of units, each for one kind of op in one dtype, that are compiled once per machine.
-Libraries are linked of those that are needed: an object file that an earlier one had is not
-compiled again.
+It is compiled in parts. The core has the table of all functions, and what follows instructions;
+every other part has some functions, any, which it puts into the table when it is loaded. So what a
+graph lacks is compiled alone, while others run.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
-from functools import cache, lru_cache
+from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from lazyt.codegen.generic.primitives import group_of, primitive_c, primitives
 from lazyt.codegen.prelude import function_names, sections_for
-from lazyt.ir.dtypes import ALL, DType, bool_, float32, int64, running_dtype
+from lazyt.ir.dtypes import ALL, DType, bool_, float32, int64, running_dtype, uint32
 from lazyt.ir.program import KernelSource, Program
 
 _FOLDER = Path(__file__).parent
@@ -32,13 +32,13 @@ _COMPARED = {"argmax": ">", "argmin": "<"}
 
 
 class Unit(NamedTuple):
-    """A part of the library that is compiled on its own.
+    """Functions of one kind, which may be compiled one by one.
 
     Attributes:
         name: its name.
         functions: what it has.
         op, dtype, kind: what its functions do, None and empty for maps and what takes any type.
-        is_first: whether it is in every library.
+        is_first: whether most programs use it.
     """
 
     name: str
@@ -47,16 +47,6 @@ class Unit(NamedTuple):
     dtype: DType | None
     kind: str
     is_first: bool
-
-
-class Library(NamedTuple):
-    """A library as text: ``sections``, ``kernels`` and ``entry`` as of ``Program``, and the hash
-    that all its programs share, ``Program.text_hash``."""
-
-    sections: tuple[tuple[str, str], ...]
-    kernels: tuple[KernelSource, ...]
-    entry: str
-    text_hash: str
 
 
 # ------------------------------------------------------------------- functions
@@ -123,96 +113,186 @@ def numbers() -> dict[str, int]:
 
 
 @cache
-def _homes() -> dict[int, Unit]:
+def names() -> tuple[str, ...]:
+    """The functions by their numbers."""
+    return tuple(numbers())
+
+
+@cache
+def homes() -> dict[int, Unit]:
     """The unit of each function."""
     return {numbers()[name]: unit for unit in units() for name in unit.functions}
 
 
-@lru_cache(maxsize=4096)
-def units_of(functions: frozenset[int]) -> frozenset[Unit]:
-    """The units that have these functions."""
-    return frozenset([_homes()[number] for number in functions])
+#: Functions beside those of the first units that are likely to be used: of models' initial values,
+#: of attention, of common activations.
+_LIKELY = ("threefry", "exp_nonpositive", "cos", "sin", "pow", "erf", "log1p", "exp2")
+
+
+#: Kinds of ops that follow those of the first units, in parts that do not take long.
+_LATER = (
+    ("scan_sum_i64", "scatter_set_i64"), ("first_argmax_f32", "reduce_min_f32"), ("sort_u32",),
+)  # fmt: skip
 
 
 @cache
-def first_units() -> frozenset[Unit]:
-    """The units that most programs use."""
-    return frozenset([unit for unit in units() if unit.is_first])
+def likely_parts() -> tuple[frozenset[int], ...]:
+    """What most programs use, the likeliest first, such that no part takes long."""
+    by_name = {unit.name: unit for unit in units()}
+    others = frozenset(
+        numbers()[one.symbol]
+        for one in primitives()
+        if one.name in _LIKELY and one.kind in (float32, uint32)
+    )
+    together = [
+        ("maps_f32", "moves"), ("casts", "reduce_sum_f32"), ("contract_f32", "reduce_max_f32"),
+        ("maps_i64",), ("maps_b8", "reduce_any_b8"), ("reduce_sum_i64", "reduce_all_b8"), *_LATER,
+    ]  # fmt: skip
+    parts = [frozenset(n for name in some for n in _numbers_of(by_name[name])) for some in together]
+    return (parts[0], others, *parts[1:])
 
 
-@lru_cache(maxsize=64)
-def library(wanted: frozenset[Unit], vector_bytes: int) -> Library:
-    """The text of a library that has these units, for a machine with vectors of this size."""
-    chosen = [unit for unit in units() if unit in wanted]
+def companions(number: int) -> frozenset[int]:
+    """Functions that are likely to be used where one is: the plain ones of its type."""
+    unit = homes()[number]
+    if unit.op == "map" and unit.name.startswith(("maps_", "casts")):
+        return _numbers_of(unit)
+    return frozenset()
+
+
+@cache
+def _numbers_of(unit: Unit) -> frozenset[int]:
+    return frozenset(numbers()[name] for name in unit.functions)
+
+
+#: Types by how often they are used, by suffix.
+_ORDER = ("f32", "i64", "b8", "f64", "i32", "u8", "bf16", "f16")
+#: How long units of an op take to compile well, about, in tenths of a second; and what a compiler
+#: gets at a time, as starting one takes half of that.
+_WEIGHTS = {"move": 2, "reduce": 3, "first": 1, "scan": 1, "scatter": 1, "contract": 2, "sort": 6}
+_AT_A_TIME = 8.0
+
+
+@cache
+def groups() -> tuple[frozenset[int], ...]:
+    """All functions, in parts that are compiled well; those that most programs use first."""
+    found: list[frozenset[int]] = []
+    weight = _AT_A_TIME
+    for unit in sorted(units(), key=_commonness):
+        own = _WEIGHTS.get(unit.op) or len(unit.functions) / (2 if "long" in unit.name else 6)
+        if weight + own > _AT_A_TIME:
+            found.append(frozenset())
+            weight = 0.0
+        found[-1] |= _numbers_of(unit)
+        weight += own
+    return tuple(found)
+
+
+def _commonness(unit: Unit) -> tuple[bool, int]:
+    suffix = unit.name.rpartition("_")[2]
+    return not unit.is_first, _ORDER.index(suffix) if suffix in _ORDER else len(_ORDER)
+
+
+# ------------------------------------------------------------------------ text
+
+
+def core() -> Program:
+    """The core as a program."""
+    return _program([], 0, _ENTRY.replace("@N", str(len(numbers()))))
+
+
+def part(wanted: Collection[int], vector_bytes: int) -> Program:
+    """A part that has these functions as a program, for a machine with vectors of this size: its
+    entry, ``lz_fill``, puts them into the table of the core."""
+    return _program(_pieces(wanted), vector_bytes, "")
+
+
+def work(number: int, vector_bytes: int) -> int:
+    """How long a function takes to compile alone, in characters of text, without what it takes to
+    start the compiler."""
+    made = part((number,), vector_bytes)
+    texts = [*(text for name, text in made.sections if name != "base"), made.kernels[0].text]
+    return sum(len(text) + _REGION * text.count("omp parallel") for text in texts)
+
+
+#: What a parallel region takes, in characters.
+_REGION = 2500
+
+
+def _pieces(wanted: Collection[int]) -> list[tuple[str, ...]]:
+    """Functions by unit, in the order of their numbers."""
+    by_unit: dict[Unit, list[str]] = {}
+    for number in sorted(wanted):
+        by_unit.setdefault(homes()[number], []).append(names()[number])
+    return [tuple(some) for some in by_unit.values()]
+
+
+def _program(pieces: list[tuple[str, ...]], vector_bytes: int, entry: str) -> Program:
     own: dict[str, str] = {}
     kernels: list[KernelSource] = []
-    for unit in chosen:
-        kernel, helpers = _source(unit, vector_bytes)
+    for piece in pieces:
+        kernel, helpers = _source(piece, vector_bytes)
         kernels.append(kernel)
         own |= helpers
-    names = {name for kernel in kernels for name in kernel.prelude}
-    sections = (*sections_for(names - {"base", *own}), *own.items())
-    entry = _entry(chosen)
-    text_hash = Program("c", sections, tuple(kernels), entry, (), (), 0).text_hash()
-    return Library(sections, tuple(kernels), entry, text_hash)
+    used = {name for kernel in kernels for name in kernel.prelude}
+    sections = (*sections_for(used - {"base", *own}), *own.items())
+    fill = ['__attribute__((visibility("default"))) void lz_fill(const void **table)', "{"]
+    fill += [f"  {kernel.name}(table);" for kernel in kernels]
+    text = "\n".join([*fill, "}", "", entry])
+    return Program("c", sections, tuple(kernels), text, (), (), 0)
 
 
-def _entry(chosen: Sequence[Unit]) -> str:
-    lines = ["void lz_begin(void);", "int lz_heard(void);", "void lz_go_on(void);"]
-    lines += [f"void lz_unit_{unit.name}(const void **);" for unit in chosen]
-    lines += [
-        "typedef void (*lz_function)(const long long *, char **, int, const void **);",
-        f"static const void *lz_table[{len(numbers())}];",
-        "static int lz_is_filled;",
-        "struct lz_time { long seconds, nanoseconds; };",
-        "int clock_gettime(int, struct lz_time *);",
-        "static double lz_seconds(void)",
-        "{",
-        "  struct lz_time now;",
-        f"  clock_gettime({time.CLOCK_MONOTONIC}, &now);",
-        "  return now.seconds + now.nanoseconds * 1e-9;",
-        "}",
-        '__attribute__((visibility("default")))',
-        "void lz_plan(char **slots, int threads)",
-        "{",
-        "  const long long *w = (const long long *) slots[0];",
-        "  if (!__atomic_load_n(&lz_is_filled, __ATOMIC_ACQUIRE))",
-        "    {",
-        *(f"      lz_unit_{unit.name}(lz_table);" for unit in chosen),
-        "      __atomic_store_n(&lz_is_filled, 1, __ATOMIC_RELEASE);",
-        "    }",
-        "  /* The first word tells how many instructions listen for interrupts: none of a short",
-        "     list, else those before the first that writes over an input. */",
-        "  long long listening = *w++;",
-        "  double *stamps = 0;",
-        "  if (listening < 0) /* or where the times go that a profiler wants */",
-        "    {",
-        "      stamps = (double *) (slots[0] - listening);",
-        "      *stamps++ = lz_seconds();",
-        "      listening = 0;",
-        "    }",
-        "  lz_begin();",
-        "  if (!listening)",
-        "    lz_go_on();",
-        "  for (; *w >= 0; w += w[1])",
-        "    {",
-        "      if (listening && lz_heard())",
-        "        return;",
-        "      if (listening && !--listening)",
-        "        lz_go_on();",
-        "      ((lz_function) lz_table[*w])(w, slots, threads, lz_table);",
-        "      if (stamps)",
-        "        *stamps++ = lz_seconds();",
-        "    }",
-        "}",
-        "",
-    ]
-    return "\n".join(lines)
+_ENTRY = f"""
+void lz_begin(void);
+int lz_heard(void);
+void lz_go_on(void);
+typedef void (*lz_function)(const long long *, char **, int, const void **);
+__attribute__((visibility("default"))) const void *lz_table[@N];
+struct lz_time {{ long seconds, nanoseconds; }};
+int clock_gettime(int, struct lz_time *);
+
+static double lz_seconds(void)
+{{
+  struct lz_time now;
+  clock_gettime({time.CLOCK_MONOTONIC}, &now);
+  return now.seconds + now.nanoseconds * 1e-9;
+}}
+
+void lz_plan(char **slots, int threads)
+{{
+  const long long *w = (const long long *) slots[0];
+  /* The first word tells how many instructions listen for interrupts: none of a short list, else
+     those before the first that writes over an input. */
+  long long listening = *w++;
+  double *stamps = 0;
+  if (listening < 0) /* or where the times go that a profiler wants */
+    {{
+      stamps = (double *) (slots[0] - listening);
+      *stamps++ = lz_seconds();
+      listening = 0;
+    }}
+  lz_begin();
+  if (!listening)
+    lz_go_on();
+  for (; *w >= 0; w += w[1])
+    {{
+      if (listening && lz_heard())
+        return;
+      if (listening && !--listening)
+        lz_go_on();
+      ((lz_function) lz_table[*w])(w, slots, threads, lz_table);
+      if (stamps)
+        *stamps++ = lz_seconds();
+    }}
+}}
+"""
 
 
 @cache
-def _source(unit: Unit, vector_bytes: int) -> tuple[KernelSource, dict[str, str]]:
-    """A unit as a kernel, whose function fills in what it has, and helpers beside the prelude's."""
+def _source(functions: tuple[str, ...], vector_bytes: int) -> tuple[KernelSource, dict[str, str]]:
+    """Functions of a unit as a kernel, which puts them into the table, and helpers beside the
+    prelude's."""
+    unit = homes()[numbers()[functions[0]]]
     used: set[str] = set()
     helpers = {_SHARED: _read("shared.c")}
     if unit.op == "move":
@@ -220,7 +300,7 @@ def _source(unit: Unit, vector_bytes: int) -> tuple[KernelSource, dict[str, str]
     elif unit.op == "sort":
         body = _read("sort.c").replace("@U", unit.name.removeprefix("sort_"))
     elif unit.dtype is None:
-        wanted = set(unit.functions)
+        helpers, wanted = {}, set(functions)
         made = [primitive_c(p) for p in primitives() if p.symbol in wanted]
         body = "\n".join(text for text, _ in made)
         used.update(*(names for _, names in made))
@@ -235,9 +315,9 @@ def _source(unit: Unit, vector_bytes: int) -> tuple[KernelSource, dict[str, str]
     known = set(function_names())
     text = "".join(helpers.values()) + body
     used |= {name for name in _NAME.findall(text) if name in known}
-    lines = [f"  table[{numbers()[name]}] = (const void *) {name};" for name in unit.functions]
+    lines = [f"  table[{numbers()[name]}] = (const void *) {name};" for name in functions]
     name = f"lz_unit_{unit.name}"
-    filled = "\n".join([f"void {name}(const void **table)", "{", *lines, "}", ""])
+    filled = "\n".join([f"static void {name}(const void **table)", "{", *lines, "}", ""])
     prelude = [n for n, _ in sections_for(used - {"base"})]
     return KernelSource(name, body + filled, (*prelude, *helpers), 1), helpers
 

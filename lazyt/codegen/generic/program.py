@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from typing import cast
 
 from lazyt.codegen.generic.encode import Encoded, Step
-from lazyt.codegen.generic.library import Library
 from lazyt.ir.graph import Node, source_text
 from lazyt.ir.program import Launch, Program, Slot
 
 
-def generic_program(
-    encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node], found: Library
-) -> Program:
-    """The program of an encoded graph. Its last input holds the instructions; all programs of a
-    library have one binary, and its ``text_hash``."""
+def generic_program(encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node]) -> Program:
+    """The program of an encoded graph. Its last input holds the instructions; all such
+    programs have one binary, and no text."""
     table = Slot("input", len(leaves), 0, 8 * len(encoded.words))
     scratch = Slot("arena", 0, 0, encoded.scratch) if encoded.scratch else table
     given = [Slot("input", number, 0, leaf.nbytes) for number, leaf in enumerate(leaves)]
@@ -24,9 +21,9 @@ def generic_program(
     outputs = [Slot("output", n, 0, size) for n, size in sorted(sizes.items()) if n >= 0]
     return Program(
         target="c",
-        sections=found.sections,
-        kernels=found.kernels,
-        entry=found.entry,
+        sections=(),
+        kernels=(),
+        entry="",
         slots=(table, scratch, *given, *outputs),
         launches=(Launch("generic", (0,)),),
         arena_bytes=encoded.scratch,
@@ -34,12 +31,6 @@ def generic_program(
         donated=encoded.donated,
         notes=(_note(encoded, leaves, roots),),
     )
-
-
-def empty_program(found: Library) -> Program:
-    """A program of a library that does nothing, to have it compiled."""
-    encoded = Encoded([0, -1], 0, frozenset(), (), (), {}, 0, [])
-    return generic_program(encoded, (), (), found)
 
 
 def _note(encoded: Encoded, leaves: Sequence[Node], roots: Sequence[Node]) -> dict[str, object]:
