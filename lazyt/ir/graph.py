@@ -8,6 +8,7 @@ that visits a graph does so without recursion; chains of hundreds of thousands o
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 import weakref
@@ -71,15 +72,12 @@ class Node:
     @property
     def size(self) -> int:
         """Number of elements."""
-        total = 1
-        for extent in self.shape:
-            total *= extent
-        return total
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """Size of the stored value in bytes."""
-        return self.size * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def type(self) -> Type:

@@ -102,6 +102,7 @@ class Encoder:
         self, order: Sequence[Node], leaves: Sequence[Node], roots: Sequence[Node],
         donated: Mapping[int, int],
     ) -> None:  # fmt: skip
+        self._numbers = numbers()
         self._words: list[int] = [0]
         self._functions: set[int] = set()
         self._work = 0
@@ -215,7 +216,7 @@ class Encoder:
 
     def _begin(self, function: str, writes: Block | None = None) -> int:
         """Begins an instruction; returns where, for ``_end``."""
-        number = numbers()[function]
+        number = self._numbers[function]
         self._functions.add(number)
         if self._listening < 0 and writes is not None and 2 <= writes.slot < self._first_output:
             self._listening = len(self._steps)
@@ -323,36 +324,39 @@ class Encoder:
         if is_copy:
             self._release(view.block)
 
-    def _done_with(self, node: Node) -> None:
-        """An operand has been read once."""
-        self._left[node] -= 1
-        if not self._left[node]:
-            found = self._values.pop(node, None)
-            if isinstance(found, View):
-                self._release(found.block)
+    def _done_with(self, operands: Sequence[Node]) -> None:
+        """Operands have been read once."""
+        left = self._left
+        for node in operands:
+            uses = left[node] = left[node] - 1
+            if not uses:
+                found = self._values.pop(node, None)
+                if found.__class__ is View:
+                    self._release(found.block)
 
     # ------------------------------------------------------------------- nodes
 
     def run(self, order: Sequence[Node]) -> Encoded:
         """Encodes all nodes; see ``encode``."""
+        inputs, values = self._inputs, self._values
         for node in order:
-            if node in self._inputs or node.op.name == "const":
+            name = node.op.name
+            if node in inputs or name == "const":
                 continue
             self._node = node
-            rule = _RULES.get(node.op.name)
-            if rule is None:
-                raise Unsupported(f"there is no kernel for any shape of {node.op.name}")
-            if node.size == 0:
+            if 0 in node.shape:
                 empty = Block(_SCRATCH, 0, 0)
                 empty.users = 1  # there is nothing to give back
-                self._values[node] = self._whole(empty, node.shape, node.dtype)
-            elif rule is Encoder._map:
+                values[node] = self._whole(empty, node.shape, node.dtype)
+            elif name == "map":
                 self._map(node)
                 continue
             else:
-                self._values[node] = rule(self, node)
-            for item in node.inputs:
-                self._done_with(item)
+                rule = _RULES.get(name)
+                if rule is None:
+                    raise Unsupported(f"there is no kernel for any shape of {name}")
+                values[node] = rule(self, node)
+            self._done_with(node.inputs)
         results = tuple([self._result(number, root) for number, root in enumerate(self._roots)])
         return self._finished(results)
 
@@ -399,7 +403,7 @@ class Encoder:
         steps, operands = len(recipe_of(node.params).steps) + 1, len(node.inputs)
         for item in node.inputs:
             found = self._values.get(item)
-            if isinstance(found, _Deferred):
+            if found.__class__ is _Deferred:
                 fits = steps + found.steps <= _MOST_STEPS and item.shape == node.shape
                 if fits and operands + found.operands <= _MOST_OPERANDS:
                     steps += found.steps
@@ -469,12 +473,12 @@ class Encoder:
 
     def _forget_taken(self, node: Node) -> None:
         for item in node.inputs:
-            if isinstance(self._values.get(item), _Deferred):
+            if self._values.get(item).__class__ is _Deferred:
                 self._forget_taken(item)
-            self._done_with(item)
+        self._done_with(node.inputs)
 
     def _number(self, primitive: Primitive) -> int:
-        found = numbers().get(primitive.symbol)
+        found = self._numbers.get(primitive.symbol)
         if found is None:
             raise Unsupported(f"there is no kernel for any shape of {primitive.name}")
         return found
@@ -936,7 +940,7 @@ class Encoder:
 
 #: How each op is encoded.
 _RULES: dict[str, Callable[[Encoder, Node], Any]] = {
-    "map": Encoder._map, "variable": Encoder._identity, "detach": Encoder._identity,
+    "variable": Encoder._identity, "detach": Encoder._identity,
     "put": Encoder._identity, "reshape": Encoder._reshape, "permute": Encoder._permute,
     "expand": Encoder._expand_axes, "slice": Encoder._slice, "flip": Encoder._flip,
     "window": Encoder._window, "pad": Encoder._pad, "concat": Encoder._concat,
