@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
+SHARE ?= 0
 PEERS ?= $(CURDIR)/$(VENV)/bin/python
 ARGS ?=
 
@@ -19,15 +20,16 @@ test_env := LAZYT_CACHE_DIR="$(CURDIR)/build/test-cache" LAZYT_THREADS=1 OMP_NUM
 # at no value are left out then (tests/recording.py), and folders whose tests are not about tensors.
 values := build/values
 same := --hypothesis-seed=0
-on_tensors := $(addprefix tests/,amp array_api data differential end_to_end errors func functional nn \
-	optim peer_samples profiler serialization signal tensor torch_cases transforms)
+on_tensors := $(addprefix tests/,amp array_api data differential distributions end_to_end errors func \
+	functional index_sums integer_edges nn operator_programs ops_contract optim overrides \
+	peer_modules peer_samples profiler reported serialization signal tensor torch_cases transforms)
 
 .PHONY: help demo test quick bits cuda check bench gpu docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a network on handwritten digits, draw the result (ARGS='--epochs 3')"
-	@echo "make test    run the tests (WORKERS=2 processes, ARGS='-k softmax')"
+	@echo "make test    run the tests (WORKERS=2 processes, ARGS='-k softmax', SHARE=0 to 5 runs fused)"
 	@echo "make quick   lint and test what git says has changed, in less than two minutes"
 	@echo "make bits    after make test: run again without fusion, compare every value looked at"
 	@echo "make cuda    compile all kinds of GPU kernels, run them on the emulator, delete their barriers"
@@ -53,16 +55,19 @@ $(VENV)/dev.stamp: pyproject.toml | $(python)
 demo: $(VENV)/examples.stamp
 	$(python) examples/digits.py $(ARGS)
 
+# Most tests about operations run kernels for any shape; a share of them, and all others, kernels
+# compiled for each graph (tests/conftest.py). LAZYT_TIER=1 make test: all of them.
 test: $(VENV)/dev.stamp
 	rm -rf $(values)
-	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --record-values $(values) $(same) tests $(ARGS)
+	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --fused-share $(SHARE) \
+		--record-values $(values) $(same) tests $(ARGS)
 
 # Of the changed files and what imports them (tests/quick.py); ARGS='--since HEAD~3 --seconds 60'.
 quick: $(VENV)/dev.stamp
 	$(test_env) $(python) -m tests.quick --workers $(WORKERS) $(ARGS)
 
-# The values of the last `make test`, computed by other kernels: those for any shape, one for each
-# operation.
+# The values of the last `make test`, computed by other kernels: those for any shape, one operation at
+# a time.
 bits: $(VENV)/dev.stamp
 	LAZYT_EAGER=1 LAZYT_TIER=0 $(test_env) $(python) -m pytest -q -n $(WORKERS) --dist worksteal \
 		--compare-values $(values) $(same) $(on_tensors) $(ARGS)

@@ -1,4 +1,23 @@
-"""Options of the test suite, and a disk cache of its own."""
+"""Options of the test suite, a disk cache of its own, and the tier in which each test runs.
+
+What each test computes is checked in one of two tiers (docs/tiers.md), as compiling is most of the
+suite's time:
+
+- Tests about what operations compute, those in the folders of ``tier_choice.COMPUTED``, run in tier
+  0: generic kernels, compiled once for all tests.
+- One in ``tier_choice.SHARES`` of these runs in tier 1, with fused kernels that are compiled
+  before it runs. The test's name decides which, and ``--fused-share``: CI takes the next share with
+  every commit, so that each test runs fused in one of so many commits.
+- All others run in tier 1: those of passes, code generation, the runtime, captures, whole programs,
+  and those marked ``fused`` or ``lazy``.
+- ``LAZYT_TIER`` chooses for all tests but the marked ones: ``LAZYT_TIER=1 make test`` runs all
+  fused.
+
+``make bits`` compares every value looked at, whichever tier it is from, with what generic kernels
+give one operation at a time. So each run compares fused with unfused: the share, the marked tests,
+and the folders in tier 1 by kernels compiled for the graph, the rest by what tier 0 fuses (maps
+with the maps and sums that read them).
+"""
 
 from __future__ import annotations
 
@@ -6,24 +25,31 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
 from lazyt.config import config
-from tests import deadlines, recording
+from tests import deadlines, recording, tier_choice
 
 # How long an example takes says how busy the machine is; deadlines.py ends what hangs.
 hypothesis.settings.register_profile("lazyt", deadline=None)
 hypothesis.settings.load_profile("lazyt")
 
 _recorder = pytest.StashKey[recording.Recorder]()
+#: which share of the tests about operations runs fused; None where LAZYT_TIER decides
+_share = pytest.StashKey["int | None"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--update-golden`` writes the files under tests/golden instead of comparing with them;
-    the other two are explained in tests/recording.py."""
+    those about values are explained in tests/recording.py."""
     deadlines.add_options(parser)
+    parser.addoption(
+        "--fused-share", type=int, default=0, metavar="N",
+        help=f"which share of the tests about operations runs fused, modulo {tier_choice.SHARES}",
+    )  # fmt: skip
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
     parser.addoption("--record-values", metavar="FOLDER", help="write all values looked at")
     parser.addoption("--compare-values", metavar="FOLDER", help="compare with values written")
@@ -34,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     the tests in the background, which ignores them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.stash[_share] = None if "LAZYT_TIER" in os.environ else config.getoption("--fused-share")
     _pin_settings()
     config.pluginmanager.register(deadlines.Deadlines(config), "deadlines")
     record = config.getoption("--record-values")
@@ -44,9 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _pin_settings() -> None:
-    """Plans have their kernels before they run, as tests count and time them, and nobody hears that
-    a compiler takes long, unless the environment says otherwise. Processes that tests start have
-    the same settings."""
+    """Outside of tests that run in tier 0, plans have their kernels before they run, as tests count
+    and time them, and nobody hears that a compiler takes long, unless the environment says
+    otherwise. Processes that tests start have the same settings."""
     for name, value in (("tier", 1), ("progress", False)):
         if f"LAZYT_{name.upper()}" not in os.environ:
             os.environ[f"LAZYT_{name.upper()}"] = str(int(value))
@@ -94,14 +121,20 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest.fixture(autouse=True)
-def kernels_first(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Plans of tests that look at kernels have them before they run."""
+def tier(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The tier of the test, as said above."""
     node = request.node
-    if config.tier != 1 and (node.get_closest_marker("fused") or node.get_closest_marker("lazy")):
-        with config.override(tier=1):
-            yield
+    if node.get_closest_marker("fused") or node.get_closest_marker("lazy"):
+        chosen: Any = 1
+    elif (share := request.config.stash[_share]) is None:
+        chosen = config.tier
     else:
+        chosen = tier_choice.tier_of(node.nodeid, share)
+    if chosen == config.tier:
         yield
+    else:
+        with config.override(tier=chosen):
+            yield
 
 
 @pytest.fixture(autouse=True)

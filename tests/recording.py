@@ -1,8 +1,9 @@
 """Records every value that tests look at, to compare whole runs of the suite bit by bit.
 
 ``--record-values FOLDER`` writes them, ``--compare-values FOLDER`` fails each test that looks at
-another value than it did when they were written. Under ``LAZYT_EAGER=1`` the second run shows that
-fusion changes no bit: float16 and bfloat16 may differ by one rounding, all else must be equal.
+another value than it did when they were written. Under ``LAZYT_EAGER=1 LAZYT_TIER=0`` the second
+run shows that neither fusion nor kernels compiled for a graph change a bit: float16 and bfloat16
+may differ by one rounding, all else must be equal.
 Tests that looked at no value of the compiler's in the first run are left out of the second: those
 of texts, shapes, errors and the interpreter, and those whose values are in processes of their own.
 So are tests that failed or were interrupted in the first run: they looked at a part of their

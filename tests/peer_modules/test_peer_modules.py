@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import lazyt
 from lazyt import Tensor, nn
 from tests.peer_modules.record_modules import filled, slopes
@@ -112,6 +114,7 @@ def test_samples_give_what_pytorch_gave() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.fused
 def test_kernels_give_it_too() -> None:
     wrong = []
     with warnings.catch_warnings():

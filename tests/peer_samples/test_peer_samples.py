@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import warnings
 
+import pytest
+
 import lazyt
 from tests.peer_samples.replay import Row, difference, function_of, load, perform, tensors_in
 
@@ -61,6 +63,7 @@ def compared(label: str) -> bool:
     return not any(p.fullmatch(label) for p in _EXPLAINED) and label != "nn.functional.ctc_loss"
 
 
+@pytest.mark.fused
 def test_kernels_give_it_too() -> None:
     made = []
     with warnings.catch_warnings():

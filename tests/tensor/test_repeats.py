@@ -80,6 +80,7 @@ def test_a_long_loop_takes_few_small_plans(program: Any, plans: list[int]) -> No
     assert plans == []
 
 
+@pytest.mark.lazy
 def test_parts_are_small(plans: list[int]) -> None:
     waves(lt, LONG)[0].tolist()
     assert plans and max(plans) < 3 * PART

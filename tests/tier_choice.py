@@ -1,0 +1,34 @@
+"""Which tests run in tier 0, by generic kernels, and which in tier 1, by fused ones.
+
+The reasons are in ``conftest.py``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Literal
+
+#: Folders with tests about what operations compute, whichever kernels do so.
+COMPUTED = frozenset(
+    f"tests/{name}"
+    for name in (
+        "amp", "array_api", "data", "distributions", "errors", "func", "functional", "index_sums",
+        "integer_edges", "nn", "operator_programs", "ops", "ops_contract", "optim", "overrides",
+        "peer_modules", "peer_samples", "profiler", "reported", "serialization", "signal", "tensor",
+        "torch_cases", "transforms",
+    )
+)  # fmt: skip
+
+#: One in so many of them runs fused.
+SHARES = 6
+
+
+def share_of(name: str) -> int:
+    """Which share a test, or a part of one, belongs to: the same everywhere and always."""
+    return zlib.crc32(name.encode()) % SHARES
+
+
+def tier_of(nodeid: str, share: int) -> Literal[0, 1]:
+    """The tier of a test that no marker decides, when ``share`` runs fused."""
+    folder = "/".join(nodeid.split("/")[:2])
+    return 0 if folder in COMPUTED and share_of(nodeid) != share % SHARES else 1
