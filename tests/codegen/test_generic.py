@@ -205,6 +205,13 @@ def test_results_may_be_written_over_inputs() -> None:
     assert generic(both, {0: 0}) == generic(both)
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+def test_the_beginning_of_a_result_has_memory_of_its_own(is_first: bool) -> None:
+    whole = ops.apply("neg", values((6,), int64))
+    roots = [whole, ops.window(whole, (2, 1), (1, 1), 0), ops.window(whole, (1, 3), (0, 1), 0)]
+    check(roots[::-1] if is_first else roots)
+
+
 def test_numbers_of_functions_are_distinct() -> None:
     names = [name for unit in units() for name in unit.functions]
     assert len(names) == len(set(names))

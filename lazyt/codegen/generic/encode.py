@@ -363,9 +363,9 @@ class Encoder:
     def _result(self, number: int, root: Node) -> int:
         view = self._value(root)
         block = view.block
-        whole = not view.offset and not view.moves
+        whole = not view.offset and not view.moves and block.nbytes == root.nbytes
         whole = whole and view.strides == packed(view.shape, view.dtype.itemsize)
-        if whole and 2 <= block.slot < self._first_output and block.nbytes == root.nbytes:
+        if whole and 2 <= block.slot < self._first_output:
             return 1 - block.slot
         if whole and block.slot >= self._first_output:
             return block.slot - self._first_output
