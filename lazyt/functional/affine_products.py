@@ -14,7 +14,7 @@ from lazyt.errors import DTypeError, ShapeError
 from lazyt.functional.arithmetic import scalar_build
 from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import constant_of, mapped, require_tensor
-from lazyt.functional.products import bmm, check_vector_types, mm, walked_label
+from lazyt.functional.products import bmm, check_vector_types, mm, product_of, walked_label
 from lazyt.functional.promotion import c_name, promote_types, torch_name
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import check_product_types, refuse
@@ -101,7 +101,7 @@ def addmv(
     if columns != size or have not in (1, rows):
         raise ShapeError(f"size mismatch, got input ({have}), mat ({rows}x{columns}), vec ({size})")
     walked = walked_label(mat, (0, 1))
-    product = ops.product(mat.node, vec.node, (0, 1), (1,), (0,), walked)
+    product = product_of(mat.node, vec.node, (0, 1), (1,), (0,), walked)
     return give(_plus(input, product, beta, alpha, True), "Addmv", (input, mat, vec), out)
 
 
@@ -178,5 +178,5 @@ def addbmm(
     _check_types(input, batch1, batch2)
     if batch1.dtype is bool_:
         refuse("addmm_impl_cpu_", bool_)
-    product = ops.product(batch1.node, batch2.node, (0, 1, 2), (0, 2, 3), (1, 3))
+    product = product_of(batch1.node, batch2.node, (0, 1, 2), (0, 2, 3), (1, 3))
     return give(_plus(input, product, beta, alpha), "Addbmm", (input, batch1, batch2), out)

@@ -21,6 +21,7 @@ from lazyt.functional.operands import (
     require_tensor,
 )
 from lazyt.functional.promotion import torch_name
+from lazyt.functional.repeated import repeated
 from lazyt.functional.results import give
 from lazyt.functional.unsupported import check_product_types, refuse
 from lazyt.ir.dtypes import bool_
@@ -32,6 +33,9 @@ __all__ = [
 ]  # fmt: skip
 
 _ADD = scalar_build("add")
+
+#: ``ops.product``, asked once for operands of given types.
+product_of = repeated(ops.product)
 
 
 def _check_not_bool(input: Tensor, kernel: str) -> None:
@@ -81,7 +85,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"inconsistent tensor size, expected tensor [{m}] and src [{n}] to have the same "
             f"number of elements, but got {m} and {n} elements respectively"
         )
-    node = ops.product(input.node, tensor.node, (0,), (0,), ())
+    node = product_of(input.node, tensor.node, (0,), (0,), ())
     return give(node, "Dot", (input, tensor), out)
 
 
@@ -103,7 +107,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     if empty is not None and vec.dtype is bool_:
         return give(empty, "Mv", (input, vec), out)
     check_vector_types(vec, input, vec)
-    node = ops.product(input.node, vec.node, (0, 1), (1,), (0,), walked_label(input, (0, 1)))
+    node = product_of(input.node, vec.node, (0, 1), (1,), (0,), walked_label(input, (0, 1)))
     return give(node, "Mv", (input, vec), out)
 
 
@@ -147,7 +151,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     walked = walked_label(mat2, (1, 2)) if input.shape[0] == 1 else None
     if mat2.shape[1] == 1:
         walked = walked_label(input, (0, 1))
-    node = ops.product(input.node, mat2.node, (0, 1), (1, 2), (0, 2), walked)
+    node = product_of(input.node, mat2.node, (0, 1), (1, 2), (0, 2), walked)
     return give(node, "Mm", (input, mat2), out)
 
 
@@ -172,7 +176,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"expected scalar type {torch_name(input.dtype)} but found {torch_name(mat2.dtype)}"
         )
     _check_not_bool(input, "bmm")
-    node = ops.product(input.node, mat2.node, (0, 1, 2), (0, 2, 3), (0, 1, 3))
+    node = product_of(input.node, mat2.node, (0, 1, 2), (0, 2, 3), (0, 1, 3))
     return give(node, "Bmm", (input, mat2), out)
 
 
@@ -241,6 +245,7 @@ def _product_shape(a: Shape, b: Shape) -> Shape:
     return (*broadcast_pair(a[:-2], b[:-2]), *a[-2:-1], *columns)
 
 
+@repeated
 def batched_product(x: Node, y: Node) -> Node:
     """``x @ y`` on nodes, at least one with more than one dimension; leading ones broadcast."""
     a, b = x.shape, y.shape
@@ -363,8 +368,13 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     right_labels = tuple(names.get(j, rank + j) for j in range(len(b.shape)))
     kept = [i for i in range(rank) if i not in left]
     result = (*kept, *(label for j, label in enumerate(right_labels) if j not in names))
-    node = ops.product(first.node, second.node, tuple(range(rank)), right_labels, result)
+    node = product_of(first.node, second.node, tuple(range(rank)), right_labels, result)
     return give(node, "Tensordot", (a, b), out)
+
+
+@repeated
+def _added(product: Node, bias: Node) -> Node:
+    return mapped(_ADD, (product, bias), product.dtype, product.dtype)
 
 
 @in_low_precision
@@ -382,7 +392,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rank = len(a)
     right = (rank, rank - 1) if len(w) == 2 else (rank - 1,)
     out = (*range(rank - 1), *([rank] if len(w) == 2 else []))
-    node = ops.product(input.node, weight.node, tuple(range(rank)), right, out)
+    node = product_of(input.node, weight.node, tuple(range(rank)), right, out)
     if bias is None:
         return give(node, "Mm" if rank == 2 else "UnsafeView", (input, weight))
     if bias.ndim == 1 and rank == 2 and len(w) == 2 and bias.shape[0] not in (1, w[0]):
@@ -392,7 +402,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"Tensor sizes: {list(bias.shape)}"
         )
     broadcast_pair(node.shape, tuple(bias.shape))
-    node = mapped(_ADD, (node, bias.node), node.dtype, node.dtype)
+    node = _added(node, bias.node)
     return give(node, "Addmm" if rank == 2 else "View", (bias, input, weight))
 
 
