@@ -230,6 +230,8 @@ def _channel_strides(title: str, shape: Shape, parents: Sequence[Any]) -> Shape:
 def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
     """``result`` of the function called ``name``, laid out as that function's operands ask for."""
     node = result._storage.node
+    if not node.shape or (len(node.shape) == 1 and node.shape[0] > 1):  # there is one order
+        return result
     if node.op.name == "detach":  # under no_grad
         node = node.inputs[0]
     title = name.partition("Backward")[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 from lazyt.dispatch import method, view_of
 from lazyt.errors import BoundsError, LazytError, ShapeError
@@ -13,29 +13,86 @@ from lazyt.ir.graph import Shape
 from lazyt.storage import Storage
 from lazyt.tape import GradFn, Moves, Written, record_view
 from lazyt.tensor import Tensor
-from lazyt.views import Reshape, Slice, Window, check_bounds, contiguous_strides
+from lazyt.views import Reshape, Slice, Step, Window, check_bounds, contiguous_strides
 
 __all__ = ["as_strided", "diagonal", "narrow", "select"]
+
+
+class Part(NamedTuple):
+    """A view of tensors of one shape and arrangement, but for where in memory these begin.
+
+    Attributes:
+        moves: the movements from a tensor's value to the view's.
+        shape, strides, offset: the arrangement in memory; the offset is counted from the tensor's.
+        name: of the function, for ``grad_fn``.
+    """
+
+    moves: tuple[Step, ...]
+    shape: Shape
+    strides: Shape
+    offset: int
+    name: str
+
+    def of(self, input: Tensor) -> Tensor:
+        """The view of a tensor."""
+        outer = input._view
+        offset = self.offset if outer is None else outer.offset + self.offset
+        return view_of(input, self.moves, self.shape, self.strides, offset, self.name)
+
+
+#: Parts that were taken before: by shape and strides (none for row-major), and what they are.
+_parts: dict[tuple[Any, ...], Part] = {}
+_MOST_PARTS = 8192
+
+
+def find_part(input: Tensor, what: Any) -> tuple[Part | None, tuple[Any, ...]]:
+    """A part that was taken before of a tensor of this shape and arrangement, and the key by which
+    ``note_part`` takes note of it. ``what`` says which part it is, and no other function's is."""
+    view = input._view
+    if view is None:
+        key: tuple[Any, ...] = (input._storage.node.shape, None, what)
+    else:
+        key = (view.shape, view.strides, what)
+    return _parts.get(key), key
+
+
+def note_part(key: tuple[Any, ...], input: Tensor, made: Tensor) -> Tensor:
+    """Takes note of how ``made``, a view of ``input``, was made; returns it."""
+    view, outer = made._view, input._view
+    assert view is not None
+    if len(_parts) >= _MOST_PARTS:
+        _parts.clear()
+    steps = view.steps if outer is None else view.steps[len(outer.steps) :]
+    offset = view.offset if outer is None else view.offset - outer.offset
+    _parts[key] = Part(steps, view.shape, view.strides, offset, view.name)
+    return made
 
 
 def slice_view(
     input: Tensor, starts: Shape, sizes: Shape, steps: Shape, name: str = "Slice"
 ) -> Tensor:
     """Along every axis, ``sizes`` elements from ``starts`` in ``steps``; the bounds must hold."""
+    part, key = find_part(input, (name, starts, sizes, steps))
+    if part is not None:
+        return part.of(input)
     strides = input.strides
     offset = input._offset + sum(a * s for a, s in zip(starts, strides))
     apart = tuple(s * k for s, k in zip(strides, steps))
-    return view_of(input, (Slice(starts, sizes, steps),), sizes, apart, offset, name)
+    made = view_of(input, (Slice(starts, sizes, steps),), sizes, apart, offset, name)
+    return note_part(key, input, made)
 
 
 def select_view(input: Tensor, axis: int, index: int) -> Tensor:
     """Element ``index`` of ``axis``, without that axis; both must be in range."""
+    part, key = find_part(input, ("select", axis, index))
+    if part is not None:
+        return part.of(input)
     shape, strides = tuple(input.shape), input.strides
     rank = len(shape)
     starts = tuple(index if i == axis else 0 for i in range(rank))
     sizes = tuple(1 if i == axis else n for i, n in enumerate(shape))
     new = shape[:axis] + shape[axis + 1 :]
-    return view_of(
+    made = view_of(
         input,
         (Slice(starts, sizes, (1,) * rank), Reshape(new)),
         new,
@@ -43,6 +100,7 @@ def select_view(input: Tensor, axis: int, index: int) -> Tensor:
         input._offset + index * strides[axis],
         "Select",
     )
+    return note_part(key, input, made)
 
 
 def element_view(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
@@ -88,6 +146,11 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
     Raises LazytError when they are not there.
     """
+    key = None
+    if type(dim) is int and type(start) is int and type(length) is int:
+        part, key = find_part(input, ("narrow", dim, start, length))
+        if part is not None:
+            return part.of(input)
     shape = tuple(input.shape)
     if not shape:
         raise LazytError("narrow() cannot be applied to a 0-dim tensor.")
@@ -106,12 +169,13 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if start + length > extent:
         raise LazytError(f"start ({start}) + length ({length}) exceeds dimension size ({extent}).")
     rank = len(shape)
-    return slice_view(
+    made = slice_view(
         input,
         tuple(start if i == axis else 0 for i in range(rank)),
         tuple(length if i == axis else n for i, n in enumerate(shape)),
         (1,) * rank,
     )
+    return made if key is None else note_part(key, input, made)
 
 
 def slice_along(input: Tensor, dim: int, start: Any, end: Any, step: int) -> Tensor:

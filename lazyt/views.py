@@ -14,7 +14,7 @@ import numpy as np
 
 from lazyt import ops, tape
 from lazyt.errors import GradientError, LazytError, ShapeError
-from lazyt.ir.graph import Node, Shape
+from lazyt.ir.graph import Head, Node, Shape, make_of
 from lazyt.view_bits import Bits
 from lazyt.watching import hook
 
@@ -49,6 +49,7 @@ class Permute(NamedTuple):
     """Axes in another order."""
 
     axes: Shape
+    kind: str = "permute"  # no step equals one of another class
 
     def read(self, before: Node) -> Node:
         """``before`` with its axes in the new order."""
@@ -64,6 +65,7 @@ class Reshape(NamedTuple):
     """The same elements, in the same order, under another shape."""
 
     shape: Shape
+    kind: str = "reshape"
 
     def read(self, before: Node) -> Node:
         """``before`` under the new shape."""
@@ -78,6 +80,7 @@ class Expand(NamedTuple):
     """Axes of extent one repeated."""
 
     shape: Shape
+    kind: str = "expand"
 
     def read(self, before: Node) -> Node:
         """``before`` repeated."""
@@ -90,6 +93,7 @@ class Window(NamedTuple):
     shape: Shape
     strides: Shape
     offset: int
+    kind: str = "window"
 
     def read(self, before: Node) -> Node:
         """The elements at the window's positions."""
@@ -171,6 +175,24 @@ def strides_of_view(shape: Shape, strides: Shape, new: Shape) -> Shape | None:
     return tuple(out) if axis == -1 else None
 
 
+#: The heads of the nodes between a storage's value, of some form, and a view's.
+_routes: dict[tuple[int, tuple[Step, ...]], tuple[Head, ...]] = {}
+_MOST_ROUTES = 8192
+
+
+def _note_route(key: tuple[int, tuple[Step, ...]], base: Node, node: Node) -> None:
+    """Remembers which nodes of one operand each lead from ``base`` to ``node``, if such do."""
+    heads: list[Head] = []
+    while node is not base:
+        if len(node.inputs) != 1:
+            return
+        heads.append(node.head)
+        node = node.inputs[0]
+    if len(_routes) >= _MOST_ROUTES:
+        _routes.clear()
+    _routes[key] = tuple(reversed(heads))
+
+
 class View:
     """What part of a storage a tensor shows, and in which arrangement.
 
@@ -249,9 +271,17 @@ class View:
 
     def of(self, base: Node) -> Node:
         """The view's value where the storage's is ``base``."""
+        key = (base.form, self.steps)
+        heads = _routes.get(key)
+        if heads is not None:
+            for head in heads:
+                base = make_of(head, (base,))
+            return base
+        node = base
         for step in self.steps:
-            base = step.read(base)
-        return base
+            node = step.read(node)
+        _note_route(key, base, node)
+        return node
 
     def show(self, base: Node, node: Node) -> None:
         """Know ``node`` as the view's value where the storage's is ``base``."""

@@ -22,9 +22,9 @@ from lazyt.ir.dtypes import DType, bool_, int64, package_name, uint8
 from lazyt.ir.graph import Node, Shape
 from lazyt.ir.shapes import broadcast_shapes
 from lazyt.memory_formats import common_order, dense_strides, lay_out
-from lazyt.overlap import refuse_overlap
+from lazyt.overlap import one_memory, refuse_overlap
 from lazyt.tensor import Tensor
-from lazyt.view_parts import element_view, select_view
+from lazyt.view_parts import element_view, find_part, note_part, select_view
 from lazyt.views import contiguous_strides
 
 __all__ = [
@@ -55,14 +55,12 @@ def getitem(input: Tensor, index: Any) -> Tensor:
 
     Raises BoundsError (an IndexError) in PyTorch's words. Masks and number tensors are looked at.
     """
-    if type(index) is int and input.ndim:
-        extent = input.shape[0]
-        if -extent <= index < extent:
-            return select_view(input, 0, index + extent if index < 0 else index)
-    elif type(index) is tuple:
-        element = element_view(input, index)
-        if element is not None:
-            return element
+    said = _said(index)
+    if said is not None:
+        part, key = find_part(input, said)
+        if part is not None:
+            return part.of(input)
+        return note_part(key, input, _viewed(input, index))
     plan = plan_index(tuple(input.shape), index)
     view = view_of_plan(input, plan)
     if not plan.picks:
@@ -76,6 +74,45 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     found = give(ops.gather(_merged(node, chosen), chosen.places, chosen.axis), "Index", parents)
     plain = tuple(view.strides) == contiguous_strides(tuple(view.shape))
     return found if plain else _in_order_of(view, chosen, found)
+
+
+def _said(index: Any) -> Any:
+    """An index of numbers, slices, ``None`` and ``...`` as a key, None for others."""
+    kind = type(index)
+    if kind is int:
+        return index
+    if kind is not tuple:
+        index = (index,)
+    parts: list[Any] = []
+    for item in index:
+        kind = type(item)
+        if kind is int or item is None or item is Ellipsis:
+            parts.append(item)
+        elif kind is slice:
+            start, stop, step = ends = item.start, item.stop, item.step
+            if not (
+                (start is None or type(start) is int)
+                and (stop is None or type(stop) is int)
+                and (step is None or type(step) is int)
+            ):
+                return None
+            parts.append(ends)
+        else:
+            return None
+    return tuple(parts)
+
+
+def _viewed(input: Tensor, index: Any) -> Tensor:
+    """The view at an index without tensors. Raises BoundsError."""
+    if type(index) is int and input.ndim:
+        extent = input.shape[0]
+        if -extent <= index < extent:
+            return select_view(input, 0, index + extent if index < 0 else index)
+    elif type(index) is tuple:
+        element = element_view(input, index)
+        if element is not None:
+            return element
+    return view_of_plan(input, plan_index(tuple(input.shape), index))
 
 
 def _in_order_of(view: Tensor, chosen: Selection, found: Tensor) -> Tensor:
@@ -118,22 +155,31 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         )
     if index is False:
         return
-    plan = plan_index(tuple(input.shape), None if index is True else index)
-    view = input if plan.is_whole(tuple(input.shape)) else view_of_plan(input, plan)
+    plan, said = None, _said(index)
+    if said is not None:
+        view = _written_part(input, index, said)
+    else:
+        plan = plan_index(tuple(input.shape), None if index is True else index)
+        view = input if plan.is_whole(tuple(input.shape)) else view_of_plan(input, plan)
+        plan = plan if plan.picks else None
     if source is not None:
         new = source.node
-        if _is_mask_of_one(plan, source):
+        if plan is not None and _is_mask_of_one(plan, source):
             new = _filler(source, view.dtype)
     elif number is not None:
         if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
             raise ShapeError("Overflow when unpacking long long")
         refuse_assigned(number, view.dtype)
         new = constant_of(number, view.dtype)
-    if not plan.picks:
+    if plan is None:
         result = fitted(ops.cast(new, view.dtype), tuple(view.shape))
         check_writable(view)
-        alike = source is not None and _long_axes(source) == _long_axes(view)
-        if source is not None and source.shape.numel() == view.shape.numel() and not alike:
+        if (
+            source is not None
+            and one_memory(view._storage, source._storage)
+            and source.shape.numel() == view.shape.numel()
+            and _long_axes(source) != _long_axes(view)
+        ):
             refuse_overlap(view, (source,))  # what is repeated PyTorch does not look into
         if view._view is not None:
             view._view.refuse_repeats()
@@ -151,11 +197,24 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
             )
         refuse_overlap(view, [i for a, i in plan.picks if plan.layout[a] >= 0], not lone)
         result = _put(view.node, plan, new)
-    name = "IndexPut" if plan.picks else "CopySlices"
-    if view is input and source is not None and not plan.picks:
+    name = "CopySlices"
+    picked: tuple[Tensor, ...] = ()
+    if plan is not None:
+        name, picked = "IndexPut", tuple([item for _, item in plan.picks])
+    elif view is input and source is not None:
         name = "Copy" if source.shape else "Fill"
-    parents = (input, *(() if source is None else (source,)), *(item for _, item in plan.picks))
+    parents = (input, *(() if source is None else (source,)), *picked)
     overwrite(view, result, name, parents)
+
+
+def _written_part(input: Tensor, index: Any, said: Any) -> Tensor:
+    """The part of ``input`` at an index without tensors, itself where that is all of it."""
+    part, key = find_part(input, said)
+    if part is not None:
+        return part.of(input) if part.moves else input
+    made = note_part(key, input, _viewed(input, index))
+    part, _ = find_part(input, said)
+    return made if part is not None and part.moves else input
 
 
 def _long_axes(tensor: Tensor) -> list[tuple[int, int]]:

@@ -93,13 +93,11 @@ _COMPARISONS: dict[str, Function] = {
 def install() -> None:
     """Give Tensor its operators."""
     for name, function in _ARITHMETIC.items():
-        forward = _forward(function)
+        forward = quick(_forward(function)) if name in _QUICK else _forward(function)
         add_method(f"__{name}__", forward, inplace=True)
-        if name in _QUICK:
-            add_method(f"__{name}__", quick(forward))
         # Of two tensors that lie in memory in different orders the first decides about the result.
         if name in _COMMUTATIVE:
-            add_method(f"__r{name}__", quick(forward) if name in _QUICK else forward)
+            add_method(f"__r{name}__", forward)
         else:
             backward = _reflected(function, as_reciprocal=name == "truediv")
             add_method(f"__r{name}__", quick(backward, True) if name in _QUICK else backward)

@@ -16,7 +16,9 @@ from lazyt import pending
 from lazyt.cast_mode import mode as cast_mode
 from lazyt.config import config
 from lazyt.dispatch import over_budget
+from lazyt.functional.operands import constant_of
 from lazyt.grad_mode import blocks
+from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Head, Known, Node, clock, make_like, make_pair
 from lazyt.ir.positions import position_of, recording
@@ -43,38 +45,58 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
 
     ``reflected``: it takes the number first.
     """
-    heads: dict[tuple[int, int], tuple[Head, Known]] = {}
+    heads: dict[Any, tuple[Head, Known]] = {}
     numbers: dict[tuple[int, Any, type], tuple[Head, Known, Node]] = {}
+    kinds: dict[Any, tuple[Head, Known, DType]] = {}
 
     def operate(self: Any, other: Any) -> Any:
+        if type(self) is not Tensor or hook.watcher is not None or blocks.open or config.eager:
+            return slow(self, other)
         storage = self._storage
         x = storage.node
-        if (
-            type(self) is not Tensor
-            or self._view is not None
-            or storage.share is not None
-            or x.needs_grad
-            or (x.data is not None and x.inputs)
-            or hook.watcher is not None
-            or blocks.open
-            or config.eager
-        ):
+        view = self._view
+        if view is not None or storage.share is not None or (x.data is not None and x.inputs):
+            if storage.fn is not None:
+                return slow(self, other)
+            x = self.node
+        if x.needs_grad:
             return slow(self, other)
         kind = type(other)
         if kind is Tensor:
             storage = other._storage
             y = storage.node
-            made = heads.get((x.form, y.form))
-            if other._view is not None or storage.share is not None or y.needs_grad:
+            outer = other._view
+            if outer is not None or storage.share is not None or (y.data is not None and y.inputs):
+                if storage.fn is not None:
+                    return slow(self, other)
+                y = other.node
+            if y.needs_grad:
                 return slow(self, other)
-            if made is None or (y.data is not None and y.inputs):
-                return _learn(slow(self, other), x, y, heads)
+            key: Any = (x.form, y.form)
+            if view is not None or outer is not None:
+                key = (
+                    *key,
+                    None if view is None else view.strides,
+                    None if outer is None else outer.strides,
+                )
+            made = heads.get(key)
+            if made is None:
+                return _learn(slow(self, other), x, y, heads, key)
             head, known = made
         elif kind is float or kind is int:
-            with_number = numbers.get((x.form, other, kind))
-            if with_number is None:
-                return _learn_number(slow(self, other), x, other, numbers, reflected)
-            head, known, y = with_number
+            with_number = numbers.get((x.form, other, kind)) if view is None else None
+            if with_number is not None:
+                head, known, y = with_number
+            else:
+                key = (x.form, kind, None if view is None else view.strides)
+                of_kind = kinds.get(key)
+                if of_kind is None or (known := of_kind[1])[2] < PLACED:
+                    store = numbers if view is None else None
+                    return _learn_number(slow(self, other), x, other, store, kinds, key, reflected)
+                head = of_kind[0]
+                y = constant_of(other, of_kind[2])
+                if view is None and other:  # of zeros two are equal
+                    _remember(numbers, (x.form, other, kind), (head, known, y))
             if reflected:
                 x, y = y, x
         else:
@@ -101,30 +123,27 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
 
 def quick_unary(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The same for a function of one tensor, ``(input, *, out=None)``."""
-    heads: dict[int, Head] = {}
+    heads: dict[Any, Head] = {}
 
     def operate(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        if type(input) is not Tensor or input._view is not None or out is not None:
+        if type(input) is not Tensor or out is not None or hook.watcher is not None:
             return slow(input, out=out)
         storage = input._storage
         x = storage.node
-        if (
-            storage.share is not None
-            or x.needs_grad
-            or (x.data is not None and x.inputs)
-            or hook.watcher is not None
-            or blocks.open
-            or config.eager
-        ):
+        view = input._view
+        if view is not None or storage.share is not None or (x.data is not None and x.inputs):
+            if storage.fn is not None or x.form < PLACED:
+                return slow(input)
+            x = input.node
+        if x.needs_grad or blocks.open or config.eager:
             return slow(input)
-        head = heads.get(x.form)
+        key = x.form if view is None else (x.form, view.strides)
+        head = heads.get(key)
         if head is None or (x.form < PLACED and cast_mode.dtype is not None):
             result = slow(input)
             node = result._storage.node
             if result._view is None and _is_plain(node, x) and node.inputs == (x,):
-                if len(heads) >= _MOST:
-                    heads.clear()
-                heads[x.form] = node.head
+                _remember(heads, key, node.head)
             return result
         source = position_of(_frame(1)) if recording.enabled else None
         storage = _new_storage(Storage)
@@ -144,14 +163,19 @@ def quick_unary(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return operate
 
 
-def _learn(result: Any, x: Node, y: Node, heads: dict[tuple[int, int], tuple[Head, Known]]) -> Any:
+def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(table) >= _MOST:
+        table.clear()
+    table[key] = value
+
+
+def _learn(result: Any, x: Node, y: Node, heads: dict[Any, tuple[Head, Known]], key: Any) -> Any:
     """Notes how ``result`` was made of two tensors, if another of these types would be made so."""
     if type(result) is Tensor and result._view is None:
         node = result._storage.node
-        if _is_plain(node, x) and y.dtype is x.dtype and node.inputs == (x, y):
-            if len(heads) >= _MOST:
-                heads.clear()
-            heads[x.form, y.form] = node.head, (node.shape, node.dtype, node.form)
+        on_host = len(key) == 2 or node.form > PLACED
+        if on_host and _is_plain(node, x) and y.dtype is x.dtype and node.inputs == (x, y):
+            _remember(heads, key, (node.head, (node.shape, node.dtype, node.form)))
     return result
 
 
@@ -159,7 +183,9 @@ def _learn_number(
     result: Any,
     x: Node,
     number: Any,
-    numbers: dict[tuple[int, Any, type], tuple[Head, Known, Node]],
+    numbers: dict[tuple[int, Any, type], tuple[Head, Known, Node]] | None,
+    kinds: dict[Any, tuple[Head, Known, DType]],
+    key: Any,
     reflected: bool,
 ) -> Any:
     """The same of a tensor and a number; not of zeros, of which two are equal."""
@@ -167,10 +193,11 @@ def _learn_number(
         node = result._storage.node
         inputs = node.inputs[::-1] if reflected else node.inputs
         if _is_plain(node, x) and inputs[0] is x and inputs[-1].op.name == "const":
-            if len(numbers) >= _MOST:
-                numbers.clear()
             known = (node.shape, node.dtype, node.form)
-            numbers[x.form, number, type(number)] = node.head, known, inputs[1]
+            if numbers is not None:
+                _remember(numbers, (x.form, number, type(number)), (node.head, known, inputs[1]))
+            if constant_of(number, inputs[1].dtype) is inputs[1] and number != 1:
+                _remember(kinds, key, (node.head, known, inputs[1].dtype))
     return result
 
 

@@ -33,6 +33,8 @@ def operands() -> dict[str, Any]:
         "plain": base.clone(), "row": lt.tensor([2.0, -1.0, 0.5]), "double": base.double(),
         "half": base.half(), "whole": lt.tensor([[1, 2, 3], [4, 5, 6]]), "scalar": lt.tensor(2.0),
         "turned": lt.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).T, "part": base[:, 1:2],
+        "stepped": lt.arange(12.0).reshape(2, 6)[:, ::2], "spread": base[:, :1].expand(2, 3),
+        "column": base[:, 1].unsqueeze(1), "pending part": (base * 5)[:, 1:], "one": base[1, 1],
         "trained": base.clone().requires_grad_(), "shared": base.detach(), "inferred": inferred,
         "there": there, "double there": there.double(), "scalar there": lt.tensor(2.0, device=EMU),
         "half there": there.half(), "pending there": there * 3, "whole there": there.int(),

@@ -193,3 +193,29 @@ def test_another_shape_of_computed_memory_is_no_copy() -> None:
         lt.realize(base)
     assert view.tolist() == [2.0 * n + 2 for n in range(12)]
     assert copy.tolist() == [2.0 * n for n in range(12)]
+
+
+def test_what_was_looked_at_before_is_no_other_view() -> None:
+    """How a view is read is remembered by its steps, of which several kinds hold the same."""
+    one, none = lt.ones(1).realize(), lt.ones(0, 5).realize()
+    for _ in range(3):
+        assert one.expand(0).node.shape == (0,) and one.permute(0).node.shape == (1,)
+        assert none.permute(1, 0).node.shape == (5, 0)
+        assert none.view(1, 0).node.shape == (1, 0)
+    x = lt.arange(24.0).reshape(4, 6).realize()
+    turned, array = x.T, np.arange(24.0).reshape(4, 6)
+    for _ in range(3):
+        for index in (1, (1,), (slice(1, 3), 2), (slice(None, None, 2), slice(3)), (..., 1), None):
+            assert x[index].tolist() == array[index].tolist()
+            assert turned[index].tolist() == array.T[index].tolist()
+            assert x[1:][index].tolist() == array[1:][index].tolist()
+            assert x[index].stride() == lt.arange(24.0).reshape(4, 6)[index].stride()
+        assert x.narrow(0, -2, 1).tolist() == array[2:3].tolist()
+        with pytest.raises(IndexError):
+            x[4]
+    x[1:3, 0] = x[0, :2]
+    x[-1] = 7
+    x[:] = x + 1
+    array[1:3, 0] = array[0, :2]
+    array[-1] = 7
+    assert x.tolist() == (array + 1).tolist()
