@@ -2,8 +2,9 @@
 
 It gets a graph as text with the settings that its plan depends on, makes its program and has it
 compiled as any process would, one compiler at a time and at low priority, and leaves both in the
-disk cache; where that cannot be written, it hands them back. ``tiers.py`` asks, and
-``runtime/servers.py`` has the process.
+disk cache; where that cannot be written, it hands them back. Kernels for any shape, which nobody
+waits for, are compiled on cores that are idle. ``tiers.py`` asks, and ``runtime/servers.py`` has
+the process.
 """
 
 from __future__ import annotations
@@ -29,9 +30,13 @@ from lazyt.making import Subject
 from lazyt.ops.registry import OPS
 from lazyt.runtime import cache, compile, execute, winners
 from lazyt.runtime.objects import Objects
+from lazyt.runtime.servers import STOP
 
-#: Its priority, unless it was lower already, and the seconds that it has to end in.
-_NICE, _ENDING = 10, 2.0
+#: Its priority, unless it was lower already, and the seconds that it has to end in. Of a core that
+#: somebody computes on all the time it gets a twentieth.
+_NICE, _ENDING = 12, 2.0
+#: Set when what nobody waits for is to be left.
+_stopped = threading.Event()
 
 
 def main() -> None:
@@ -48,6 +53,7 @@ def main() -> None:
     _send(replies, {"ready": True}, b"")
     while True:
         request = json.loads(requests.get())
+        _stopped.clear()
         try:
             with _as_there(request):
                 reply, data = _kernels(request) if "kernels" in request else compile_plan(request)
@@ -66,7 +72,10 @@ def _leave(number: int, frame: FrameType | None) -> None:
 def _listen(stream: IO[bytes], requests: queue.SimpleQueue[bytes]) -> None:
     """Hands requests on; ends the process when there can be no more."""
     for line in stream:
-        requests.put(line)
+        if line == STOP:
+            _stopped.set()
+        else:
+            requests.put(line)
     main_thread = threading.main_thread().ident
     assert main_thread is not None
     signal.pthread_kill(main_thread, signal.SIGTERM)
@@ -95,7 +104,11 @@ def _kernels(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """Compiles a part of the kernels for any shape well; tells whether they are all there now."""
     from lazyt import generic_library
 
-    return {"done": generic_library.compile_well(request["kernels"])}, b""
+    compile.is_idle = True
+    try:
+        return {"done": generic_library.compile_well(request["kernels"], _stopped.is_set)}, b""
+    finally:
+        compile.is_idle = False
 
 
 def compile_plan(request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -133,6 +146,7 @@ def _compiled(subject: Subject, request: dict[str, Any]) -> tuple[dict[str, Any]
         "kernels": len(program.kernels),
         "seconds": round(time.perf_counter() - begun, 4),
         "compiled": compile.started > started,
+        "hashes": (program.fingerprint(), program.text_hash()),
     }
     if binary is not None or cache.get_text("plan", request["key"]) is None:
         facts["program"] = program.to_json()

@@ -28,7 +28,9 @@ from lazyt.runtime.parts import Core, Job, open_core, part_of
 #: Seconds between two looks at compilers that are waited for, and at others.
 _SOON, _LATER = 0.002, 0.02
 #: The priority of compilers that nobody waits for, yet.
-_NICE = 5
+_NICE = 10
+#: Seconds that such a compiler may have taken for somebody to wait for it yet.
+_PATIENCE = 0.25
 #: Characters of text that are worth a compiler of their own.
 _LEAST = 6000
 _KIND = "generic"
@@ -97,10 +99,9 @@ class _Library:
             return
         for number in self._missing(wanted):
             if number not in self._is_well and not self._load(_group_of(number), full, True):
-                said = cache.get_text(_KIND, _key(library.names()[number], full.quick)) or ""
-                others = frozenset(map(int, said.split()))
-                if others:
-                    self._load(others, full.quick, False)
+                for together in _quick_parts(library.homes()[number].name, full.quick):
+                    if number in together and self._load(together, full.quick, False):
+                        break
 
     def _load(self, group: frozenset[int], compiler: Compiler, is_well: bool) -> bool:
         """Loads a part from the disk; whether it was there."""
@@ -142,7 +143,9 @@ class _Library:
 
     def _start(self, missing: set[int]) -> None:
         """Starts compilers on what is missing and not begun with."""
-        begun = {number for each in self._parts for number in each.numbers}
+        late = time.perf_counter() - _PATIENCE
+        going = [each for each in self._parts if each.is_urgent or each.job.begun > late]
+        begun = {number for each in going for number in each.numbers}
         begun |= {number for numbers, _ in self._made for number in numbers}
         quick = compile.find().quick
         urgent = sum(each.is_urgent for each in self._parts)
@@ -320,14 +323,22 @@ def _source(numbers: frozenset[int], compiler: Compiler) -> tuple[str, str]:
 
 
 def _keep(numbers: frozenset[int], key: str, binary: bytes, text: str, compiler: Compiler) -> bool:
-    """Keeps the binary of a part on disk, and of each function that was compiled quickly which
-    others are with it; False where that is refused."""
+    """Keeps the binary of a part on disk, and which functions one that was compiled quickly has;
+    False where that is refused."""
     is_kept = execute.keep(key, binary, text, compiler)
     if is_kept and compiler != compile.find() and numbers.isdisjoint({_CORE, _THREADS}):
-        together = " ".join(map(str, sorted(numbers)))
-        for number in numbers:
-            cache.put_text(_KIND, _key(library.names()[number], compiler), together)
+        for name in {library.homes()[number].name for number in numbers}:
+            # Of two processes that do so at a time, what one has written may be lost.
+            known = {*_quick_parts(name, compiler), numbers}
+            lines = [" ".join(map(str, sorted(together))) for together in known]
+            cache.put_text(_KIND, _key(f"quick {name}", compiler), "\n".join(lines))
     return is_kept
+
+
+def _quick_parts(unit: str, compiler: Compiler) -> list[frozenset[int]]:
+    """The parts compiled quickly that have functions of a unit, as far as the disk knows."""
+    text = cache.get_text(_KIND, _key(f"quick {unit}", compiler)) or ""
+    return [frozenset(map(int, line.split())) for line in text.splitlines()]
 
 
 def _shared_out(numbers: list[int], count: int) -> list[frozenset[int]]:
@@ -394,9 +405,10 @@ def _lacking() -> list[frozenset[int]]:
     return [each for each, key in keys if not _is_kept(key)]
 
 
-def compile_well(wanted: Iterable[int]) -> bool:
+def compile_well(wanted: Iterable[int], is_over: Callable[[], bool] = bool) -> bool:
     """Has one part compiled well that the disk lacks, one with some of these functions if there is
-    one; whether all are there now.
+    one, unless ``is_over`` says meanwhile that something else is to be done; whether all are there
+    now.
 
     Raises NoCompilerError, and CompileError also where the disk keeps nothing.
     """
@@ -406,9 +418,29 @@ def compile_well(wanted: Iterable[int]) -> bool:
         key, text = _source(chosen, compiler)
         with cache.only_once(key):
             if not _is_kept(key):
-                binary = compile.build_text(text, compiler)
+                binary = _built(text, compiler, is_over)
+                if binary is None:
+                    return False
                 _keep_well(chosen, key, binary, text, compiler)
     return len(lacking) <= 1 and _is_whole_now(compiler)
+
+
+def _built(text: str, compiler: Compiler, is_over: Callable[[], bool]) -> bytes | None:
+    """The binary of a text; None where ``is_over`` ends that. Raises CompileError."""
+    try:
+        job = Job(text, compiler)
+    except (OSError, compile.UnitError):  # which says what there is to say
+        return compile.build_text(text, compiler)
+    try:
+        while not job.is_done:
+            if is_over():
+                return None
+            time.sleep(_LATER)
+        return job.binary()
+    except (OSError, compile.UnitError):
+        return compile.build_text(text, compiler)
+    finally:
+        job.end()
 
 
 def warm(progress: Callable[[int, int], None] | None = None) -> int:

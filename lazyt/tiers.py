@@ -19,6 +19,7 @@ import atexit
 import math
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,6 +58,8 @@ _PACE = 2e9
 #: Seconds without a plan to compile after which kernels for any shape are compiled: most programs
 #: that end before that have no use for more of them.
 IDLE = 2.0
+#: Seconds in which another thread has certainly taken its turn.
+_TURN = 2e-4
 #: Times that a graph is given to a new process after the last one has died of it.
 _AGAIN = 1
 #: Processes that may die one after the other until there are no more.
@@ -430,6 +433,7 @@ class _Queue:
         self._thread: threading.Thread | None = None
         self._is_ending = False
         self._is_warm: bool | None = None  # None until all kernels for any shape were asked for
+        self._is_filling = False  # whether some of them are being compiled
 
     def warm(self) -> None:
         """Has all kernels for any shape compiled well, a part at a time, when nothing else is to
@@ -455,6 +459,8 @@ class _Queue:
             self.requests.append(request)
             self._start()
             self.changed.notify_all()
+            if self._is_filling:
+                self.server.stop()
 
     def wait(self, seconds: float | None) -> bool:
         """Waits until there is nothing to do; False where that takes longer."""
@@ -503,12 +509,19 @@ class _Queue:
         if self._is_warm is not False or self._is_ending or self.is_broken:
             return
         self._is_warm = True  # what fails once is not tried again
+        with self.changed:
+            self._is_filling = not self.requests
         try:
-            reply, _ = self.server.ask({"kernels": generic_library.quick(), **_surroundings()})
+            if not self._is_filling:
+                reply = {"done": False}
+            else:
+                reply, _ = self.server.ask({"kernels": generic_library.quick(), **_surroundings()})
         except ServerError as error:
             if not self._is_ending:
                 events.record("compile", f"no library of all kernels for any shape: {error}")
             return
+        finally:
+            self._is_filling = False
         if "error" in reply:
             events.record("compile", f"no library of all kernels for any shape: {reply['error']}")
             return
@@ -548,6 +561,12 @@ class _Queue:
         _give_up(request, str(error))
 
 
+def give_way() -> None:
+    """Lets other Python threads run at once, which otherwise wait for as long as five milliseconds
+    until this one has to."""
+    time.sleep(_TURN)
+
+
 def _adopt(request: Request, reply: dict[str, Any], binary: bytes) -> None:
     """Lets a plan run what was compiled for it."""
     from lazyt import planning
@@ -556,16 +575,23 @@ def _adopt(request: Request, reply: dict[str, Any], binary: bytes) -> None:
     plan, meter = request.plan, request.meter
     if plan is None:
         return
+    give_way()
     text = reply.get("program") or cache.get_text("plan", request.message["key"])
     if text is None:
         raise LazytError("what was compiled is not in the disk cache")
-    program = Program.from_json(text)
+    give_way()
+    program = Program.from_json(text, give_way)
     executable = None
     if program.launches:
-        executable = execute.adopt(program, binary) if binary else execute.find(program)
+        hashes = tuple(reply["hashes"])
+        if binary:
+            executable = execute.adopt(program, binary, hashes)
+        else:
+            executable = execute.find(program, hashes)
         if executable is None:
             raise LazytError("what was compiled is not in the disk cache")
         execute.make_room()
+        give_way()
     plan.code = planning.code_of(meter.subject, program, executable)
     if reply["compiled"]:
         meter.measured(reply["seconds"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -72,7 +73,6 @@ class Launch:
     numbers: tuple[str, ...] = ()
 
 
-_PARTS = ("kernels", "launches", "slots")
 _LAUNCH = ("slots", "offsets", "extents", "numbers")
 
 
@@ -131,30 +131,37 @@ class Program:
         return tuple([number for number, _ in self.donated])
 
     def to_json(self) -> str:
-        """The program as JSON text."""
-        # ``asdict`` would copy all texts and notes first.
-        parts = {name: [vars(part) for part in getattr(self, name)] for name in _PARTS}
-        return json.dumps(vars(self) | parts, separators=(",", ":"))
+        """The program as lines of JSON text: what is short, then parts of what is long."""
+        short = {name: value for name, value in vars(self).items() if name not in _READERS}
+        lines = [_dumped(short)]
+        for name in _READERS:
+            items = getattr(self, name)
+            plain = items if name in ("sections", "notes") else [vars(item) for item in items]
+            for start in range(0, len(plain), _TOGETHER):
+                lines.append(_dumped([name, plain[start : start + _TOGETHER]]))
+        return "\n".join(lines)
 
     @staticmethod
-    def from_json(text: str) -> Program:
-        """The program that ``to_json`` wrote; else raises ValueError, KeyError or TypeError."""
-        raw = json.loads(text)
+    def from_json(text: str, between: Callable[[], object] | None = None) -> Program:
+        """The program that ``to_json`` wrote; else raises ValueError, KeyError or TypeError.
+        ``between`` is called after every millisecond's work or less."""
+        first, *lines = text.split("\n")
+        raw = json.loads(first)
+        lists: dict[str, list[Any]] = {name: [] for name in _READERS}
+        for line in lines:
+            name, items = json.loads(line)
+            read = _READERS[name]
+            lists[name] += [read(item) for item in items]
+            if between is not None:
+                between()
         return Program(
             target=raw["target"],
-            sections=tuple((name, text) for name, text in raw["sections"]),
             entry=raw["entry"],
-            kernels=tuple(_source(k) for k in raw["kernels"]),
-            slots=tuple(Slot(**s) for s in raw["slots"]),
-            launches=tuple(
-                Launch(item["kernel"], *(tuple(item[k]) for k in _LAUNCH))
-                for item in raw["launches"]
-            ),
             arena_bytes=int(raw["arena_bytes"]),
             results=tuple(int(n) for n in raw["results"]),
             donated=tuple((int(n), int(root)) for n, root in raw["donated"]),
             values=tuple(raw["values"]),
-            notes=tuple(raw["notes"]),
+            **{name: tuple(items) for name, items in lists.items()},
         )
 
     def fingerprint(self) -> str:
@@ -175,6 +182,26 @@ class Program:
         return digest.hexdigest()
 
 
+def _dumped(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
 def _source(raw: dict[str, Any]) -> KernelSource:
     lists = {item: tuple(raw[item]) for item in ("prelude", "numbers")}
     return KernelSource(**(raw | lists | {"grids": tuple(Grid(*g) for g in raw["grids"])}))
+
+
+def _slot(raw: dict[str, Any]) -> Slot:
+    return Slot(**raw)
+
+
+def _launch(raw: dict[str, Any]) -> Launch:
+    return Launch(raw["kernel"], *(tuple(raw[k]) for k in _LAUNCH))
+
+
+#: What may be long in a program, and what makes its parts of what JSON has of them; and how many
+#: parts there are in a line.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "sections": tuple, "kernels": _source, "slots": _slot, "launches": _launch, "notes": dict,
+}  # fmt: skip
+_TOGETHER = 32

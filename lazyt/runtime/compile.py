@@ -9,6 +9,7 @@ split into batches that are compiled by processes side by side and linked.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -29,6 +30,7 @@ _T = TypeVar("_T")
 started = 0  # compiler processes that this process has started
 at_once = 0  # how many of them run side by side at the most, 0 for one a core
 on_start: list[Callable[[], None]] = []  # what is told when one is started
+is_idle = False  # whether they run only where nobody else wants the processor
 
 # What gcc -O3 does beyond this takes a third of the time to compile, mostly for copying bodies of
 # loops, and makes kernels slower as often as faster.
@@ -416,6 +418,9 @@ def start(command: list[str], errors_path: str) -> Running:
             env={**os.environ, "LC_ALL": "C", **dict.fromkeys(_PLACES, folder)},
             process_group=0,
         )
+        if is_idle and hasattr(os, "SCHED_IDLE"):
+            with contextlib.suppress(OSError):  # it has ended, or that is forbidden
+                os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
         return Running(process, errors)
     except OSError as error:
         errors.close()

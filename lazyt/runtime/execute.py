@@ -222,17 +222,17 @@ def load(
         return _remember(fingerprint, executable)
 
 
-def find(program: Program) -> Executable | None:
+def find(program: Program, hashes: tuple[str, str] | None = None) -> Executable | None:
     """The executable of ``program`` where this process or the disk cache has it; None where it
-    would have to be compiled.
+    would have to be compiled. ``hashes`` are its ``fingerprint`` and ``text_hash`` where these are
+    known.
 
     Raises NoCompilerError and CompileError as ``load``.
     """
-    fingerprint = program.fingerprint()
+    fingerprint, text = hashes or (program.fingerprint(), program.text_hash())
     with _loading:
         executable = _loaded.get(fingerprint)
         if executable is None:
-            text = program.text_hash()
             entry = _entries.get(text) or _open_cached(_key(text, compile.find()))
             if entry is None:
                 return None
@@ -241,14 +241,16 @@ def find(program: Program) -> Executable | None:
         return _remember(fingerprint, executable)
 
 
-def adopt(program: Program, binary: bytes) -> Executable:
-    """The executable of ``program`` from a binary that another process of this user has built.
+def adopt(program: Program, binary: bytes, hashes: tuple[str, str]) -> Executable:
+    """The executable of ``program`` from a binary that another process of this user has built;
+    ``hashes`` as of ``find``.
 
     Raises OSError where it cannot be loaded.
     """
+    fingerprint, text = hashes
     with _loading:
-        entry = _entries[program.text_hash()] = _open_copy(binary, _open)
-        return _remember(program.fingerprint(), Executable(program, entry))
+        entry = _entries[text] = _open_copy(binary, _open)
+        return _remember(fingerprint, Executable(program, entry))
 
 
 def build(

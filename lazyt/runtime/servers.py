@@ -1,9 +1,9 @@
 """A process that works for this one at low priority, and ends with it.
 
 Requests and replies are lines of JSON over its standard streams; a reply may be followed by as many
-bytes as its ``bytes`` says. The process leads a session of its own, so that Ctrl-C at a terminal
-does not reach it. It ends when its standard input does, which is when this process ends, however it
-does.
+bytes as its ``bytes`` says. A request whose reply nobody needs any more can be stopped. The process
+leads a session of its own, so that Ctrl-C at a terminal does not reach it. It ends when its
+standard input does, which is when this process ends, however it does.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _STARTING, _ENDING = 120.0, 3.0
 
 
+#: The line that stops a request.
+STOP = b"stop\n"
 #: Held while a process is started: a child that is forked then would hold on to its pipes.
 _opening = forks.guarded(threading.Lock())
 
@@ -45,6 +47,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
         self._unread = b""
+        self._writing = forks.guarded(threading.Lock())
 
     @staticmethod
     def is_possible() -> bool:
@@ -69,11 +72,20 @@ class Server:
         assert process.stdin is not None
         try:
             data = memoryview(json.dumps(request).encode() + b"\n")
-            while data:
-                data = data[process.stdin.write(data) or 0 :]
+            with self._writing:
+                while data:
+                    data = data[process.stdin.write(data) or 0 :]
             return self._reply(process)
         except (OSError, ValueError) as error:  # a broken pipe, or one that was closed meanwhile
             raise self._failed(str(error)) from None
+
+    def stop(self) -> None:
+        """Tells the process that the request it works on need not be answered well: from another
+        thread than that which waits for the reply."""
+        process = self._process
+        if process is not None and process.stdin is not None:
+            with self._writing, contextlib.suppress(OSError, ValueError):  # it has ended
+                process.stdin.write(STOP)
 
     def close(self) -> None:
         """Ends the process, whatever it does; it removes what it has not finished."""

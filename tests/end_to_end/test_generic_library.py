@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import lazyt as lt
-from lazyt import compiler, generic_library, generic_plans
+from lazyt import compiler, generic_library, generic_plans, tiers
 from lazyt.codegen.generic import library
 from lazyt.codegen.generic.encode import encode
 from lazyt.codegen.generic.program import generic_program
@@ -24,6 +25,7 @@ from lazyt.ir.program import Program
 from lazyt.runtime import cache, compile
 from lazyt.runtime.execute import Executable
 from lazyt.runtime.memory import Buffer
+from lazyt.runtime.servers import Server
 from tests.end_to_end.conftest import Run, Start, Wrapper, wrapped
 
 pytestmark = pytest.mark.skipif(not compile.available(), reason="needs a C compiler")
@@ -115,6 +117,38 @@ def test_what_was_compiled_well_takes_the_place_of_the_rest(
     fresh, before = generic_library._Library(), compile.started
     assert computed(fresh, roots) == found
     assert compile.started == before and not fresh.quick() and not fresh.is_whole()
+
+
+def test_what_nobody_waits_for_can_be_left(own: generic_library._Library) -> None:
+    asked = []
+
+    def is_over() -> bool:
+        asked.append(True)
+        return len(asked) > 2
+
+    assert not generic_library.compile_well((), is_over)
+    assert len(asked) == 3 and not [*Path(cache.folder()).glob("*.so")]
+    assert not [*Path(cache.folder()).glob("tmp-*")]
+
+
+def test_the_process_in_the_background_leaves_kernels_for_a_plan(
+    wrapper: Wrapper, own: generic_library._Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile, "_found", {})
+    monkeypatch.setenv("CC", wrapper.command)
+    server, replies = Server("lazyt.compile_server"), list[dict[str, object]]()
+    request = {"kernels": [], **tiers._surroundings()}
+    assert compile.find()
+    wrapper.slow_down(60)
+    thread = threading.Thread(target=lambda: replies.append(server.ask(request)[0]))
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not parts(wrapper) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    server.stop()
+    thread.join(20)
+    server.close()
+    assert replies == [{"done": False, "bytes": 0}]
 
 
 def test_without_a_disk_cache_all_is_in_memory(own: generic_library._Library) -> None:
