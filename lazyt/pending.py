@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lazyt import guarded_plans, planning
 from lazyt.config import config
-from lazyt.errors import LazinessError
+from lazyt.errors import LazinessError, warn
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
 from lazyt.keeping import find_waiting, forget_origins, part_constants
 from lazyt.repeats import Period, find_parts, known_parts, sign
@@ -17,6 +17,14 @@ from lazyt.watching import capturing, hook
 _IDENTITIES = ("variable", "detach")
 #: What has no kernel of its own even when every operation has.
 _IN_TEXT = ("const", *_IDENTITIES)
+
+
+#: Long graphs that do not repeat themselves, one after the other, that are warned of.
+_MANY = 8
+
+
+class LongGraphWarning(UserWarning):
+    """Graphs that nobody looked at grew over the budget again and again, each another one."""
 
 
 class Budget:
@@ -202,6 +210,8 @@ def check_budget(node: Node) -> None:
         what = _excess(count, held)
         where = source_text(user_position())
         events.record("realize", f"the graph had {what}, more than the budget", where)
+        if count > limit and not node.needs_grad:
+            _repeats.note_long(where)
         realize_nodes([node])
         budget.nodes, budget.bytes = limit, byte_limit
 
@@ -213,12 +223,28 @@ class _Repeats:
         last: the last one; None where what came after it does not repeat itself.
         periods: those of the loops that were met last, the latest first.
         tries: results since a graph was cut at which none could be.
+        long: how many graphs were too long since the last one that repeats itself.
     """
 
     def __init__(self) -> None:
+        self.long = 0
         self.last: Period | None = None
         self.periods: list[Period] = []
         self.tries = 0
+
+    def note_long(self, where: str) -> None:
+        """Notes that a long graph was computed at the user's line though nobody looked; warns once
+        if that goes on: each of such graphs is another one."""
+        self.long += 1
+        if self.long == _MANY:
+            warn(
+                f"{where}: time after time there are more than {config.max_pending_nodes} "
+                "operations whose results nobody has looked at, and they do not repeat "
+                "themselves. They are computed here, as a graph that is met only once. Call "
+                ".realize() on what a loop carries, each time round: then there are small graphs, "
+                "which come back.",
+                LongGraphWarning,
+            )
 
     def take(self, period: Period) -> None:
         """Notes that a graph was cut by a period."""
@@ -226,6 +252,8 @@ class _Repeats:
             period.uses, period.most_uses = 0, _FEWEST_USES
         self.last = period
         self.tries = 0
+        if self.long < _MANY:
+            self.long = 0
         others = [item for item in self.periods if item is not period]
         self.periods = [period, *others[: _MOST_PERIODS - 1]]
 

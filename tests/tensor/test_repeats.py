@@ -176,3 +176,29 @@ def test_loops_repeat_while_plans_get_their_kernels() -> None:
     with lt.config.override(tier="auto"):
         runs = [[found.tolist() for found in averages(lt, 600)] for _ in range(3)]
     assert runs[0] == runs[1] == runs[2]
+
+
+def test_a_long_loop_that_does_not_repeat_itself_is_warned_of_once() -> None:
+    rng = np.random.default_rng(3)
+    x = y = lt.arange(5.0)
+    with pytest.warns(
+        pending.LongGraphWarning, match=r"test_repeats\.py:\d+: time after time"
+    ) as said:
+        for _ in range(4000):
+            if rng.random() < 0.5:
+                x = (x * 0.5 + 1).sin()
+            if rng.random() < 0.3:
+                y = y.cos() - x
+        assert np.isfinite((x + y).numpy()).all()
+    assert len([item for item in said if item.category is pending.LongGraphWarning]) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_loops_that_repeat_themselves_or_are_looked_at_are_not_warned_of() -> None:
+    (found,) = waves(lt, 4 * LONG)
+    assert np.isfinite(found.numpy()).all()
+    rng = np.random.default_rng(3)
+    x = lt.arange(5.0)
+    for _ in range(1200):
+        x = (x * 0.5 + 1).sin() if rng.random() < 0.5 else x.cos()
+        x.realize()
