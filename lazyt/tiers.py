@@ -48,8 +48,8 @@ BASE, EACH = 0.3, 0.03
 #: Runs that are to be expected of a plan that comes back.
 SOON = 20
 #: Runs after which a plan gets kernels however short they are, if a captured function runs it, or
-#: any other.
-OFTEN, VERY_OFTEN = 64, 1000
+#: any other that takes at least so many seconds: shorter ones are as quick in tier 0.
+OFTEN, VERY_OFTEN, SHORT = 64, 4000, 20e-6
 #: Seconds that looking for a graph's kernels on disk takes, and for each node more, about: it is
 #: done once the graph has run in tier 0 for as long, or is about to with its first run.
 LOOK, LOOK_EACH = 0.002, 40e-6
@@ -158,9 +158,10 @@ class Meter:
             return True
         if self.runs < 2 and not self.is_likely:
             return False
+        mean = self.seconds / self.runs
         if self.runs >= (OFTEN if self.is_likely else VERY_OFTEN):
-            return True
-        return self.seconds / self.runs * SOON >= least
+            return self.is_likely or mean >= SHORT
+        return mean * SOON >= least
 
     def measured(self, seconds: float) -> None:
         """Takes note of how long the compiler took: the next estimate is better."""

@@ -127,6 +127,7 @@ def test_a_graph_that_is_seen_once_is_not_compiled(monkeypatch: pytest.MonkeyPat
 def test_short_runs_are_worth_kernels_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "BASE", 1e9)
     monkeypatch.setattr(tiers, "VERY_OFTEN", 10)
+    monkeypatch.setattr(tiers, "SHORT", 0.0)
     x = given(7, 9)
     assert tiers_of(lambda: (x * 3).sum(), 9) == [0] * 9
     assert lt.wait_for_compiler(0)
