@@ -20,6 +20,7 @@ from lazyt.errors import CompileError
 from lazyt.graph_keys import Choice, Structure, number_graph, structure_of
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, ages_left, clock, make, source_text
+from lazyt.ir.heads import forget_recent
 from lazyt.lifting import Number, numbers_of, rebuild_lifted
 from lazyt.runtime import events, forks
 from lazyt.runtime.memory import Buffer, pool, without_aliases
@@ -252,6 +253,7 @@ def clear() -> None:
 
     graph_keys.known.clear()
     guarded_plans.clear()
+    forget_recent()
     differences.clear()
     sizes.clear()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
 from lazyt.dispatch import method, view_of
 from lazyt.errors import BoundsError, LazytError, ShapeError
@@ -12,10 +14,12 @@ from lazyt.grad_mode import mode
 from lazyt.ir.graph import Shape
 from lazyt.storage import Storage
 from lazyt.tape import GradFn, Moves, Written, record_view
-from lazyt.tensor import Tensor
+from lazyt.tensor import Size, Tensor
 from lazyt.views import Reshape, Slice, Step, Window, check_bounds, contiguous_strides
 
 __all__ = ["as_strided", "diagonal", "narrow", "select"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Part(NamedTuple):
@@ -66,6 +70,37 @@ def note_part(key: tuple[Any, ...], input: Tensor, made: Tensor) -> Tensor:
     offset = view.offset if outer is None else view.offset - outer.offset
     _parts[key] = Part(steps, view.shape, view.strides, offset, view.name)
     return made
+
+
+def _is_said(item: Any) -> bool:
+    """Whether an argument is a number, or are numbers, that the next call may be found by."""
+    kind = type(item)
+    return kind is int or (
+        (kind is tuple or kind is Size) and all(type(number) is int for number in item)
+    )
+
+
+def remembered(function: F) -> F:
+    """Decorator: a function of a tensor and whole numbers, which gives a view of it, or a copy.
+    Where it was a view, it is made at once the next time."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def made(input: Any, *numbers: Any, **named: Any) -> Any:
+        if named or not isinstance(input, Tensor) or not all(map(_is_said, numbers)):
+            return function(input, *numbers, **named)
+        part, key = find_part(input, (name, numbers))
+        if part is not None:
+            return part.of(input)
+        found = function(input, *numbers)
+        view, outer = found._view, input._view
+        if found is not input and found._storage is input._storage and view is not None:
+            steps = () if outer is None else outer.steps
+            if view.steps[: len(steps)] == steps and not view.root:
+                note_part(key, input, found)
+        return found
+
+    return cast(F, made)
 
 
 def slice_view(

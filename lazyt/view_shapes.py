@@ -15,6 +15,7 @@ from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Shape
 from lazyt.memory_formats import contiguous_format, copied, preserve_format
 from lazyt.tensor import Tensor
+from lazyt.view_parts import remembered
 from lazyt.views import Expand, Permute, Reshape, Step, strides_of_view
 
 __all__ = [
@@ -60,6 +61,7 @@ def _arranged(input: Tensor, shape: Shape, name: str) -> Tensor | None:
 
 
 @method()
+@remembered
 @sizes_by_name("size")
 def view(input: Tensor, *size: Any, dtype: DType | None = None) -> Tensor:
     """The same memory under another shape, of which one extent may be -1, or as another dtype.
@@ -88,6 +90,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method()
+@remembered
 @sizes_by_name("shape")
 def reshape(input: Tensor, *shape: Any) -> Tensor:
     """Another shape: a view where the strides allow it, a copy otherwise.
@@ -108,6 +111,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method()
+@remembered
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions ``start_dim`` to ``end_dim`` merged into one.
 
@@ -160,6 +164,7 @@ def _permuted(input: Tensor, axes: Shape, name: str) -> Tensor:
 
 
 @method()
+@remembered
 @sizes_by_name("dims")
 def permute(input: Tensor, *dims: Any) -> Tensor:
     """Dimensions in another order. Raises ShapeError for a wrong number or a repeated one."""
@@ -184,6 +189,7 @@ def _swapped(input: Tensor, first: int, second: int, name: str) -> Tensor:
 
 
 @method("transpose", "swapdims")
+@remembered
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged."""
     rank = input.ndim
@@ -197,6 +203,7 @@ swapdims = transpose
 
 
 @method()
+@remembered
 def t(input: Tensor) -> Tensor:
     """A matrix transposed; vectors stay. Raises ShapeError for more dimensions."""
     rank = input.ndim
@@ -207,6 +214,7 @@ def t(input: Tensor) -> Tensor:
     return _swapped(input, 0, 1, "T")
 
 
+@remembered
 def _reversed(input: Tensor) -> Tensor:
     """All dimensions in reverse order."""
     name = "T" if input.ndim == 2 else "Permute"
@@ -278,6 +286,7 @@ moveaxis = movedim
 
 
 @method()
+@remembered
 def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     """Without dimensions of extent one: all, or those of ``dim`` (and ``more``) that are."""
     if more:
@@ -301,6 +310,7 @@ def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
 
 
 @method()
+@remembered
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """With a dimension of extent one at ``dim``."""
     shape, strides = tuple(input.shape), input.strides
@@ -318,6 +328,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @method()
+@remembered
 @sizes_by_name("size")
 def expand(input: Tensor, *size: Any) -> Tensor:
     """Dimensions of extent one repeated without copying (stride 0); -1 keeps an extent.

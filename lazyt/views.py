@@ -313,12 +313,17 @@ class View:
         """
         if not _is_uniform(value):
             self.refuse_repeats()
+        steps = self.steps
+        if any(isinstance(step, (Expand, Window)) for step in steps):
+            return self._scatter(base, value)
+        if len(steps) == 2:
+            first, second = steps
+            if type(first) is Slice and type(second) is Reshape:  # a row, or an element
+                return first.write(base, ops.reshape(value, first.sizes))
         values = [base]
-        for step in self.steps:
-            if isinstance(step, (Expand, Window)):
-                return self._scatter(base, value)
+        for step in steps[:-1]:
             values.append(step.read(values[-1]))
-        for step, before in zip(reversed(self.steps), reversed(values[:-1])):
+        for step, before in zip(reversed(steps), reversed(values)):
             assert not isinstance(step, (Expand, Window))
             value = step.write(before, value)
         return value

@@ -67,19 +67,21 @@ def cat(
         dim = axis
     if not items:
         raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
-    for i, item in enumerate(items):
-        if not item.shape:
+    nodes = [item.node for item in items]
+    shapes = [node.shape for node in nodes]
+    for i, shape in enumerate(shapes):
+        if not shape:
             raise ShapeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     dtype = operand_dtype(items)
     # Empty vectors join anything, as PyTorch keeps it for old programs.
-    flat = all(len(t.shape) == 1 for t in items)
-    used = [t for t in items if flat or tuple(t.shape) != (0,)]
-    first = next((tuple(t.shape) for t in used if tuple(t.shape) != (0,)), (0,))
+    first = next((shape for shape in shapes if shape != (0,)), (0,))
     place = normalize_dim(dim, len(first)) if first != (0,) else 0
-    for i, item in enumerate(items):
-        if tuple(item.shape) != (0,):
-            _check_join(first, tuple(item.shape), place, i)
-    nodes = [ops.cast(t.node, dtype) for t in used]
+    for i, shape in enumerate(shapes):
+        if shape != first and shape != (0,):
+            _check_join(first, shape, place, i)
+    if any(len(shape) != 1 for shape in shapes):
+        nodes = [node for node in nodes if node.shape != (0,)]
+    nodes = [ops.cast(node, dtype) for node in nodes]
     node = nodes[0] if len(nodes) == 1 else ops.concat(tuple(nodes), place)
     return give(node, "Cat", items, out)
 
@@ -106,12 +108,13 @@ def stack(
         dim = axis
     if not items:
         raise ShapeError("stack expects a non-empty TensorList")
-    first = tuple(items[0].shape)
-    for i, item in enumerate(items):
-        if tuple(item.shape) != first:
+    nodes = [item.node for item in items]
+    first = nodes[0].shape
+    for i, node in enumerate(nodes):
+        if node.shape != first:
             raise ShapeError(
                 "stack expects each tensor to be equal size, but got "
-                f"{list(first)} at entry 0 and {list(item.shape)} at entry {i}"
+                f"{list(first)} at entry 0 and {list(node.shape)} at entry {i}"
             )
     place = normalize_dim(dim, len(first) + 1)
     if out is None and place < len(first) and all(map(_has_channels_last, items)):
@@ -122,7 +125,7 @@ def stack(
             return lay_out(give(ops.reshape(joined.node, sizes), "Stack", items), strides)
     dtype = operand_dtype(items)
     shape = (*first[:place], 1, *first[place:])
-    nodes = tuple(ops.reshape(ops.cast(t.node, dtype), shape) for t in items)
+    nodes = [ops.reshape(ops.cast(node, dtype), shape) for node in nodes]
     return give(nodes[0] if len(nodes) == 1 else ops.concat(nodes, place), "Stack", items, out)
 
 

@@ -372,16 +372,37 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     return give(node, "Tensordot", (a, b), out)
 
 
-@repeated
-def _added(product: Node, bias: Node) -> Node:
-    return mapped(_ADD, (product, bias), product.dtype, product.dtype)
-
-
 @in_low_precision
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, the transposition only a label. Raises ShapeError."""
     require_tensor(input, "linear")
     require_tensor(weight, "linear", "weight", 2)
+    x, w = input.node, weight.node
+    added = bias.node if isinstance(bias, Tensor) else None
+    key = (x.form, w.form, None if added is None else added.form)
+    right = _checked.get(key) if bias is None or added is not None else None
+    if right is None:
+        right = _checked_linear(input, weight, bias)
+        if len(_checked) >= _MOST_CHECKED:
+            _checked.clear()
+        _checked[key] = right
+    rank = len(x.shape)
+    node = _affine(x, w, added, right)
+    if bias is None:
+        return give(node, "Mm" if rank == 2 else "UnsafeView", (input, weight))
+    return give(node, "Addmm" if rank == 2 else "View", (bias, input, weight))
+
+
+#: Labels of the weight, for types of operands that were found to fit.
+_checked: dict[tuple[int, int, int | None], tuple[int, ...]] = {}
+_MOST_CHECKED = 4096
+
+
+def _checked_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[int, ...]:
+    """The labels of the axes of ``weight`` where those of ``input`` count from 0.
+
+    Raises ShapeError and DTypeError as ``linear`` does.
+    """
     check_product_types(bias, input, weight)
     if weight.ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
@@ -390,20 +411,24 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         turned = w[::-1] if len(w) == 2 else (w[0], 1)
         raise _mismatch((prod(a[:-1]), a[-1]), turned)
     rank = len(a)
-    right = (rank, rank - 1) if len(w) == 2 else (rank - 1,)
-    out = (*range(rank - 1), *([rank] if len(w) == 2 else []))
-    node = product_of(input.node, weight.node, tuple(range(rank)), right, out)
-    if bias is None:
-        return give(node, "Mm" if rank == 2 else "UnsafeView", (input, weight))
-    if bias.ndim == 1 and rank == 2 and len(w) == 2 and bias.shape[0] not in (1, w[0]):
-        raise ShapeError(
-            f"The expanded size of the tensor ({w[0]}) must match the existing size "
-            f"({bias.shape[0]}) at non-singleton dimension 1.  Target sizes: {list(node.shape)}.  "
-            f"Tensor sizes: {list(bias.shape)}"
-        )
-    broadcast_pair(node.shape, tuple(bias.shape))
-    node = _added(node, bias.node)
-    return give(node, "Addmm" if rank == 2 else "View", (bias, input, weight))
+    if bias is not None:
+        shape = (*a[:-1], *w[:-1])
+        if bias.ndim == 1 and rank == 2 and len(w) == 2 and bias.shape[0] not in (1, w[0]):
+            raise ShapeError(
+                f"The expanded size of the tensor ({w[0]}) must match the existing size "
+                f"({bias.shape[0]}) at non-singleton dimension 1.  Target sizes: {list(shape)}.  "
+                f"Tensor sizes: {list(bias.shape)}"
+            )
+        broadcast_pair(shape, tuple(bias.shape))
+    return (rank, rank - 1) if len(w) == 2 else (rank - 1,)
+
+
+@repeated
+def _affine(x: Node, weight: Node, bias: Node | None, right: tuple[int, ...]) -> Node:
+    rank = len(x.shape)
+    out = (*range(rank - 1), *right[:-1])
+    node = ops.product(x, weight, tuple(range(rank)), right, out)
+    return node if bias is None else mapped(_ADD, (node, bias), node.dtype, node.dtype)
 
 
 # Other names that PyTorch has for the same functions.

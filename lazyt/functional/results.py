@@ -20,11 +20,13 @@ from lazyt.dispatch import (
 from lazyt.errors import DTypeError, GradientError
 from lazyt.functional.outputs import check_output, warn_resized
 from lazyt.grad_mode import mode
+from lazyt.ir.forms import use
 from lazyt.ir.graph import Node, Shape
 from lazyt.memory_formats import arrange_like, lay_out
 from lazyt.overlap import refuse_overlap, refuse_repeats
 from lazyt.tensor import Tensor
 from lazyt.views import Reshape, Slice, Step
+from lazyt.watching import hook
 
 if TYPE_CHECKING:
     from lazyt.functional.index_plan import IndexPlan
@@ -94,11 +96,14 @@ def known_values(
 
 def overwrite(target: Tensor, node: Node, name: str, parents: Sequence[Any]) -> Tensor:
     """Write ``node``, of the same shape and dtype, into ``target``; returns ``target``."""
-    if not mode.enabled:
+    storage = target._storage
+    is_known = storage.fn is not None or node.needs_grad  # to autograd
+    if not mode.enabled or not (is_known or use.any or hook.watcher is not None):
         return assign_value(target, node)
-    old = target.node
-    if node.needs_grad and old.needs_grad:  # the old value's gradient is zero, not absent
-        node = replaced_whole(old, node)
+    if node.needs_grad:
+        old = target.node
+        if old.needs_grad:  # the old value's gradient is zero, not absent
+            node = replaced_whole(old, node)
     return assign(target, wrap(node, *parents, name=name))
 
 

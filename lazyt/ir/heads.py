@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,8 @@ class _HeadReference(weakref.ref[Head]):
     key: tuple[Op, Any, int]
 
 
+#: Heads that were made last. A loop that lets go of its values makes the same ones each time.
+_recent: deque[Head] = deque(maxlen=2048)
 #: Heads that are alive, by what they are made of.
 living: dict[tuple[Op, Any, int], _HeadReference] = {}
 
@@ -68,7 +71,13 @@ def head_of(op: Op, params: Any, arity: int) -> Head:
     reference = _HeadReference(head, _forget_head)
     reference.key = key = (op, params, arity)
     living[key] = reference
+    _recent.append(head)
     return head
+
+
+def forget_recent() -> None:
+    """Lets go of heads that no node has any more."""
+    _recent.clear()
 
 
 def living_nodes(heads: Iterable[Head] | None = None) -> Iterator[Node]:
