@@ -150,6 +150,9 @@ class _Library:
         quick = compile.find().quick
         urgent = sum(each.is_urgent for each in self._parts)
         waiting = sorted(missing - begun - {_CORE})
+        if waiting:
+            more = {other for number in waiting for other in library.along(number)}
+            waiting = sorted(self._missing(more) - begun - {_CORE})
         if waiting and (free := compile.side_by_side() - urgent) > 0:
             for numbers in _shared_out(waiting, free):
                 self._compile(numbers, quick)
@@ -218,7 +221,7 @@ class _Library:
         """Has what is likely to be needed next compiled, unless there is one core alone."""
         if compile.side_by_side() < 2:
             return
-        soon = dict.fromkeys(map(library.companions, sorted(wanted)))
+        soon = dict.fromkeys(part for number in wanted for part in library.companions(number))
         self._wishes[:0] = [wish for wish in soon if self._missing(wish)]
         if not self._has_wished:
             self._has_wished = True

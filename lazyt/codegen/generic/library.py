@@ -1,8 +1,8 @@
 """The library of kernels for any shape: its text, and the numbers of its functions.
 
-It is compiled in parts. The core has the table of all functions, and what follows instructions;
-every other part has some functions, any, which it puts into the table when it is loaded. So what a
-graph lacks is compiled alone, while others run.
+It is compiled in parts. The core has the table of all functions, what follows instructions, and
+what folds; every other part has some functions, any, which it puts into the table when it is
+loaded. So what a graph lacks is compiled alone, while others run.
 """
 
 from __future__ import annotations
@@ -129,35 +129,57 @@ def homes() -> dict[int, Unit]:
 _LIKELY = ("threefry", "exp_nonpositive", "cos", "sin", "pow", "erf", "log1p", "exp2")
 
 
-#: Kinds of ops that follow those of the first units, in parts that do not take long.
-_LATER = (
-    ("scan_sum_i64", "scatter_set_i64"), ("first_argmax_f32", "reduce_min_f32"), ("sort_u32",),
-)  # fmt: skip
-
-
 @cache
 def likely_parts() -> tuple[frozenset[int], ...]:
     """What most programs use, the likeliest first, such that no part takes long."""
-    by_name = {unit.name: unit for unit in units()}
     others = frozenset(
         numbers()[one.symbol]
         for one in primitives()
         if one.name in _LIKELY and one.kind in (float32, uint32)
     )
     together = [
-        ("maps_f32", "moves"), ("casts", "reduce_sum_f32"), ("contract_f32", "reduce_max_f32"),
-        ("maps_i64",), ("maps_b8", "reduce_any_b8"), ("reduce_sum_i64", "reduce_all_b8"), *_LATER,
-    ]  # fmt: skip
-    parts = [frozenset(n for name in some for n in _numbers_of(by_name[name])) for some in together]
+        ("maps_f32", "moves"),
+        ("casts", "reduce_sum_f32", "reduce_max_f32", "reduce_min_f32"),
+        ("contract_f32", "first_argmax_f32"),
+        ("maps_i64", "reduce_sum_i64", "reduce_max_i64"),
+        ("maps_b8", "reduce_any_b8", "reduce_all_b8"),
+        ("scan_sum_i64", "scatter_set_i64"),
+        ("sort_u32",),
+    ]
+    parts = [_together(some) for some in together]
     return (parts[0], others, *parts[1:])
 
 
-def companions(number: int) -> frozenset[int]:
-    """Functions that are likely to be used where one is: the plain ones of its type."""
+def companions(number: int) -> tuple[frozenset[int], ...]:
+    """Functions that are likely to be used where one is, in parts: the plain ones of its type."""
+    suffix = homes()[number].name.rpartition("_")[2]
+    if suffix not in _COMPANIONS:
+        return ()
+    folds = [f"reduce_{kind}_{suffix}" for kind in ("sum", "max", "min")]
+    return _together((f"maps_{suffix}",)), _together((*folds, f"casts_{suffix}"))
+
+
+def along(number: int) -> frozenset[int]:
+    """A function and others that are compiled with it: those that take little time beside it, and
+    that are so likely to follow that a compiler of their own would take longer."""
     unit = homes()[number]
-    if unit.op == "map" and unit.name.startswith(("maps_", "casts")):
+    kind, _, suffix = unit.name.rpartition("_")
+    if kind in ("reduce_sum", "reduce_max", "reduce_min"):
+        return _together([f"reduce_{each}_{suffix}" for each in ("sum", "max", "min")])
+    if kind in ("reduce_any", "reduce_all"):
+        return _together([f"reduce_{each}_{suffix}" for each in ("any", "all")])
+    are_short = kind == "functions" and suffix[0] in "iu"
+    if are_short or unit.name in ("maps_f32", "maps_f64", "casts", "casts_f64"):
         return _numbers_of(unit)
-    return frozenset()
+    return frozenset({number})
+
+
+#: Types that programs which use some function of theirs use others of, by suffix.
+_COMPANIONS = ("f32", "i64", "f64", "i32")
+
+
+def _together(names: Collection[str]) -> frozenset[int]:
+    return frozenset(n for unit in units() if unit.name in names for n in _numbers_of(unit))
 
 
 @cache
@@ -169,7 +191,7 @@ def _numbers_of(unit: Unit) -> frozenset[int]:
 _ORDER = ("f32", "i64", "b8", "f64", "i32", "u8", "bf16", "f16")
 #: How long units of an op take to compile well, about, in tenths of a second; and what a compiler
 #: gets at a time, as starting one takes half of that.
-_WEIGHTS = {"move": 2, "reduce": 3, "first": 1, "scan": 1, "scatter": 1, "contract": 2, "sort": 6}
+_WEIGHTS = {"move": 2, "reduce": 1, "first": 1, "scan": 1, "scatter": 1, "contract": 2, "sort": 6}
 _AT_A_TIME = 8.0
 
 
@@ -197,14 +219,19 @@ def _commonness(unit: Unit) -> tuple[bool, int]:
 
 
 def core() -> Program:
-    """The core as a program."""
-    return _program([], 0, _ENTRY.replace("@N", str(len(numbers()))))
+    """The core as a program. Its table has one function more, which others fold by (``fold.c``)."""
+    folding = len(numbers())
+    fill = ['__attribute__((visibility("default"))) void lz_fill(const void **table)', "{"]
+    fill += [f"  table[{folding}] = (const void *) lz_generic_fold;", "}", ""]
+    entry = _ENTRY.replace("@N", str(folding + 1))
+    text = "\n".join([_read("shared.c"), _read("fold.c"), *fill, entry])
+    return Program("c", sections_for(()), (), text, (), (), 0)
 
 
 def part(wanted: Collection[int], vector_bytes: int) -> Program:
     """A part that has these functions as a program, for a machine with vectors of this size: its
     entry, ``lz_fill``, puts them into the table of the core."""
-    return _program(_pieces(wanted), vector_bytes, "")
+    return _program(_pieces(wanted), vector_bytes)
 
 
 def work(number: int, vector_bytes: int) -> int:
@@ -227,7 +254,7 @@ def _pieces(wanted: Collection[int]) -> list[tuple[str, ...]]:
     return [tuple(some) for some in by_unit.values()]
 
 
-def _program(pieces: list[tuple[str, ...]], vector_bytes: int, entry: str) -> Program:
+def _program(pieces: list[tuple[str, ...]], vector_bytes: int) -> Program:
     own: dict[str, str] = {}
     kernels: list[KernelSource] = []
     for piece in pieces:
@@ -238,8 +265,7 @@ def _program(pieces: list[tuple[str, ...]], vector_bytes: int, entry: str) -> Pr
     sections = (*sections_for(used - {"base", *own}), *own.items())
     fill = ['__attribute__((visibility("default"))) void lz_fill(const void **table)', "{"]
     fill += [f"  {kernel.name}(table);" for kernel in kernels]
-    text = "\n".join([*fill, "}", "", entry])
-    return Program("c", sections, tuple(kernels), text, (), (), 0)
+    return Program("c", sections, tuple(kernels), "\n".join([*fill, "}", ""]), (), (), 0)
 
 
 _ENTRY = f"""
@@ -342,6 +368,7 @@ def _of_kind(text: str, op: str, kind: str, dtype: DType) -> str:
     wide = running_dtype(kind, dtype).compute if op == "scan" else dtype.compute
     unit, fold = _fold(kind, wide)
     fields = {"@K": kind, "@W": wide.suffix, "@I": unit, "@F": fold, "@<": _COMPARED.get(kind, "")}
+    fields["@R"] = str(len(numbers()))
     for field, value in fields.items():
         text = text.replace(field, value)
     return text

@@ -19,6 +19,19 @@ static LZ_OWN const char *lz_generic_row(const char *from, lz_i64 first, lz_i64 
 // lanes in a block, lanes by halves, then the results of the blocks by the same rule.
 enum { LZ_FOLD_LANES = 32, LZ_FOLD_BLOCK = 1024, LZ_FOLD_LEVELS = 5, LZ_FOLD_COLUMNS = 32 };
 
+// A kind of fold over elements of a type: bytes of one as it is stored and computed; then what folds
+// up to a block with a stride, folds elements without gaps, or others that are computed, into as
+// many results, sets these to the unit, and stores them.
+struct lz_fold {
+  lz_i64 stored, computed;
+  void (*block)(void *result, const char *from, lz_i64 stride, lz_i64 count);
+  void (*step)(void *acc, const char *from, lz_i64 count);
+  void (*join)(void *acc, const void *other, lz_i64 count);
+  void (*clear)(void *acc, lz_i64 count);
+  void (*store)(char *to, const void *from, lz_i64 count);
+};
+typedef void (*lz_folding)(const struct lz_fold *, const lz_i64 *, char **, int);
+
 // How far each step along some axes is from the beginning, by the strides of one operand.
 static LZ_OWN void lz_generic_offsets(lz_i64 *out, lz_i64 count, lz_i64 rank, const lz_i64 *axes,
                                int operand) {

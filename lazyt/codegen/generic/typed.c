@@ -3,20 +3,41 @@
 
 typedef lz_@S lz_stored_@S __attribute__((may_alias));
 
+// reduce_K: see fold.c, which folds rows by these.
 //@reduce
-static LZ_OWN lz_@C lz_generic_lanes_@K_@S(lz_@C *lane) {
-  for (int half = LZ_FOLD_LANES / 2; half; half /= 2)
-    for (int l = 0; l < half; l++) {
-      const lz_@C a = lane[l], b = lane[l + half];
-      lane[l] = @F;
-    }
-  return lane[0];
+static LZ_OWN void lz_fold_join_@K_@S(void *acc, const void *other, lz_i64 count) {
+  lz_@C *restrict x = acc;
+  const lz_@C *restrict y = other;
+  for (lz_i64 i = 0; i < count; i++) {
+    const lz_@C a = x[i], b = y[i];
+    x[i] = @F;
+  }
 }
 
-static LZ_OWN lz_@C lz_generic_block_@K_@S(const char *from, lz_i64 stride, lz_i64 count) {
+static void lz_fold_step_@K_@S(void *acc, const char *from, lz_i64 count) {
+  lz_@C *restrict x = acc;
+  const lz_stored_@S *restrict y = (const lz_stored_@S *)from;
+  for (lz_i64 i = 0; i < count; i++) {
+    const lz_@C a = x[i], b = @L(y[i]);
+    x[i] = @F;
+  }
+}
+
+static LZ_OWN void lz_fold_clear_@K_@S(void *acc, lz_i64 count) {
+  lz_@C *restrict x = acc;
+  for (lz_i64 i = 0; i < count; i++) x[i] = @I;
+}
+
+static void lz_fold_store_@K_@S(char *to, const void *from, lz_i64 count) {
+  lz_stored_@S *restrict y = (lz_stored_@S *)to;
+  const lz_@C *restrict x = from;
+  for (lz_i64 i = 0; i < count; i++) y[i] = @P(x[i]);
+}
+
+static void lz_fold_block_@K_@S(void *result, const char *from, lz_i64 stride, lz_i64 count) {
   lz_@C lane[LZ_FOLD_LANES];
   lz_i64 k = 0;
-  for (int l = 0; l < LZ_FOLD_LANES; l++) lane[l] = @I;
+  lz_fold_clear_@K_@S(lane, LZ_FOLD_LANES);
   if (stride == sizeof(lz_@S)) {
     const lz_stored_@S *x = (const lz_stored_@S *)from;
     for (; k + LZ_FOLD_LANES <= count; k += LZ_FOLD_LANES)
@@ -29,132 +50,18 @@ static LZ_OWN lz_@C lz_generic_block_@K_@S(const char *from, lz_i64 stride, lz_i
     const lz_@C a = lane[k % LZ_FOLD_LANES], b = @L(*(const lz_stored_@S *)(from + k * stride));
     lane[k % LZ_FOLD_LANES] = @F;
   }
-  return lz_generic_lanes_@K_@S(lane);
+  for (int half = LZ_FOLD_LANES / 2; half; half /= 2) lz_fold_join_@K_@S(lane, lane + half, half);
+  *(lz_@C *)result = lane[0];
 }
 
-static LZ_OWN lz_@C lz_generic_fold_@K_@S(const char *from, lz_i64 stride, lz_i64 count) {
-  lz_@C lane[LZ_FOLD_LEVELS][LZ_FOLD_LANES], result;
-  lz_i64 filled[LZ_FOLD_LEVELS] = {0};
-  int levels = 0;
-  if (count <= LZ_FOLD_BLOCK) return lz_generic_block_@K_@S(from, stride, count);
-  for (lz_i64 rest = count; rest > LZ_FOLD_BLOCK; rest = (rest + LZ_FOLD_BLOCK - 1) / LZ_FOLD_BLOCK) levels++;
-  for (int j = 0; j < LZ_FOLD_LEVELS; j++)
-    for (int l = 0; l < LZ_FOLD_LANES; l++) lane[j][l] = @I;
-  for (lz_i64 begin = 0; begin < count; begin += LZ_FOLD_BLOCK) {
-    const lz_i64 size = count - begin < LZ_FOLD_BLOCK ? count - begin : LZ_FOLD_BLOCK;
-    result = lz_generic_block_@K_@S(from + begin * stride, stride, size);
-    for (int j = 0; j < levels; j++) {
-      const lz_@C a = lane[j][filled[j] % LZ_FOLD_LANES], b = result;
-      lane[j][filled[j] % LZ_FOLD_LANES] = @F;
-      if (++filled[j] < LZ_FOLD_BLOCK && begin + LZ_FOLD_BLOCK < count) break;
-      result = lz_generic_lanes_@K_@S(lane[j]);
-      filled[j] = 0;
-      for (int l = 0; l < LZ_FOLD_LANES; l++) lane[j][l] = @I;
-    }
-  }
-  return result;
-}
+static const struct lz_fold lz_fold_@K_@S = {
+    sizeof(lz_@S),       sizeof(lz_@C),       lz_fold_block_@K_@S, lz_fold_step_@K_@S,
+    lz_fold_join_@K_@S,  lz_fold_clear_@K_@S, lz_fold_store_@K_@S,
+};
 
-// As many columns without gaps at once.
-static LZ_OWN void lz_generic_columns_@K_@S(const char *from, lz_i64 stride, lz_i64 count, lz_i64 columns,
-                                     lz_stored_@S *to) {
-  lz_@C lane[LZ_FOLD_LEVELS][LZ_FOLD_LANES][LZ_FOLD_COLUMNS];
-  lz_i64 filled[LZ_FOLD_LEVELS] = {0};
-  int levels = 1;
-  for (lz_i64 rest = count; rest > LZ_FOLD_BLOCK; rest = (rest + LZ_FOLD_BLOCK - 1) / LZ_FOLD_BLOCK) levels++;
-  // Of few elements most lanes would hold the unit, which changes nothing.
-  const int used = count < LZ_FOLD_LANES ? (int)count : LZ_FOLD_LANES;
-  for (int j = 0; j < levels; j++)
-    for (int l = 0; l < used; l++)
-      for (int c = 0; c < LZ_FOLD_COLUMNS; c++) lane[j][l][c] = @I;
-  for (lz_i64 k = 0; k < count; k++) {
-    lz_@C *sum = lane[0][filled[0] % LZ_FOLD_LANES];
-    const lz_stored_@S *x = (const lz_stored_@S *)(from + k * stride);
-    for (lz_i64 c = 0; c < columns; c++) {
-      const lz_@C a = sum[c], b = @L(x[c]);
-      sum[c] = @F;
-    }
-    for (int j = 0; ++filled[j] == LZ_FOLD_BLOCK || k + 1 == count; j++) {
-      for (int half = LZ_FOLD_LANES / 2; half; half /= 2)
-        for (int l = 0; l < half && l + half < used; l++)
-          for (int c = 0; c < LZ_FOLD_COLUMNS; c++) {
-            const lz_@C a = lane[j][l][c], b = lane[j][l + half][c];
-            lane[j][l][c] = @F;
-          }
-      if (j + 1 == levels) {
-        for (lz_i64 c = 0; c < columns; c++) to[c] = @P(lane[j][0][c]);
-        break;
-      }
-      for (int c = 0; c < LZ_FOLD_COLUMNS; c++) {
-        const lz_@C a = lane[j + 1][filled[j + 1] % LZ_FOLD_LANES][c], b = lane[j][0][c];
-        lane[j + 1][filled[j + 1] % LZ_FOLD_LANES][c] = @F;
-      }
-      for (int l = 0; l < LZ_FOLD_LANES; l++)
-        for (int c = 0; c < LZ_FOLD_COLUMNS; c++) lane[j][l][c] = @I;
-      filled[j] = 0;
-    }
-  }
-}
-
-static LZ_OWN lz_@C lz_generic_join_@K_@S(const lz_@C *part, lz_i64 count) {
-  lz_@C lane[LZ_FOLD_LEVELS][LZ_FOLD_LANES], result = @I;
-  lz_i64 filled[LZ_FOLD_LEVELS] = {0};
-  int levels = 1;
-  for (lz_i64 rest = count; rest > LZ_FOLD_BLOCK; rest = (rest + LZ_FOLD_BLOCK - 1) / LZ_FOLD_BLOCK) levels++;
-  for (int j = 0; j < levels; j++)
-    for (int l = 0; l < LZ_FOLD_LANES; l++) lane[j][l] = @I;
-  for (lz_i64 k = 0; k < count; k++) {
-    result = part[k];
-    for (int j = 0; j < levels; j++) {
-      const lz_@C a = lane[j][filled[j] % LZ_FOLD_LANES], b = result;
-      lane[j][filled[j] % LZ_FOLD_LANES] = @F;
-      if (++filled[j] < LZ_FOLD_BLOCK && k + 1 < count) break;
-      result = lz_generic_lanes_@K_@S(lane[j]);
-      filled[j] = 0;
-      for (int l = 0; l < LZ_FOLD_LANES; l++) lane[j][l] = @I;
-    }
-  }
-  return result;
-}
-//@
-
-// reduce_K: extent and stride of the axis, results, rank and extent of the last other axis, to,
-// from, scratch for one result of each block, extents and strides of the other axes.
-//@reduce
 static void lz_generic_reduce_@K_@S(const lz_i64 *w, char **slots, int threads,
                                     const void **table) {
-  const lz_i64 count = w[2], stride = w[3], results = w[4], rank = w[5], last = w[6];
-  const lz_i64 *extents = w + 13, *strides = extents + rank;
-  lz_stored_@S *to = (lz_stored_@S *)LZ_PLACE(7);
-  const char *from = LZ_PLACE(9);
-  const int heavy = threads > 1 && results * count > 200000;
-  if (rank && strides[rank - 1] == sizeof(lz_@S) && stride != sizeof(lz_@S) && last > 1) {
-    const lz_i64 pieces = (last + LZ_FOLD_COLUMNS - 1) / LZ_FOLD_COLUMNS;
-#pragma omp parallel for num_threads(threads) if(heavy) schedule(static)
-    for (lz_i64 n = 0; n < results / last * pieces; n++) {
-      const lz_i64 row = n / pieces, at = n % pieces * LZ_FOLD_COLUMNS;
-      lz_generic_columns_@K_@S(
-          lz_generic_row(from, row, rank - 1, extents, strides) + at * sizeof(lz_@S), stride,
-          count, last - at < LZ_FOLD_COLUMNS ? last - at : LZ_FOLD_COLUMNS, to + row * last + at);
-    }
-  } else if (heavy && results < 2 * threads && count > 16 * LZ_FOLD_BLOCK) {
-    const lz_i64 blocks = (count + LZ_FOLD_BLOCK - 1) / LZ_FOLD_BLOCK;
-    lz_@C *part = (lz_@C *)LZ_PLACE(11);
-    for (lz_i64 n = 0; n < results; n++) {
-      const char *row = lz_generic_row(from, n, rank, extents, strides);
-#pragma omp parallel for num_threads(threads) schedule(static)
-      for (lz_i64 q = 0; q < blocks; q++)
-        part[q] = lz_generic_block_@K_@S(
-            row + q * LZ_FOLD_BLOCK * stride, stride,
-            count - q * LZ_FOLD_BLOCK < LZ_FOLD_BLOCK ? count - q * LZ_FOLD_BLOCK : LZ_FOLD_BLOCK);
-      to[n] = @P(lz_generic_join_@K_@S(part, blocks));
-    }
-  } else {
-#pragma omp parallel for num_threads(threads) if(heavy) schedule(static)
-    for (lz_i64 n = 0; n < results; n++)
-      to[n] = @P(lz_generic_fold_@K_@S(lz_generic_row(from, n, rank, extents, strides), stride,
-                                       count));
-  }
+  ((lz_folding)table[@R])(&lz_fold_@K_@S, w, slots, threads);
 }
 //@
 
