@@ -409,6 +409,10 @@ _APART = frozenset({
 _FILLING = {"index_fill_": 2, "masked_fill_": 1}
 
 
+#: Functions of a tensor and an operand, with what does the same in less time where it can.
+short_forms: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {}
+
+
 def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
     """The function that writes ``function``'s result into its first argument."""
 
@@ -440,8 +444,9 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
                     f"Bad in-place call: input tensor dtype {_c_name(self.dtype)} and output "
                     f"tensor dtype {_c_name(kwargs['dtype'])} should match"
                 )
+        short = None if kwargs or len(args) != 1 else short_forms.get(function)
         try:
-            result = function(self, *args, **kwargs)
+            result = function(self, *args, **kwargs) if short is None else short(self, args[0])
         except (TypeError, AttributeError, ValueError, LazytError) as error:
             from lazyt.functional.calls import by_old_form, explain_call
 

@@ -245,14 +245,36 @@ def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
     power_of_number = title == "Pow" and not isinstance(parents[0], Tensor)
     if node.op.name != "map" or title in _ROW_MAJOR or power_of_number:
         return result
-    given = [(tuple(p.shape), p.strides) for p in parents if isinstance(p, Tensor)]
     shape = node.shape
+    views = [(p, p._view) for p in parents if isinstance(p, Tensor)]
+    key = (shape, *[
+        (p._storage.node.shape, None) if view is None else (view.shape, view.strides)
+        for p, view in views
+    ])  # fmt: skip
+    if key not in _elementwise:
+        if len(_elementwise) >= _MOST_KEPT:
+            _elementwise.clear()
+        _elementwise[key] = _elementwise_strides(
+            shape, [(tuple(p.shape), p.strides) for p, _ in views]
+        )
+    strides = _elementwise[key]
+    return result if strides is None else lay_out(result, strides)
+
+
+#: What ``_elementwise_strides`` gave, by shape, and by shapes and strides of the operands.
+_elementwise: dict[tuple[Any, ...], Shape | None] = {}
+_MOST_KEPT = 4096
+
+
+def _elementwise_strides(shape: Shape, given: Sequence[tuple[Shape, Shape]]) -> Shape | None:
+    """The strides of what an element-wise function makes of operands of these shapes and strides;
+    None where it is row-major."""
     if all(is_contiguous(own, strides) for own, strides in given) or not _spans(shape, given):
-        return result
+        return None
     first, strides = given[0]
     if all(pair == given[0] for pair in given) and first == shape and is_dense(first, strides):
-        return lay_out(result, strides)
-    return lay_out(result, dense_strides(shape, common_order(shape, given)))
+        return strides
+    return dense_strides(shape, common_order(shape, given))
 
 
 def _spans(shape: Shape, operands: Sequence[tuple[Shape, Shape]]) -> bool:

@@ -193,6 +193,10 @@ def _note_route(key: tuple[int, tuple[Step, ...]], base: Node, node: Node) -> No
     _routes[key] = tuple(reversed(heads))
 
 
+#: Of memory that NumPy sees: up to this size a view keeps what it read last.
+_MOST_SNAPSHOT = 1 << 12
+
+
 class View:
     """What part of a storage a tensor shows, and in which arrangement.
 
@@ -240,8 +244,12 @@ class View:
     def read(self, storage: Storage) -> Node:
         """The view's value now."""
         if storage.share is not None:
-            copied = storage.snapshot(self)
+            last = self._node if self._base is None else None
+            copied = storage.snapshot(self, last)
             if copied is not None:
+                if copied is not last:
+                    is_small = copied.nbytes <= _MOST_SNAPSHOT
+                    self._base, self._node = None, copied if is_small else None
                 return copied
         base = storage.current()
         node = self._node

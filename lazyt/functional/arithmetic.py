@@ -9,6 +9,7 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.cast_mode import raised_on_gpu
+from lazyt.dispatch import short_forms
 from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional.nesting import refuse_number
 from lazyt.functional.operands import (
@@ -64,7 +65,10 @@ def _scale(other: Any, alpha: Any, dtype: DType, sign: int = 1) -> Any:
     refuse_number(sign * alpha, dtype)
     if not isinstance(other, Tensor):
         return other * alpha if dtype is not bool_ else bool(other and alpha)
-    return mul(other if other.dtype is dtype else other.to(dtype), alpha)
+    scaled: Tensor = short_forms.get(mul, mul)(
+        other if other.dtype is dtype else other.to(dtype), alpha
+    )
+    return scaled
 
 
 def _in_old_form(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.cast_mode import raised_on_gpu
-from lazyt.dispatch import add_method
+from lazyt.dispatch import add_method, short_forms
 from lazyt.errors import DTypeError
 from lazyt.functional import arithmetic as a
 from lazyt.functional import division, unary
@@ -92,6 +92,8 @@ _COMPARISONS: dict[str, Function] = {
 
 def install() -> None:
     """Give Tensor its operators."""
+    for function in (a.add, a.sub, a.mul, division.div):
+        short_forms[function] = quick(function)
     for name, function in _ARITHMETIC.items():
         forward = quick(_forward(function)) if name in _QUICK else _forward(function)
         add_method(f"__{name}__", forward, inplace=True)

@@ -355,6 +355,10 @@ class Buffer:
             return False
         return self.nbytes == 0 or _libc.memcmp(self.ptr, other.ptr, self.nbytes) == 0
 
+    def equals(self, address: int) -> bool:
+        """Whether its bytes are those at an address, of which there have to be as many."""
+        return self.nbytes == 0 or _libc.memcmp(self.ptr, address, self.nbytes) == 0
+
     def copy_from(self, source: int | bytes, nbytes: int | None = None) -> None:
         """Copy ``nbytes`` from an address, or a bytes object, to the start of this buffer.
 

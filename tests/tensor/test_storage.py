@@ -146,3 +146,16 @@ def test_threads_build_graphs_side_by_side() -> None:
     for thread in threads:
         thread.join()
     assert results == {i: [i + 200.0] * 8 for i in range(8)}
+
+
+def test_what_numpy_has_not_changed_is_read_once() -> None:
+    array = np.arange(6.0)
+    part = lt.from_numpy(array)[1:4]
+    first, double = part.node, part * 2
+    assert part.node is first
+    array[2] = 9.0
+    assert part.node is not first and part.tolist() == [1.0, 9.0, 3.0]
+    assert double.tolist() == [2.0, 4.0, 6.0]  # made of what was there
+    second = part.node
+    part.add_(1)
+    assert part.node is not second and array.tolist() == [0.0, 2.0, 10.0, 4.0, 4.0, 5.0]
