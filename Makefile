@@ -59,7 +59,7 @@ demo: $(VENV)/examples.stamp
 # compiled for each graph (tests/conftest.py). LAZYT_TIER=1 make test: all of them.
 test: $(VENV)/dev.stamp
 	rm -rf $(values)
-	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --fused-share $(SHARE) \
+	$(test_env) $(python) -m pytest -x -q -n $(WORKERS) --dist worksteal --share $(SHARE) \
 		--record-values $(values) $(same) tests $(ARGS)
 
 # Of the changed files and what imports them (tests/quick.py); ARGS='--since HEAD~3 --seconds 60'.

@@ -63,7 +63,9 @@ class Subject:
         """The graph as those of other sizes are compared with it."""
         from lazyt.sizes import Sized
 
-        order = [self.inputs.index(n) for n in topological(self.roots) if n.op.name == "input"]
+        # Not by their op: what depends on no input may have been computed since, and be one, too.
+        places = {node: place for place, node in enumerate(self.inputs)}
+        order = [places[node] for node in topological(self.roots) if node in places]
         return Sized(self.text, tuple(order), self.donated)
 
     def reread(self) -> Subject:

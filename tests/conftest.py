@@ -6,7 +6,7 @@ suite's time:
 - Tests about what operations compute, those in the folders of ``tier_choice.COMPUTED``, run in tier
   0: generic kernels, compiled once for all tests.
 - One in ``tier_choice.SHARES`` of these runs in tier 1, with fused kernels that are compiled
-  before it runs. The test's name decides which, and ``--fused-share``: CI takes the next share with
+  before it runs. The test's name decides which, and ``--share``: CI takes the next share with
   every commit, so that each test runs fused in one of so many commits.
 - All others run in tier 1: those of passes, code generation, the runtime, captures, whole programs,
   and those marked ``fused`` or ``lazy``.
@@ -31,7 +31,8 @@ import hypothesis
 import pytest
 
 from lazyt.config import config
-from tests import deadlines, recording, tier_choice
+from lazyt.runtime import compile
+from tests import compilers, deadlines, recording, tier_choice
 
 # How long an example takes says how busy the machine is; deadlines.py ends what hangs.
 hypothesis.settings.register_profile("lazyt", deadline=None)
@@ -47,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     those about values are explained in tests/recording.py."""
     deadlines.add_options(parser)
     parser.addoption(
-        "--fused-share", type=int, default=0, metavar="N",
+        "--share", type=int, default=0, metavar="N",
         help=f"which share of the tests about operations runs fused, modulo {tier_choice.SHARES}",
     )  # fmt: skip
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
@@ -60,8 +61,11 @@ def pytest_configure(config: pytest.Config) -> None:
     the tests in the background, which ignores them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.stash[_share] = None if "LAZYT_TIER" in os.environ else config.getoption("--fused-share")
+    config.stash[_share] = None if "LAZYT_TIER" in os.environ else config.getoption("--share")
     _pin_settings()
+    if not compilers.available():
+        kind = f"{compile.__name__}.{compile.NoCompilerWarning.__name__}"
+        config.addinivalue_line("filterwarnings", f"ignore::{kind}")
     config.pluginmanager.register(deadlines.Deadlines(config), "deadlines")
     record = config.getoption("--record-values")
     compare = config.getoption("--compare-values")
@@ -106,8 +110,19 @@ def _place(item: pytest.Item) -> int:
     return 1 if "tests/end_to_end/" in item.nodeid else 2
 
 
+def pytest_report_header() -> str | None:
+    """Says what the tests do without a compiler."""
+    if compilers.available():
+        return None
+    return "no C compiler: graphs are interpreted, tests of kernels and laziness are skipped"
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests of laziness itself have nothing to test where nothing is lazy."""
+    """Tests of laziness itself have nothing to test where nothing is lazy, those of kernels where
+    there are none."""
+    about_kernels = any(map(item.get_closest_marker, ("compiler", "fused", "lazy")))
+    if about_kernels and not compilers.available():
+        pytest.skip("needs a C compiler")
     if config.eager and item.get_closest_marker("lazy"):
         pytest.skip("a test of laziness, and LAZYT_EAGER is on")
 

@@ -28,7 +28,7 @@ import lazyt
 from lazyt import numpy_bridge
 from lazyt.config import config
 from lazyt.functional.masks import COUNTING
-from lazyt.ir.dtypes import bfloat16, float16
+from lazyt.ir.dtypes import DType, bfloat16, float16
 from lazyt.tensor import Tensor
 
 #: dtype, shape, digest of the bytes; for 16-bit types the first bit patterns as well
@@ -78,25 +78,52 @@ class Recorder:
             folder.mkdir(parents=True, exist_ok=True)
 
     def watch(self, read: Callable[[Tensor, str], Any]) -> Callable[[Tensor, str], Any]:
-        """``read`` that notes what it gives."""
+        """``read``, which gives values as an array, that notes them."""
 
         def read_and_note(tensor: Tensor, reason: str) -> Any:
-            values = stored = read(tensor, reason)
-            # NumPy's last bits depend on how operands lie in memory; counts are looked up
-            # again as long as their mask's node lives, which is another time when eager.
-            if config.interpret or reason == COUNTING:
-                return stored
-            if values.dtype.kind == "f":  # which NaN it is has no meaning
-                values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
-            values = np.ascontiguousarray(values)
-            digest = hashlib.sha256(values.tobytes()).hexdigest()[:16]
-            look = [tensor.dtype.name, list(values.shape), digest]
-            if tensor.dtype in (float16, bfloat16):
-                look.append(values.reshape(-1).view(np.uint16)[:COMPARED].tolist())
-            self.looks.append(look)
+            stored = read(tensor, reason)
+            if reason != COUNTING:  # counts are looked up again as long as their mask's node
+                self._note(tensor.dtype, stored)  # lives, which is another time when eager
             return stored
 
         return read_and_note
+
+    def watch_number(self, read: Callable[[Tensor, str], Any]) -> Callable[[Tensor, str], Any]:
+        """``read``, which gives a single number, that notes it."""
+
+        def read_and_note(tensor: Tensor, reason: str) -> Any:
+            before = len(self.looks)
+            number = read(tensor, reason)
+            del self.looks[before:]  # the same, where it was read as an array of one element
+            if tensor.dtype is bfloat16:
+                self._note(bfloat16, (np.float32(number).view(np.uint32) >> 16).astype(np.uint16))
+            else:
+                self._note(tensor.dtype, np.array(number, tensor.dtype.numpy))
+            return number
+
+        return read_and_note
+
+    def watch_shared(self, share: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+        """``share``, which gives an array on the memory of a tensor, that notes what is there."""
+
+        def share_and_note(tensor: Tensor) -> Any:
+            array = share(tensor)
+            self._note(tensor.dtype, array)
+            return array
+
+        return share_and_note
+
+    def _note(self, dtype: DType, values: Any) -> None:
+        if config.interpret:  # NumPy's last bits depend on how operands lie in memory
+            return
+        if values.dtype.kind == "f":  # which NaN it is has no meaning
+            values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
+        values = np.ascontiguousarray(values)
+        digest = hashlib.sha256(values.tobytes()).hexdigest()[:16]
+        look = [dtype.name, list(values.shape), digest]
+        if dtype in (float16, bfloat16):
+            look.append(values.reshape(-1).view(np.uint16)[:COMPARED].tolist())
+        self.looks.append(look)
 
     def finish(self, name: str) -> str | None:
         """Records or compares what the test looked at; the first difference, if there is one."""
@@ -122,20 +149,26 @@ class Recorder:
 
 
 @contextmanager
-def _attached(recorder: Recorder) -> Iterator[None]:
+def attached(recorder: Recorder) -> Iterator[None]:
     """Lets every module that reads values read them through ``recorder``."""
-    original = numpy_bridge.read_values
-    watched = recorder.watch(original)
-    readers: list[Any] = [
-        m for m in list(sys.modules.values()) if vars(m).get("read_values") is original
-    ]
-    for module in readers:
-        module.read_values = watched
+    ways: dict[str, Callable[[Any], Any]] = {
+        "read_values": recorder.watch,
+        "only_number": recorder.watch_number,
+        "shared_array": recorder.watch_shared,
+    }
+    changed: list[tuple[Any, str, Any]] = []
+    for name, watch in ways.items():
+        original = getattr(numpy_bridge, name)
+        watched = watch(original)
+        for module in list(sys.modules.values()):
+            if vars(module).get(name) is original:
+                changed.append((module, name, original))
+                setattr(module, name, watched)
     try:
         yield
     finally:
-        for module in readers:
-            module.read_values = original
+        for module, name, original in changed:
+            setattr(module, name, original)
 
 
 def around_test(recorder: Recorder, request: pytest.FixtureRequest) -> Iterator[None]:
@@ -148,7 +181,7 @@ def around_test(recorder: Recorder, request: pytest.FixtureRequest) -> Iterator[
     lazyt.manual_seed(0)
     np.random.seed(0)
     random.seed(0)
-    with _attached(recorder):
+    with attached(recorder):
         yield
     if not request.node.stash.get(PASSED, False):
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +27,10 @@ from lazyt.codegen.contract import (
 from lazyt.codegen.contract_micro import mac_section
 from lazyt.codegen.contract_spec import Place
 from lazyt.errors import InternalError
+from tests import compilers
 
-CC = shutil.which("gcc") or shutil.which("cc")
-pytestmark = pytest.mark.skipif(CC is None, reason="needs a C compiler")
+CC = compilers.words()
+pytestmark = pytest.mark.compiler
 
 # Vectors wider than the machine's change the ABI, which no function here exposes.
 FLAGS = [
@@ -134,8 +134,8 @@ def compile_all(
         bodies += [made.text, reference_text(spec)]
     source = folder / "kernels.c"
     source.write_text(TYPES + "".join(sections.values()) + "".join(bodies))
-    assert CC is not None
-    command = [CC, *FLAGS, str(source), "-o", str(folder / "kernels.so")]
+    assert CC
+    command = [*CC, *FLAGS, str(source), "-o", str(folder / "kernels.so")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return ctypes.CDLL(str(folder / "kernels.so"))
@@ -362,12 +362,12 @@ def test_results_across_a_tile_are_stored_by_vectors(tmp_path: Path) -> None:
     text = TYPES + "".join(text for _, text in made.sections) + made.text
     source = tmp_path / "kernel.c"
     source.write_text(text)
-    assert CC is not None
-    version = subprocess.run([CC, "--version"], capture_output=True, text=True).stdout
+    assert CC
+    version = subprocess.run([*CC, "--version"], capture_output=True, text=True).stdout
     clang = "clang" in version
     flags = [*FLAGS, "-fno-trapping-math", "-Rpass=loop-vectorize" if clang else "-fopt-info-vec"]
     done = subprocess.run(
-        [CC, *flags, str(source), "-o", str(tmp_path / "kernel.so")],
+        [*CC, *flags, str(source), "-o", str(tmp_path / "kernel.so")],
         capture_output=True, text=True,
     )  # fmt: skip
     stores = [i for i, line in enumerate(text.splitlines(), 1) if "g_value = g_line" in line]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from array import array
 from collections.abc import Sequence
 
@@ -23,9 +22,7 @@ from lazyt.ops.reduction import arg_reduce, reduce_
 from lazyt.runtime.memory import Buffer
 from tests.strategies import buffer_of, random_graph
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("gcc") or shutil.which("clang")), reason="needs a C compiler"
-)
+pytestmark = pytest.mark.compiler
 #: Random graphs, and how many of them are compiled together.
 GRAPHS, TOGETHER = 120, 20
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,9 @@ from lazyt.config import config
 from lazyt.dispatch import wrap
 from lazyt.ir.dtypes import bfloat16
 from lazyt.ir.traits import Traits
+from tests import compilers
 
-CC = shutil.which("gcc") or shutil.which("cc")
+CC = compilers.words()
 TYPES = """#include <string.h>
 typedef float lz_f32; typedef int lz_i32; typedef unsigned int lz_u32; typedef long long lz_i64;
 typedef signed char lz_i8; typedef unsigned short lz_u16;
@@ -58,7 +58,7 @@ def _spec(kind: str) -> ContractSpec:
 @pytest.fixture(scope="module", params=[[], ["-mno-avx512bf16", "-mno-avx512vnni", "-mno-avx2"]])
 def library(request: Any, tmp_path_factory: Any) -> ctypes.CDLL:
     """Both kernels, with and without the processor's instructions for them."""
-    if CC is None:
+    if not CC:
         pytest.skip("needs a C compiler")
     folder: Path = tmp_path_factory.mktemp("groups")
     sections: dict[str, str] = {}
@@ -72,7 +72,7 @@ def library(request: Any, tmp_path_factory: Any) -> ctypes.CDLL:
         bodies.append(made.text)
     (folder / "k.c").write_text(TYPES + "".join(sections.values()) + "".join(bodies))
     flags = ["-O3", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-w"]
-    command = [CC, *flags, *request.param, str(folder / "k.c"), "-o", str(folder / "k.so")]
+    command = [*CC, *flags, *request.param, str(folder / "k.c"), "-o", str(folder / "k.so")]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode and request.param:
         pytest.skip("the compiler does not know these instructions")

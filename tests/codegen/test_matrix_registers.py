@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import platform
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,11 +32,12 @@ from lazyt.ir.dtypes import bfloat16
 from lazyt.ir.traits import Traits
 from lazyt.nn import functional as F
 from lazyt.runtime import devices
+from tests import compilers
 
-CC = shutil.which("gcc") or shutil.which("cc")
+CC = compilers.words()
 TILED = Traits(tiled=frozenset({"bf16x2", "i8x4"}))
 pytestmark = [
-    pytest.mark.skipif(CC is None, reason="needs a C compiler"),
+    pytest.mark.compiler,
     pytest.mark.skipif(
         platform.machine() != "x86_64" or platform.system() != "Linux",
         reason="matrix registers are those of x86-64, and what executes them is for Linux",
@@ -63,8 +63,8 @@ def registers(tmp_path_factory: Any) -> Iterator[ctypes.CDLL]:
     """The instructions, and the count of those that were executed by the handler."""
     made = tmp_path_factory.mktemp("registers") / "registers.so"
     source = Path(__file__).with_name("matrix_registers.c")
-    assert CC is not None
-    command = [CC, "-O2", "-ffp-contract=off", "-fPIC", "-shared", str(source), "-o", str(made)]
+    assert CC
+    command = [*CC, "-O2", "-ffp-contract=off", "-fPIC", "-shared", str(source), "-o", str(made)]
     subprocess.run(command, check=True)
     library = ctypes.CDLL(str(made))
     library.lz_executed.restype = ctypes.c_long
@@ -126,8 +126,8 @@ def _load(specs: dict[str, ContractSpec], folder: Path) -> tuple[ctypes.CDLL, in
         bodies.append(made.text)
         space = max(space, made.workspace_bytes)
     (folder / "k.c").write_text(TYPES + "".join(sections.values()) + "".join(bodies))
-    assert CC is not None
-    command = [CC, *FLAGS, str(folder / "k.c"), "-o", str(folder / "k.so")]
+    assert CC
+    command = [*CC, *FLAGS, str(folder / "k.c"), "-o", str(folder / "k.so")]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(folder / "k.so")), space
 
@@ -351,8 +351,8 @@ def test_bytes_are_those_of_the_assembler(tmp_path: Path) -> None:
             "\n".join(one.split('"')[1] if name == "bytes" else other for one, other in pairs)
             + "\n"
         )
-        assert CC is not None
-        command = [CC, "-c", str(tmp_path / f"{name}.s"), "-o", str(tmp_path / f"{name}.o")]
+        assert CC
+        command = [*CC, "-c", str(tmp_path / f"{name}.s"), "-o", str(tmp_path / f"{name}.o")]
         done = subprocess.run(command, capture_output=True)
         if done.returncode and name == "words":
             pytest.skip("the assembler does not know these instructions")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 from lazyt import planning
 from lazyt.config import config
 from lazyt.runtime import cache, compile, events, execute
+from tests import compilers
 
 ROOT = Path(__file__).resolve().parents[2]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -128,9 +128,9 @@ class Wrapper:
 @pytest.fixture
 def wrapper(tmp_path: Path) -> Wrapper:
     """The system's compiler behind a script."""
-    real = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
-    if real is None:
+    if not compilers.available():
         pytest.skip("needs a C compiler")
+    real = compilers.command()
     return wrapped(real, tmp_path)
 
 

@@ -8,7 +8,6 @@ takes 2,000), ``LAZYT_RANDOM_FIRST`` the first seed. A failure names its seed:
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,10 +37,7 @@ PLAN = 5
 batches = pytest.mark.parametrize(
     "first", range(FIRST, FIRST + COUNT, BATCH), ids=lambda first: f"seed{first}"
 )
-needs_cc = pytest.mark.skipif(
-    not (shutil.which("gcc") or shutil.which("cc") or shutil.which("clang")),
-    reason="needs a C compiler",
-)
+needs_cc = pytest.mark.compiler
 
 
 def seeds(first: int) -> range:

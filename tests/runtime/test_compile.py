@@ -20,10 +20,11 @@ from lazyt.ir.program import Program
 from lazyt.runtime import cache, compile, devices, execute
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.objects import Objects
+from tests import compilers
 from tests.runtime.sample_programs import axpy, chain, failing, filled, floats
 
-pytestmark = pytest.mark.usefixtures("cache_dir")
-REAL = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc") or "no compiler"
+pytestmark = [pytest.mark.usefixtures("cache_dir"), pytest.mark.compiler]
+REAL = compilers.command()
 Wrapper = Callable[[str], Path]
 
 

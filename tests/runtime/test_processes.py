@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from lazyt.runtime import cache
+from tests import compilers
 
-REAL = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc") or "no compiler"
+REAL = compilers.command()
 Start = Callable[..., "subprocess.Popen[str]"]
 COMPUTE = """
 import numpy as np
