@@ -21,7 +21,7 @@ test_env := LAZYT_CACHE_DIR="$(CURDIR)/build/test-cache" LAZYT_THREADS=1 OMP_NUM
 values := build/values
 same := --hypothesis-seed=0
 on_tensors := $(addprefix tests/,amp array_api data differential distributions end_to_end errors func \
-	functional index_sums integer_edges nn operator_programs ops_contract optim overrides \
+	functional index_sums integer_edges nn operator_programs optim overrides \
 	peer_modules peer_samples profiler reported serialization signal tensor torch_cases transforms)
 
 .PHONY: help demo test quick bits cuda check bench gpu docs clean

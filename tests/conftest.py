@@ -120,8 +120,10 @@ def pytest_report_header() -> str | None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of laziness itself have nothing to test where nothing is lazy, those of kernels where
     there are none."""
-    about_kernels = any(map(item.get_closest_marker, ("compiler", "fused", "lazy")))
-    if about_kernels and not compilers.available():
+    if not compilers.available() and (
+        any(map(item.get_closest_marker, ("compiler", "fused", "lazy")))
+        or tier_choice.folder_of(item.nodeid) in tier_choice.COMPILED
+    ):
         pytest.skip("needs a C compiler")
     if config.eager and item.get_closest_marker("lazy"):
         pytest.skip("a test of laziness, and LAZYT_EAGER is on")

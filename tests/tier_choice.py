@@ -1,4 +1,5 @@
-"""Which tests run in tier 0, by generic kernels, and which in tier 1, by fused ones.
+"""Which tests run in tier 0, by generic kernels, and which in tier 1, by fused ones; which need a
+compiler.
 
 The reasons are in ``conftest.py``.
 """
@@ -13,14 +14,25 @@ COMPUTED = frozenset(
     f"tests/{name}"
     for name in (
         "amp", "array_api", "data", "distributions", "errors", "func", "functional", "index_sums",
-        "integer_edges", "nn", "operator_programs", "ops", "ops_contract", "optim", "overrides",
-        "peer_modules", "peer_samples", "profiler", "reported", "serialization", "signal", "tensor",
-        "torch_cases", "transforms",
+        "integer_edges", "nn", "operator_programs", "optim", "overrides", "peer_modules",
+        "peer_samples", "reported", "serialization", "signal", "tensor", "torch_cases",
+        "transforms",
     )
 )  # fmt: skip
 
-#: One in so many of them runs fused.
+#: Folders with tests about kernels, which have nothing to test where there is no compiler.
+COMPILED = frozenset(
+    f"tests/{name}"
+    for name in ("bench", "captures", "codegen", "cuda", "end_to_end", "runtime", "tuning")
+)
+
+#: One in so many of those about operations runs fused.
 SHARES = 6
+
+
+def folder_of(nodeid: str) -> str:
+    """The folder that the two sets name."""
+    return "/".join(nodeid.split("/")[:2])
 
 
 def share_of(name: str) -> int:
@@ -30,5 +42,4 @@ def share_of(name: str) -> int:
 
 def tier_of(nodeid: str, share: int) -> Literal[0, 1]:
     """The tier of a test that no marker decides, when ``share`` runs fused."""
-    folder = "/".join(nodeid.split("/")[:2])
-    return 0 if folder in COMPUTED and share_of(nodeid) != share % SHARES else 1
+    return 0 if folder_of(nodeid) in COMPUTED and share_of(nodeid) != share % SHARES else 1

@@ -30,7 +30,6 @@ from lazyt.errors import InternalError
 from tests import compilers
 
 CC = compilers.words()
-pytestmark = pytest.mark.compiler
 
 # Vectors wider than the machine's change the ABI, which no function here exposes.
 FLAGS = [

@@ -22,7 +22,6 @@ from lazyt.ops.reduction import arg_reduce, reduce_
 from lazyt.runtime.memory import Buffer
 from tests.strategies import buffer_of, random_graph
 
-pytestmark = pytest.mark.compiler
 #: Random graphs, and how many of them are compiled together.
 GRAPHS, TOGETHER = 120, 20
 

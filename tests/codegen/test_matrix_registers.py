@@ -37,7 +37,6 @@ from tests import compilers
 CC = compilers.words()
 TILED = Traits(tiled=frozenset({"bf16x2", "i8x4"}))
 pytestmark = [
-    pytest.mark.compiler,
     pytest.mark.skipif(
         platform.machine() != "x86_64" or platform.system() != "Linux",
         reason="matrix registers are those of x86-64, and what executes them is for Linux",

@@ -19,6 +19,7 @@ from lazyt.runtime import events
 from lazyt.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 from lazyt.utils.data.worker import _packed
 
+pytestmark = pytest.mark.fused
 _COUNT, _BATCH = 48, 8
 
 

@@ -37,7 +37,6 @@ PLAN = 5
 batches = pytest.mark.parametrize(
     "first", range(FIRST, FIRST + COUNT, BATCH), ids=lambda first: f"seed{first}"
 )
-needs_cc = pytest.mark.compiler
 
 
 def seeds(first: int) -> range:
@@ -156,7 +155,6 @@ def test_kernels_verify_and_round_trip(first: int) -> None:
         check_kernels(random_graph(seed))
 
 
-@needs_cc
 @batches
 def test_compiled_equals_interpreted(first: int) -> None:
     for start in seeds(first)[::PLAN]:
@@ -172,7 +170,6 @@ def test_drawn_graphs_round_trip_and_pass(graph: RandomGraph) -> None:
     check_passes(graph, "drawn")
 
 
-@needs_cc
 @settings(max_examples=max(COUNT // 6, 10), deadline=None, derandomize=True,
           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])  # fmt: skip
 @given(graph=graphs(max_nodes=6))

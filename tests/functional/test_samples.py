@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import pytest
+
 import lazyt
 from tests.functional import known_differences as known
 from tests.functional.samples import (
@@ -158,6 +160,7 @@ def results(chosen: list[tuple[Sample, dict[str, Any]]]) -> list[tuple[Sample, A
         ]
 
 
+@pytest.mark.fused
 def test_compiled_results_are_the_interpreters() -> None:
     # One sample of each function; in-place forms are the same function.
     first = {(s.place, s.name): (s, f) for s, f in reversed([*recorded()]) if "values" in f}

@@ -15,6 +15,7 @@ import pytest
 import lazyt
 from lazyt.runtime import compile as compiling
 
+pytestmark = pytest.mark.fused
 Program = Callable[[Any, Any], Any]
 
 PROGRAMS: dict[str, Program] = {

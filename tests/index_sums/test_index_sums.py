@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from tests.index_sums.run_sums import differing, recorded
 
 COMPILED = int(os.environ.get("LAZYT_SUMS_COMPILED", "120"))
@@ -21,6 +23,7 @@ def test_interpreted_sums_are_rounded_once() -> None:
     assert not wrong, "\n".join(wrong[:5])
 
 
+@pytest.mark.fused
 def test_compiled_sums_are_rounded_once() -> None:
     wanted = {seed: shown for seed, shown in recorded().items() if seed < COMPILED}
     wrong = differing(wanted, interpret=False)

@@ -157,6 +157,7 @@ def test_a_step_computes_nothing() -> None:
         assert weight.node.data is None
 
 
+@pytest.mark.fused
 @pytest.mark.parametrize("look", [False, True])
 def test_a_training_loop_compiles_once(look: bool) -> None:
     lazyt.manual_seed(0)

@@ -23,7 +23,7 @@ from lazyt.runtime.objects import Objects
 from tests import compilers
 from tests.runtime.sample_programs import axpy, chain, failing, filled, floats
 
-pytestmark = [pytest.mark.usefixtures("cache_dir"), pytest.mark.compiler]
+pytestmark = pytest.mark.usefixtures("cache_dir")
 REAL = compilers.command()
 Wrapper = Callable[[str], Path]
 

@@ -19,7 +19,7 @@ from lazyt.runtime import compile, events, execute
 from lazyt.runtime.memory import Buffer, pool
 from tests.runtime.sample_programs import axpy, chain, failing, filled, floats, spin
 
-pytestmark = [pytest.mark.usefixtures("cache_dir"), pytest.mark.compiler]
+pytestmark = pytest.mark.usefixtures("cache_dir")
 
 
 def test_a_program_runs() -> None:

@@ -180,6 +180,7 @@ def test_views_pend_no_kernel() -> None:
     assert view.shape == (4, 3, 2)
 
 
+@pytest.mark.fused
 def test_another_shape_of_computed_memory_is_no_copy() -> None:
     """The view shares the memory until somebody writes, and copies keep what they had."""
     base = (lt.arange(12.0).reshape(3, 4) * 2).realize()

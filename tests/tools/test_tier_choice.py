@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tier_choice import COMPUTED, SHARES, share_of, tier_of
+from tests.tier_choice import COMPILED, COMPUTED, SHARES, share_of, tier_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -69,4 +69,13 @@ def test_each_test_runs_fused_with_one_of_the_shares() -> None:
 
 
 def test_the_folders_exist() -> None:
-    assert all((ROOT / folder).is_dir() for folder in COMPUTED)
+    assert all((ROOT / folder).is_dir() for folder in COMPUTED | COMPILED)
+    assert not COMPUTED & COMPILED
+
+
+def test_without_a_compiler_operations_are_tested_by_the_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    without = {"PATH": str(tmp_path / "empty"), "CC": "no-such-compiler"}
+    found = run(tmp_path, "functional", **without)
+    assert len(found) == 20, "those marked fused and lazy are skipped"
+    assert run(tmp_path, "codegen", **without) == {}
