@@ -541,25 +541,50 @@ def _ask(command: tuple[str, ...]) -> Compiler:
 
 def _try_flags(command: tuple[str, ...], folder: str) -> Compiler:
     native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
-    asked = [[*command, "--version"], [*command, "-dumpmachine"]]
-    _run_all(asked, folder)
-    version = _printed(folder, 0).partition("\n")[0]
-    target = _printed(folder, 1).strip()
-    attempts = _attempts(native, "clang" in version)
+    # By its name it is likely to take these: that is tried while it is asked for its version.
+    likely = _attempts(native, "clang" in os.path.basename(command[0]))[0]
+    source = os.path.join(folder, "likely.c")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(_probe(likely))
+    words = [*command, *_COMMON, *likely, "-O0", "-shared", source]
+    first = start([*words, "-o", os.path.join(folder, "likely.so"), "-lm"], source + ".err")
+    try:
+        _run_all([[*command, "--version"], [*command, "-dumpmachine"]], folder)
+        version = _printed(folder, 0).partition("\n")[0]
+        target = _printed(folder, 1).strip()
+        attempts = _attempts(native, "clang" in version)
+        if attempts[0] == likely and first.wait() == 0:
+            return _compiler(command, version, target, likely)
+    finally:
+        first.stop()
     for number, extra in enumerate(attempts, 1):
-        flags = (*_COMMON, *extra)
-        own = set(openmp.FLAGS) <= set(extra)
-        trial = Compiler(command, version, target, flags, "-fopenmp" in extra, own)
+        trial = _compiler(command, version, target, extra)
         # Whether flags are known does not depend on how much is done to a loop.
-        asking = replace(trial, flags=(*flags, "-O0"))
+        asking = replace(trial, flags=(*trial.flags, "-O0"))
         try:
-            _build_in(folder, [_PROBE + regions.WRAPPED + openmp.TEXT * own], asking)
+            _build_in(folder, [_probe(extra)], asking)
         except UnitError as error:
             if number == len(attempts) or _is_no_place(folder, error.stderr):
                 raise
         else:
             break
     return trial
+
+
+def _compiler(
+    command: tuple[str, ...], version: str, target: str, extra: tuple[str, ...]
+) -> Compiler:
+    flags = (*_COMMON, *extra)
+    return Compiler(command, version, target, flags, "-fopenmp" in extra, _has_own_threads(extra))
+
+
+def _has_own_threads(extra: tuple[str, ...]) -> bool:
+    return set(openmp.FLAGS) <= set(extra)
+
+
+def _probe(extra: tuple[str, ...]) -> str:
+    """A loop, and what every plan has with these flags."""
+    return _PROBE + regions.WRAPPED + openmp.TEXT * _has_own_threads(extra)
 
 
 def _attempts(native: str, is_clang: bool) -> list[tuple[str, ...]]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lazyt.codegen.generic.library import function_of, numbers
+from lazyt.codegen.generic.library import function_of, numbers, sort_of
 from lazyt.codegen.generic.primitives import Primitive
 from lazyt.codegen.generic.recipes import Map, Pattern, Unsupported, bits_of, pattern_of, recipe_of
 from lazyt.codegen.generic.views import (
@@ -40,7 +40,6 @@ _TABLE, _SCRATCH = 0, 1
 #: Words from which on somebody may want to interrupt the work: elements times steps, about.
 _LONG = 25_000_000
 _IDENTITIES = frozenset({"variable", "detach", "put"})
-_UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 class Step(NamedTuple):
@@ -916,7 +915,7 @@ class Encoder:
         to = self._new(node)
         dtype, length = view.dtype, node.shape[-1]
         by_values = node.params.kind == "values"
-        begin = self._begin(f"lz_generic_sort_{_UNSIGNED[dtype.itemsize]}", to.block)
+        begin = self._begin(sort_of(dtype, length, by_values), to.block)
         flip, infinity = order_numbers(dtype)
         self._words += (node.size // length, length, int(node.params.descending), flip, infinity)
         if by_values:

@@ -31,6 +31,18 @@ _REDUCED = ("sum", "prod", "max", "min")
 _COMPARED = {"argmax": ">", "argmin": "<"}
 
 
+#: Functions that sort: short rows, and long ones with the order or without.
+_SORTS = ("short", "order", "values")
+#: The longest row that is a short one.
+SHORT = 64
+
+
+def sort_of(dtype: DType, length: int, by_values: bool) -> str:
+    """What C calls the function that sorts rows of so many elements, or gives their order."""
+    form = "short" if length <= SHORT else "values" if by_values else "order"
+    return f"lz_generic_sort_{form}_u{8 * dtype.itemsize}"
+
+
 class Unit(NamedTuple):
     """Functions of one kind, which may be compiled one by one.
 
@@ -91,7 +103,7 @@ def units() -> tuple[Unit, ...]:
             name = f"contract_{dtype.suffix}"
             made.append(Unit(name, functions, "contract", dtype, "", dtype is float32))
     for width in ("u8", "u16", "u32", "u64"):
-        functions = (f"lz_generic_sort_{width}",)
+        functions = tuple([f"lz_generic_sort_{form}_{width}" for form in _SORTS])
         made.append(Unit(f"sort_{width}", functions, "sort", None, "", False))
     grouped: dict[str, list[str]] = {}
     for one in primitives():
@@ -144,9 +156,9 @@ def likely_parts() -> tuple[frozenset[int], ...]:
         ("maps_i64", "reduce_sum_i64", "reduce_max_i64"),
         ("maps_b8", "reduce_any_b8", "reduce_all_b8"),
         ("scan_sum_i64", "scatter_set_i64"),
-        ("sort_u32",),
     ]
     parts = [_together(some) for some in together]
+    parts.append(frozenset({numbers()[sort_of(float32, SHORT, True)]}))
     return (parts[0], others, *parts[1:])
 
 
@@ -324,7 +336,11 @@ def _source(functions: tuple[str, ...], vector_bytes: int) -> tuple[KernelSource
     if unit.op == "move":
         body = _read("untyped.c")
     elif unit.op == "sort":
-        body = _read("sort.c").replace("@U", unit.name.removeprefix("sort_"))
+        parts = [*_PART.finditer(_read("sort.c"))]
+        body = _read("sort.c")[: parts[0].start()]
+        width = unit.name.removeprefix("sort_")
+        texts = {f"lz_generic_sort_{part[1]}_{width}": part[2] for part in parts}
+        body = "".join([body, *(texts[name] for name in functions)]).replace("@U", width)
     elif unit.dtype is None:
         helpers, wanted = {}, set(functions)
         made = [primitive_c(p) for p in primitives() if p.symbol in wanted]
