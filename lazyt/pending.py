@@ -9,7 +9,7 @@ from lazyt.config import config
 from lazyt.errors import LazinessError, warn
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
 from lazyt.keeping import find_waiting, forget_origins, part_constants
-from lazyt.repeats import Period, find_parts, known_parts, sign
+from lazyt.repeats import Period, find_parts, is_periodic, known_parts, sign
 from lazyt.runtime import events
 from lazyt.runtime.memory import Buffer
 from lazyt.watching import capturing, hook
@@ -210,7 +210,7 @@ def check_budget(node: Node) -> None:
         what = _excess(count, held)
         where = source_text(user_position())
         events.record("realize", f"the graph had {what}, more than the budget", where)
-        if count > limit and not node.needs_grad:
+        if count > limit and not node.needs_grad and not is_periodic(node):
             _repeats.note_long(where)
         realize_nodes([node])
         budget.nodes, budget.bytes = limit, byte_limit

@@ -296,6 +296,14 @@ def _find_period(keys: Sequence[int], last: Sequence[int]) -> tuple[int, int]:
     return best, size
 
 
+def is_periodic(node: Node) -> bool:
+    """Whether the graph of ``node``, and of all that hangs together with it, repeats itself, if it
+    may be cut or not: then it is likely to come back as it is."""
+    keys = [item.head.key or key_of(item.head) for item in _order_with(node, None)]
+    count = len(keys)
+    return _smallest_period(keys[count // 4 : count - count // 4]) <= count // FEWEST_TIMES
+
+
 def _smallest_period(keys: Sequence[int]) -> int:
     """The smallest period of a sequence (by Knuth, Morris and Pratt); its length where none is."""
     if not keys:

@@ -65,10 +65,8 @@ def _scale(other: Any, alpha: Any, dtype: DType, sign: int = 1) -> Any:
     refuse_number(sign * alpha, dtype)
     if not isinstance(other, Tensor):
         return other * alpha if dtype is not bool_ else bool(other and alpha)
-    scaled: Tensor = short_forms.get(mul, mul)(
-        other if other.dtype is dtype else other.to(dtype), alpha
-    )
-    return scaled
+    multiply: Binary = short_forms.get(mul, mul)
+    return multiply(other if other.dtype is dtype else other.to(dtype), alpha)
 
 
 def _in_old_form(

@@ -12,7 +12,9 @@ from __future__ import annotations
 import inspect
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from threading import get_ident
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -23,11 +25,13 @@ from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.generators import Generator
 from lazyt.functional.operands import as_number
 from lazyt.ir.dtypes import DType, package_name
+from lazyt.ir.positions import position_of, recording
 from lazyt.lifted import LIFTED
 from lazyt.overrides import handle_torch_function
 from lazyt.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
+_frame = sys._getframe
 
 #: Modules of the commonest functions, which check what they are given.
 _THEMSELVES = frozenset({"arithmetic", "division", "generators", "unary"})
@@ -356,6 +360,9 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
             for argument, value in kwargs.items():
                 if type(value) is not int and argument in numbers:
                     kwargs = {**kwargs, argument: settle(value, argument)}
+        is_outer = recording.enabled and recording.here is None
+        if is_outer:
+            recording.here = get_ident(), position_of(_frame(1))
         try:
             return function(*args, **kwargs)
         except (TypeError, AttributeError, ValueError, LazytError) as error:
@@ -370,6 +377,9 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
             if better is None:
                 raise
             raise better from None
+        finally:
+            if is_outer:
+                recording.here = None
 
     # By hand: functools.wraps is slow where it runs 600 times, at import.
     call.__module__, call.__qualname__ = home, f"Tensor.{name}" if method else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ from lazyt.ir.dtypes import (
     dtype_by_numpy,
     encode_bfloat16,
     float16,
+    float32,
+    float64,
+    int32,
+    int64,
 )
 from lazyt.ir.graph import Node, Shape
 from lazyt.lifted import number_leaf
@@ -31,6 +36,9 @@ from lazyt.tensor import Tensor
 from lazyt.watching import capturing
 
 _PYTHON_NUMBERS = {bool, int, float}
+#: Numbers that are written into memory without NumPy, and as what.
+_PACKED = {int, float}
+_CODES = {float32: "f", float64: "d", int64: "q", int32: "i"}
 _MOST_DIMENSIONS = 128
 
 
@@ -159,13 +167,38 @@ def node_of_nested(data: Any, dtype: DType | None) -> Node:
         found = number_leaf(data, dtype or scalar_dtype(data))
         if found is not None:
             return found
+    if type(data) in (list, tuple) and data and (kinds := set(map(type, data))) <= _PACKED:
+        wanted = dtype or scalar_dtype(0.0 if float in kinds else 0)
+        found = _packed(data, kinds, (len(data),), wanted)
+        if found is not None:
+            return found
     shape = _nested_shape(data)
     wanted = dtype or _infer_dtype(data)
     values = _leaves(data, shape) if 0 not in shape else []
-    if not set(map(type, values)) <= _PYTHON_NUMBERS:
+    kinds = set(map(type, values))
+    if values and kinds <= _PACKED:
+        found = _packed(values, kinds, shape, wanted)
+        if found is not None:
+            return found
+    if not kinds <= _PYTHON_NUMBERS:
         values = [_number(leaf, wanted) for leaf in values]
     gathered = _gathered(values, wanted)
     return stored(gathered if shape else gathered.reshape(()), shape, wanted)
+
+
+def _packed(values: Any, kinds: set[type], shape: Shape, dtype: DType) -> Node | None:
+    """A leaf with these numbers, written as they are or rounded once; None where one does not fit
+    or the type is not as simple."""
+    code = _CODES.get(dtype)
+    if code is None or (float in kinds and dtype.kind != "f"):
+        return None
+    try:
+        memory = struct.pack(f"={len(values)}{code}", *values)
+    except (struct.error, OverflowError):
+        return None
+    buffer = Buffer(len(memory))
+    buffer.copy_from(memory)
+    return ops.input_(shape, dtype, buffer)
 
 
 def _gathered(values: list[Any], dtype: DType) -> np.ndarray[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -132,3 +133,21 @@ def test_one_number_is_what_a_list_of_it_is() -> None:
         with pytest.raises((RuntimeError, OverflowError)):
             lt.tensor(number, dtype=dtype)
     assert lt.tensor(2.75, dtype=lt.int64).item() == 2
+
+
+@pytest.mark.parametrize("dtype", [lt.float32, lt.float64, lt.int64, lt.int32, None])
+def test_lists_of_numbers_are_what_numpy_makes_of_them(dtype: Any) -> None:
+    whole = [0, 1, -7, 2**31 - 1, -(2**31)]
+    fractions = [0.1, -0.0, 1e-42, 1e300, math.inf, -math.inf, math.nan, 2.0**24 + 1, 3]
+    for values in (whole, fractions, [whole, whole[::-1]], [fractions], [2**53 + 1, 0.5], (5,)):
+        has_fractions = any(isinstance(v, float) for v in np.asarray(values).ravel().tolist())
+        if has_fractions and dtype in (lt.int64, lt.int32):
+            continue
+        found = lt.tensor(values, dtype=dtype)
+        kind = {lt.float32: np.float32, lt.int64: np.int64, lt.int32: np.int32}.get(found.dtype)
+        wide = np.asarray(values, np.float64 if found.dtype.kind == "f" else np.int64)
+        with np.errstate(over="ignore"):
+            wanted = wide.astype(kind or np.float64)
+        assert found.dtype is (dtype or (lt.float32 if has_fractions else lt.int64))
+        assert found.numpy().tobytes() == wanted.tobytes()
+        assert tuple(found.shape) == wanted.shape
