@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from math import prod
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from lazyt import ops
@@ -20,6 +22,7 @@ from lazyt.functional.picking import checked_index, scatter_of
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.ir.dtypes import DType, bool_, int64, package_name, uint8
 from lazyt.ir.graph import Node, Shape
+from lazyt.ir.positions import position_of, recording
 from lazyt.ir.shapes import broadcast_shapes
 from lazyt.memory_formats import common_order, dense_strides, lay_out
 from lazyt.overlap import one_memory, refuse_overlap
@@ -147,6 +150,17 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     """
     if write_number(input, index, value):
         return
+    is_outer = recording.enabled and recording.here is None
+    if is_outer:
+        recording.here = get_ident(), position_of(sys._getframe(1))
+    try:
+        _assign_at(input, index, value)
+    finally:
+        if is_outer:
+            recording.here = None
+
+
+def _assign_at(input: Tensor, index: Any, value: Any) -> None:
     source = value if isinstance(value, Tensor) else None
     number = None if source is not None else as_number(value)
     if source is None and number is None:

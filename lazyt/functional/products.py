@@ -137,21 +137,24 @@ def check_vector_types(input: Tensor, mat: Tensor, vec: Tensor) -> None:
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices. Raises ShapeError for other ranks or sizes."""
     require_tensor(input, "mm")
-    if len(input.shape) != 2:
+    if input.ndim != 2:
         raise ShapeError("self must be a matrix")
     if len(mat2.shape) != 2:
         raise ShapeError("mat2 must be a matrix")
-    if input.shape[1] != mat2.shape[0]:
+    x, y = input.node, mat2.node
+    (rows, inner), (other, columns) = x.shape, y.shape
+    if inner != other:
         raise _mismatch(input.shape, mat2.shape)
     check_product_types(None, input, mat2)
-    empty = _empty_bools(input, mat2, (input.shape[0], mat2.shape[1]))
-    if empty is not None:
-        return give(empty, "Mm", (input, mat2), out)
-    _check_not_bool(input, "addmm_impl_cpu_")
-    walked = walked_label(mat2, (1, 2)) if input.shape[0] == 1 else None
-    if mat2.shape[1] == 1:
+    if x.dtype is bool_:
+        empty = _empty_bools(input, mat2, (rows, columns))
+        if empty is not None:
+            return give(empty, "Mm", (input, mat2), out)
+        _check_not_bool(input, "addmm_impl_cpu_")
+    walked = walked_label(mat2, (1, 2)) if rows == 1 else None
+    if columns == 1:
         walked = walked_label(input, (0, 1))
-    node = product_of(input.node, mat2.node, (0, 1), (1, 2), (0, 2), walked)
+    node = product_of(x, y, (0, 1), (1, 2), (0, 2), walked)
     return give(node, "Mm", (input, mat2), out)
 
 
@@ -193,6 +196,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
                 f"matmul(): argument '{name}' (position {position}) must be Tensor, "
                 f"not {type(item).__name__}"
             )
+    if input.ndim == other.ndim == 2:
+        return mm(input, other, out=out)
     a, b = tuple(input.shape), tuple(other.shape)
     if not a or not b:
         raise ShapeError(
@@ -200,8 +205,6 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         )
     if len(a) == 1 and len(b) == 1:
         return dot(input, other, out=out)
-    if len(a) == 2 and len(b) == 2:
-        return mm(input, other, out=out)
     if len(a) == 2 and len(b) == 1:
         return mv(input, other, out=out)
     _check_batches(input, other)
