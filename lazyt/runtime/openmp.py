@@ -24,6 +24,7 @@ FLAGS = (
     *(() if sys.platform == "darwin" else ("-Wl,-z,defs",)),
 )  # fmt: skip
 
+_COUNTED = {"4": "int", "4u": "unsigned", "8": "long long", "8u": "unsigned long long"}
 _KINDS = {"4": "int", "4u": "unsigned", "8": "lz_long", "8u": "lz_word"}
 _LOOPS = """
 void __kmpc_for_static_init_@(void *at, int thread, int kind, int *last, $ *low, $ *high, $ *stride,
@@ -186,8 +187,22 @@ static void lz_fork(int count, void (*body)(void), __builtin_va_list list)
     + "".join(_LOOPS.replace("@", name).replace("$", kind) for name, kind in _KINDS.items())
 )
 
-_LOOP, _STEP = "long long", "long long *"
-#: What loops over 64-bit integers call, for libraries whose entry is in another one.
+
+def _loop(name: str, kind: str) -> tuple[Forwarded, ...]:
+    """What loops call whose steps are counted in a type of C."""
+    at = f"{kind} *"
+    given, shares = ("void *", "int", "int"), (kind,) * 4
+    return (
+        Forwarded(
+            f"__kmpc_for_static_init_{name}", "void", (*given, "int *", at, at, at, kind, kind)
+        ),
+        Forwarded(f"__kmpc_dispatch_init_{name}", "void", (*given, *shares)),
+        Forwarded(f"__kmpc_dispatch_next_{name}", "int", ("void *", "int", "int *", at, at, at)),
+    )
+
+
+_REDUCED = ("void *", "int", "int", "unsigned long", "void *", "lz_joining", "void *")
+#: What a library calls that forwards to another's entry.
 FORWARDED = (
     Forwarded("lz_fork", "void", ("int", "lz_outlined", "__builtin_va_list")),
     Forwarded("omp_get_thread_num", "int", ()),
@@ -201,21 +216,18 @@ FORWARDED = (
     Forwarded("__kmpc_barrier", "void", ("void *", "int")),
     Forwarded("__kmpc_single", "int", ("void *", "int")),
     Forwarded("__kmpc_end_single", "void", ("void *", "int")),
-    Forwarded(
-        "__kmpc_for_static_init_8",
-        "void",
-        ("void *", "int", "int", "int *", _STEP, _STEP, _STEP, _LOOP, _LOOP),
-    ),
-    Forwarded(
-        "__kmpc_dispatch_init_8", "void", ("void *", "int", "int", _LOOP, _LOOP, _LOOP, _LOOP)
-    ),
-    Forwarded("__kmpc_dispatch_next_8", "int", ("void *", "int", "int *", _STEP, _STEP, _STEP)),
+    Forwarded("__kmpc_reduce_nowait", "int", _REDUCED),
+    Forwarded("__kmpc_reduce", "int", _REDUCED),
+    Forwarded("__kmpc_end_reduce_nowait", "void", ("void *", "int", "void *")),
+    Forwarded("__kmpc_end_reduce", "void", ("void *", "int", "void *")),
+    *(each for name, kind in _COUNTED.items() for each in _loop(name, kind)),
 )
 
 
 def forwarding() -> str:
     """C text that forwards to these functions, for a library whose entry is in another one."""
-    return "typedef void (*lz_outlined)(void);\n" + regions.forwarding(FORWARDED) + _FORK
+    types = "typedef void (*lz_outlined)(void);\ntypedef void (*lz_joining)(void *, void *);\n"
+    return types + regions.forwarding(FORWARDED) + _FORK
 
 
 #: How often a thread that waits asks before it sleeps: about 1 ms, as a processor's pause takes 12

@@ -3,6 +3,7 @@ nothing is lost by Ctrl-C, by a fork, or with the disk cache."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -211,6 +212,26 @@ def test_ctrl_c_is_heard_and_nothing_is_compiled_twice(
     assert child.returncode == 0 and not errors, errors
     assert output.startswith("['37.1706"), "exp(1.4) + exp(3.5)"
     assert len(parts(wrapper)) == count
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+def test_parts_have_all_that_parallel_regions_call(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which(name) is None:
+        pytest.skip(f"needs {name}")
+    monkeypatch.setattr(compile, "_found", {})
+    monkeypatch.setenv("CC", name)
+    found = compile.find()
+    kinds = {(unit.op, unit.kind): unit for unit in library.units() if unit.op != "map"}
+    functions = [library.numbers()[name] for unit in kinds.values() for name in unit.functions]
+    program = library.part(functions, 32)
+    for text in (
+        compile.part_text(program, found.own_threads),
+        compile.core_text(library.core(), found.own_threads),
+    ):
+        quick = dataclasses.replace(found, flags=(*found.flags, "-O0", "-Wl,-z,defs"))
+        assert compile.build_text(text, quick)
 
 
 def test_a_child_compiles_for_itself_and_leaves_its_parent_alone(run_child: Run) -> None:
