@@ -30,6 +30,10 @@ from lazyt.tensor import Tensor
 from lazyt.watching import hook
 
 Operator = Callable[[Any, Any], Any]
+#: How an operation with a number is carried out; which are known, of numbers and of their kinds.
+WithNumber = tuple[Head, Known, Node]
+Numbers = dict[tuple[int, Any, type], WithNumber]
+Kinds = dict[Any, tuple[Head, Known, DType]]
 
 #: Pairs of types, and numbers, that are remembered for each operator.
 _MOST = 4096
@@ -40,63 +44,44 @@ _frame = sys._getframe
 
 
 def quick(slow: Operator, reflected: bool = False) -> Operator:
-    """The operator ``slow`` with a short way for two plain tensors, or one and a number, where no
-    gradient is recorded.
-
-    ``reflected``: it takes the number first.
-    """
+    """The operator ``slow`` with a short way for two plain tensors, or one and a number, which it
+    takes first if it is ``reflected``, where no gradient is recorded."""
     heads: dict[Any, tuple[Head, Known]] = {}
-    numbers: dict[tuple[int, Any, type], tuple[Head, Known, Node]] = {}
-    kinds: dict[Any, tuple[Head, Known, DType]] = {}
+    numbers: Numbers = {}
+    kinds: Kinds = {}
 
     def operate(self: Any, other: Any) -> Any:
         if type(self) is not Tensor or hook.watcher is not None or blocks.open or config.eager:
             return slow(self, other)
-        storage = self._storage
-        x = storage.node
-        view = self._view
+        storage, view = self._storage, self._view
+        x: Any = storage.node
         if view is not None or storage.share is not None or (x.data is not None and x.inputs):
-            if storage.fn is not None:
-                return slow(self, other)
-            x = self.node
-        if x.needs_grad:
+            x = _value_of(self)
+        if x is None or x.needs_grad:
             return slow(self, other)
         kind = type(other)
         if kind is Tensor:
-            storage = other._storage
+            storage, outer = other._storage, other._view
             y = storage.node
-            outer = other._view
             if outer is not None or storage.share is not None or (y.data is not None and y.inputs):
-                if storage.fn is not None:
-                    return slow(self, other)
-                y = other.node
-            if y.needs_grad:
+                y = _value_of(other)
+            if y is None or y.needs_grad:
                 return slow(self, other)
             key: Any = (x.form, y.form)
             if view is not None or outer is not None:
-                key = (
-                    *key,
-                    None if view is None else view.strides,
-                    None if outer is None else outer.strides,
-                )
-            made = heads.get(key)
-            if made is None:
+                key = (*key, view and view.strides, outer and outer.strides)
+            if (made := heads.get(key)) is None:
                 return _learn(slow(self, other), x, y, heads, key)
             head, known = made
         elif kind is float or kind is int:
             with_number = numbers.get((x.form, other, kind)) if view is None else None
-            if with_number is not None:
-                head, known, y = with_number
-            else:
-                key = (x.form, kind, None if view is None else view.strides)
-                of_kind = kinds.get(key)
-                if of_kind is None or (known := of_kind[1])[2] < PLACED:
-                    store = numbers if view is None else None
-                    return _learn_number(slow(self, other), x, other, store, kinds, key, reflected)
-                head = of_kind[0]
-                y = constant_of(other, of_kind[2])
-                if view is None and other:  # of zeros two are equal
-                    _remember(numbers, (x.form, other, kind), (head, known, y))
+            if with_number is None:
+                key = (x.form, kind, view and view.strides)
+                with_number = _of_kind(kinds, numbers, key, other)
+                if with_number is None:
+                    made_so = slow(self, other)
+                    return _learn_number(made_so, x, other, numbers, kinds, key, reflected)
+            head, known, y = with_number
             if reflected:
                 x, y = y, x
         else:
@@ -110,8 +95,7 @@ def quick(slow: Operator, reflected: bool = False) -> Operator:
         storage.share = storage.fn = None
         storage.version = 0
         tensor = _new_tensor(Tensor)
-        tensor._storage = storage
-        tensor._view = None
+        tensor._storage, tensor._view = storage, None
         _budget.nodes -= 1
         if _budget.nodes < 0 or node.oldest < clock.now - PATIENCE:
             over_budget(storage)
@@ -163,10 +147,27 @@ def quick_unary(slow: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return operate
 
 
+def _value_of(tensor: Tensor) -> Node | None:
+    """The value of a tensor that is a view, or shares its memory; None where it has a gradient."""
+    return tensor.node if tensor._storage.fn is None else None
+
+
 def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:
     if len(table) >= _MOST:
         table.clear()
     table[key] = value
+
+
+def _of_kind(kinds: Kinds, numbers: Numbers, key: Any, number: Any) -> WithNumber | None:
+    """What is known of a tensor's operation with a number, from others of its kind."""
+    found = kinds.get(key)
+    if found is None or found[1][2] < PLACED:
+        return None
+    head, known, dtype = found
+    made = head, known, constant_of(number, dtype)
+    if key[2] is None and number:  # of zeros two are equal
+        _remember(numbers, (key[0], number, key[1]), made)
+    return made
 
 
 def _learn(result: Any, x: Node, y: Node, heads: dict[Any, tuple[Head, Known]], key: Any) -> Any:
@@ -180,24 +181,20 @@ def _learn(result: Any, x: Node, y: Node, heads: dict[Any, tuple[Head, Known]], 
 
 
 def _learn_number(
-    result: Any,
-    x: Node,
-    number: Any,
-    numbers: dict[tuple[int, Any, type], tuple[Head, Known, Node]] | None,
-    kinds: dict[Any, tuple[Head, Known, DType]],
-    key: Any,
-    reflected: bool,
+    result: Any, x: Node, number: Any, numbers: Numbers, kinds: Kinds, key: Any, reflected: bool
 ) -> Any:
-    """The same of a tensor and a number; not of zeros, of which two are equal."""
+    """The same of a tensor and a number; not of zeros, of which two are equal, nor of one, by
+    which nothing may be changed."""
     if type(result) is Tensor and result._view is None and (number or type(number) is int):
         node = result._storage.node
         inputs = node.inputs[::-1] if reflected else node.inputs
-        if _is_plain(node, x) and inputs[0] is x and inputs[-1].op.name == "const":
-            known = (node.shape, node.dtype, node.form)
-            if numbers is not None:
-                _remember(numbers, (x.form, number, type(number)), (node.head, known, inputs[1]))
-            if constant_of(number, inputs[1].dtype) is inputs[1] and number != 1:
-                _remember(kinds, key, (node.head, known, inputs[1].dtype))
+        is_pair = len(inputs) == 2 and inputs[0] is x
+        if is_pair and _is_plain(node, x) and inputs[1].op.name == "const":
+            known, constant = (node.shape, node.dtype, node.form), inputs[1]
+            if key[2] is None:
+                _remember(numbers, (x.form, number, type(number)), (node.head, known, constant))
+            if number != 1 and constant_of(number, constant.dtype) is constant:
+                _remember(kinds, key, (node.head, known, constant.dtype))
     return result
 
 
