@@ -43,7 +43,7 @@ def operands() -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.fixture(params=["", "cpu", "cuda"])
+@pytest.fixture(params=["", "cpu", pytest.param("cuda", marks=pytest.mark.compiler)])
 def casting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """With and without autocast."""
     monkeypatch.setattr(cast_mode, "_has_gpu", lambda: True)  # the emulator is enough
@@ -96,7 +96,7 @@ def test_functions_of_one_operand(function: Any, monkeypatch: pytest.MonkeyPatch
     assert short == results()
 
 
-@pytest.mark.parametrize("place", ["cpu", EMU])
+@pytest.mark.parametrize("place", ["cpu", pytest.param(EMU, marks=pytest.mark.compiler)])
 def test_the_short_way_is_taken(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = lt.ones(3, device=place).realize(), lt.full((3,), 2.0, device=place).realize()
     for _ in range(2):
@@ -116,6 +116,7 @@ def test_the_short_way_is_taken(place: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(taken) == 3 and len(results) == 5
 
 
+@pytest.mark.compiler
 def test_waiting_for_a_device_waits_for_what_was_made_the_short_way() -> None:
     x, y = lt.ones(3, device=EMU).realize(), lt.full((3,), 2.0, device=EMU).realize()
     for number in (0.5, 1.5, 2.5):
