@@ -89,14 +89,20 @@ def _float(name: str, evaluate: Any, derivative: Any, cost: float) -> None:
     register(ScalarFunction(name, 1, evaluate, rule, kinds="f", cost=cost))
 
 
+def _in_float64(function: Any) -> Any:
+    """A function of NumPy's that is computed in float64 and rounded once, as it misses the powers
+    in float32: ``np.log10`` of 1e-3 is below -3 there."""
+    return lambda x: function(x.astype(np.float64)).astype(x.dtype)
+
+
 _float("exp", np.exp, lambda x, y: y, 10)
 #: exp of what is known to be nonpositive (or NaN), such as the distance from a maximum.
 _float("exp_nonpositive", np.exp, lambda x, y: y, 10)
-_float("exp2", np.exp2, lambda x, y: _times(y, math.log(2)), 10)
+_float("exp2", _in_float64(np.exp2), lambda x, y: _times(y, math.log(2)), 10)
 _float("expm1", np.expm1, lambda x, y: _one_plus(y), 12)
 _float("log", np.log, lambda x, y: _inverse(x), 10)
 _float("log2", np.log2, lambda x, y: _inverse(_times(x, math.log(2))), 10)
-_float("log10", np.log10, lambda x, y: _inverse(_times(x, math.log(10))), 10)
+_float("log10", _in_float64(np.log10), lambda x, y: _inverse(_times(x, math.log(10))), 10)
 _float("log1p", np.log1p, lambda x, y: _inverse(_one_plus(x)), 12)
 _float("sqrt", np.sqrt, lambda x, y: _inverse(_times(y, 2)), 5)
 _float(

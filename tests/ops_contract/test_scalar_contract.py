@@ -273,3 +273,15 @@ def test_functions_without_gradient_say_why() -> None:
     bad = ScalarFunction("odd", 1, np.negative, None, reason="it is odd")
     with pytest.raises(GradientError, match="it is odd"):
         gradients(call(bad, arg(0, float32)), 1)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=repr)
+def test_powers_are_exact_also_in_the_interpreter(dtype: DType) -> None:
+    """Whoever rounds a logarithm down counts digits."""
+    tens = range(-37, 39) if dtype is float32 else range(-300, 300)
+    twos = np.arange(-126 if dtype is float32 else -1022, 128 if dtype is float32 else 1024)
+    powers = np.array([float(f"1e{power}") for power in tens], dtype.numpy)
+    assert [*FUNCTIONS["log10"].evaluate(powers)] == [*tens]
+    exact = np.ldexp(np.ones(1, dtype.numpy), twos)
+    assert [*FUNCTIONS["exp2"].evaluate(twos.astype(dtype.numpy))] == [*exact]
+    assert [*FUNCTIONS["log2"].evaluate(exact)] == [*twos]

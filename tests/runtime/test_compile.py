@@ -62,7 +62,9 @@ def test_cc_may_hold_arguments(wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("CC", f"{log.parent}/wrapped-cc -DLZ_MARK='1 2'")
     assert compile.find().command[1:] == ("-DLZ_MARK=1 2",)
     assert computes()
-    assert all(line.startswith("-DLZ_MARK=1 2") for line in log.read_text().splitlines())
+    # zig, where it is the real one, asks CC for the folders of headers.
+    lines = [line for line in log.read_text().splitlines() if "-Wp,-v" not in line]
+    assert all(line.startswith("-DLZ_MARK=1 2") for line in lines), lines
 
 
 def test_another_compiler_is_another_entry(wrapper: Wrapper) -> None:
@@ -92,6 +94,13 @@ def test_flags_that_a_compiler_does_not_know_are_left_out(wrapper: Wrapper) -> N
     assert {"-O3", "-fopenmp"} <= set(compile.find().flags) and computes()
 
 
+@pytest.fixture
+def nothing_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no package had brought a compiler."""
+    monkeypatch.setattr(compile, "_packaged", lambda: [])
+
+
+@pytest.mark.usefixtures("nothing_packaged")
 def test_no_compiler_is_said_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
@@ -105,6 +114,7 @@ def test_no_compiler_is_said_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         compile.find()
 
 
+@pytest.mark.usefixtures("nothing_packaged")
 def test_a_compiler_on_the_path_that_does_not_work_counts_as_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

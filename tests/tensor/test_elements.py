@@ -119,6 +119,7 @@ def test_a_part_of_a_small_value_computes_it_once(monkeypatch: pytest.MonkeyPatc
     assert x.reshape(2, 3).T[2, 1].item() == 10.0
 
 
+@pytest.mark.lazy
 def test_a_part_of_a_large_value_is_computed_alone() -> None:
     x = lt.zeros(elements.MOST_FOR_A_PART).realize() + 1
     assert x[3].item() == 1.0 and x.node.data is None
