@@ -103,8 +103,8 @@ def units() -> tuple[Unit, ...]:
             name = f"contract_{dtype.suffix}"
             made.append(Unit(name, functions, "contract", dtype, "", dtype is float32))
     for width in ("u8", "u16", "u32", "u64"):
-        functions = tuple([f"lz_generic_sort_{form}_{width}" for form in _SORTS])
-        made.append(Unit(f"sort_{width}", functions, "sort", None, "", False))
+        sorts = tuple([f"lz_generic_sort_{form}_{width}" for form in _SORTS])
+        made.append(Unit(f"sort_{width}", sorts, "sort", None, "", False))
     grouped: dict[str, list[str]] = {}
     for one in primitives():
         grouped.setdefault(group_of(one), []).append(one.symbol)
