@@ -13,6 +13,9 @@ suite's time:
 - ``LAZYT_TIER`` chooses for all tests but the marked ones: ``LAZYT_TIER=1 make test`` runs all
   fused.
 
+Thousands of random programs, in tests marked ``turns``, take turns likewise: a third of them runs
+with each commit, all of them where ``LAZYT_TIER`` is set or no ``--share`` is given.
+
 ``make bits`` compares every value looked at, whichever tier it is from, with what generic kernels
 give one operation at a time. So each run compares fused with unfused: the share, the marked tests,
 and the folders in tier 1 by kernels compiled for the graph, the rest by what tier 0 fuses (maps
@@ -48,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     those about values are explained in tests/recording.py."""
     deadlines.add_options(parser)
     parser.addoption(
-        "--share", type=int, default=0, metavar="N",
+        "--share", type=int, metavar="N",
         help=f"which share of the tests about operations runs fused, modulo {tier_choice.SHARES}",
     )  # fmt: skip
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
@@ -61,7 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     the tests in the background, which ignores them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.stash[_share] = None if "LAZYT_TIER" in os.environ else config.getoption("--share")
+    share = config.getoption("--share") or 0
+    config.stash[_share] = None if "LAZYT_TIER" in os.environ else share
     _pin_settings()
     if not compilers.available():
         kind = f"{compile.__name__}.{compile.NoCompilerWarning.__name__}"
@@ -92,8 +96,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out tests that have nothing to compare; the longest start first, so that no worker
-    waits for another at the end."""
+    """Leaves out tests whose turn it is not, and those that have nothing to compare; the longest
+    start first, so that no worker waits for another at the end."""
+    share = config.getoption("--share")
+    if share is not None and config.stash[_share] is not None:
+        later = [
+            item for item in items
+            if item.get_closest_marker("turns") and not tier_choice.is_its_turn(item.nodeid, share)
+        ]  # fmt: skip
+        if later:
+            config.hook.pytest_deselected(items=later)
+            left_out = {*later}
+            items[:] = [item for item in items if item not in left_out]
     recorder = config.stash.get(_recorder, None)
     if recorder is not None and recorder.compare:
         idle = [item for item in items if not recorder.known.get(item.nodeid)]

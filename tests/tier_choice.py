@@ -26,6 +26,9 @@ COMPILED = frozenset(
     for name in ("bench", "captures", "codegen", "cuda", "end_to_end", "runtime", "tuning")
 )
 
+#: Tests marked ``turns`` are parts of many random programs; one part in so many runs.
+TURNS = 3
+
 #: One in so many of those about operations runs fused.
 SHARES = 6
 
@@ -43,3 +46,8 @@ def share_of(name: str) -> int:
 def tier_of(nodeid: str, share: int) -> Literal[0, 1]:
     """The tier of a test that no marker decides, when ``share`` runs fused."""
     return 0 if folder_of(nodeid) in COMPUTED and share_of(nodeid) != share % SHARES else 1
+
+
+def is_its_turn(name: str, share: int) -> bool:
+    """Whether a test that takes turns runs now."""
+    return zlib.crc32(name.encode()) % TURNS == share % TURNS

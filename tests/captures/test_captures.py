@@ -23,6 +23,7 @@ pytestmark = pytest.mark.lazy
 CHUNKS = 10
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_objects_that_change_between_calls(chunk: int) -> None:
     with interpreted():

@@ -48,6 +48,7 @@ def differences(programs: list[Program]) -> list[str]:
     return wrong + worded[1:]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_recorded_programs_show_what_pytorch_showed(chunk: int) -> None:
     programs = load(RECORD)[chunk::CHUNKS]

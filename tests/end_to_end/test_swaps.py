@@ -34,7 +34,7 @@ ALL = os.environ.get("LAZYT_SWAPS") == "all"
 @pytest.fixture
 def turn(request: pytest.FixtureRequest) -> int:
     """Which of the programs run now."""
-    share: int = request.config.getoption("--share")
+    share: int = request.config.getoption("--share") or 0
     return share % TURNS
 
 

@@ -13,6 +13,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("first", range(0, 2100, 100))
 def test_captured_as_step_by_step(first: int) -> None:
     fine, captured = check(range(first, first + 100), False)

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.tier_choice import COMPILED, COMPUTED, SHARES, share_of, tier_of
+from tests.tier_choice import (
+    COMPILED,
+    COMPUTED,
+    SHARES,
+    TURNS,
+    is_its_turn,
+    share_of,
+    tier_of,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -66,6 +74,21 @@ def test_other_folders_run_fused_and_the_environment_decides(tmp_path: Path) -> 
 def test_each_test_runs_fused_with_one_of_the_shares() -> None:
     for name in (f"tests/nn/test_layers.py::test_{n}" for n in range(100)):
         assert sum(tier_of(name, share) for share in range(SHARES)) == 1
+
+
+def test_random_programs_take_turns(tmp_path: Path) -> None:
+    name = "tests/captures/test_captures.py::test_objects_that_change_between_calls"
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    found = []
+    for share in range(TURNS):
+        done = subprocess.run(
+            [*command, "--share", str(share), name],
+            cwd=ROOT, capture_output=True, text=True, timeout=120,
+            env={k: v for k, v in os.environ.items() if k != "LAZYT_TIER"},
+        )  # fmt: skip
+        found += [line for line in done.stdout.splitlines() if line.startswith(name)]
+        assert found and all(is_its_turn(test, share) for test in found[-1:])
+    assert sorted(found) == sorted(f"{name}[{chunk}]" for chunk in range(10))
 
 
 def test_the_folders_exist() -> None:
