@@ -47,6 +47,8 @@ budget = Budget()
 PATIENCE = 4
 #: For how many periods of a loop the operation at which it is cut is waited for.
 _MOST_TRIES = 2
+#: How often a graph that does not repeat itself is looked at behind one that did.
+_MOST_MISSES = 8
 #: Loops whose periods are remembered.
 _MOST_PERIODS = 6
 #: How often a graph is cut by a period before it is found anew, at first and at most.
@@ -195,14 +197,16 @@ def check_budget(node: Node) -> None:
     budget.nodes = max(limit - count, limit // 8)
     budget.bytes = max(byte_limit - held, byte_limit // 8)
     over = count > limit or held > byte_limit
-    if not (over or _repeats.periods) or config.strict_laziness:
+    if not (over or _repeats.last) or config.strict_laziness:
         if over:
             _refuse_to_compute(count, held)
         return
     if held <= byte_limit and _compute_repeats(node):
         return
     period = _repeats.last
-    if period is not None and count <= min(limit, 2 * period.margin):
+    _repeats.misses += 1
+    may_come = period is not None and _repeats.misses <= _MOST_MISSES
+    if period is not None and may_come and count <= min(limit, 2 * period.margin):
         budget.nodes = period.margin  # it may be on its way
         return
     _repeats.last = None
@@ -223,6 +227,7 @@ class _Repeats:
         last: the last one; None where what came after it does not repeat itself.
         periods: those of the loops that were met last, the latest first.
         tries: results since a graph was cut at which none could be.
+        misses: how often a graph was looked at since then that does not repeat itself.
         long: how many graphs were too long since the last one that repeats itself.
     """
 
@@ -230,7 +235,7 @@ class _Repeats:
         self.long = 0
         self.last: Period | None = None
         self.periods: list[Period] = []
-        self.tries = 0
+        self.tries = self.misses = 0
 
     def note_long(self, where: str) -> None:
         """Notes that a long graph was computed at the user's line though nobody looked; warns once
@@ -251,7 +256,7 @@ class _Repeats:
         if self.last is not period:
             period.uses, period.most_uses = 0, _FEWEST_USES
         self.last = period
-        self.tries = 0
+        self.tries = self.misses = 0
         if self.long < _MANY:
             self.long = 0
         others = [item for item in self.periods if item is not period]

@@ -163,6 +163,8 @@ def _cut(
     order: Sequence[Node], known: Sequence[Period], may_be_new: bool = True
 ) -> tuple[Period, list[int]] | None:
     """Where to cut a graph, and by which period: one of those that are known, if one is its."""
+    if not order:
+        return None
     keys = [item.head.key or key_of(item.head) for item in order]
     for period in known:
         cuts = period.cuts(keys)

@@ -170,6 +170,37 @@ def test_a_loop_may_change(plans: list[int]) -> None:
     assert max(plans) < 2 * LONG  # what nothing hangs on was computed on the way
 
 
+def test_what_is_there_has_no_parts() -> None:
+    """A value that is made in memory may be the one at which a graph is measured."""
+    for program in (waves, averages):
+        program(lt, LONG)
+        for _ in range(3):
+            pending.budget.nodes, pending._repeats.tries = 0, 10**6  # no longer waited for
+            x = lt.tensor([1.0, 2.0])
+            assert pending.budget.nodes > 0
+            pending.budget.nodes = 0
+            assert (x + 1).tolist() == [2.0, 3.0]
+
+
+def test_behind_a_loop_nobody_goes_on_looking_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    averages(lt, LONG)
+    searches: list[int] = []
+    find = repeats.find_parts
+
+    def counted(*args: Any) -> Any:
+        searches.append(1)
+        return find(*args)
+
+    monkeypatch.setattr(pending, "find_parts", counted)
+    x, rng = lt.arange(5.0), np.random.default_rng(3)
+    for number in range(6000):
+        x = x.cos() if rng.random() < 0.5 else x.sin() * 0.5
+        if number % 200 == 0:
+            x.tolist()
+    assert 0 < len(searches) <= pending._MOST_MISSES + 1
+    assert pending._repeats.last is None and pending._repeats.periods
+
+
 @pytest.mark.lazy
 def test_loops_repeat_while_plans_get_their_kernels() -> None:
     """Plans in tier 0 hold the graphs that they are made of, which share constants with loops."""
