@@ -361,9 +361,9 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
                 if type(value) is not int and argument in numbers:
                     kwargs = {**kwargs, argument: settle(value, argument)}
         is_outer = recording.enabled and recording.here is None
-        if is_outer:
-            recording.here = get_ident(), position_of(_frame(1))
         try:
+            if is_outer:
+                recording.here = get_ident(), position_of(_frame(1))
             return function(*args, **kwargs)
         except (TypeError, AttributeError, ValueError, LazytError) as error:
             given = _with_own_answer((*args, *kwargs.values()))

@@ -151,9 +151,9 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     if write_number(input, index, value):
         return
     is_outer = recording.enabled and recording.here is None
-    if is_outer:
-        recording.here = get_ident(), position_of(sys._getframe(1))
     try:
+        if is_outer:
+            recording.here = get_ident(), position_of(sys._getframe(1))
         _assign_at(input, index, value)
     finally:
         if is_outer:
