@@ -226,6 +226,7 @@ def sealed(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=20).hexdigest().encode() + b"\n" + body
 
 
+@pytest.mark.fused
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_cache_is_rebuilt_silently(own_cache: Path, damage: str) -> None:
     compute()
@@ -243,6 +244,7 @@ def test_a_damaged_cache_is_rebuilt_silently(own_cache: Path, damage: str) -> No
     assert compile.started == started, "the rebuilt entries were not stored"
 
 
+@pytest.mark.fused
 def test_a_cache_of_folders_and_of_unreadable_files(own_cache: Path) -> None:
     compute()
     for number, path in enumerate(sorted((own_cache / f"v{cache.FORMAT}").glob("*.*"))):

@@ -165,6 +165,7 @@ def test_threads_call_the_same_function() -> None:
     assert not wrong
 
 
+@pytest.mark.lazy
 def test_shortcuts_have_it_only_where_every_argument_is_a_plain_tensor() -> None:
     tensors = lt.jit(lambda x, y: x + y)
     number = lt.jit(lambda x, y: x + y)

@@ -149,6 +149,7 @@ def test_refusals() -> None:
         lt.from_dlpack(Older(device=2))
 
 
+@pytest.mark.compiler
 def test_consumers_may_outlive_the_interpreter() -> None:
     code = (
         "import lazyt as lt, numpy as np\n"
