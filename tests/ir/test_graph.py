@@ -184,6 +184,7 @@ def calls_of(function: Callable[[], object]) -> int:
     return found
 
 
+@pytest.mark.compiler
 def test_a_node_takes_three_calls_and_its_computation_none() -> None:
     """Time is noise, calls are not: an operator, what makes the node, and its end; one more is a
     tenth of a node's time; devices in use elsewhere change nothing. The last of many runs counts:

@@ -129,6 +129,7 @@ def test_every_pass_says_why_it_stands_where_it_stands() -> None:
     assert all(p.reason for p in PASSES)
 
 
+@pytest.mark.compiler
 def test_a_program_may_compile_with_passes_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def test_shared_values_stay_shared() -> None:
     assert first.inputs[0] is second.inputs[0] is ops.apply("exp", x)
 
 
+@pytest.mark.compiler
 def test_what_passes_make_belongs_to_the_line_that_made_the_original() -> None:
     x = lt.randn(64, 100)
     mean = (x * x).mean(-1, keepdim=True)

@@ -66,6 +66,7 @@ def test_opt_prints_after_each_pass_to_stderr(graph_file: str, capsys: Capture) 
     assert "# after" not in got.out
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize(
     ("form", "part"),
     [("kernels", "  phase (i0: 4)"), ("c", "(char *b0_"), ("cuda", "__global__")],
