@@ -1,13 +1,15 @@
 """Products of operands whose elements lie side by side in runs only, such as those of heads."""
 
 import re
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import ops
+from lazyt import compiler, ops, planning
 from lazyt.codegen.check_c import check_kernel_c
 from lazyt.codegen.contract_axes import merge_axes, split_axes
 from lazyt.codegen.contract_spec import Place, run_of
@@ -17,6 +19,8 @@ from lazyt.ir.dtypes import float32
 from lazyt.ir.index import Axis, variable
 from lazyt.ir.kernel import ContractPhase, Store
 from lazyt.ir.point import Load, Var
+from lazyt.runtime import devices, execute
+from tests.strategies import buffer_of
 
 #: Heads, their width, rows of each of a batch, batch, columns of the other operand.
 SHAPES = [
@@ -125,3 +129,32 @@ def test_a_place_says_where_an_element_is() -> None:
     assert run_of(place.steps) == 8 and run_of(place.sides) == 0
     plain = place._replace(sides=((1, 12, 5),), steps=((1, 16, 1),)).plain
     assert plain is not None and (plain.side, plain.k) == (5, 1)
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+def test_steps_of_a_matrix_and_a_column_are_fused(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Clang may move a product away from its sum, behind a condition, and rounds it then unless it
+    # is told to fuse.
+    if not shutil.which(name) or not {"fma", "asimd"} & {*devices.cpu_features()}:
+        pytest.skip(f"needs {name}, and fused steps")
+    monkeypatch.setenv("CC", name)
+    planning.clear()
+    execute.forget()  # what another compiler made
+    with config.override(cache_dir=str(tmp_path), any_size=False):
+        for depth in (17, 32, 50, 100):
+            chance = np.random.default_rng(depth)
+            a = chance.standard_normal((64, depth)).astype(np.float32)
+            b = chance.standard_normal((depth, 1)).astype(np.float32)
+            sums = np.zeros((64, 1), np.float32)
+            for k in range(depth):  # exact products, in float64, rounded with each sum
+                exact = a[:, k : k + 1].astype(np.float64) * b[k].astype(np.float64)
+                sums = (exact + sums.astype(np.float64)).astype(np.float32)
+            left, right = (ops.input_(x.shape, float32, buffer_of(x, float32)) for x in (a, b))
+            node = ops.contract(left, right, (0, 1), (1, 2), (0, 2))
+            compiler.realize([node])
+            made = node.data.as_numpy(float32, (64, 1))
+            assert np.array_equal(made, sums), depth
+    planning.clear()
+    execute.forget()
