@@ -9,9 +9,9 @@ suite's time:
   before it runs. The test's name decides which, and ``--share``: CI takes the next share with
   every commit, so that each test runs fused in one of so many commits.
 - All others run in tier 1: those of passes, code generation, the runtime, captures, whole programs,
-  and those marked ``fused`` or ``lazy``.
-- ``LAZYT_TIER`` chooses for all tests but the marked ones: ``LAZYT_TIER=1 make test`` runs all
-  fused.
+  and those marked ``fused``, ``fused_values`` or ``lazy``.
+- ``LAZYT_TIER`` chooses for all tests but those marked ``fused`` or ``lazy``: ``LAZYT_TIER=1 make
+  test`` runs all fused.
 
 Thousands of random programs, in tests marked ``turns``, take turns likewise: a third of them runs
 with each commit, all of them where ``LAZYT_TIER`` is set or no ``--share`` is given.
@@ -135,7 +135,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of laziness itself have nothing to test where nothing is lazy, those of kernels where
     there are none."""
     if not compilers.available() and (
-        any(map(item.get_closest_marker, ("compiler", "fused", "lazy")))
+        any(map(item.get_closest_marker, ("compiler", "fused", "fused_values", "lazy")))
         or tier_choice.folder_of(item.nodeid) in tier_choice.COMPILED
     ):
         pytest.skip("needs a C compiler")
@@ -159,6 +159,8 @@ def tier(request: pytest.FixtureRequest) -> Iterator[None]:
         chosen: Any = 1
     elif (share := request.config.stash[_share]) is None:
         chosen = config.tier
+    elif node.get_closest_marker("fused_values"):
+        chosen = 1
     else:
         chosen = tier_choice.tier_of(node.nodeid, share)
     if chosen == config.tier:

@@ -124,7 +124,7 @@ def test_randperm() -> None:
     assert sorted(lt.randperm(9, dtype=lt.float32).tolist()) == [*range(9)]
 
 
-@pytest.mark.fused
+@pytest.mark.fused_values
 def test_same_numbers_however_they_are_computed() -> None:
     """Fused or alone, late or at once, in any number of threads, eagerly or not."""
 

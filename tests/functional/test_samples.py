@@ -160,7 +160,7 @@ def results(chosen: list[tuple[Sample, dict[str, Any]]]) -> list[tuple[Sample, A
         ]
 
 
-@pytest.mark.fused
+@pytest.mark.fused_values
 def test_compiled_results_are_the_interpreters() -> None:
     # One sample of each function; in-place forms are the same function.
     first = {(s.place, s.name): (s, f) for s, f in reversed([*recorded()]) if "values" in f}

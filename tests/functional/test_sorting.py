@@ -72,7 +72,7 @@ def test_bfloat16_sorts_as_its_values() -> None:
     )
 
 
-@pytest.mark.fused
+@pytest.mark.fused_values
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_long_rows_do_not_depend_on_threads(threads: int) -> None:
     array = np.round(mixed("float32", 70_001), 1)

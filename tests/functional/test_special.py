@@ -143,7 +143,7 @@ POLYNOMIAL_ENDS = ("_t", "_w", "_h", "_he", "_l", "_p")
 _GRID = np.array([-inf, -30.5, -3, -1.25, -0.0, 0, 1e-9, 0.25, 0.75, 1, 2.5, 7, 24, 60, inf, nan])
 
 
-@pytest.mark.fused
+@pytest.mark.fused_values
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 def test_kernels_agree_with_their_meaning(dtype: type) -> None:
     """Compiled code against the NumPy meaning, over all pairs of a grid."""

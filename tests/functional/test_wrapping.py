@@ -15,7 +15,7 @@ import pytest
 import lazyt
 from lazyt.runtime import compile as compiling
 
-pytestmark = pytest.mark.fused
+pytestmark = pytest.mark.fused_values
 Program = Callable[[Any, Any], Any]
 
 PROGRAMS: dict[str, Program] = {

@@ -23,7 +23,7 @@ def test_interpreted_sums_are_rounded_once() -> None:
     assert not wrong, "\n".join(wrong[:5])
 
 
-@pytest.mark.fused
+@pytest.mark.fused_values
 def test_compiled_sums_are_rounded_once() -> None:
     wanted = {seed: shown for seed, shown in recorded().items() if seed < COMPILED}
     wrong = differing(wanted, interpret=False)

@@ -29,7 +29,7 @@ def test_interpreted_programs_show_what_pytorch_showed() -> None:
     assert not wrong, "\n".join(wrong[:5])
 
 
-@pytest.mark.fused
+@pytest.mark.fused_values
 def test_compiled_programs_show_what_pytorch_showed() -> None:
     wanted = {seed: shown for seed, shown in recorded().items() if seed < COMPILED}
     wrong = differing(wanted, interpret=False)
@@ -85,7 +85,7 @@ DIVIDED: list[tuple[Callable[[Any, Any], Any], Callable[[int, int], int]]] = [
 ]
 
 
-@pytest.mark.fused
+@pytest.mark.fused_values
 @pytest.mark.parametrize("dtype", SIGNED)
 def test_quotients_of_a_number_and_of_its_opposite_in_one_kernel(dtype: str) -> None:
     """gcc made -(x / 7) of -x / 7 beside x / 7: wrong for the smallest number, which is its own

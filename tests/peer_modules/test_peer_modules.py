@@ -114,7 +114,7 @@ def test_samples_give_what_pytorch_gave() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.fused
+@pytest.mark.fused_values
 def test_kernels_give_it_too() -> None:
     wrong = []
     with warnings.catch_warnings():

@@ -63,7 +63,7 @@ def compared(label: str) -> bool:
     return not any(p.fullmatch(label) for p in _EXPLAINED) and label != "nn.functional.ctc_loss"
 
 
-@pytest.mark.fused
+@pytest.mark.fused_values
 def test_kernels_give_it_too() -> None:
     made = []
     with warnings.catch_warnings():

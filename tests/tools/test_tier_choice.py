@@ -35,6 +35,10 @@ def test_fused():
 @pytest.mark.lazy
 def test_lazy():
     print("tier lazy", config.tier)
+
+@pytest.mark.fused_values
+def test_values():
+    print("tier values", config.tier)
 """
 
 
@@ -58,7 +62,7 @@ def run(folder: Path, name: str, *options: str, **environment: str) -> dict[str,
 @pytest.mark.parametrize("share", [0, SHARES + 2])
 def test_one_share_of_a_folder_about_operations_runs_fused(share: int, tmp_path: Path) -> None:
     found = run(tmp_path, "functional", "--share", str(share))
-    assert found.pop("fused") == found.pop("lazy") == "1"
+    assert found.pop("fused") == found.pop("lazy") == found.pop("values") == "1"
     names = [f"tests/functional/test_program.py::test_number[{n}]" for n in range(20)]
     assert [*found.values()] == [str(int(share_of(name) == share % SHARES)) for name in names]
     assert {*found.values()} == {"0", "1"}
