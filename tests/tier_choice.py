@@ -23,7 +23,16 @@ COMPUTED = frozenset(
 #: Folders with tests about kernels, which have nothing to test where there is no compiler.
 COMPILED = frozenset(
     f"tests/{name}"
-    for name in ("bench", "captures", "codegen", "cuda", "end_to_end", "runtime", "tuning")
+    for name in (
+        "bench",
+        "captures",
+        "codegen",
+        "cuda",
+        "end_to_end",
+        "profiler",
+        "runtime",
+        "tuning",
+    )
 )
 
 #: Tests marked ``turns`` are parts of many random programs; one part in so many runs.
