@@ -122,6 +122,7 @@ def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.compiler
 def test_command_line_runs_programs(tmp_path: Path) -> None:
     (tmp_path / "prog.py").write_text(_PROGRAM)
     (tmp_path / "beside.py").write_text("import torch\nNAME = str(torch.int64)\n")
@@ -138,6 +139,7 @@ def test_command_line_runs_programs(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, "lazyt run: error: there is no file missing.py\n")
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize("how", ["spawn", "forkserver"])
 def test_processes_that_start_anew_keep_it(how: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"

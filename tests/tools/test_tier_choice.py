@@ -59,6 +59,8 @@ def run(folder: Path, name: str, *options: str, **environment: str) -> dict[str,
     return {name: tier.rstrip(".") for name, tier in words}
 
 
+@pytest.mark.compiler
+@pytest.mark.compiler
 @pytest.mark.parametrize("share", [0, SHARES + 2])
 def test_one_share_of_a_folder_about_operations_runs_fused(share: int, tmp_path: Path) -> None:
     found = run(tmp_path, "functional", "--share", str(share))
