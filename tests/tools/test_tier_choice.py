@@ -60,7 +60,6 @@ def run(folder: Path, name: str, *options: str, **environment: str) -> dict[str,
 
 
 @pytest.mark.compiler
-@pytest.mark.compiler
 @pytest.mark.parametrize("share", [0, SHARES + 2])
 def test_one_share_of_a_folder_about_operations_runs_fused(share: int, tmp_path: Path) -> None:
     found = run(tmp_path, "functional", "--share", str(share))
@@ -70,6 +69,7 @@ def test_one_share_of_a_folder_about_operations_runs_fused(share: int, tmp_path:
     assert {*found.values()} == {"0", "1"}
 
 
+@pytest.mark.compiler
 def test_other_folders_run_fused_and_the_environment_decides(tmp_path: Path) -> None:
     assert {*run(tmp_path, "codegen").values()} == {"1"}
     assert {*run(tmp_path, "functional", LAZYT_TIER="1").values()} == {"1"}
