@@ -98,7 +98,7 @@ class _Library:
         if found is None:
             return
         for number in self._missing(wanted):
-            if number not in self._is_well and not self._load(_group_of(number), full, True):
+            if number not in self._is_well and not self._load(_GROUPS[number], full, True):
                 for together in _quick_parts(library.homes()[number].name, full.quick):
                     if number in together and self._load(together, full.quick, False):
                         break
@@ -357,13 +357,9 @@ def _shared_out(numbers: list[int], count: int) -> list[frozenset[int]]:
     return [frozenset(batch) for batch in batches if batch]
 
 
-@functools.cache
-def _groups() -> dict[int, frozenset[int]]:
-    return {number: group for group in library.groups() for number in group}
-
-
-def _group_of(number: int) -> frozenset[int]:
-    return _groups()[number]
+#: The part that has each function when it is compiled well; it is loaded with the package, so that
+#: the first graph does not wait for it.
+_GROUPS = {number: group for group in library.groups() for number in group}
 
 
 @functools.cache

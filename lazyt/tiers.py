@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lazyt import compile_progress, generic_library, generic_plans, making
+from lazyt import compile_progress, compiler, generic_library, generic_plans, making
 from lazyt.config import config
 from lazyt.errors import LazytError, warn
 from lazyt.ir.definitions import definitions_outside
@@ -211,8 +211,6 @@ def _is_tried(
     structure: Structure, order: Sequence[Node], roots: Sequence[Node], least: float
 ) -> bool:
     """Whether a graph is to begin in tier 0: it takes less than ``least`` seconds, about."""
-    from lazyt import compiler
-
     if config.tier == 1 or structure.place or config.verify or config.dump is not None:
         return False
     if config.tier == 0:
@@ -306,8 +304,6 @@ def _found(program: Program) -> Executable | None:
 
 def in_background(subject: Subject) -> bool:
     """Whether a graph can be compiled by another process."""
-    from lazyt import compiler
-
     if compiler.own_passes is not None or _queue.is_broken:
         return False
     return not definitions_outside(subject.roots)
