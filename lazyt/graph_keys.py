@@ -19,7 +19,7 @@ from lazyt import ops
 from lazyt.config import config
 from lazyt.ir.dtypes import float32
 from lazyt.ir.forms import place_of
-from lazyt.ir.graph import Head, Node, clock
+from lazyt.ir.graph import SPREADING, Head, Node, clock
 from lazyt.keeping import find_kept, hangs_on_old
 from lazyt.lifting import SLICING, structure
 from lazyt.ops.leaves import CONST, INPUT, VARIABLE
@@ -127,6 +127,21 @@ def waits(node: Node) -> bool:
     return node.op is CONST or (node.data is None and node.op is not INPUT)
 
 
+class Plans:
+    """What was made for graphs of a structure that compute the same values into the same memory.
+
+    Attributes:
+        made: the plans.
+        trial: how they began in tier 0; None where they have not begun.
+    """
+
+    __slots__ = ("made", "trial")
+
+    def __init__(self) -> None:
+        self.made: list[Any] = []
+        self.trial: Any = None
+
+
 class Choice:
     """Which values a structure keeps and which memory it writes into, for one pattern of what is
     in use outside of the graph.
@@ -137,12 +152,11 @@ class Choice:
             place, among the roots, of the one that may, -1 for any.
         pattern: numbers of the nodes that are in use outside, and of those among them that hang on
             what was pending when the last graph was computed.
-        plans: the plans made for it.
-        trial: how it began in tier 0; None where it has not begun.
+        plans: what was made for it, which other patterns may share.
         met: how often a graph was computed by it since guards were written for it.
     """
 
-    __slots__ = ("donated", "met", "pattern", "plans", "roots", "trial")
+    __slots__ = ("donated", "met", "pattern", "plans", "roots")
 
     def __init__(
         self,
@@ -153,8 +167,7 @@ class Choice:
         self.roots = roots
         self.donated = donated
         self.pattern = pattern
-        self.plans: list[Any] = []
-        self.trial: Any = None
+        self.plans = Plans()
         self.met = 0
 
 
@@ -197,9 +210,11 @@ class Structure:
         for i, _ in named:
             for item in order[i].inputs:
                 uses[numbers[item]] += 1
-        wanted = set(roots)
+        # Roots are computed anyway; and repeated constants are never kept, though other graphs that
+        # have them in common often refer to them.
+        idle = {*roots, *self._find_spread(order, numbers)}
         self._watched = [
-            (i, uses[i] + _baseline()) for i, _ in named if order[i].inputs and i not in wanted
+            (i, uses[i] + _baseline()) for i, _ in named if order[i].inputs and i not in idle
         ]
         self.spare = self._find_spare(order, numbers, uses)
         self.parameters = self._find_parameters(order, numbers)
@@ -208,6 +223,16 @@ class Structure:
     def watched(self) -> list[tuple[int, int]]:
         """Numbers of the nodes that others may refer to, with how often their graph does."""
         return [(number, expected - _baseline()) for number, expected in self._watched]
+
+    def _find_spread(self, order: Sequence[Node], numbers: dict[Node, int]) -> set[int]:
+        """Constants, repeated or not."""
+        found: set[int] = set()
+        for i, node in enumerate(order):
+            # Where the value is there, the inputs are no part of the graph.
+            spreads = node.op.name in SPREADING and node.data is None
+            if node.op is CONST or (spreads and numbers[node.inputs[0]] in found):
+                found.add(i)
+        return found
 
     def _find_parameters(self, order: Sequence[Node], numbers: dict[Node, int]) -> list[list[int]]:
         """Leaves of autograd that are made of nothing but numbers and a key of random ones. One
@@ -294,7 +319,12 @@ class Structure:
             kept = find_kept(order, outside, asked, {order[i] for i in old})
             roots = [*roots, *[numbers[node] for node in kept]]
         donated = [(place, -1) for place, number in enumerate(self.leaves) if number in spare]
-        choice = self._choices[used, spare, old] = Choice(roots, tuple(donated), (used, old))
+        choice = Choice(roots, tuple(donated), (used, old))
+        for other in (self.plain, *self._choices.values()):
+            if other.roots == choice.roots and other.donated == choice.donated:
+                choice.plans = other.plans
+                break
+        self._choices[used, spare, old] = choice
         return choice
 
 

@@ -25,7 +25,7 @@ def find_kept(
     """Values to keep, of those that are referred to from outside of this graph.
 
     Args:
-        outside: whether a pending node is; leaves and roots are left out.
+        outside: whether a pending node is; leaves, roots and repeated constants are left out.
         old: those that hang on what was pending already when a graph was computed before. They
             are kept however cheap they are: a chain that grows from look to look would be computed
             from its start each time, as another graph, and hold everything that it began with.
@@ -36,7 +36,7 @@ def find_kept(
         if node.data is not None or node in roots or 0 in node.shape or not node.inputs:
             continue
         heavy = node.op.heavy or any(i in costly for i in node.inputs)
-        if not outside[node]:
+        if not outside.get(node):
             if heavy:
                 costly.add(node)
         elif heavy or node in old:

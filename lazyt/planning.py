@@ -309,12 +309,12 @@ def _find(
 
     ``may_be_tried``: whether the graph may begin in tier 0, before its kernels are looked for.
     """
-    plans: list[_Plan] = choice.plans
+    plans: list[_Plan] = choice.plans.made
     heads = tuple([order[i].head for i in structure.open])
     for plan in plans:
         if plan.heads == heads and not plan.lifted:
             return plan, []
-    trial: Trial | None = choice.trial
+    trial: Trial | None = choice.plans.trial
     if trial is not None and may_be_tried and not trial.is_over:
         return _tried(trial, heads, order), []
     numbers = [number for i in structure.open for number in numbers_of(order[i])]
@@ -329,7 +329,7 @@ def _find(
     asked = Asked(order, leaves, numbers, roots, choice.donated, structure.place)
     try:
         if trial is None and may_be_tried and not plans:
-            trial = choice.trial = tiers.trial_of(structure, order, asked)
+            trial = choice.plans.trial = tiers.trial_of(structure, order, asked)
             if not trial.is_over:
                 return _tried(trial, heads, order), []
         lifted = _changed(plans, trial, constants)

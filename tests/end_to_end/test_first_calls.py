@@ -34,7 +34,7 @@ def plans() -> int:
     from lazyt.graph_keys import known
 
     choices = [c for s in known.values() for c in (s.plain, *s._choices.values())]
-    return sum(len(choice.plans) for choice in choices)
+    return sum(len(made) for made in {id(c.plans): c.plans.made for c in choices}.values())
 
 
 def training(width: int) -> tuple[Any, Tensor, nn.Module]:

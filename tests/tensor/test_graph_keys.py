@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lazyt as lt
-from lazyt.graph_keys import number_graph, waits
+from lazyt import ops
+from lazyt.graph_keys import number_graph, structure_of, waits
+from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Head, Node
 from lazyt.runtime import events
 
@@ -160,3 +162,33 @@ def test_a_value_that_came_is_a_leaf() -> None:
     numbers, key = number_graph([(inner + 1).node])
     assert len(numbers) < before and (inner.node.form in key)
     assert number_graph([inner.node]) == ({inner.node: 0}, [inner.node.form])
+
+
+def test_who_else_has_a_constant_makes_no_difference() -> None:
+    # Constants that are repeated are one node, wherever a program repeats them.
+    x = ops.input_((3,), float32)
+    found = []
+    for holds in (False, True):
+        twos = ops.expand(ops.reshape(ops.constant(2.0, float32), (1,)), (3,))
+        nodes = [ops.concat([twos, x], 0)]
+        held = [twos] if holds else []
+        del twos
+        numbers, key = number_graph(nodes)
+        found.append(structure_of(numbers, key, nodes).choose(list(numbers)))
+        del held
+    assert found[0] is found[1]
+
+
+def test_patterns_of_use_that_lead_to_the_same_share_plans() -> None:
+    x = lt.arange(3.0).realize()
+    found = []
+    for holds in (False, True):
+        part = x * 3
+        nodes = [(part + 1).sum().node]
+        held = [part] if holds else []
+        del part
+        numbers, key = number_graph(nodes)
+        structure = structure_of(numbers, key, nodes)
+        found.append(structure.choose(list(numbers)))
+        del held
+    assert found[0] is not found[1] and found[0].plans is found[1].plans
