@@ -545,6 +545,8 @@ _ENTRY: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
 
 
 def _close(handle: int) -> None:
+    if _ctypes is None or libraries is None:  # while the interpreter shuts down
+        return
     libraries.loaded -= 1
     _ctypes.dlclose(handle)
 
