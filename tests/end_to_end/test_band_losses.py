@@ -13,6 +13,8 @@ import lazyt.nn.functional as F
 from lazyt.tensor import Tensor
 from tests.end_to_end.band_cases import check_band, drawn, groups_of, small_cache  # noqa: F401
 
+pytestmark = pytest.mark.lazy  # bands are what becomes of whole graphs
+
 _WEIGHTS = (lazyt.arange(90) / 90).realize()
 _LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mean": F.cross_entropy,

@@ -24,6 +24,8 @@ from lazyt.runtime.memory import pool
 from lazyt.tensor import Tensor
 from tests.end_to_end.band_cases import bits_of, check_band, drawn, groups_of, small_cache  # noqa: F401
 
+pytestmark = pytest.mark.lazy  # bands are what becomes of whole graphs
+
 _KINDS = ["plain", "additive", "boolean", "causal"]
 _CASES = [((2, 3, 37, 53, 11), kind) for kind in _KINDS]
 _CASES += [((1, 2, 101, 64, 16), "causal"), ((1, 1, 16, 17, 8), "plain")]

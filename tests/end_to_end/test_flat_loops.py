@@ -94,6 +94,7 @@ def counted(parameters: list[Any], loss: Callable[[list[Any]], Any], state: Stat
     return state["count"].sum()
 
 
+@pytest.mark.lazy
 @pytest.mark.parametrize(
     "step", [momentum, held_gradients, adam, averaged, rebound, counted], ids=lambda f: f.__name__
 )

@@ -14,6 +14,7 @@ from lazyt.runtime.memory import Buffer
 CALLS = 5
 
 
+@pytest.mark.lazy
 def test_each_call_sees_what_numpy_wrote() -> None:
     step = lt.jit(lambda x, y: x @ y + 1)
     a, b = np.ones((6, 5), np.float32), np.full((5, 4), 2, np.float32)

@@ -15,6 +15,9 @@ from lazyt.runtime import events
 
 LONG = 300
 
+#: Without pending graphs there is nothing to cut.
+graphs = pytest.mark.skipif(lt.config.eager, reason="nothing is pending: LAZYT_EAGER is on")
+
 
 @pytest.fixture(autouse=True)
 def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
@@ -170,6 +173,7 @@ def test_a_loop_may_change(plans: list[int]) -> None:
     assert max(plans) < 2 * LONG  # what nothing hangs on was computed on the way
 
 
+@graphs
 def test_what_is_there_has_no_parts() -> None:
     """A value that is made in memory may be the one at which a graph is measured."""
     for program in (waves, averages):
@@ -182,6 +186,7 @@ def test_what_is_there_has_no_parts() -> None:
             assert (x + 1).tolist() == [2.0, 3.0]
 
 
+@graphs
 def test_behind_a_loop_nobody_goes_on_looking_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     averages(lt, LONG)
     searches: list[int] = []
@@ -209,6 +214,7 @@ def test_loops_repeat_while_plans_get_their_kernels() -> None:
     assert runs[0] == runs[1] == runs[2]
 
 
+@graphs
 def test_a_long_loop_that_does_not_repeat_itself_is_warned_of_once() -> None:
     rng = np.random.default_rng(3)
     x = y = lt.arange(5.0)
