@@ -97,7 +97,7 @@ def show(
         [sys.executable, "-c", WORK, kind],
         env=os.environ | {"LAZYT_CACHE_DIR": folder},
         stdout=subprocess.PIPE,
-        start_new_session=True,
+        process_group=0,  # as that of lazyt: priorities count within a session
     )
     try:
         assert child.stdout is not None and child.stdout.readline()
@@ -117,17 +117,17 @@ def show(
 
 
 def compilers(leader: int, go_on: bool | None) -> None:
-    """Has the compilers of a session, which have groups of their own, stop, go on, or end."""
+    """Has the compilers of a process, which have groups of their own, stop, go on, or end."""
     for name in os.listdir("/proc"):
         if name.isdecimal():
             try:
                 with open(f"/proc/{name}/stat", encoding="ascii") as file:
-                    session = int(file.read().rpartition(")")[2].split()[3])
+                    parent = int(file.read().rpartition(")")[2].split()[1])
             except (OSError, ValueError):
                 continue
-            if session == leader and int(name) != leader:
+            if parent == leader:
                 try:
-                    os.kill(int(name), {True: 18, False: 19, None: 9}[go_on])
+                    os.killpg(int(name), {True: 18, False: 19, None: 9}[go_on])
                 except ProcessLookupError:
                     continue
 

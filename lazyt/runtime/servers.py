@@ -139,7 +139,9 @@ class Server:
                     stdout=subprocess.PIPE,
                     stderr=self._errors,
                     env={**os.environ, "LAZYT_TIER": "1", "LAZYT_PROGRESS": "0"},
-                    start_new_session=True,
+                    # Not a session: Linux shares the cores out among these first, and a low
+                    # priority counts for nothing beside processes of another one.
+                    process_group=0,
                 )
             reply, _ = self._reply(process, _STARTING)
         except OSError as error:
