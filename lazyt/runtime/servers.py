@@ -2,7 +2,7 @@
 
 Requests and replies are lines of JSON over its standard streams; a reply may be followed by as many
 bytes as its ``bytes`` says. A request whose reply nobody needs any more can be stopped. The process
-leads a session of its own, so that Ctrl-C at a terminal does not reach it. It ends when its
+leads its own process group, so that Ctrl-C at a terminal does not reach it. It ends when its
 standard input does, which is when this process ends, however it does.
 """
 

@@ -37,6 +37,20 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     pending.budget.renew()
 
 
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each search for a period."""
+    found: list[int] = []
+    find = repeats.find_parts
+
+    def counted(*args: Any) -> Any:
+        found.append(1)
+        return find(*args)
+
+    monkeypatch.setattr(pending, "find_parts", counted)
+    return found
+
+
 def waves(module: Any, steps: int) -> list[Any]:
     """One state, with a number that changes."""
     x = module.arange(5.0)
@@ -145,15 +159,7 @@ def changing(module: Any, steps: int) -> list[Any]:
 
 
 @pytest.mark.lazy
-def test_cuts_of_a_known_loop_take_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
-    searches: list[int] = []
-    find = repeats.find_parts
-
-    def counted(*args: Any) -> Any:
-        searches.append(1)
-        return find(*args)
-
-    monkeypatch.setattr(pending, "find_parts", counted)
+def test_cuts_of_a_known_loop_take_one_walk(searches: list[int]) -> None:
     for program in (waves, averages):
         program(lt, LONG)
         searches.clear()
@@ -187,16 +193,9 @@ def test_what_is_there_has_no_parts() -> None:
 
 
 @graphs
-def test_behind_a_loop_nobody_goes_on_looking_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_a_loop_nobody_goes_on_looking_for_it(searches: list[int]) -> None:
     averages(lt, LONG)
-    searches: list[int] = []
-    find = repeats.find_parts
-
-    def counted(*args: Any) -> Any:
-        searches.append(1)
-        return find(*args)
-
-    monkeypatch.setattr(pending, "find_parts", counted)
+    searches.clear()
     x, rng = lt.arange(5.0), np.random.default_rng(3)
     for number in range(6000):
         x = x.cos() if rng.random() < 0.5 else x.sin() * 0.5

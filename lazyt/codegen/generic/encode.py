@@ -527,7 +527,7 @@ class Encoder:
         """
         count = math.prod(to.shape)
         operands = [
-            views[item] if item.__class__ is int else self._literal(*item)  # type: ignore
+            views[item] if isinstance(item, int) else self._literal(*item)
             for item in pattern.operands
         ]
         strided: list[int | tuple[int, ...]] = []
@@ -556,12 +556,12 @@ class Encoder:
             kind = strided[place] if strided else 0
             self._place(view)
             words.append(view.dtype.itemsize)
-            if kind.__class__ is tuple:
+            if isinstance(kind, tuple):
                 words.append(2)
                 words += rows[number]
                 number += 1
             else:
-                words.append(kind)  # type: ignore[arg-type]
+                words.append(kind)
         words += pattern.words
         self._functions |= pattern.functions
         self._end(begin)
