@@ -1,4 +1,4 @@
-"""Writes docs/api.md and the README's settings table from docstrings, and docs/coverage.md.
+"""Writes docs/api.md and the table of settings from docstrings, and docs/coverage.md.
 
 ``make docs`` runs it.
 """
@@ -55,9 +55,9 @@ def settings_table() -> str:
     return "\n".join(rows).replace("``", "`")
 
 
-def readme() -> str:
-    """The README with its settings table as it should be."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def settings_page() -> str:
+    """docs/how-to/settings.md with its table as it should be."""
+    text = (ROOT / "docs" / "how-to" / "settings.md").read_text(encoding="utf-8")
     return with_table(text, "settings", settings_table())
 
 
@@ -181,7 +181,7 @@ def outputs() -> dict[Path, str]:
         ROOT / "docs" / "api.md": api(),
         ROOT / "docs" / "coverage.md": coverage_page.page(),
         ROOT / "docs" / "numbers.md": numbers(),
-        ROOT / "README.md": readme(),
+        ROOT / "docs" / "how-to" / "settings.md": settings_page(),
         **method_stubs.outputs(),
     }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("bench/**/*.md")])
+DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md")])
 TOUR = ROOT / "docs" / "tour.md"
 
 
@@ -36,8 +36,9 @@ def test_example_runs(place: str, code: str, capsys: pytest.CaptureFixture[str])
         assert capsys.readouterr().out.strip()
 
 
-def test_readme_has_examples() -> None:
-    assert sum(place.startswith("README.md") for place, _ in BLOCKS) >= 5
+def test_readme_and_first_steps_have_examples() -> None:
+    assert any(place.startswith("README.md") for place, _ in BLOCKS)
+    assert sum(place.startswith("docs/how-to/first-steps.md") for place, _ in BLOCKS) >= 5
 
 
 def test_links_lead_somewhere() -> None:
@@ -75,8 +76,9 @@ def test_tour_names_files_that_exist_and_every_room() -> None:
     assert rooms <= named, rooms - named
 
 
-def test_commands_of_the_readme_exist() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_commands_of_the_documents_exist() -> None:
+    pages = [ROOT / "README.md", ROOT / "docs" / "how-to" / "looking-inside.md"]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"^make (\w+)", text, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), target

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lazyt"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TESTED_SOURCES = sorted([*SOURCES, *ROOT.glob("tests/**/*.py"), *ROOT.glob("bench/**/*.py")])
-DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("bench/**/*.md")])
+DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md")])
 
 CORE = frozenset({"errors", "config", "ir", "ops", "transforms", "passes", "codegen", "runtime"})
 API = CORE | {"frontend", "compiler", "api"}
