@@ -24,7 +24,7 @@ on_tensors := $(addprefix tests/,amp array_api data differential distributions e
 	functional index_sums integer_edges nn operator_programs optim overrides \
 	peer_modules peer_samples profiler reported serialization signal tensor torch_cases transforms)
 
-.PHONY: help demo test quick bits cuda check bench gpu docs clean
+.PHONY: help demo test quick bits cuda check bench gpu generate docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,7 +37,8 @@ help:
 	@echo "make bench   time lazyt, beside whichever peers are installed (ARGS='--only chain')"
 	@echo "make gpu     with an NVIDIA GPU: its tests and times (PEERS=python with PyTorch)"
 	@echo "make gpu-rehearsal   prepare for a GPU machine without a package index, try all on the emulator"
-	@echo "make docs    write docs/api.md from the docstrings, tables from the settings"
+	@echo "make generate  write what docs/generate.py makes: tables of settings and coverage, stubs"
+	@echo "make docs    the same, then build the site: build/docs/index.html"
 	@echo "make clean   remove what these targets made"
 
 $(python):
@@ -49,7 +50,7 @@ $(VENV)/examples.stamp: pyproject.toml | $(python)
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(python)
-	$(pip) $(editable) '.[dev,examples]'
+	$(pip) $(editable) '.[dev,docs,examples]'
 	@touch $@
 
 demo: $(VENV)/examples.stamp
@@ -98,9 +99,18 @@ $(VENV)/gpu.stamp: pyproject.toml | $(python)
 	$(pip) $(editable) '.[dev,examples,cuda]'
 	@touch $@
 
-docs: $(VENV)/examples.stamp
+generate: $(VENV)/examples.stamp
 	$(python) docs/generate.py
 
+$(VENV)/docs.stamp: pyproject.toml | $(python)
+	$(pip) $(editable) '.[docs,examples]'
+	@touch $@
+
+# Warnings, links that lead nowhere among them, are errors.
+docs: generate $(VENV)/docs.stamp
+	$(python) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	@echo "built: build/docs/index.html"
+
 clean:
-	rm -rf $(VENV) .gpu build dist demo-output lazyt_compiler.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .gpu build dist docs/reference/api docs/pictures demo-output lazyt_compiler.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find lazyt tests bench docs examples -name __pycache__ -type d -prune -exec rm -rf {} +

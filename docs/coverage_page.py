@@ -1,4 +1,4 @@
-"""docs/coverage.md: what of PyTorch's API there is, in which dtypes, with or without gradients.
+"""docs/reference/coverage.md: what of PyTorch's API there is, in which dtypes, and gradients.
 
 Nothing in the tables is written by hand: every function is called with the samples of
 tests/functional, in every dtype, and asked for a gradient. What is missing is found by comparing
@@ -190,7 +190,7 @@ def page() -> str:
     version = torch_groups.API["version"]
     lines = [
         "# Coverage of PyTorch's API\n",
-        f"Written by `make docs`. Names are compared with those of PyTorch {version}, which",
+        f"Written by `make generate`. Names are compared with those of PyTorch {version}, which",
         "`docs/record_torch.py` recorded. Dtypes and gradients were found by calling every",
         "function with the samples in `tests/functional`: a dtype is named when a call succeeds",
         "in it; `float` stands for float16, bfloat16, float32 and float64, `int` for int8 to",

@@ -1,6 +1,6 @@
-"""Writes docs/api.md and the table of settings from docstrings, and docs/coverage.md.
+"""Writes docs/api.md and the table of settings from docstrings, and docs/reference/coverage.md.
 
-``make docs`` runs it.
+``make generate`` runs it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def settings_page() -> str:
 
 def with_table(text: str, name: str, table: str) -> str:
     """A document with what stands between the marks of ``name`` replaced."""
-    begin, end = f"<!-- {name}: written by `make docs` -->", f"<!-- end of {name} -->"
+    begin, end = f"<!-- {name}: written by `make generate` -->", f"<!-- end of {name} -->"
     before, rest = text.split(begin)
     return f"{before}{begin}\n\n{table}\n\n{end}{rest.split(end)[1]}"
 
@@ -96,8 +96,8 @@ def error_table() -> str:
 
 
 def numbers() -> str:
-    """docs/numbers.md with its tables as they should be."""
-    text = (ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
+    """docs/concepts/numbers.md with its tables as they should be."""
+    text = (ROOT / "docs" / "concepts" / "numbers.md").read_text(encoding="utf-8")
     text = with_table(text, "promotion", promotion_table())
     return with_table(text, "errors", error_table())
 
@@ -154,7 +154,7 @@ def api() -> str:
     """docs/api.md."""
     parts = [
         "# Everything you can call\n",
-        "Written by `make docs` from the docstrings. `help(lazyt.softmax)` says more.\n",
+        "Written by `make generate` from the docstrings. `help(lazyt.softmax)` says more.\n",
     ]
     sections: list[tuple[str, Iterator[str]]] = [
         ("lazyt", entries(lazyt, function_names(lazyt))),
@@ -179,8 +179,8 @@ def outputs() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     return {
         ROOT / "docs" / "api.md": api(),
-        ROOT / "docs" / "coverage.md": coverage_page.page(),
-        ROOT / "docs" / "numbers.md": numbers(),
+        ROOT / "docs" / "reference" / "coverage.md": coverage_page.page(),
+        ROOT / "docs" / "concepts" / "numbers.md": numbers(),
         ROOT / "docs" / "how-to" / "settings.md": settings_page(),
         **method_stubs.outputs(),
     }

@@ -223,7 +223,7 @@ def tensor_stub() -> str:
     head = [
         '"""The methods of Tensor that are written elsewhere, for type checkers and editors.',
         "",
-        "Written by docs/method_stubs.py; `make docs` writes it again.",
+        "Written by docs/method_stubs.py; `make generate` writes it again.",
         '"""',
         "",
         *(f"import {module}" for module in imports),
@@ -251,7 +251,7 @@ def inplace_stub() -> str:
     head = [
         '"""Functions like ``exp_`` of the lazyt namespace, for type checkers and editors.',
         "",
-        "Written by docs/method_stubs.py; `make docs` writes it again.",
+        "Written by docs/method_stubs.py; `make generate` writes it again.",
         '"""',
         "",
         *(f"import {module}" for module in imports),

@@ -1,6 +1,6 @@
 """Functions like ``exp_`` of the lazyt namespace, for type checkers and editors.
 
-Written by docs/method_stubs.py; `make docs` writes it again.
+Written by docs/method_stubs.py; `make generate` writes it again.
 """
 
 import builtins

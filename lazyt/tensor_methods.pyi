@@ -1,6 +1,6 @@
 """The methods of Tensor that are written elsewhere, for type checkers and editors.
 
-Written by docs/method_stubs.py; `make docs` writes it again.
+Written by docs/method_stubs.py; `make generate` writes it again.
 """
 
 import builtins

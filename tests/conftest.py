@@ -1,7 +1,7 @@
 """Options of the test suite, a disk cache of its own, and the tier in which each test runs.
 
-What each test computes is checked in one of two tiers (docs/tiers.md), as compiling is most of the
-suite's time:
+What each test computes is checked in one of two tiers (docs/concepts/tiers.md), as compiling is
+most of the suite's time:
 
 - Tests about what operations compute, those in the folders of ``tier_choice.COMPUTED``, run in tier
   0: generic kernels, compiled once for all tests.

@@ -3,42 +3,92 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from lazyt.config import config
+
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md")])
-TOUR = ROOT / "docs" / "tour.md"
+DOCS = ROOT / "docs"
+BUILT = DOCS / "reference" / "api"  # written while the site is built
+DOCUMENTS = [
+    path
+    for path in sorted([ROOT / "README.md", *DOCS.rglob("*.md"), *ROOT.glob("bench/**/*.md")])
+    if not path.is_relative_to(BUILT)
+]
+TOUR = DOCS / "tour.md"
 
 
-def python_blocks() -> Iterator[tuple[str, str]]:
-    """Every Python example, with where it is."""
-    for path in DOCUMENTS:
-        text = path.read_text(encoding="utf-8")
-        for found in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S):
-            line = text.count("\n", 0, found.start()) + 1
-            yield f"{path.relative_to(ROOT)}:{line}", found.group(1)
+def from_docs(name: str) -> ModuleType:
+    """A program of docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(name, module)
+    spec.loader.exec_module(module)
+    return module
 
 
-BLOCKS = list(python_blocks())
+examples = from_docs("examples")
+PAGES = [path for path in DOCUMENTS if any(examples.blocks(path.read_text(encoding="utf-8")))]
 
 
-@pytest.mark.parametrize(("place", "code"), BLOCKS, ids=[place for place, _ in BLOCKS])
-def test_example_runs(place: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
-    # As in a file of its own: without the __future__ imports of this one.
-    exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "example"})
-    if "print(" in code:
-        assert capsys.readouterr().out.strip()
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_of_a_page_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT))
+    with config.override(tier="auto"):  # as its readers have it
+        assert examples.check(path, str(path.relative_to(ROOT)))
 
 
 def test_readme_and_first_steps_have_examples() -> None:
-    assert any(place.startswith("README.md") for place, _ in BLOCKS)
-    assert sum(place.startswith("docs/how-to/first-steps.md") for place, _ in BLOCKS) >= 5
+    assert ROOT / "README.md" in PAGES
+    text = (DOCS / "how-to" / "first-steps.md").read_text(encoding="utf-8")
+    assert len(list(examples.blocks(text))) >= 5
+
+
+def test_examples_that_print_something_else_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    text = "```python\na = 2\nprint(a + {})\n```\n\n```output\n5\n```\n"
+    page.write_text(text.format(3), encoding="utf-8")
+    assert examples.check(page, "page.md") == 1
+    page.write_text(text.format(4), encoding="utf-8")
+    with pytest.raises(AssertionError, match="page says\n5\n\nit is\n6"):
+        examples.check(page, "page.md")
+    examples.rewrite(page)
+    assert examples.check(page, "page.md") == 1
+
+
+def test_notebook_cells_have_values() -> None:
+    program = examples.Program("page.md")
+    (cell,) = examples.blocks("```{code-cell}\nprint(1)\n2 + 3\n```\n")
+    assert program.run(cell.code, cell.line, cell.cell) == ("1\n", 5)
+
+
+@pytest.mark.slow
+@pytest.mark.deadline(120)
+def test_site_builds(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
+    pytest.importorskip("furo")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    done = subprocess.run(
+        [*command, "-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "site")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert (tmp_path / "site" / "index.html").exists()
 
 
 def test_links_lead_somewhere() -> None:
@@ -51,16 +101,13 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_generated_parts_are_up_to_date() -> None:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None and spec.loader is not None
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
+    generate = from_docs("generate")
     stale = [
         str(path.relative_to(ROOT))
         for path, text in generate.outputs().items()
         if path.read_text(encoding="utf-8") != text
     ]
-    assert not stale, f"run `make docs`: {stale} are out of date"
+    assert not stale, f"run `make generate`: {stale} are out of date"
 
 
 def test_tour_names_files_that_exist_and_every_room() -> None:

@@ -185,7 +185,7 @@ def test_rows_that_share_lines_of_a_cache_are_not_cut(columns: int, wide: bool) 
 
 
 def _in_order(row: Any) -> Any:
-    """A sum as docs/numbers.md has it: blocks of 1024, in a block 32 lanes, folded by halves."""
+    """A sum as docs/concepts/numbers.md has it: blocks of 1024, 32 lanes each, folded by halves."""
     while True:
         blocks = []
         for start in range(0, len(row), 1024):

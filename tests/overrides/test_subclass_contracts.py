@@ -35,7 +35,7 @@ EXCUSED = {
     "_mean_carrier_measure (by ExponentialFamily.entropy)": "Poisson has no entropy in PyTorch",
     "event_dim (by AffineTransform.with_cache)": "transforms are copied whole",
 }
-#: Classes that lazyt does not have (docs/coverage.md).
+#: Classes that lazyt does not have (docs/reference/coverage.md).
 ABSENT = {
     "distributions.GeneralizedPareto", "distributions.LKJCholesky", "distributions.Wishart",
     "distributions.transforms.StackTransform", "distributions.transforms.CatTransform",

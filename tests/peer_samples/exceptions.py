@@ -1,4 +1,4 @@
-"""Derivatives that are not PyTorch's, with the reasons: for the tests and docs/coverage.md."""
+"""Derivatives that are not PyTorch's, and why: for tests and docs/reference/coverage.md."""
 
 from __future__ import annotations
 

@@ -67,4 +67,4 @@ def test_stubs_are_up_to_date() -> None:
     spec.loader.exec_module(stubs)
     for target, text in stubs.outputs().items():
         same = target.read_text(encoding="utf-8") == text
-        assert same, f"{target.name} is not what docs/method_stubs.py writes: run `make docs`"
+        assert same, f"{target.name} is not what docs/method_stubs.py writes: run `make generate`"

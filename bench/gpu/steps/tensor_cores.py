@@ -1,6 +1,6 @@
 """What the GPU's tensor cores reach with kernels of our own, beside the vendor's library: a product
 by mma.sync, ldmatrix and cp.async, and one by wgmma, TMA and mbarriers. lazyt's products do not use
-them (docs/cuda.md): this says what that costs, and whether such texts are right on this GPU."""
+them (docs/how-to/gpu.md): what that costs, and whether such texts are right on this GPU."""
 
 from __future__ import annotations
 

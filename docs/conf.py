@@ -1,0 +1,40 @@
+"""How Sphinx builds the site: ``make generate``. Needs no network."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+sys.path[:0] = [str(DOCS.parent), str(DOCS), str(DOCS / "extensions")]
+os.environ.setdefault("LAZYT_PROGRESS", "0")
+
+from lazyt.version import __version__  # noqa: E402
+
+project = "lazyt"
+author = "The lazyt developers"
+copyright = "The lazyt developers"
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx_copybutton", "notebook_cells", "repository_links"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["extensions"]
+suppress_warnings = ["config.cache"]
+nitpicky = True
+
+myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
+myst_heading_anchors = 4
+myst_number_code_blocks = []
+
+# Copy what one would type, not what comes of it.
+copybutton_selector = "div:not(.highlight-output) > div.highlight > pre"
+
+html_theme = "furo"
+html_title = f"lazyt {version}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
