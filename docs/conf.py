@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS.parent), str(DOCS), str(DOCS / "extensions")]
 os.environ.setdefault("LAZYT_PROGRESS", "0")
+
+import reference_pages  # noqa: E402
 
 from lazyt.version import __version__  # noqa: E402
 
@@ -38,3 +41,8 @@ html_show_sphinx = False
 html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
+
+
+def setup(app: Any) -> None:
+    """Has the reference written before pages are read."""
+    app.connect("builder-inited", lambda _: reference_pages.write())

@@ -1,17 +1,15 @@
-"""Writes docs/api.md and the table of settings from docstrings, and docs/reference/coverage.md.
+"""Writes what is generated and committed: tables of settings, numbers and coverage, and stubs.
 
 ``make generate`` runs it.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
@@ -20,18 +18,8 @@ import coverage_page  # noqa: E402
 import method_stubs  # noqa: E402
 
 import lazyt  # noqa: E402
-from lazyt import errors  # noqa: E402
 from lazyt.config import Config  # noqa: E402
 from tests.functional.sample_values import DTYPES  # noqa: E402
-
-USER_MODULES = ("nn", "nn.functional", "autograd", "optim", "func", "linalg", "amp", "cuda")
-
-
-def first_sentence(value: object) -> str:
-    """The first sentence of a docstring, on one line."""
-    text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
-    found = re.match(r"(.*?[.:])(\s|$)", text)
-    return (found.group(1) if found else text).replace("|", "\\|").replace("``", "`").rstrip(":")
 
 
 def settings() -> Iterator[tuple[str, str, str]]:
@@ -118,27 +106,6 @@ def signature(name: str, function: Callable[..., object]) -> str:
     return f"{name}{text}"
 
 
-def entries(owner: object, public: list[str]) -> Iterator[str]:
-    """A line for each callable."""
-    for name in sorted(public):
-        value = getattr(owner, name)
-        if callable(value) and str(getattr(value, "__module__", "")).startswith("lazyt"):
-            yield f"- `{signature(name, value)}`: {first_sentence(value)}"
-
-
-def function_names(module: ModuleType) -> list[str]:
-    """Public names of a module that are not modules."""
-    listed = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
-    return [n for n in listed if not isinstance(getattr(module, n), ModuleType)]
-
-
-def user_modules() -> Iterator[tuple[str, ModuleType]]:
-    """The modules that users import, those that there are."""
-    for name in USER_MODULES:
-        if importlib.util.find_spec(f"lazyt.{name.split('.')[0]}") is not None:
-            yield f"lazyt.{name}", importlib.import_module(f"lazyt.{name}")
-
-
 def ops_section() -> Iterator[str]:
     """The vocabulary of graphs."""
     from lazyt.ir.graph import NoGradient
@@ -150,35 +117,9 @@ def ops_section() -> Iterator[str]:
         yield f"- `{name}({fields})`" + (f": no gradient, {without}" if without else "")
 
 
-def api() -> str:
-    """docs/api.md."""
-    parts = [
-        "# Everything you can call\n",
-        "Written by `make generate` from the docstrings. `help(lazyt.softmax)` says more.\n",
-    ]
-    sections: list[tuple[str, Iterator[str]]] = [
-        ("lazyt", entries(lazyt, function_names(lazyt))),
-        ("lazyt.Tensor", entries(lazyt.Tensor, [n for n in dir(lazyt.Tensor) if n[0] != "_"])),
-    ]
-    sections += [(name, entries(module, function_names(module))) for name, module in user_modules()]
-    raised = [
-        n
-        for n, v in vars(errors).items()
-        if isinstance(v, type) and v.__module__ == errors.__name__
-    ]
-    sections.append(
-        ("lazyt.errors", (f"- `{n}`: {first_sentence(getattr(errors, n))}" for n in raised))
-    )
-    sections.append(("Ops of the graph, with their parameters", ops_section()))
-    for title, lines in sections:
-        parts.append(f"## {title}\n\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts)
-
-
 def outputs() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     return {
-        ROOT / "docs" / "api.md": api(),
         ROOT / "docs" / "reference" / "coverage.md": coverage_page.page(),
         ROOT / "docs" / "concepts" / "numbers.md": numbers(),
         ROOT / "docs" / "how-to" / "settings.md": settings_page(),

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+import lazyt
 from lazyt.config import config
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,6 +72,27 @@ def test_notebook_cells_have_values() -> None:
     program = examples.Program("page.md")
     (cell,) = examples.blocks("```{code-cell}\nprint(1)\n2 + 3\n```\n")
     assert program.run(cell.code, cell.line, cell.cell) == ("1\n", 5)
+
+
+def test_reference_has_every_function_once() -> None:
+    reference = from_docs("reference_pages")
+    pages = reference.pages()
+    titles = [
+        n for _, text in reference.top_pages() for n in re.findall(r"^## `(\w+)`", text, re.M)
+    ]
+    forms = {f"{name}_" for name in titles}
+    public = {
+        name for name in dir(lazyt)
+        if name[0] != "_" and callable(getattr(lazyt, name))
+        and str(getattr(getattr(lazyt, name), "__module__", "")).startswith("lazyt")
+    }  # fmt: skip
+    assert len(titles) == len({*titles}) and public <= {*titles, *forms}
+    entry = pages["reducing"].partition("## `logsumexp`\n")[2].partition("\n## ")[0]
+    for part in ("lazyt.logsumexp(input, dim", "gradient: yes", "PyTorch: `torch.logsumexp`",
+                 "torch.logsumexp(x, 0)", "```output\ntensor(["):  # fmt: skip
+        assert part in entry, entry
+    listed = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    assert {*re.findall(r"^api/([\w-]+)$", listed, re.M)} == pages.keys()
 
 
 @pytest.mark.slow
