@@ -83,7 +83,9 @@ def check(path: Path, place: str) -> int:
         printed, _ = program.run(block.code, block.line, block.cell)
         if block.output is not None:
             same = doctest.OutputChecker().check_output(block.output, printed, doctest.ELLIPSIS)
-            assert same, f"{place}:{block.line}: the page says\n{block.output}\nit is\n{printed}"
+            advice = f"if that is right, `python docs/examples.py {place}` writes it down"
+            said = f"the page says\n{block.output}\nit is\n{printed}\n{advice}"
+            assert same, f"{place}:{block.line}: {said}"
         elif "print(" in block.code:
             assert printed.strip(), f"{place}:{block.line}: nothing is printed"
         count += 1
@@ -94,7 +96,8 @@ def rewrite(path: Path) -> None:
     """Writes what the examples print now into the blocks of output that a page has, but where
     ``...`` in a block still fits."""
     text = path.read_text(encoding="utf-8")
-    program, changes = Program(path.name), []
+    place = path.as_posix()
+    program, changes = Program(place), []
     for block in blocks(text):
         printed, _ = program.run(block.code, block.line, block.cell)
         if block.output is None or block.span is None:
