@@ -50,6 +50,19 @@ def test_examples_of_a_page_run(
         assert examples.check(path, str(path.relative_to(ROOT)))
 
 
+@pytest.mark.compiler
+@pytest.mark.parametrize("path", sorted((DOCS / "research").glob("*.py")), ids=lambda p: p.stem)
+def test_programs_for_researchers_run(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LAZYT_TIER": "auto"},
+        check=False,
+    )
+    assert done.returncode == 0 and done.stdout.strip(), done.stderr
+
+
 def test_readme_and_first_steps_have_examples() -> None:
     assert ROOT / "README.md" in PAGES
     text = (DOCS / "how-to" / "first-steps.md").read_text(encoding="utf-8")
