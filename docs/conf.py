@@ -39,10 +39,24 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
+html_show_sourcelink = False
+html_use_index = False
+html_domain_indices = False
+smartquotes = False
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
+
+
+def _shorten_contents(app: Any, env: Any) -> None:
+    """Leaves the entries of the reference out of the tables of contents: a table at the top of each
+    page has them, and the navigation of every page would copy thousands."""
+    for name, contents in env.tocs.items():
+        if name.startswith("reference/api/") and len(contents):
+            item = contents[0]
+            del item[1:]
 
 
 def setup(app: Any) -> None:
     """Has the reference written before pages are read."""
     app.connect("builder-inited", lambda _: reference_pages.write())
+    app.connect("env-updated", _shorten_contents)
