@@ -40,7 +40,18 @@ examples = from_docs("examples")
 PAGES = [path for path in DOCUMENTS if any(examples.blocks(path.read_text(encoding="utf-8")))]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+#: What a page says that looks at kernels, and so needs a compiler.
+KERNELS = re.compile(r"\.explain\(|lazyt\.tune\(|import nn, profiler|cuda:emu|group_graph\(")
+
+
+def with_needs(path: Path) -> object:
+    """A page as a parameter, marked where its examples need a compiler."""
+    looks = KERNELS.search(path.read_text(encoding="utf-8"))
+    marks = [pytest.mark.compiler] if looks else []
+    return pytest.param(path, id=path.relative_to(ROOT).as_posix(), marks=marks)
+
+
+@pytest.mark.parametrize("path", [*map(with_needs, PAGES)])
 def test_examples_of_a_page_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
