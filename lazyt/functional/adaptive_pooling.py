@@ -24,7 +24,10 @@ from lazyt.tensor import Tensor
 
 __all__ = ["adaptive_avg_pool1d"]
 
-_DIV, _MUL, _ADD, _LT = (scalar_build(n) for n in ("div", "mul", "add", "lt"))
+_DIV = scalar_build("div")
+_MUL = scalar_build("mul")
+_ADD = scalar_build("add")
+_LT = scalar_build("lt")
 
 
 class DimensionError(LazytError, ValueError):

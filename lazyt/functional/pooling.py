@@ -27,7 +27,9 @@ __all__ = [
     "avg_pool1d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 
-_DIV, _MUL, _ADD = scalar_build("div"), scalar_build("mul"), scalar_build("add")
+_DIV = scalar_build("div")
+_MUL = scalar_build("mul")
+_ADD = scalar_build("add")
 _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 
 

@@ -23,7 +23,8 @@ from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call
 from lazyt.tensor import Tensor
 
-_MUL, _ADD = scalar_build("mul"), scalar_build("add")
+_MUL = scalar_build("mul")
+_ADD = scalar_build("add")
 
 
 class PoolingError(LazytError, ValueError):

@@ -11,11 +11,10 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.ir.decisions import slack
-from lazyt.ir.graph import Node, Type, make
+from lazyt.ir.graph import Node, Shape, Type, make
 from lazyt.ir.index import Linear, constant
 from lazyt.ir.point import Guard, Guarded
 from lazyt.ir.scalar import Const, Expr, Number, const
-from lazyt.ir.shapes import Shape
 from lazyt.ops.leaves import representable
 from lazyt.ops.registry import define_op
 

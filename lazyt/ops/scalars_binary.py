@@ -105,6 +105,7 @@ def _copysign_slope(c: Call, number: int) -> Expr | None:
 
 
 def _flat(c: Call, number: int) -> Expr | None:
+    """The derivative of step functions: zero everywhere, as in PyTorch."""
     return None
 
 
