@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import lazyt
 from lazyt.compiler import compile_graph, group_graph
 from lazyt.ir.graph import Node, topological
-from lazyt.ir.parse_graph import parse_graph
-from lazyt.ir.text_graph import print_graph
+from lazyt.ir.parser import parse_graph
+from lazyt.ir.printer import print_graph
 from lazyt.nn import functional
 from lazyt.ops.registry import OPS
 

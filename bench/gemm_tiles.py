@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lazyt.codegen.contract import (
+from lazyt.codegen.matmul.contraction import (
     ContractSpec,
     PackedForm,
     choose_packed_form,

@@ -155,7 +155,7 @@ def _plans(module: Any) -> int:
     """How many plans were made so far."""
     if module.__name__ != "lazyt":
         return 0
-    from lazyt import planning
+    from lazyt.plan import planning
 
     if not _counting:
         make = planning._make

@@ -47,7 +47,7 @@ def forget_peak() -> None:
 
 def measure(budget: float, steps: int) -> dict[str, Any]:
     """Trains with one budget."""
-    from lazyt import standin
+    from lazyt.compat import standin
 
     standin.install()
     sys.path.insert(0, str(ROOT / "examples"))

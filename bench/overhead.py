@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import lazyt
-from lazyt import graph_keys, planning
 from lazyt.nn import functional
-from lazyt.runtime.execute import Executable
+from lazyt.plan import graph_keys, planning
+from lazyt.runtime.cpu.execute import Executable
 
 lazyt.config.tier = 1  # kernels, before anything runs
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import lazyt
 from lazyt import Tensor
 from lazyt.bench.results import describe_machine
-from lazyt.runtime import roofline
+from lazyt.runtime.cpu import roofline
 
 lazyt.config.tier = 1  # kernels, before anything runs
 

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 import lazyt
-from lazyt import nn, planning
+from lazyt import nn
+from lazyt.plan import planning
 
 lazyt.config.tier = 1  # kernels, before anything runs
 

@@ -65,8 +65,8 @@ def main() -> int:
     parser.add_argument("--libraries", type=int, help="how many plans may be loaded at once")
     given = parser.parse_args()
     import lazyt as lt
-    from lazyt import graph_keys
-    from lazyt.runtime import execute
+    from lazyt.plan import graph_keys
+    from lazyt.runtime.cpu import execute
 
     if given.libraries is not None:
         execute.libraries.most = given.libraries

@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable
 
 import lazyt as lt
-from lazyt import nn, tiers
+from lazyt import nn
+from lazyt.plan import tiers
 
 
 def trainer(layers: int, width: int) -> Callable[[], None]:

@@ -59,9 +59,9 @@ FORMS: dict[str, tuple[str, ...]] = {
 _HIDDEN = ("_version", "_base", "_is_view", "__array__", "__array_namespace__", "__contains__",
            "__dlpack__", "__dlpack_device__", "__format__")  # fmt: skip
 #: Properties whose source says less than users know.
-RESULTS = {"layout": "lazyt.layouts.layout",
+RESULTS = {"layout": "lazyt.handle.layout.layout",
            "name": "None", "output_nr": "int", "real": "Tensor", "volatile": "bool",
-           "grad_dtype": "DType | None", "explain": "lazyt.explanation.Explanation"}  # fmt: skip
+           "grad_dtype": "DType | None", "explain": "lazyt.plan.explain.Explanation"}  # fmt: skip
 #: Methods are called like these, so the stub names the built-in ones in full.
 _BARE = re.compile(r"(?<![\w.])(int|bool|float|str|tuple)\b")
 
@@ -188,8 +188,8 @@ def method(names: Names, name: str, function: Callable[..., Any]) -> Iterator[st
 
 
 def declared() -> set[str]:
-    """The names that the class in lazyt/tensor.py has itself, in text."""
-    source = (ROOT / "lazyt" / "tensor.py").read_text(encoding="utf-8")
+    """The names that the class in lazyt/handle/tensor.py has itself, in text."""
+    source = (ROOT / "lazyt" / "handle" / "tensor.py").read_text(encoding="utf-8")
     body = source.split("class Tensor")[1]
     return {*re.findall(r"^ +def (\w+)", body, re.M), *re.findall(r"^ +(\w+): ", body, re.M)}
 
@@ -218,7 +218,7 @@ def tensor_stub() -> str:
             lines += method(names, name, value)
         else:
             lines.append(f"    {name}: {names.of(type(value))}")
-    known = {"builtins", "typing", "numpy", "lazyt.explanation", "lazyt.layouts"}
+    known = {"builtins", "typing", "numpy", "lazyt.plan.explain", "lazyt.handle.layout"}
     imports = sorted({*known, *names.modules})
     head = [
         '"""The methods of Tensor that are written elsewhere, for type checkers and editors.',
@@ -231,7 +231,7 @@ def tensor_stub() -> str:
         "",
         "from lazyt.functional import return_types",
         "from lazyt.ir.dtypes import DType",
-        "from lazyt.tensor import Size, Tensor",
+        "from lazyt.handle.tensor import Size, Tensor",
         "",
         "class TensorMethods:",
         '    """What Tensor has besides its own class body."""',
@@ -258,7 +258,7 @@ def inplace_stub() -> str:
         "from typing import Any",
         "",
         "from lazyt.ir.dtypes import DType",
-        "from lazyt.tensor import Tensor",
+        "from lazyt.handle.tensor import Tensor",
         "",
     ]
     return "\n".join([*head, *lines]) + "\n"

@@ -36,7 +36,7 @@ from lazyt import Tensor
 BEGUN = time.perf_counter()  # what follows is lazyt's own time
 
 if TYPE_CHECKING:
-    from lazyt.explanation import Explanation
+    from lazyt.plan.explain import Explanation
 
 BATCH = 64
 RATE = 0.1

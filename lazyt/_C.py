@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lazyt.absent import AbsentName
+from lazyt.compat.absent import AbsentName
 
 __all__: list[str] = []
 

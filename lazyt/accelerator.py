@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazyt import devices
-from lazyt.absent import explain_absence as _explain_absence
-from lazyt.device import device
-from lazyt.devices import device_count
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
+from lazyt.handle import device as devices
+from lazyt.handle.device import device, device_count
 
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "device_count",

@@ -22,12 +22,12 @@ from lazyt.config import config
 from lazyt.ir.graph import Node, ages_left
 
 if TYPE_CHECKING:
-    from lazyt.codegen.choices import Choices, Fusing
-    from lazyt.codegen.printed import Announce, PrintedKernel
-    from lazyt.explanation import Explanation
+    from lazyt.codegen.plan.choices import Choices, Fusing
+    from lazyt.codegen.plan.printed import Announce, PrintedKernel
     from lazyt.ir.group import Group
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
+    from lazyt.plan.explain import Explanation
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def using_passes(passes: Sequence[Pass]) -> Iterator[None]:
     before keeps its plans.
     """
     global own_passes
-    from lazyt import planning
+    from lazyt.plan import planning
 
     outer, own_passes = own_passes, tuple(passes)
     planning.clear()
@@ -97,7 +97,7 @@ def run_passes(roots: Sequence[Node]) -> list[Node]:
         current = step.run(current)
         _dump_graph(f"{number}_{step.name}", current)
         if config.verify:
-            from lazyt.ir.verify import verify_graph
+            from lazyt.ir.verifier import verify_graph
 
             verify_graph(current)
     return current
@@ -147,7 +147,7 @@ def compile_graph(
     the forms of kernels that tuning found, ``fusing`` how much becomes one kernel. ``announce`` is
     called with each kernel of the program, and the helpers that it calls, as soon as it is known.
     """
-    from lazyt.codegen.assemble import assemble
+    from lazyt.codegen.plan.assemble import assemble
     from lazyt.passes.ordering import read_first
     from lazyt.runtime import devices
 
@@ -159,7 +159,7 @@ def compile_graph(
 
     def check(kernel: Kernel) -> None:
         from lazyt.ir.bounds import check_bounds
-        from lazyt.ir.verify_kernel import verify_kernel
+        from lazyt.ir.verifier import verify_kernel
 
         verify_kernel(kernel)
         check_bounds(kernel)
@@ -185,7 +185,7 @@ def _print_c(
     any_size: bool = False,
     choices: Choices | None = None,
 ) -> PrintedKernel:
-    from lazyt.codegen.c import print_kernel_c
+    from lazyt.codegen.c.target import print_kernel_c
     from lazyt.runtime import devices
 
     device = devices.cpu()
@@ -196,7 +196,7 @@ def _print_c(
         devices.traits(),
     )  # fmt: skip
     if config.verify and names != {}:
-        from lazyt.codegen.check_c import argument_bytes, require_in_bounds
+        from lazyt.codegen.proof.c_bounds import argument_bytes, require_in_bounds
 
         sizes = argument_bytes(kernel, made.workspace, made.offsets)
         require_in_bounds(made.proof or made.source.text, sizes)
@@ -209,7 +209,7 @@ def print_kernels(kernels: Sequence[Kernel], target: str = "c") -> str:
     A plan may have further text for them: numbers in which kernels differ become arguments, and a
     tuned one has the form that was found to be fastest.
     """
-    from lazyt.codegen.assemble import gather_sections, name_after_text
+    from lazyt.codegen.plan.assemble import gather_sections, name_after_text
 
     printer = _print_cuda if target == "cuda" else _print_c
     kinds = [str(kernel.notes.get("kind", "kernel")) for kernel in kernels]
@@ -221,7 +221,7 @@ def print_kernels(kernels: Sequence[Kernel], target: str = "c") -> str:
 def program_text(program: Program) -> str:
     """All text of a plan; in C, as compilers get it."""
     if program.target == "c":
-        from lazyt.runtime.compile import split_units
+        from lazyt.runtime.cpu.compile import split_units
 
         return "".join(split_units(program, 1))
     parts = [text for _, text in program.sections]
@@ -229,7 +229,7 @@ def program_text(program: Program) -> str:
 
 
 def _print_cuda(kernel: Kernel, names: Mapping[int, str] | None) -> PrintedKernel:
-    from lazyt.codegen.cuda import print_for_plan
+    from lazyt.codegen.cuda.target import print_for_plan
 
     return print_for_plan(kernel)
 
@@ -240,14 +240,14 @@ def realize(nodes: Sequence[Node]) -> None:
     Costly values inside the graph that somebody else still refers to are kept as well, so that
     nothing is computed twice.
     """
-    from lazyt import planning
+    from lazyt.plan import planning
 
     planning.realize(nodes)
 
 
 def explain(nodes: Sequence[Node]) -> Explanation:
     """The kernels that computing ``nodes`` would take, without computing them."""
-    from lazyt import planning
+    from lazyt.plan import planning
 
     return planning.explain(nodes)
 
@@ -265,7 +265,7 @@ def _dump(name: str, text: str) -> None:
 
 def _dump_graph(name: str, roots: Sequence[Node]) -> None:
     if config.dump is not None:
-        from lazyt.ir.text_graph import print_graph
+        from lazyt.ir.printer import print_graph
 
         _dump(f"{name}.ir", print_graph(roots))
 

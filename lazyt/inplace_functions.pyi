@@ -8,7 +8,7 @@ import typing
 from typing import Any
 
 from lazyt.ir.dtypes import DType
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 def abs_(input: Tensor) -> Tensor:
     """In-place form of ``abs``."""

@@ -13,7 +13,7 @@ from multiprocessing import *  # noqa: F403
 from multiprocessing import connection
 from typing import Any
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 
 __all__ = [
     *multiprocessing.__all__, "ProcessContext", "ProcessExitedException", "ProcessRaisedException",

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lazyt.absent import explain_absence as _explain_absence
-from lazyt.tensor import Tensor
+from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.handle.tensor import Tensor
 
 __all__ = [
     "handle_torch_function", "has_torch_function", "has_torch_function_unary",

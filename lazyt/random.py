@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lazyt.absent import explain_absence as _explain_absence
-from lazyt.functional.generators import (
+from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.functional.random.generators import (
     Generator,
     default_generator,
     get_rng_state,

@@ -7,11 +7,11 @@ import builtins
 import collections.abc
 import lazyt
 import lazyt.autograd.handles
-import lazyt.dlpack
-import lazyt.explanation
-import lazyt.functional.generators
+import lazyt.handle.interop.dlpack
+import lazyt.plan.explain
+import lazyt.functional.random.generators
 import lazyt.functional.return_types
-import lazyt.layouts
+import lazyt.handle.layout
 import numpy
 import types
 import typing
@@ -19,7 +19,7 @@ from typing import Any
 
 from lazyt.functional import return_types
 from lazyt.ir.dtypes import DType
-from lazyt.tensor import Size, Tensor
+from lazyt.handle.tensor import Size, Tensor
 
 class TensorMethods:
     """What Tensor has besides its own class body."""
@@ -37,7 +37,7 @@ class TensorMethods:
         """"""
     def __dlpack__(self, *, stream: None = None, max_version: builtins.tuple[builtins.int, builtins.int] | None = None, dl_device: builtins.tuple[builtins.int, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
         """A DLPack capsule of the tensor's memory, computed now; see the array API standard."""
-    def __dlpack_device__(self) -> builtins.tuple[lazyt.dlpack.DLDeviceType, builtins.int]:
+    def __dlpack_device__(self) -> builtins.tuple[lazyt.handle.interop.dlpack.DLDeviceType, builtins.int]:
         """Kind and number of the device that the memory is on."""
     def __format__(self, spec: builtins.str) -> builtins.str:
         """"""
@@ -183,9 +183,9 @@ class TensorMethods:
         """``beta * input + alpha * bmm(batch1, batch2)``."""
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """In-place form of ``baddbmm``."""
-    def bernoulli(self, p: builtins.float | None = None, *, generator: lazyt.functional.generators.Generator | None = None) -> Tensor:
+    def bernoulli(self, p: builtins.float | None = None, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """1 with the probability that each element says (or ``p``), else 0, in ``input``'s dtype."""
-    def bernoulli_(self, p: Any = 0.5, *, generator: lazyt.functional.generators.Generator | None = None) -> Tensor:
+    def bernoulli_(self, p: Any = 0.5, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """Write 1 with probability ``p``, a number or a tensor, else 0."""
     def bfloat16(self, memory_format: Any = None) -> Tensor:
         """This tensor as bfloat16; itself when it is that already."""
@@ -223,7 +223,7 @@ class TensorMethods:
         """``input`` expanded to ``size``."""
     def byte(self, memory_format: Any = None) -> Tensor:
         """This tensor as uint8; itself when it is that already."""
-    def cauchy_(self, median: builtins.float = 0, sigma: builtins.float = 1, *, generator: lazyt.functional.generators.Generator | None = None) -> Tensor:
+    def cauchy_(self, median: builtins.float = 0, sigma: builtins.float = 1, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """Write numbers of the Cauchy distribution."""
     def ceil(self) -> Tensor:
         """The next whole number above."""
@@ -385,13 +385,13 @@ class TensorMethods:
         """Dimensions of extent one repeated without copying (stride 0); -1 keeps an extent."""
     def expand_as(self, other: Tensor) -> Tensor:
         """``input.expand(other.shape)``."""
-    def explain(self) -> lazyt.explanation.Explanation:
+    def explain(self) -> lazyt.plan.explain.Explanation:
         """``lazyt.explain`` of this tensor."""
     def expm1(self) -> Tensor:
         """exp(x) - 1, accurate near 0."""
     def expm1_(self) -> Tensor:
         """In-place form of ``expm1``."""
-    def exponential_(self, lambd: builtins.float = 1, *, generator: lazyt.functional.generators.Generator | None = None) -> Tensor:
+    def exponential_(self, lambd: builtins.float = 1, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """Write numbers of the exponential distribution with rate ``lambd``."""
     def fill_(self, value: Any) -> Tensor:
         """Write one value everywhere."""
@@ -447,7 +447,7 @@ class TensorMethods:
         """Where ``input`` is greater or equal."""
     def ge_(self, other: Any) -> Tensor:
         """In-place form of ``ge``."""
-    def geometric_(self, p: builtins.float, *, generator: lazyt.functional.generators.Generator | None = None) -> Tensor:
+    def geometric_(self, p: builtins.float, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """Write how many trials it takes until one of probability ``p`` succeeds, 1 or more."""
     def geqrf(self) -> lazyt.functional.return_types.geqrf:
         """QR as LAPACK keeps it:"""
@@ -621,7 +621,7 @@ class TensorMethods:
     def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False) -> return_types.kthvalue:
         """``(values, indices)`` of the ``k``-th smallest element along ``dim``, counted from 1."""
     @property
-    def layout(self) -> lazyt.layouts.layout:
+    def layout(self) -> lazyt.handle.layout.layout:
         """Always lazyt.strided:"""
     def lcm(self, other: Tensor) -> Tensor:
         """The least common multiple, not negative; 0 where an operand is 0."""
@@ -667,7 +667,7 @@ class TensorMethods:
         """In-place form of ``log2``."""
     def log_(self) -> Tensor:
         """In-place form of ``log``."""
-    def log_normal_(self, mean: builtins.float = 1, std: builtins.float = 2, *, generator: lazyt.functional.generators.Generator | None = None) -> Tensor:
+    def log_normal_(self, mean: builtins.float = 1, std: builtins.float = 2, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """Write numbers whose logarithms are normal with this mean and deviation."""
     def log_softmax(self, dim: builtins.int, dtype: Any = None) -> Tensor:
         """The logarithm of ``softmax``, without overflow."""
@@ -781,7 +781,7 @@ class TensorMethods:
         """``input * other``; of bools, the logical and."""
     def mul_(self, other: Any) -> Tensor:
         """In-place form of ``mul``."""
-    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: lazyt.functional.generators.Generator | None = None) -> Tensor:
+    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """int64 places drawn with the probabilities of each row, which need not add up to 1."""
     def multiply(self, other: Any) -> Tensor:
         """``input * other``; of bools, the logical and."""
@@ -860,7 +860,7 @@ class TensorMethods:
         """``nonzero`` cut or filled with ``fill_value`` to ``size`` rows:"""
     def norm(self, p: Any = 'fro', dim: Any = None, keepdim: builtins.bool = False, dtype: Any = None) -> Tensor:
         """``torch.norm``:"""
-    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: lazyt.functional.generators.Generator | None = None) -> Tensor:
+    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: lazyt.functional.random.generators.Generator | None = None) -> Tensor:
         """Write normal numbers."""
     def not_equal(self, other: Any) -> Tensor:
         """Where the operands differ."""
@@ -911,7 +911,7 @@ class TensorMethods:
         """Radians as degrees."""
     def rad2deg_(self) -> Tensor:
         """In-place form of ``rad2deg``."""
-    def random_(self, from_: builtins.int | None = None, to: builtins.int | None = None, *, generator: lazyt.functional.generators.Generator | None = None, **kwargs: Any) -> Tensor:
+    def random_(self, from_: builtins.int | None = None, to: builtins.int | None = None, *, generator: lazyt.functional.random.generators.Generator | None = None, **kwargs: Any) -> Tensor:
         """Write whole numbers in [from, to); [0, to) with one argument, all that fit with none."""
     def ravel(self) -> Tensor:
         """All elements in one dimension:"""
@@ -1161,7 +1161,7 @@ class TensorMethods:
         """Dimension ``dim`` split into ``sizes``, of which one may be -1."""
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
         """All slices of ``size`` along ``dimension``, ``step`` apart, as a new last dimension."""
-    def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: lazyt.functional.generators.Generator | None = None, **kwargs: Any) -> Tensor:
+    def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: lazyt.functional.random.generators.Generator | None = None, **kwargs: Any) -> Tensor:
         """Write numbers evenly distributed over [from, to)."""
     def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: builtins.int | None = None) -> Any:
         """The distinct values, in order; with ``dim``, the distinct slices along it."""

@@ -7,12 +7,12 @@ import os
 from collections.abc import Sequence
 from typing import IO, TypeAlias
 
-from lazyt.absent import explain_absence as _explain_absence
-from lazyt.device import device as _device
+from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.handle.device import device as _device
+from lazyt.handle.interop.storage_objects import TypedStorage, UntypedStorage
+from lazyt.handle.layout import layout as _layout
+from lazyt.handle.tensor import Size, Tensor
 from lazyt.ir.dtypes import DType as _dtype
-from lazyt.layouts import layout as _layout
-from lazyt.storage_objects import TypedStorage, UntypedStorage
-from lazyt.tensor import Size, Tensor
 
 _int, _float, _bool = builtins.int, builtins.float, builtins.bool
 _str, _bytes, _complex = builtins.str, builtins.bytes, builtins.complex

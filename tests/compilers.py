@@ -7,7 +7,7 @@ import shlex
 import shutil
 import warnings
 
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 
 
 @functools.cache

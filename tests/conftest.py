@@ -34,7 +34,7 @@ import hypothesis
 import pytest
 
 from lazyt.config import config
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 from tests import compilers, deadlines, recording, tier_choice
 
 # How long an example takes says how busy the machine is; deadlines.py ends what hangs.

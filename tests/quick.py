@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Imported by so much that who imports them says nothing.
-_EVERYWHERE = {"lazyt", "lazyt.tensor", "lazyt.config", "lazyt.errors", "lazyt.ops"}
+_EVERYWHERE = {"lazyt", "lazyt.handle.tensor", "lazyt.config", "lazyt.errors", "lazyt.ops"}
 _MOST_FILES = 40
 
 

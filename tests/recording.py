@@ -25,11 +25,11 @@ import numpy as np
 import pytest
 
 import lazyt
-from lazyt import numpy_bridge
 from lazyt.config import config
-from lazyt.functional.masks import COUNTING
+from lazyt.functional.indexing.masks import COUNTING
+from lazyt.handle.interop import numpy
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bfloat16, float16
-from lazyt.tensor import Tensor
 
 #: dtype, shape, digest of the bytes; for 16-bit types the first bit patterns as well
 Look = list[Any]
@@ -158,7 +158,7 @@ def attached(recorder: Recorder) -> Iterator[None]:
     }
     changed: list[tuple[Any, str, Any]] = []
     for name, watch in ways.items():
-        original = getattr(numpy_bridge, name)
+        original = getattr(numpy, name)
         watched = watch(original)
         for module in list(sys.modules.values()):
             if vars(module).get(name) is original:

@@ -47,33 +47,10 @@ ROOMS: dict[str, frozenset[str]] = {
 }
 ABOVE = frozenset({"api", "errors", "config", "front"})
 FRONT = frozenset({"__init__", "__main__"})
-RECIPE = frozenset(
-    {
-        "compile_progress",
-        "compile_server",
-        "compiler",
-        "planning",
-        "graph_keys",
-        "guarded_plans",
-        "lifting",
-        "keeping",
-        "making",
-        "differences",
-        "generic_library",
-        "generic_plans",
-        "explanation",
-        "footprint",
-        "placed_plans",
-        "promotion",
-        "repeats",
-        "sizes",
-        "trial_sizes",
-        "steps",
-        "tiers",
-        "timing",
-        "tuning",
-    }
-)
+#: From pending graphs to plans that run.
+RECIPE = frozenset({"compiler", "plan", "tuning"})
+#: Tensors, the functions on them, gradients and captures: together, what users know as ``Tensor``.
+TENSORS = frozenset({"autograd", "compat", "functional", "handle", "tracing"})
 #: Above the API, but for developers: they look into every room.
 OPEN = frozenset({"tools", "front"})
 
@@ -100,7 +77,7 @@ def room_of(parts: tuple[str, ...]) -> str:
         return first
     if first in RECIPE:
         return "compiler"
-    if not (PACKAGE / first).is_dir() or first in ("functional", "autograd"):
+    if not (PACKAGE / first).is_dir() or first in TENSORS:
         return "api"
     return first
 
@@ -375,12 +352,12 @@ def test_package_holds_its_data() -> None:
 
 
 def test_names_that_are_read_later_are_those_of_their_modules() -> None:
-    from lazyt import later
+    from lazyt.compat import exports
 
-    for name, place in later.NAMES.items():
+    for name, place in exports.NAMES.items():
         found = importlib.import_module(place)
         assert name in getattr(found, "__all__", [name])
         assert getattr(found, name) is not None
-    places = {p for p in later.NAMES.values() if p.startswith("lazyt.functional.")}
+    places = {p for p in exports.NAMES.values() if p.startswith("lazyt.functional.")}
     listed = {name for place in places for name in importlib.import_module(place).__all__}
-    assert listed <= later.NAMES.keys()
+    assert listed <= exports.NAMES.keys()

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import lazyt
 from lazyt import compiler, ops
 from lazyt.ir.graph import Node, rebuild, remake
-from lazyt.ir.parse_graph import parse_graph
-from lazyt.ir.text_graph import print_graph
-from lazyt.ir.verify import verify_graph
+from lazyt.ir.parser import parse_graph
+from lazyt.ir.printer import print_graph
+from lazyt.ir.verifier import verify_graph
 from lazyt.runtime.interpreter import interpret
 
 

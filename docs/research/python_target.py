@@ -16,12 +16,22 @@ import numpy as np
 
 import lazyt
 from lazyt import compiler
-from lazyt.codegen.lower import lower_group
-from lazyt.dispatch import unwrap
+from lazyt.codegen.lower.groups import lower_group
+from lazyt.handle.dispatch import unwrap
 from lazyt.ir.graph import Node
-from lazyt.ir.index import Axis, Datum, Linear, Quotient, Remainder
+from lazyt.ir.index import (
+    Axis,
+    Datum,
+    Guard,
+    Guarded,
+    Linear,
+    Load,
+    Position,
+    Quotient,
+    Remainder,
+    Var,
+)
 from lazyt.ir.kernel import BLOCK, LANES, Keep, Kernel, Let, Phase, Reduce, Stage, Store
-from lazyt.ir.point import Guard, Guarded, Load, Position, Var
 from lazyt.ir.scalar import FUNCTIONS, Call, Const, Expr
 
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}

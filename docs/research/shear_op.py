@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import lazyt
-from lazyt.dispatch import unwrap, wrap
 from lazyt.errors import ShapeError
+from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ir.index import Linear
 from lazyt.ir.scalar import Expr

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import lazyt
-from lazyt.cast_mode import autocast, get_autocast_dtype, is_autocast_enabled
 from lazyt.errors import ArgumentError
-from lazyt.tensor import Tensor
+from lazyt.handle.autocast import autocast, get_autocast_dtype, is_autocast_enabled
+from lazyt.handle.tensor import Tensor
 
 
 def _require_text(device_type: Any) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import lazyt
-from lazyt.device import check_device
 from lazyt.errors import ArgumentError, DeviceError, LazytError, warn
-from lazyt.identity import Identity
-from lazyt.tensor import Tensor
-from lazyt.watching import looks
+from lazyt.handle.device import check_device
+from lazyt.handle.hooks import looks
+from lazyt.handle.pytree import Identity
+from lazyt.handle.tensor import Tensor
 
 _INSTEAD = "capture what comes before, up to backward(), and call it outside"
 

@@ -22,12 +22,10 @@ from lazyt import uint32 as uint32
 from lazyt import uint64 as uint64
 from lazyt.array_api import linalg as linalg
 from lazyt.array_api.creation import *  # noqa: F403
-from lazyt.array_api.data_types import *  # noqa: F403
 from lazyt.array_api.elementwise import *  # noqa: F403
+from lazyt.array_api.functions import *  # noqa: F403
 from lazyt.array_api.info import Info as __array_namespace_info__
 from lazyt.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
-from lazyt.array_api.manipulation import *  # noqa: F403
-from lazyt.array_api.reductions import *  # noqa: F403
 
 __array_api_version__ = "2024.12"
 newaxis = None

@@ -1,17 +1,164 @@
-"""New arrays."""
+"""Types of elements: the standard's promotion, and questions about types."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import lazyt
-from lazyt.array_api.data_types import result_type
-from lazyt.tensor import Tensor
+from lazyt.errors import DTypeError
+from lazyt.handle.tensor import Tensor
 
 __all__ = [
-    "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",
-    "linspace", "meshgrid", "ones", "ones_like", "tril", "triu", "zeros", "zeros_like",
-]  # fmt: skip
+    "arange",
+    "asarray",
+    "astype",
+    "can_cast",
+    "empty",
+    "empty_like",
+    "eye",
+    "finfo",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "iinfo",
+    "isdtype",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "result_type",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
+_FLOATS = ("float32", "float64")
+_SIGNED = ("int8", "int16", "int32", "int64")
+_UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+KINDS: dict[str, tuple[str, ...]] = {
+    "bool": ("bool",), "signed integer": _SIGNED, "unsigned integer": _UNSIGNED,
+    "integral": _SIGNED + _UNSIGNED, "real floating": _FLOATS, "complex floating": (),
+    "numeric": _SIGNED + _UNSIGNED + _FLOATS,
+}  # fmt: skip
+
+
+def promote(a: Any, b: Any) -> Any:
+    """The type of a result of two types.
+
+    Within a kind it is the larger; a signed and an unsigned integer need a signed one that holds
+    both. What the standard leaves open follows PyTorch. Raises DTypeError where there is none.
+    """
+    if a is b:
+        return a
+    signed, unsigned = (a, b) if a.is_signed else (b, a)
+    if a.name in KINDS["integral"] and b.name in KINDS["integral"]:
+        if a.is_signed == b.is_signed:
+            return a if a.itemsize > b.itemsize else b
+        bits = 8 * max(signed.itemsize, 2 * unsigned.itemsize)
+        if bits > 64:
+            raise DTypeError(f"there is no type that holds both {a} and {b}")
+        return getattr(lazyt, f"int{bits}")
+    return lazyt.promote_types(a, b)
+
+
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    """The type of a result of these arrays, types and Python numbers.
+
+    Numbers take the type of the arrays of their kind. Raises DTypeError where there is none, and
+    ValueError without an array or type.
+    """
+    kinds = [item.dtype if isinstance(item, Tensor) else item for item in arrays_and_dtypes]
+    found = None
+    for kind in kinds:
+        if isinstance(kind, lazyt.dtype):
+            found = kind if found is None else promote(found, kind)
+    if found is None:
+        raise ValueError("result_type() needs an array or a dtype")
+    for kind in kinds:
+        if not isinstance(kind, lazyt.dtype):
+            found = lazyt.result_type(lazyt.empty(1, dtype=found), kind)
+    return found
+
+
+def together(*values: Any) -> list[Tensor]:
+    """Arrays and Python numbers as arrays of one type."""
+    wanted = result_type(*values)
+    return [
+        value.to(wanted) if isinstance(value, Tensor) else lazyt.tensor(value, dtype=wanted)
+        for value in values
+    ]
+
+
+def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """``x`` in another type; without ``copy`` it may be ``x`` itself."""
+    if dtype is x.dtype and not copy:
+        return x.to(device) if device is not None else x
+    result: Tensor = x.to(device or "cpu", dtype, copy=copy)
+    return result
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether the type, or the array's type, promotes to ``to`` without change."""
+    kind = from_.dtype if isinstance(from_, Tensor) else from_
+    try:
+        return promote(kind, to) is to
+    except DTypeError:
+        return False
+
+
+@dataclass(frozen=True)
+class FloatInfo:
+    """Limits of a floating point type."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class IntegerInfo:
+    """Limits of an integer type."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: Any
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """Limits of a floating point type, or of an array's. Raises DTypeError for other types."""
+    kind = type.dtype if isinstance(type, Tensor) else type
+    limits = lazyt.finfo(kind)
+    return FloatInfo(limits.bits, limits.eps, limits.max, limits.min, limits.smallest_normal, kind)
+
+
+def iinfo(type: Any, /) -> IntegerInfo:
+    """Limits of an integer type, or of an array's. Raises DTypeError for other types."""
+    kind = type.dtype if isinstance(type, Tensor) else type
+    limits = lazyt.iinfo(kind)
+    return IntegerInfo(limits.bits, limits.max, limits.min, kind)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether ``dtype`` is ``kind``: a type, the name of a kind, or one of a tuple of those.
+
+    Raises ValueError for names that the standard does not have.
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, each) for each in kind)
+    if isinstance(kind, str):
+        if kind not in KINDS:
+            raise ValueError(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")
+        return dtype.name in KINDS[kind]
+    return dtype is kind
+
+
+# New arrays.
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

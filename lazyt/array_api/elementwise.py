@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import lazyt
-from lazyt.array_api.data_types import promote, together
-from lazyt.tensor import Tensor
+from lazyt.array_api.creation import promote, together
+from lazyt.handle.tensor import Tensor
 
 _UNARY = {
     "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import lazyt
-from lazyt.array_api.data_types import KINDS
-from lazyt.device import check_device, device
+from lazyt.array_api.creation import KINDS
+from lazyt.handle.device import check_device, device
 
 _ALL = (*KINDS["bool"], *KINDS["numeric"])
 

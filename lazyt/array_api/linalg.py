@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import lazyt
-from lazyt.array_api.data_types import together
-from lazyt.array_api.manipulation import axes_of
-from lazyt.array_api.reductions import sum as total
+from lazyt.array_api.creation import together
+from lazyt.array_api.functions import axes_of
+from lazyt.array_api.functions import sum as total
 from lazyt.errors import ShapeError
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 __all__ = [
     "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lazyt import grad_mode as grad_mode
 from lazyt import ops
 from lazyt.autograd import handles as handles
 from lazyt.autograd.edges import ends
@@ -27,17 +26,18 @@ from lazyt.autograd.engine import (
 from lazyt.autograd.function import Function as Function
 from lazyt.autograd.handles import zero_like
 from lazyt.autograd.retracing import Retracing, behind, link
-from lazyt.dispatch import method
 from lazyt.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from lazyt.grad_mode import enable_grad as enable_grad
-from lazyt.grad_mode import inference_mode as inference_mode
-from lazyt.grad_mode import no_grad as no_grad
-from lazyt.grad_mode import set_grad_enabled as set_grad_enabled
+from lazyt.handle import grad_mode as grad_mode
+from lazyt.handle.dispatch import method
+from lazyt.handle.grad_mode import enable_grad as enable_grad
+from lazyt.handle.grad_mode import inference_mode as inference_mode
+from lazyt.handle.grad_mode import no_grad as no_grad
+from lazyt.handle.grad_mode import set_grad_enabled as set_grad_enabled
+from lazyt.handle.hooks import differentiated, hook
+from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, output_number, watched
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
 from lazyt.ops.leaves import VARIABLE
-from lazyt.tape import AccumulateGrad, GradFn, boundaries, output_number, watched
-from lazyt.tensor import Tensor
-from lazyt.watching import differentiated, hook
 
 if TYPE_CHECKING:
     from lazyt.autograd.traversal import Root
@@ -512,4 +512,4 @@ def __getattr__(name: str) -> Any:
         return import_module(f"lazyt.autograd.{name}")
     if name in _ELSEWHERE:
         return getattr(import_module(f"lazyt.autograd.{_ELSEWHERE[name]}"), name)
-    raise import_module("lazyt.absent").AbsentName.of("lazyt.autograd", name)
+    raise import_module("lazyt.compat.absent").AbsentName.of("lazyt.autograd", name)

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from lazyt import ops, pending
+from lazyt import ops
 from lazyt.errors import GradientError, warn
+from lazyt.handle import pending
+from lazyt.handle.tape import anomaly
+from lazyt.handle.tape import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from lazyt.handle.tape import is_anomaly_enabled as is_anomaly_enabled
 from lazyt.ir.dtypes import int32
 from lazyt.ir.graph import Node, source_text
-from lazyt.tape import anomaly
-from lazyt.tape import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-from lazyt.tape import is_anomaly_enabled as is_anomaly_enabled
 
 
 def watch(node: Node, cotangent: Node, index: int, part: Node) -> None:

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lazyt import cast_mode, ops
+from lazyt import ops
 from lazyt.autograd.engine import find_variables
-from lazyt.dispatch import wrap
 from lazyt.errors import GradientError
-from lazyt.functional.generators import default_generator
-from lazyt.grad_mode import enable_grad, mode
+from lazyt.functional.random.generators import default_generator
+from lazyt.handle import autocast
+from lazyt.handle.dispatch import wrap
+from lazyt.handle.grad_mode import enable_grad, mode
+from lazyt.handle.storage import Storage, raw
+from lazyt.handle.tape import GradFn, boundaries, boundary, leaves
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node, topological
-from lazyt.storage import Storage, raw
-from lazyt.tape import GradFn, boundaries, boundary, leaves
-from lazyt.tensor import Tensor
 
 
 class CheckpointBackward(GradFn):
@@ -90,7 +91,7 @@ def run_checkpointed(
     keys = default_generator.known  # of a checkpoint around this one
     if keys is None and preserve_rng_state:
         keys = {}
-    dtype = cast_mode.mode.dtype
+    dtype = autocast.mode.dtype
 
     def again() -> Any:
         with enable_grad(), _as_before(before, dtype), _noting(keys):
@@ -127,14 +128,14 @@ def _noting(keys: dict[tuple[int, int], Node] | None) -> Iterator[None]:
 def _as_before(state: tuple[int, int] | None, dtype: Any) -> Iterator[None]:
     """Random state and autocast as they were; afterwards as they are now."""
     generator = default_generator
-    now, outer = (generator._seed, generator._calls), cast_mode.mode.dtype
+    now, outer = (generator._seed, generator._calls), autocast.mode.dtype
     try:
-        cast_mode.mode.dtype = dtype
+        autocast.mode.dtype = dtype
         if state is not None:
             generator._seed, generator._calls = state
         yield
     finally:
-        cast_mode.mode.dtype = outer
+        autocast.mode.dtype = outer
         if state is not None:
             generator._seed, generator._calls = now
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lazyt.autograd.node_hooks import node_of
-from lazyt.dispatch import wrap
+from lazyt.handle.dispatch import wrap
+from lazyt.handle.tape import AccumulateGrad, GradFn
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
-from lazyt.tape import AccumulateGrad, GradFn
-from lazyt.tensor import Tensor
 
 
 class GradientEdge(NamedTuple):

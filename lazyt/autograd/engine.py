@@ -12,19 +12,18 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lazyt import ops, pending
-from lazyt.dispatch import assign, type_title, wrap
+from lazyt import ops
 from lazyt.errors import GradientError
-from lazyt.grad_mode import mode, set_grad_enabled
-from lazyt.grad_rules import ENDS, FLAT
-from lazyt.ir.dtypes import package_name
-from lazyt.ir.forms import use
-from lazyt.ir.graph import Node
-from lazyt.memory_formats import lay_out, strides_like
-from lazyt.ops.leaves import VARIABLE
-from lazyt.placing import kept_at
-from lazyt.storage import Storage, raw
-from lazyt.tape import (
+from lazyt.handle import pending
+from lazyt.handle.device import kept_at
+from lazyt.handle.dispatch import assign, type_title, wrap
+from lazyt.handle.grad_mode import mode, set_grad_enabled
+from lazyt.handle.hooks import capturing
+from lazyt.handle.layout import lay_out, strides_like
+from lazyt.handle.storage import Storage, raw
+from lazyt.handle.tape import (
+    ENDS,
+    FLAT,
     AccumulateGrad,
     Flat,
     GradFn,
@@ -34,8 +33,11 @@ from lazyt.tape import (
     checks,
     leaves,
 )
-from lazyt.tensor import Tensor
-from lazyt.watching import capturing
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import package_name
+from lazyt.ir.forms import use
+from lazyt.ir.graph import Node
+from lazyt.ops.leaves import VARIABLE
 
 Pair = tuple[Node, Node]
 
@@ -147,7 +149,7 @@ def stale_nodes(storage: Storage) -> list[Node]:
 
 
 def _overwritten(storage: Storage, version: int, fn: GradFn) -> str:
-    from lazyt.dispatch import type_title
+    from lazyt.handle.dispatch import type_title
 
     node = storage.node
     return (

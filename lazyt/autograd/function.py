@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -9,17 +10,69 @@ from typing import Any, NamedTuple
 from lazyt import ops
 from lazyt.autograd.engine import FREED
 from lazyt.autograd.node_hooks import after, before
-from lazyt.autograd.once import once_differentiable as once_differentiable
 from lazyt.autograd.saving import Packed, pack
-from lazyt.dispatch import assign, wrap
 from lazyt.errors import DTypeError, GradientError
-from lazyt.grad_mode import enable_grad, mode, no_grad
+from lazyt.handle.dispatch import assign, wrap
+from lazyt.handle.grad_mode import enable_grad, mode, no_grad
+from lazyt.handle.hooks import hook
+from lazyt.handle.storage import raw
+from lazyt.handle.tape import AccumulateGrad, GradFn, boundary
+from lazyt.handle.tensor import Tensor
+from lazyt.handle.views import View
 from lazyt.ir.graph import Node
-from lazyt.storage import raw
-from lazyt.tape import AccumulateGrad, GradFn, boundary
-from lazyt.tensor import Tensor
-from lazyt.views import View
-from lazyt.watching import hook
+
+__all__ = [
+    "Function",
+    "FunctionCtx",
+    "once_differentiable",
+]
+
+
+# Gradients that cannot be differentiated again.
+
+
+class DelayedError(GradFn):
+    """The grad_fn of what cannot be differentiated: asking for its gradient raises."""
+
+    __slots__ = ("text", "under")
+
+    def __init__(self, text: str, under: list[Node]) -> None:
+        self.begin()
+        self.text, self.under = text, under
+
+    def below(self) -> list[Node]:
+        """What a gradient would go to."""
+        return self.under
+
+    def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
+        """Raises GradientError."""
+        raise GradientError(self.text)
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of ``backward``: what it returns cannot be differentiated again, which raises."""
+
+    @functools.wraps(function)
+    def inside(ctx: Any, *args: Any) -> Any:
+        with no_grad():
+            outputs = function(ctx, *args)
+        needed = [a.node for a in args if isinstance(a, Tensor) and a.node.needs_grad]
+        if not mode.enabled or not needed:
+            return outputs
+        text = "trying to differentiate twice a function that was marked with @once_differentiable"
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        found = []
+        for output in several:
+            if isinstance(output, Tensor):
+                fn = DelayedError(text, needed)
+                node = raw(output.node)
+                output = wrap(node)
+                output._storage.node, output._storage.fn = boundary(node, fn), fn
+            found.append(output)
+        return tuple(found) if isinstance(outputs, tuple) else found[0]
+
+    return inside
+
 
 _NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."  # noqa: E501  # fmt: skip
 
@@ -424,6 +477,3 @@ def _save(
         if place < 0:
             fn.saved = (*fn.saved, (tensor._storage, tensor._storage.version_now()))
     ctx._given = ()
-
-
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]

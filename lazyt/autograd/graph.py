@@ -13,9 +13,9 @@ from lazyt.autograd.saving import disable_saved_tensors_hooks as disable_saved_t
 from lazyt.autograd.saving import save_on_cpu as save_on_cpu
 from lazyt.autograd.saving import saved_tensors_hooks as saved_tensors_hooks
 from lazyt.errors import GradientError
-from lazyt.tape import GradFn as Node
-from lazyt.tape import checks, output_number
-from lazyt.tensor import Tensor
+from lazyt.handle.tape import GradFn as Node
+from lazyt.handle.tape import checks, output_number
+from lazyt.handle.tensor import Tensor
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",

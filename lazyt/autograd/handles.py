@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt import ops
-from lazyt.dispatch import add_property, method, type_title
 from lazyt.errors import DTypeError, GradientError, LazytError, warn
-from lazyt.grad_mode import mode
-from lazyt.storage import Storage, raw
-from lazyt.tape import AccumulateGrad, GradFn, boundaries, boundary, output_number, watched
-from lazyt.tensor import Tensor
-from lazyt.views import View
-from lazyt.watching import hook
+from lazyt.handle.dispatch import add_property, method, type_title
+from lazyt.handle.grad_mode import mode
+from lazyt.handle.hooks import hook
+from lazyt.handle.storage import Storage, raw
+from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, boundary, output_number, watched
+from lazyt.handle.tensor import Tensor
+from lazyt.handle.views import View
 
 _hook_keys = itertools.count()
 #: Leaves of tensors, by identity, that were told to require no gradient.
@@ -153,7 +153,7 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
         if value is self:
             raise GradientError("can't assign Variable as its own grad")
         if value.dtype is not self.dtype:
-            from lazyt.functional.promotion import c_name
+            from lazyt.functional.type_promotion import c_name
 
             raise DTypeError(
                 f"attempting to assign a gradient with dtype '{c_name(value.dtype)}' to a tensor "
@@ -345,7 +345,7 @@ def _retains_grad(self: Tensor) -> bool:
 
 def zero_like(tensor: Tensor) -> Tensor:
     """Zeros of a tensor's shape and dtype, for gradients that do not exist."""
-    from lazyt.dispatch import wrap
+    from lazyt.handle.dispatch import wrap
 
     shape = tuple(tensor.shape)
     lone = ops.reshape(ops.constant(0, tensor.dtype), (1,) * len(shape))

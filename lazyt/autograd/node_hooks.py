@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from lazyt import ops
 from lazyt.autograd.handles import RemovableHandle
 from lazyt.errors import GradientError, LazytError
-from lazyt.grad_rules import inputs_of
+from lazyt.handle.storage import raw
+from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, inputs_of, next_uid, watched
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node, rebuild, remake
-from lazyt.storage import raw
-from lazyt.tape import AccumulateGrad, GradFn, boundaries, next_uid, watched
-from lazyt.tensor import Tensor
 
 if TYPE_CHECKING:
     pass

@@ -14,9 +14,9 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lazyt.handle.tape import AccumulateGrad, GradFn, Moves, next_number, output_number
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
-from lazyt.tape import AccumulateGrad, GradFn, Moves, next_number, output_number
-from lazyt.tensor import Tensor
 
 if TYPE_CHECKING:
     from lazyt.autograd.traversal import Place, Root

@@ -24,16 +24,12 @@ from typing import Any, NamedTuple
 from lazyt import ops
 from lazyt.autograd.function import FunctionBackward
 from lazyt.autograd.node_hooks import Derivative, after, before, substituted
-from lazyt.dispatch import wrap
 from lazyt.errors import GradientError
-from lazyt.grad_mode import mode, set_grad_enabled
-from lazyt.grad_rules import ENDS
-from lazyt.ir.dtypes import bool_
-from lazyt.ir.graph import Node, make_of, topological
-from lazyt.ops.indexing import UPDATE
-from lazyt.ops.leaves import VARIABLE
-from lazyt.storage import raw
-from lazyt.tape import (
+from lazyt.handle.dispatch import wrap
+from lazyt.handle.grad_mode import mode, set_grad_enabled
+from lazyt.handle.storage import raw
+from lazyt.handle.tape import (
+    ENDS,
     AccumulateGrad,
     Bridge,
     GradFn,
@@ -46,7 +42,11 @@ from lazyt.tape import (
     next_uid,
     output_number,
 )
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import bool_
+from lazyt.ir.graph import Node, make_of, topological
+from lazyt.ops.indexing import UPDATE
+from lazyt.ops.leaves import VARIABLE
 
 Place = tuple[GradFn, int]
 Parts = list[Tensor | None]

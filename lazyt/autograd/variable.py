@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 __all__ = ["Variable"]
 

@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazyt import ops
-from lazyt.autograd.carrying import batched, repeated, symbol
-from lazyt.autograd.levels import RANDOM, Level, entered, stack
+from lazyt.autograd.levels import RANDOM, Level, batched, entered, repeated, stack, symbol
 from lazyt.autograd.trees import Tree, flatten, spread, unflatten
-from lazyt.dispatch import assign, wrap
 from lazyt.errors import BoundsError, LazytError, ShapeError
+from lazyt.handle.dispatch import assign, wrap
+from lazyt.handle.layout import lay_out, strides_like
+from lazyt.handle.storage import Storage
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
-from lazyt.memory_formats import lay_out, strides_like
-from lazyt.storage import Storage
-from lazyt.tensor import Tensor
 
 
 def _name(function: Any) -> str:
@@ -90,7 +89,7 @@ def vmapped(
     flat = [flatten(part) for part in parts]
     out_tree = flat[0][1]
     places = spread(out_dims, out_tree) or []
-    from lazyt.functional.joining import cat
+    from lazyt.functional.shapes.joining import cat
 
     joined = [
         column[0] if place is None else cat(list(column), place)

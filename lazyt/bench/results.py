@@ -170,7 +170,8 @@ def geometric_mean(ratios: Iterable[float]) -> float | None:
 
 def describe_machine(device: str = "") -> dict[str, Any]:
     """CPU, cores, memory, compiler, system, date and load; and the device, if it is another."""
-    from lazyt.runtime import compile, devices
+    from lazyt.runtime import devices
+    from lazyt.runtime.cpu import compile
 
     return {
         "cpu": _cpu_model(),
@@ -187,7 +188,7 @@ def describe_machine(device: str = "") -> dict[str, Any]:
 
 
 def _describe_gpu(device: str) -> dict[str, Any]:
-    from lazyt.devices import wanted_device
+    from lazyt.handle.device import wanted_device
 
     return asdict(wanted_device(device).driver.properties)
 

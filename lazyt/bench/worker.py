@@ -19,9 +19,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from lazyt.bench.framework import Framework
-from lazyt.bench.frameworks import FRAMEWORKS
-from lazyt.bench.names_arrays import NotOffered, reference_names
+from lazyt.bench.frameworks import FRAMEWORKS, Framework
+from lazyt.bench.names import NotOffered, reference_names
 from lazyt.bench.optimizers import RULES
 from lazyt.bench.problems import Array, Workload, workloads
 
@@ -256,7 +255,7 @@ def measure_machine(threads: int, device: str, quick: bool) -> dict[str, object]
     a device."""
     if device:
         return {"bandwidth": copy_bandwidth(device, quick), "peak": None}
-    from lazyt.runtime import roofline
+    from lazyt.runtime.cpu import roofline
 
     found = roofline.sample(threads)
     return {"bandwidth": found.bandwidth, "peak": found.peak}
@@ -264,7 +263,7 @@ def measure_machine(threads: int, device: str, quick: bool) -> dict[str, object]
 
 def copy_bandwidth(device: str, quick: bool) -> float:
     """Bytes a second that a device reads and writes while it copies, by its own clock."""
-    from lazyt.devices import wanted_device
+    from lazyt.handle.device import wanted_device
 
     found = wanted_device(device)
     driver, nbytes, turns = found.driver, 1 << (16 if quick else 29), 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import lazyt
-from lazyt.cast_mode import autocast as _autocast
+from lazyt.handle.autocast import autocast as _autocast
 
 __all__ = ["autocast"]
 

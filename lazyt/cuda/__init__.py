@@ -62,32 +62,30 @@ from lazyt.cuda.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
-from lazyt.cuda.monitor import (
-    clock_rate,
-    device_memory_used,
-    list_gpu_processes,
-    memory_usage,
-    power_draw,
-    temperature,
-    utilization,
-)
 from lazyt.cuda.others import (
     CudaError,
     DeferredCudaCallError,
     absent,
     can_device_access_peer,
     check_error,
+    clock_rate,
     cudart,
     cudaStatus,
     current_blas_handle,
     current_solver_handle,
+    device_memory_used,
     get_gencode_flags,
     get_sync_debug_mode,
     has_half,
     has_magma,
     ipc_collect,
     is_tf32_supported,
+    list_gpu_processes,
+    memory_usage,
+    power_draw,
     set_sync_debug_mode,
+    temperature,
+    utilization,
 )
 from lazyt.cuda.random import (
     get_rng_state,
@@ -111,7 +109,7 @@ from lazyt.cuda.streams import (
     set_stream,
     stream,
 )
-from lazyt.devices import (
+from lazyt.handle.device import (
     Properties,
     choose,
     current,
@@ -154,7 +152,7 @@ def is_available() -> bool:
 
 def is_initialized() -> bool:
     """Whether a GPU is in use."""
-    from lazyt.devices import used_device
+    from lazyt.handle.device import used_device
 
     return used_device(None) is not None
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import lazyt
-from lazyt.devices import device_count
 from lazyt.errors import ArgumentError, ShapeError
+from lazyt.handle.device import device_count
 
 __all__ = [
     "broadcast", "broadcast_coalesced", "gather", "reduce_add", "reduce_add_coalesced", "scatter",

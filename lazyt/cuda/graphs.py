@@ -12,10 +12,10 @@ from typing import Any
 
 import lazyt
 from lazyt.cuda.streams import Stream, StreamContext
-from lazyt.devices import CudaDevice, launch_pending, wanted_device
 from lazyt.errors import DeviceError
-from lazyt.recorded_work import RecordedWork, WorkRecorder
-from lazyt.watching import capturing
+from lazyt.handle.device import CudaDevice, launch_pending, wanted_device
+from lazyt.handle.hooks import capturing
+from lazyt.tracing.recorded_work import RecordedWork, WorkRecorder
 
 __all__ = [
     "CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazyt import legacy
-from lazyt.tensor import Tensor
+from lazyt.compat import legacy
+from lazyt.handle.tensor import Tensor
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",

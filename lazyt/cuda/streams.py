@@ -9,19 +9,19 @@ import contextlib
 import itertools
 from typing import Any
 
-from lazyt.device import device as device_type
-from lazyt.device import device_of
-from lazyt.devices import (
+from lazyt.errors import DeviceError
+from lazyt.handle.device import (
     EMULATED,
     CudaDevice,
     CudaError,
     choose,
     current,
+    device_of,
     launch_pending,
     number_of,
     wanted_device,
 )
-from lazyt.errors import DeviceError
+from lazyt.handle.device import device as device_type
 
 #: Streams of a device; more share them, as in PyTorch.
 _MOST = 32

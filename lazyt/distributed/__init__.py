@@ -5,7 +5,7 @@ Programs ask ``is_available()`` or ``is_initialized()`` and train in one process
 
 from __future__ import annotations
 
-from lazyt.absent import AbsentName, reason
+from lazyt.compat.absent import AbsentName, reason
 
 __all__ = ["is_available", "is_initialized"]
 

@@ -4,11 +4,13 @@ Parameters and values are checked where they are known; those that are still to 
 pending, and wrong ones give NaN. Draws follow the same laws as PyTorch's, not the same numbers.
 """
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.compat.homes import add_homes as _add_homes
+from lazyt.compat.homes import class_homes as _class_homes
 from lazyt.distributions import constraint_registry as constraint_registry
 from lazyt.distributions import constraints as constraints
 from lazyt.distributions import homes as _homes
-from lazyt.distributions import kl_pairs as _kl_pairs  # noqa: F401
+from lazyt.distributions import kl as _kl_pairs  # noqa: F401
 from lazyt.distributions import relaxed as _relaxed
 from lazyt.distributions import transforms as transforms
 from lazyt.distributions.carried import (
@@ -31,16 +33,21 @@ from lazyt.distributions.categories import (
 from lazyt.distributions.compounds import Independent, MixtureSameFamily, TransformedDistribution
 from lazyt.distributions.constraint_registry import biject_to, transform_to
 from lazyt.distributions.continuous import (
+    Beta,
     Cauchy,
+    Chi2,
+    Dirichlet,
     Exponential,
+    FisherSnedecor,
+    Gamma,
     Laplace,
     Normal,
     StudentT,
     Uniform,
+    VonMises,
 )
 from lazyt.distributions.discrete import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
 from lazyt.distributions.distribution import Distribution, ExponentialFamily
-from lazyt.distributions.gammas import Beta, Chi2, Dirichlet, FisherSnedecor, Gamma, VonMises
 from lazyt.distributions.kl import kl_divergence, register_kl
 from lazyt.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal
 from lazyt.distributions.relaxed import (
@@ -50,8 +57,6 @@ from lazyt.distributions.relaxed import (
 )
 from lazyt.distributions.transforms import *  # noqa: F403
 from lazyt.distributions.transforms import __all__ as _transform_names
-from lazyt.homes import add_homes as _add_homes
-from lazyt.homes import class_homes as _class_homes
 
 __all__ = [
     "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli",

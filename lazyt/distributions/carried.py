@@ -10,17 +10,16 @@ import lazyt
 from lazyt import Size, Tensor
 from lazyt.distributions import constraints
 from lazyt.distributions.compounds import TransformedDistribution
-from lazyt.distributions.continuous import Cauchy, Exponential, Normal, Uniform
+from lazyt.distributions.continuous import Cauchy, Exponential, Gamma, Normal, Uniform
 from lazyt.distributions.distribution import Distribution
-from lazyt.distributions.elementary_transforms import (
+from lazyt.distributions.parameters import broadcast_all
+from lazyt.distributions.transforms import (
     AbsTransform,
     AffineTransform,
     ExpTransform,
     PowerTransform,
     StickBreakingTransform,
 )
-from lazyt.distributions.gammas import Gamma
-from lazyt.distributions.parameters import broadcast_all
 
 __all__ = [
     "Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Kumaraswamy", "LogNormal",

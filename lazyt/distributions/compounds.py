@@ -8,9 +8,9 @@ import lazyt
 from lazyt import Size, Tensor
 from lazyt.distributions import constraints
 from lazyt.distributions.categories import Categorical
-from lazyt.distributions.composed_transforms import ComposeTransform, Transform
 from lazyt.distributions.distribution import Distribution
 from lazyt.distributions.parameters import sum_rightmost
+from lazyt.distributions.transforms import ComposeTransform, Transform
 from lazyt.errors import ArgumentError
 
 __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]

@@ -13,21 +13,19 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt.distributions import constraints
-from lazyt.distributions.composed_transforms import (
-    ComposeTransform,
-    IndependentTransform,
-    Transform,
-    identity_transform,
-)
 from lazyt.distributions.constraints import Constraint
-from lazyt.distributions.elementary_transforms import (
+from lazyt.distributions.transforms import (
     AffineTransform,
+    ComposeTransform,
     ExpTransform,
+    IndependentTransform,
     LowerCholeskyTransform,
     PositiveDefiniteTransform,
     SigmoidTransform,
     SoftmaxTransform,
     StickBreakingTransform,
+    Transform,
+    identity_transform,
 )
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]

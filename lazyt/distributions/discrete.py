@@ -19,7 +19,7 @@ from lazyt.distributions.parameters import (
     probs_to_logits,
 )
 from lazyt.errors import ArgumentError
-from lazyt.functional.gamma_draws import log_gamma_draws
+from lazyt.functional.random.sampling import log_gamma_draws
 from lazyt.functional.value_checks import tensors_hold
 
 __all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]

@@ -9,12 +9,11 @@ import lazyt
 from lazyt import Size, Tensor
 from lazyt.distributions import constraints
 from lazyt.distributions.categories import Categorical, OfCategories
-from lazyt.distributions.composed_transforms import Transform
 from lazyt.distributions.compounds import TransformedDistribution
 from lazyt.distributions.discrete import _Odds
 from lazyt.distributions.distribution import ExponentialFamily
-from lazyt.distributions.elementary_transforms import ExpTransform, SigmoidTransform
 from lazyt.distributions.parameters import broadcast_all, clamp_probs, open_uniform
+from lazyt.distributions.transforms import ExpTransform, SigmoidTransform, Transform
 
 __all__ = ["ContinuousBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 

@@ -5,17 +5,17 @@ A transform runs the function on symbols and changes the graph of what it return
 
 from __future__ import annotations
 
-from lazyt.absent import explain_absence as _explain_absence
 from lazyt.autograd.derivatives import grad as grad
 from lazyt.autograd.derivatives import grad_and_value as grad_and_value
+from lazyt.autograd.derivatives import hessian as hessian
+from lazyt.autograd.derivatives import jacfwd as jacfwd
+from lazyt.autograd.derivatives import jacrev as jacrev
 from lazyt.autograd.derivatives import jvp as jvp
 from lazyt.autograd.derivatives import linearize as linearize
 from lazyt.autograd.derivatives import value_and_grad as value_and_grad
 from lazyt.autograd.derivatives import vjp as vjp
-from lazyt.autograd.jacobians import hessian as hessian
-from lazyt.autograd.jacobians import jacfwd as jacfwd
-from lazyt.autograd.jacobians import jacrev as jacrev
 from lazyt.autograd.vectorizing import vmap as vmap
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.func.models import functional_call as functional_call
 from lazyt.func.models import functionalize as functionalize
 from lazyt.func.models import (

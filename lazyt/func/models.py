@@ -8,7 +8,7 @@ from typing import Any
 
 from lazyt import stack
 from lazyt.errors import LazytError
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 
 def functional_call(

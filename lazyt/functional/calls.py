@@ -20,15 +20,15 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from lazyt.cast_lists import as_on_gpus
 from lazyt.errors import DTypeError, LazytError
-from lazyt.functional.generators import Generator
 from lazyt.functional.operands import as_number
+from lazyt.functional.random.generators import Generator
+from lazyt.handle.autocast import as_on_gpus
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, package_name
-from lazyt.ir.positions import position_of, recording
-from lazyt.lifted import LIFTED
+from lazyt.ir.source_lines import position_of, recording
 from lazyt.overrides import handle_torch_function
-from lazyt.tensor import Tensor
+from lazyt.tracing.symbolic_numbers import LIFTED
 
 F = TypeVar("F", bound=Callable[..., Any])
 _frame = sys._getframe

@@ -11,17 +11,13 @@ import numpy as np
 
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, NumberError, ShapeError
-from lazyt.functional.promotion import (
-    promote_operands,
-    promote_pair,
-    promote_scalar,
-)
+from lazyt.functional.type_promotion import promote_operands, promote_pair, promote_scalar
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, float32, package_name
 from lazyt.ir.graph import Head, Node, Shape, head_of, make_of
 from lazyt.ir.scalar import Expr, arg, call
-from lazyt.lifted import LIFTED, leaf_of_number
 from lazyt.ops.pointwise import MAP
-from lazyt.tensor import Tensor
+from lazyt.tracing.symbolic_numbers import LIFTED, leaf_of_number
 
 Number = bool | int | float
 Operand = Tensor | Number
@@ -351,3 +347,86 @@ def numpy_names(function: F) -> F:
         return function(*args, **kwargs)
 
     return cast(F, named)
+
+
+# Expressions over operands of several types, as conditions and positions beside values are.
+
+
+_expressions: dict[Any, Expr] = {}
+
+
+def mixed(build: Build, nodes: tuple[Node, ...], result: DType | None = None) -> Node:
+    """One ``map`` node of what ``build`` makes of its arguments, each in the type it computes in.
+
+    The value is cast to ``result`` (None leaves it). ``build`` must be a lasting function, as for
+    ``operands.mapped``.
+    """
+    key = (build, result, *[n.dtype for n in nodes])
+    expr = _expressions.get(key)
+    if expr is None:
+        args = (call("cast", arg(i, n.dtype), dtype=n.dtype.compute) for i, n in enumerate(nodes))
+        expr = build(*args)
+        if result is not None:
+            expr = call("cast", expr, dtype=result)
+        _expressions[key] = expr
+    return ops.elementwise(expr, nodes)
+
+
+# Which pairs of tensors and numbers a function of two operands takes, as PyTorch's forms say.
+
+
+_TENSORS = "Tensor input, Tensor other, *, Tensor out = None"
+_NUMBER_LAST = "Tensor input, Number other, *, Tensor out = None"
+_NUMBER_FIRST = "Number self, Tensor other, *, Tensor out = None"
+_TENSOR_FIRST = (_TENSORS, _NUMBER_LAST)
+_ONE_TENSOR = (_TENSORS, _NUMBER_FIRST, _NUMBER_LAST)
+_ONE_TENSOR_PLAIN = (_TENSORS, "Number self, Tensor other", _NUMBER_LAST)
+_POWERS = tuple(form.replace("other", "exponent") for form in _ONE_TENSOR)
+
+# The functions with more forms than one; a number may come first where a form says so. The others
+# take tensors, and a number in their place.
+_FORMS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "fmod", "copysign"), _TENSOR_FIRST),
+    **dict.fromkeys(
+        ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
+         "bitwise_right_shift", "remainder"), _ONE_TENSOR_PLAIN,
+    ),
+    **dict.fromkeys(("xlogy", "special_xlog1py", "special_zeta"), _ONE_TENSOR),
+    "pow": _POWERS,
+    "float_power": _POWERS,
+    "rsub": ("Tensor input, Tensor other, *, Number alpha = 1",
+             "Tensor input, Number other, Number alpha = 1"),
+}  # fmt: skip
+
+
+def pair(a: Any, b: Any, function: str) -> tuple[Node, Node, DType]:
+    """``pair_nodes``; raises DTypeError for operands that ``function`` does not take."""
+    if not isinstance(a, Tensor) and function in _FORMS:
+        check_pair(a, b, function)
+    found = pair_nodes(a, b)
+    if found is None:
+        raise _wrong_pair(a, b, function)
+    return found
+
+
+def check_pair(a: Any, b: Any, function: str) -> None:
+    """Raise DTypeError unless ``function``, one with several forms, takes these operands."""
+    forms = _FORMS.get(function, _ONE_TENSOR)
+    number_first = any(form.startswith("Number") for form in forms)
+    if isinstance(a, Tensor):
+        fits = isinstance(b, Tensor) or as_number(b) is not None
+    else:
+        fits = number_first and as_number(a) is not None and isinstance(b, Tensor)
+    if not fits:
+        raise wrong_arguments(function, (a, b), forms)
+
+
+def _wrong_pair(a: Any, b: Any, function: str) -> DTypeError:
+    if function in _FORMS:
+        return wrong_arguments(function, (a, b), _FORMS[function])
+    position, wrong = (1, a) if as_number(a) is None and not isinstance(a, Tensor) else (2, b)
+    name = "input" if position == 1 else "other"
+    return DTypeError(
+        f"{function}(): argument '{name}' (position {position}) must be Tensor, "
+        f"not {type(wrong).__name__}"
+    )

@@ -12,22 +12,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from lazyt import pending
-from lazyt.cast_mode import mode as cast_mode
 from lazyt.config import config
-from lazyt.dispatch import over_budget
 from lazyt.functional.operands import constant_of
-from lazyt.grad_mode import blocks
+from lazyt.handle import pending
+from lazyt.handle.autocast import mode as cast_mode
+from lazyt.handle.device import waiting
+from lazyt.handle.dispatch import over_budget
+from lazyt.handle.grad_mode import blocks
+from lazyt.handle.hooks import hook
+from lazyt.handle.pending import PATIENCE
+from lazyt.handle.storage import Storage
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Head, Known, Node, clock, make_like, make_pair
-from lazyt.ir.positions import position_of, recording
+from lazyt.ir.source_lines import position_of, recording
 from lazyt.ops.pointwise import MAP
-from lazyt.pending import PATIENCE
-from lazyt.placing import waiting
-from lazyt.storage import Storage
-from lazyt.tensor import Tensor
-from lazyt.watching import hook
 
 Operator = Callable[[Any, Any], Any]
 #: How an operation with a number is carried out; which are known, of numbers and of their kinds.

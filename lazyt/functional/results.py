@@ -2,34 +2,137 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from lazyt import ops, pending
-from lazyt.dispatch import (
+from lazyt import ops
+from lazyt.errors import DTypeError, GradientError, warn
+from lazyt.functional.type_promotion import c_name, can_cast, torch_name
+from lazyt.handle import pending
+from lazyt.handle.dispatch import (
     assign,
     assign_value,
     check_writable,
+    refuse_overlap,
+    refuse_repeats,
     replaced_whole,
     view_of,
     wrap,
     write_result,
 )
-from lazyt.errors import DTypeError, GradientError
-from lazyt.functional.outputs import check_output, warn_resized
-from lazyt.grad_mode import mode
+from lazyt.handle.grad_mode import mode
+from lazyt.handle.hooks import hook
+from lazyt.handle.layout import arrange_like, lay_out
+from lazyt.handle.tensor import Tensor
+from lazyt.handle.views import Reshape, Slice, Step
+from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import use
 from lazyt.ir.graph import Node, Shape
-from lazyt.memory_formats import arrange_like, lay_out
-from lazyt.overlap import refuse_overlap, refuse_repeats
-from lazyt.tensor import Tensor
-from lazyt.views import Reshape, Slice, Step
-from lazyt.watching import hook
 
 if TYPE_CHECKING:
-    from lazyt.functional.index_plan import IndexPlan
+    from lazyt.functional.indexing.brackets import IndexPlan
+
+
+# Which dtypes PyTorch writes results to: what ``out=`` has to be for one function or another.
+#
+# Most functions cast their result to the dtype of ``out``. The functions below write what they
+# compute as it is, and refuse another dtype with words of their own.
+
+
+_STRUCTURED = "Expected out tensor to have dtype {want}, but got {got} instead"
+_ITERATED = "Found dtype {Got} but expected {Want}"
+_SCANNED = "expected scalar_type {Want} but found {Got}"
+_SELECTED = "{name}(): self and result must have the same scalar type"
+
+# What PyTorch says by the name of the function, or of its grad_fn; {want} is the C++ name of the
+# result's dtype and {Want} that of tensors, and the same of the dtype that out= has.
+_TEXTS: dict[str, str] = {
+    **dict.fromkeys(
+        ("Mm", "Bmm", "Mv", "Addmm", "Addmv", "Baddbmm", "LinalgCross", "Gather", "Scatter",
+         "ScatterAdd", "IndexAdd", "IndexCopy", "IndexReduce", "ScatterReduce", "LinalgVectorNorm",
+         "max", "min", "aminmax", "Sort", "Topk", "argmax", "argmin", "Tril", "Triu", "Renorm",
+         "Softmax", "LogSoftmax", "LinalgInvEx", "LinalgDet", "LinalgSolveEx", "LinalgCholeskyEx",
+         "linalg_qr", "LinalgSvd", "LinalgEigh", "linalg_slogdet", "isin", "Diag", "TakeAlongDim"),
+        _STRUCTURED,
+    ),
+    **dict.fromkeys(("Clamp", "Neg", "Round", "Sign"), _ITERATED),
+    **dict.fromkeys(("Cummax", "Cummin", "Logcumsumexp"), _SCANNED),
+    "Amax": "Expected the dtype for input and out to match, but got {Want} for input's dtype and "
+            "{Got} for out's dtype.",
+    "Dot": "result dtype {Got} does not match input dtype {Want}",
+    "Addbmm": "self and mat2 must have the same dtype, but got {Got} and {Want}",
+    "Tensordot": "tensordot: Expected the output tensor to have dtype {Want}, but got an output "
+                 "tensor with dtype {Got}",
+    "IndexSelect": _SELECTED.replace("{name}", "index_select"),
+    "MaskedSelect": _SELECTED.replace("{name}", "masked_select"),
+    "Take": "take(): self and out expected to have the same dtype, but got self.dtype = {Want} and "
+            "out.dtype = {Got}",
+    "Kthvalue": "output values must be of same type as input",
+    "Median": "Expected tensor for 'values' to have the same type as tensor for argument #2 "
+              "'self'; but type torch.{Got}Tensor does not equal torch.{Want}Tensor",
+    "Mode": "expected scalar type '{Want}' but got '{Got}' for values output",
+    "NanToNum": "nan_to_num: dtype of out: {Got} should be same as input: {Want}",
+    "all": "all only supports bool tensor for result, got: {Got}",
+    "any": "any only supports bool tensor for result, got: {Got}",
+    "heaviside": "heaviside is not yet implemented for tensors with different dtypes.",
+    "nonzero": "nonzero: Expected out tensor to have scalar type Long but got scalar type{Got}",
+    "multinomial": "multinomial expects Long tensor out, got: {Got}",
+    "histc": "torch.histogram: input tensor and hist tensor should have the same dtype, but got "
+             "input {want} and hist {got}",
+    "Frexp": "torch.frexp() expects mantissa to have dtype {want} but got {got}",
+    "LinalgSolveTriangular": "expected scalar type {Want} but found {Got}",
+    "Where": "Expected out type to be {Want} but got {Got}",
+}  # fmt: skip
+_TEXTS.update({"Amin": _TEXTS["Amax"], "Nanmedian": _TEXTS["Median"]})
+# These may write truth values to bytes.
+_BYTES = ("all", "any")
+_JOINED = "torch.cat(): input types can't be cast to the desired output type {Got}"
+_SAFELY = (
+    "{name}: Expected result to be safely castable from {Want} dtype, but got result with dtype "
+    "{Got}"
+)
+# What PyTorch says where a cast loses a category.
+_LOSSES: dict[str, str] = {
+    "Cat": _JOINED,
+    "Stack": _JOINED,
+    "LinalgPinv": _SAFELY.replace("{name}", "linalg.pinv"),
+    "LinalgMatrixPower": _SAFELY.replace("{name}", "matrix_power"),
+    "Logsumexp": "logsumexp(): Expected floating point type for result tensor, but got: {Got}",
+    "Mvlgamma": "mvlgamma: result type {Want} can't be cast to the desired output type {Want}",
+}
+# These take the memory of out= as it comes.
+_MAKERS = ("rand", "randn", "randint", "randperm", "zeros", "full", "arange", "Addbmm")
+
+
+def check_output(name: str, result: DType, out: DType) -> None:
+    """Raise DTypeError when the function ``name`` does not write a ``result`` dtype into ``out``.
+
+    For two different dtypes.
+    """
+    function = name.partition("Backward")[0]
+    text = _TEXTS.get(function)
+    if text is None and not can_cast(result, out):
+        text = _LOSSES.get(function)
+    if text is None or (name in _BYTES and out.name == "uint8"):
+        return
+    names = {"want": c_name(result), "got": c_name(out)}
+    raise DTypeError(text.format(Want=torch_name(result), Got=torch_name(out), **names))
+
+
+def warn_resized(name: str, shape: Shape, wanted: Shape) -> None:
+    """Warn, as PyTorch does, that ``out=`` with elements takes the size of the result."""
+    if name in _MAKERS:
+        return
+    warn(
+        "An output with one or more elements was resized since it had shape "
+        f"{list(shape)}, which does not match the required output shape {list(wanted)}. "
+        "This behavior is deprecated: give a tensor of that size, or one without elements, such "
+        "as t.resize_(0)."
+    )
 
 
 # What reads its operands in any order, so that PyTorch refuses to write into their memory.
@@ -137,3 +240,39 @@ def _laid_out(plan: IndexPlan, strides: Shape, shape: Shape, old: Shape) -> Shap
     rank = len(shape)
     spans = iter([shape[d] * old[d] if d < rank else 1 for d in plan.before])
     return tuple(strides[d] if d >= 0 else next(spans) for d in plan.layout)
+
+
+# ``out=`` for functions that give several tensors.
+
+
+R = TypeVar("R")
+
+
+def takes_outputs(function: Callable[..., R]) -> Callable[..., R]:
+    """Decorator: ``out=`` takes a tuple with a tensor for each result, which is written there.
+
+    Tensors of other sizes take the results'. Raises DTypeError for other numbers of tensors, and
+    GradientError where gradients are asked for, as PyTorch does.
+    """
+    name = function.__name__
+
+    @functools.wraps(function)
+    def written(*args: Any, out: Any = None, **kwargs: Any) -> R:
+        results: Any = function(*args, **kwargs)
+        if out is None:
+            return cast(R, results)
+        if not isinstance(out, (tuple, list)):
+            raise DTypeError(
+                f"{name}(): argument 'out' must be tuple of Tensors, not {type(out).__name__}"
+            )
+        if len(out) != len(results):
+            raise DTypeError(f"expected tuple of {len(results)} elements but got {len(out)}")
+        for target, result in zip(out, results):
+            give(result.node, name, (*(a for a in args if isinstance(a, Tensor)),), target)
+        return cast(R, type(results)(out))
+
+    signature = inspect.signature(function, eval_str=False)
+    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+    given = [*signature.parameters.values(), out]
+    written.__signature__ = signature.replace(parameters=given)  # type: ignore[attr-defined]
+    return written

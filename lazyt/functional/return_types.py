@@ -6,8 +6,8 @@ from inspect import get_annotations
 from operator import itemgetter
 from typing import Any, ClassVar
 
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import package_name
-from lazyt.tensor import Tensor
 
 
 class Named(tuple[Tensor, ...]):

@@ -1,22 +1,207 @@
-"""The formulas of optimizers, each as one expression written into its tensor.
+"""Numbers that Python counts with and users see as tensors: steps in the state of optimizers.
 
-An optimizer has many parameters and calls these for each at every step, so that fewer nodes are
-less time in Python. Half types compute in float32 and round once.
+PyTorch has a tensor without dimensions there. It is one here, too, but its memory holds a Python
+float until somebody looks at the tensor: counting a step makes no graph, no memory and no kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import ctypes
+import math
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from lazyt import watching
-from lazyt.dispatch import wrap
+from lazyt import ops
 from lazyt.functional.operands import Build, mapped, operand_node
 from lazyt.functional.results import overwrite
-from lazyt.ir.dtypes import DType
+from lazyt.functional.type_promotion import get_default_dtype
+from lazyt.handle import hooks
+from lazyt.handle.dispatch import wrap
+from lazyt.handle.grad_mode import no_grad
+from lazyt.handle.hooks import looks
+from lazyt.handle.pending import realize_nodes
+from lazyt.handle.storage import Storage
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import DType, float32, float64
+from lazyt.ir.forms import PLACED
+from lazyt.ir.graph import Node
 from lazyt.ir.scalar import Expr, call
-from lazyt.lifted import PythonNumber
-from lazyt.tensor import Tensor
+from lazyt.tracing.symbolic_numbers import PythonNumber, number_leaf
+
+_slot: Any = vars(Storage)["node"]
+#: Whole numbers below are exact in float32.
+_EXACT = float(2**24)
+
+
+class CountStorage(Storage):
+    """Memory of one number, which is a Python float until somebody asks for its graph value.
+
+    Attributes:
+        count: the number, None where the graph value is what holds it. It is None where other
+            Storages share the memory, or autograd knows of it: who makes that so asks for the graph
+            value first.
+        dtype: float32 or float64.
+    """
+
+    __slots__ = ("count", "dtype")
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.dtype = node.dtype
+
+    @property
+    def node(self) -> Node:
+        """The value; a leaf that is made now where it was a Python float."""
+        if self.count is not None:
+            self.node = _leaf(self.count, self.dtype)
+        found: Node = _slot.__get__(self)
+        return found
+
+    @node.setter
+    def node(self, value: Node) -> None:
+        self.count: float | None = None
+        _slot.__set__(self, value)
+
+
+def _leaf(value: float, dtype: DType) -> Node:
+    found = number_leaf(value, dtype)
+    assert found is not None
+    return found
+
+
+def in_float32(value: float) -> float:
+    """The nearest float32 number."""
+    return ctypes.c_float(value).value
+
+
+def is_count(value: Any) -> bool:
+    """Whether ``value`` is a tensor that Python counts with."""
+    return isinstance(value, Tensor) and value._storage.__class__ is CountStorage
+
+
+def new_count(value: float, dtype: DType | None = None) -> Tensor:
+    """A tensor without dimensions on the CPU to count with.
+
+    Args:
+        dtype: float32 or float64; float64 by default where that is the default dtype.
+    """
+    if dtype is None:
+        dtype = float64 if get_default_dtype() is float64 else float32
+    tensor: Tensor = Tensor.__new__(Tensor)
+    tensor._view = None
+    tensor._storage = CountStorage(_leaf(value if dtype is float64 else in_float32(value), dtype))
+    return tensor
+
+
+def _references(tensor: Tensor) -> int:
+    """How many references there are to a tensor's storage."""
+    return sys.getrefcount(tensor._storage)
+
+
+_example = Tensor.__new__(Tensor)
+_example._storage = Storage(ops.input_((), float32))
+#: What that is where only the tensor refers to it.
+_ALONE = _references(_example)
+
+
+def become_count(tensor: Tensor) -> bool:
+    """Let Python count with a tensor. False where it is of another kind than ``new_count`` gives,
+    or others refer to its memory."""
+    storage = tensor._storage
+    if storage.__class__ is CountStorage:
+        return True
+    if tensor._view is not None or storage.fn is not None or storage.share is not None:
+        return False
+    node = storage.node
+    if node.shape or node.dtype not in (float32, float64) or node.form < PLACED:
+        return False
+    version = storage.version
+    del storage
+    if _references(tensor) != _ALONE:
+        return False
+    tensor._storage = CountStorage(node)
+    tensor._storage.version = version
+    return True
+
+
+def count_of(value: Any) -> float:
+    """The number in a tensor of one element, or a number, as a float. A pending one is computed."""
+    if not isinstance(value, Tensor):
+        return float(value)
+    storage = value._storage
+    if storage.__class__ is CountStorage:
+        count: float | None = storage.count
+        if count is not None:
+            return count
+    # Captured functions do not hear of it where nobody else has to do with the memory.
+    known = storage.share is None and storage.__class__ is CountStorage
+    node = storage.node if known else value.node
+    realize_nodes([node])
+    return float(node.data.as_numpy(node.dtype, node.shape).item())
+
+
+def equal_counts(tables: Sequence[Mapping[str, Any]], names: Iterable[str]) -> bool:
+    """Whether all tables have equal numbers by each of these names."""
+    for name in names:
+        first = count_of(tables[0].get(name, math.nan))
+        try:
+            for table in tables:
+                if table[name]._storage.count != first:
+                    break
+            else:
+                continue
+        except (AttributeError, LookupError):
+            pass
+        if any(count_of(table.get(name, math.nan)) != first for table in tables):
+            return False
+    return True
+
+
+def set_count(owner: dict[str, Any], name: str, value: float) -> float:
+    """Write ``value`` to the tensor ``owner[name]``, in place as PyTorch does; make one where there
+    is none. Returns the number that it then holds."""
+    tensor = owner.get(name)
+    if not isinstance(tensor, Tensor):
+        tensor = owner[name] = new_count(value)
+        return count_of(tensor)
+    if become_count(tensor):
+        storage: Any = tensor._storage
+        if storage.dtype is float32:
+            value = in_float32(value)
+        if storage.share is None and storage.fn is None:
+            storage.count = value
+            if storage.version >= 0:
+                storage.version += 1
+            return value
+    else:
+        looks(f"{name!r} in an optimizer's state is a tensor that Python cannot count with")
+    with no_grad():
+        tensor.fill_(value)
+    return count_of(tensor)
+
+
+def advance_counts(tables: Iterable[dict[str, Any]], name: str) -> None:
+    """Add 1 to the tensor ``table[name]`` of each table, as ``set_count``; the first gives 1."""
+    for table in tables:
+        try:
+            storage = table[name]._storage
+            count = storage.count
+            if 0 <= count < _EXACT and count.is_integer():
+                storage.count = count + 1.0
+                if storage.version >= 0:
+                    storage.version += 1
+                continue
+        except (AttributeError, LookupError, TypeError):
+            pass
+        storage = None  # which would be a second reference
+        set_count(table, name, count_of(table.get(name, 0.0)) + 1)
+
+
+# The formulas of optimizers, each as one expression written into its tensor.
+#
+# An optimizer has many parameters and calls these for each at every step, so that fewer nodes are
+# less time in Python. Half types compute in float32 and round once.
 
 
 def _update(build: Build, target: Tensor, *operands: Any) -> Tensor:
@@ -30,7 +215,7 @@ def python_number(compute: Callable[[], float], dtype: DType, key: Hashable) -> 
     """What ``compute()`` gives, as a tensor on the CPU, whatever the default device: numbers go
     with tensors of any. A captured function computes it anew at every replay, once for each
     ``key``."""
-    return wrap(watching.filled(PythonNumber(compute, dtype), key))
+    return wrap(hooks.filled(PythonNumber(compute, dtype), key))
 
 
 def _descended(x: Expr, step: Expr, rate: Expr) -> Expr:

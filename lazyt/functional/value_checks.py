@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from lazyt import ops, pending
+from lazyt import ops
 from lazyt.errors import LazytError
-from lazyt.functional.loss_reduction import ReductionError
-from lazyt.functional.picking import value_range, within
-from lazyt.grad_mode import no_grad
+from lazyt.functional.indexing.picking import value_range, within
+from lazyt.functional.nn.loss_reduction import ReductionError
+from lazyt.handle import pending
+from lazyt.handle.grad_mode import no_grad
+from lazyt.handle.hooks import capturing
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bfloat16, decode_bfloat16, int64
 from lazyt.ir.graph import Node, topological
 from lazyt.runtime.interpreter import interpret
-from lazyt.tensor import Tensor
-from lazyt.watching import capturing
 
 Condition = Callable[[Node], Node]
 

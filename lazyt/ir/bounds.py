@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lazyt.ir.index import Atom, Axis, Datum, Linear, Quotient, Remainder, axes_of
+from lazyt.ir.index import (
+    Atom,
+    Axis,
+    Datum,
+    Guard,
+    Guarded,
+    Linear,
+    Load,
+    Quotient,
+    Remainder,
+    axes_of,
+    operands,
+)
 from lazyt.ir.kernel import ContractPhase, Kernel, Phase, Statement, Store
-from lazyt.ir.point import Guard, Guarded, Load, operands
+from lazyt.ir.printer import kernel_lines
 from lazyt.ir.scalar import Expr
-from lazyt.ir.text_kernel import kernel_lines
-from lazyt.ir.verify import failure
+from lazyt.ir.verifier import failure
 
 Range = tuple[int, int]
 Guards = tuple[Guard, ...]

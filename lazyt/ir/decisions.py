@@ -2,8 +2,9 @@
 
 Passes and printers weigh bytes: which launch comes first, whether a sum is large, whether a product
 asks for what it will read next. Each way is right at every size, one is faster. The kernels of a
-graph that comes with many sizes (``sizes.py``) need one text, so what was decided for the first of
-these sizes is decided for all of them. Only what is a matter of speed may be asked for here.
+graph that comes with many sizes (``plan/dynamic_shapes.py``) need one text, so what was decided for
+the first of these sizes is decided for all of them. Only what is a matter of speed may be asked for
+here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lazyt.ir.index import Linear
 
@@ -79,3 +80,27 @@ def decide(what: str, own: T) -> T:
     """
     decisions = _current.get()
     return own if decisions is None else decisions.decide(what, own)
+
+
+# What processors of one instruction set do differently: it decides between forms of kernels.
+
+
+class Traits(NamedTuple):
+    """How a processor multiplies narrow numbers, and how it reads.
+
+    Attributes:
+        alone: kinds of groups of narrow numbers, ``bf16x2`` and ``i8x4``, that are multiplied
+            faster one by one than in vectors of groups.
+        tiled: kinds that there are matrix registers for.
+        fetches: ``streams`` where it fetches the lines that a loop over points reads and writes as
+            early as is of use: asking for them only takes time, and several streams at once hide
+            where one begins.
+    """
+
+    alone: frozenset[str] = frozenset()
+    tiled: frozenset[str] = frozenset()
+    fetches: frozenset[str] = frozenset()
+
+
+#: Narrow numbers in vectors of groups, all of them, and loops that ask for lines.
+PLAIN = Traits()

@@ -24,14 +24,14 @@ from lazyt.ir.heads import head_of as head_of
 from lazyt.ir.heads import living as living_heads
 from lazyt.ir.op import NoGradient as NoGradient
 from lazyt.ir.op import Op as Op
+from lazyt.ir.op import Shape as Shape
 from lazyt.ir.op import Type as Type
-from lazyt.ir.positions import Source as Source
-from lazyt.ir.positions import position_of, recording, user_files
-from lazyt.ir.positions import position_to_note as position_to_note
-from lazyt.ir.positions import record_source as record_source
-from lazyt.ir.positions import source_text as source_text
-from lazyt.ir.positions import user_position as user_position
-from lazyt.ir.shapes import Shape as Shape
+from lazyt.ir.source_lines import Source as Source
+from lazyt.ir.source_lines import position_of, recording, user_files
+from lazyt.ir.source_lines import position_to_note as position_to_note
+from lazyt.ir.source_lines import record_source as record_source
+from lazyt.ir.source_lines import source_text as source_text
+from lazyt.ir.source_lines import user_position as user_position
 
 
 class Node:

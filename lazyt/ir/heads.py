@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from lazyt.ir.dtypes import DType
-from lazyt.ir.op import Op, plain
-from lazyt.ir.shapes import Shape
+from lazyt.ir.op import Op, Shape, plain
 
 if TYPE_CHECKING:
     from lazyt.ir.graph import Node

@@ -6,40 +6,46 @@ iterations that do not converge, raise ``LinAlgError`` at the call: they compute
 on. The ``_ex`` forms stay lazy. Complex results do not exist: ``eig`` and ``eigvals`` raise.
 """
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LinAlgError as LinAlgError
 from lazyt.functional.calls import explain_calls as _explain_calls
-from lazyt.functional.decompositions import cholesky_ex, eigh, eigvalsh, svdvals
-from lazyt.functional.decompositions import linalg_cholesky as cholesky
-from lazyt.functional.decompositions import linalg_qr as qr
-from lazyt.functional.decompositions import linalg_svd as svd
-from lazyt.functional.elimination import linalg_lu as lu
-from lazyt.functional.elimination import linalg_lu_solve as lu_solve
-from lazyt.functional.elimination import lu_factor, lu_factor_ex
-from lazyt.functional.matrix_powers import matrix_exp, matrix_power, multi_dot
-from lazyt.functional.norms import cond, matrix_norm, vector_norm
-from lazyt.functional.norms import linalg_norm as norm
-from lazyt.functional.products import matmul
-from lazyt.functional.pseudoinverses import linalg_matrix_rank as matrix_rank
-from lazyt.functional.pseudoinverses import lstsq, pinv
-from lazyt.functional.reflectors import householder_product
-from lazyt.functional.solvers import (
+from lazyt.functional.linalg.decompositions import (
+    cholesky_ex,
+    eigh,
+    eigvalsh,
+    householder_product,
+    svdvals,
+)
+from lazyt.functional.linalg.decompositions import linalg_cholesky as cholesky
+from lazyt.functional.linalg.decompositions import linalg_qr as qr
+from lazyt.functional.linalg.decompositions import linalg_svd as svd
+from lazyt.functional.linalg.matrix_powers import matrix_exp, matrix_power, multi_dot
+from lazyt.functional.linalg.norms import cond, matrix_norm, vector_norm
+from lazyt.functional.linalg.norms import linalg_norm as norm
+from lazyt.functional.linalg.products import matmul
+from lazyt.functional.linalg.pseudoinverses import linalg_matrix_rank as matrix_rank
+from lazyt.functional.linalg.pseudoinverses import lstsq, pinv
+from lazyt.functional.linalg.solvers import (
     eig,
     eigvals,
     inv,
     inv_ex,
+    lu_factor,
+    lu_factor_ex,
     solve,
     solve_ex,
     solve_triangular,
     tensorinv,
     tensorsolve,
 )
-from lazyt.functional.solvers import linalg_det as det
-from lazyt.functional.solvers import linalg_slogdet as slogdet
-from lazyt.functional.vector_products import linalg_cross as cross
-from lazyt.functional.vector_products import linalg_vander as vander
-from lazyt.functional.vector_products import vecdot
-from lazyt.tensor import Tensor
+from lazyt.functional.linalg.solvers import linalg_det as det
+from lazyt.functional.linalg.solvers import linalg_lu as lu
+from lazyt.functional.linalg.solvers import linalg_lu_solve as lu_solve
+from lazyt.functional.linalg.solvers import linalg_slogdet as slogdet
+from lazyt.functional.linalg.vector_products import linalg_cross as cross
+from lazyt.functional.linalg.vector_products import linalg_vander as vander
+from lazyt.functional.linalg.vector_products import vecdot
+from lazyt.handle.tensor import Tensor
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",

@@ -1,6 +1,6 @@
 """Neural networks, by PyTorch's names."""
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.nn import functional as functional
 from lazyt.nn import grad as grad
 from lazyt.nn import init as init
@@ -19,6 +19,7 @@ from lazyt.nn.activation import (
     Hardtanh,
     LeakyReLU,
     LogSigmoid,
+    LogSoftmax,
     Mish,
     PReLU,
     ReLU,
@@ -26,6 +27,9 @@ from lazyt.nn.activation import (
     RReLU,
     Sigmoid,
     SiLU,
+    Softmax,
+    Softmax2d,
+    Softmin,
     Softplus,
     Softshrink,
     Softsign,
@@ -33,23 +37,10 @@ from lazyt.nn.activation import (
     Tanhshrink,
     Threshold,
 )
-from lazyt.nn.adaptive import (
-    AdaptiveLogSoftmaxWithLoss,
-)
 from lazyt.nn.attention import (
     MultiheadAttention,
 )
-from lazyt.nn.cells import (
-    GRUCell,
-    LSTMCell,
-    RNNCell,
-    RNNCellBase,
-)
-from lazyt.nn.containers import (
-    ModuleDict,
-    ModuleList,
-    Sequential,
-)
+from lazyt.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from lazyt.nn.convolution import (
     Conv1d,
     Conv2d,
@@ -57,10 +48,6 @@ from lazyt.nn.convolution import (
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
-)
-from lazyt.nn.distance import (
-    CosineSimilarity,
-    PairwiseDistance,
 )
 from lazyt.nn.dropout import (
     AlphaDropout,
@@ -73,11 +60,6 @@ from lazyt.nn.dropout import (
 from lazyt.nn.embedding import (
     Embedding,
     EmbeddingBag,
-)
-from lazyt.nn.layer_norms import (
-    GroupNorm,
-    LayerNorm,
-    RMSNorm,
 )
 from lazyt.nn.lazy import (
     LazyBatchNorm1d,
@@ -101,14 +83,12 @@ from lazyt.nn.linear import (
     Linear,
     Unflatten,
 )
-from lazyt.nn.linear_loss import (
-    LinearCrossEntropyLoss,
-    LinearCrossEntropyOptions,
-)
 from lazyt.nn.loss import (
+    AdaptiveLogSoftmaxWithLoss,
     BCELoss,
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
+    CosineSimilarity,
     CrossEntropyLoss,
     CTCLoss,
     GaussianNLLLoss,
@@ -116,6 +96,8 @@ from lazyt.nn.loss import (
     HuberLoss,
     KLDivLoss,
     L1Loss,
+    LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions,
     MarginRankingLoss,
     MSELoss,
     MultiLabelMarginLoss,
@@ -123,42 +105,27 @@ from lazyt.nn.loss import (
     MultiMarginLoss,
     NLLLoss,
     NLLLoss2d,
+    PairwiseDistance,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
-from lazyt.nn.module import (
-    Module,
-)
+from lazyt.nn.module import Module
 from lazyt.nn.normalization import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
     CrossMapLRN2d,
+    GroupNorm,
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    LayerNorm,
     LocalResponseNorm,
+    RMSNorm,
     SyncBatchNorm,
-)
-from lazyt.nn.padding import (
-    CircularPad1d,
-    CircularPad2d,
-    CircularPad3d,
-    ConstantPad1d,
-    ConstantPad2d,
-    ConstantPad3d,
-    ReflectionPad1d,
-    ReflectionPad2d,
-    ReflectionPad3d,
-    ReplicationPad1d,
-    ReplicationPad2d,
-    ReplicationPad3d,
-    ZeroPad1d,
-    ZeroPad2d,
-    ZeroPad3d,
 )
 from lazyt.nn.parallel import (
     DataParallel,
@@ -168,10 +135,6 @@ from lazyt.nn.parameter import (
     Parameter,
     UninitializedBuffer,
     UninitializedParameter,
-)
-from lazyt.nn.parameter_containers import (
-    ParameterDict,
-    ParameterList,
 )
 from lazyt.nn.pooling import (
     AdaptiveAvgPool1d,
@@ -195,18 +158,7 @@ from lazyt.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from lazyt.nn.recurrent import (
-    GRU,
-    LSTM,
-    RNN,
-    RNNBase,
-)
-from lazyt.nn.softmax import (
-    LogSoftmax,
-    Softmax,
-    Softmax2d,
-    Softmin,
-)
+from lazyt.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from lazyt.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -216,13 +168,28 @@ from lazyt.nn.transformer import (
 )
 from lazyt.nn.vision import (
     ChannelShuffle,
+    CircularPad1d,
+    CircularPad2d,
+    CircularPad3d,
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
     Fold,
     PixelShuffle,
     PixelUnshuffle,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
     Unfold,
     Upsample,
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
+    ZeroPad1d,
+    ZeroPad2d,
+    ZeroPad3d,
 )
 
 __all__ = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lazyt.functional.dropouts import ProbabilityError
+from lazyt.functional.nn.dropouts import ProbabilityError
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn.module import Module
-from lazyt.tensor import Tensor
 
 
 class _DropoutNd(Module):

@@ -6,11 +6,11 @@ from typing import Any
 
 import lazyt
 from lazyt.errors import LazytError
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter, blank_parameter
-from lazyt.tensor import Tensor
 
 
 class EmbeddingError(LazytError, AssertionError):

@@ -1,7 +1,8 @@
 """``lazyt.nn.functional``: the functions behind the layers, by PyTorch's names."""
 
-from lazyt.absent import explain_absence as _explain_absence
-from lazyt.functional.activations import (
+from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.functional.calls import explain_calls as _explain_calls
+from lazyt.functional.elementwise.activations import (
     celu,
     celu_,
     elu,
@@ -33,7 +34,80 @@ from lazyt.functional.activations import (
     threshold,
     threshold_,
 )
-from lazyt.functional.adaptive_pooling import (
+from lazyt.functional.elementwise.unary import sigmoid, tanh
+from lazyt.functional.linalg.distances import cosine_similarity, normalize, pairwise_distance, pdist
+from lazyt.functional.linalg.equations import bilinear
+from lazyt.functional.linalg.products import linear
+from lazyt.functional.nn.alignment import ctc_loss
+from lazyt.functional.nn.attention import scaled_dot_product_attention
+from lazyt.functional.nn.borders import pad
+from lazyt.functional.nn.class_losses import (
+    cosine_embedding_loss,
+    cross_entropy,
+    hinge_embedding_loss,
+    linear_cross_entropy,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from lazyt.functional.nn.columns import (
+    channel_shuffle,
+    fold,
+    native_channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
+    unfold,
+)
+from lazyt.functional.nn.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from lazyt.functional.nn.dropouts import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
+from lazyt.functional.nn.embeddings import embedding, embedding_bag, one_hot
+from lazyt.functional.nn.grid_sampling import affine_grid, grid_sample
+from lazyt.functional.nn.interpolation import (
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
+from lazyt.functional.nn.losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+)
+from lazyt.functional.nn.normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    rms_norm,
+)
+from lazyt.functional.nn.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -43,130 +117,9 @@ from lazyt.functional.adaptive_pooling import (
     adaptive_max_pool2d_with_indices,
     adaptive_max_pool3d,
     adaptive_max_pool3d_with_indices,
-)
-from lazyt.functional.alignment import (
-    ctc_loss,
-)
-from lazyt.functional.attention import (
-    scaled_dot_product_attention,
-)
-from lazyt.functional.bilinears import (
-    bilinear,
-)
-from lazyt.functional.borders import (
-    pad,
-)
-from lazyt.functional.calls import explain_calls as _explain_calls
-from lazyt.functional.class_losses import (
-    cross_entropy,
-    linear_cross_entropy,
-    nll_loss,
-)
-from lazyt.functional.columns import (
-    channel_shuffle,
-    fold,
-    native_channel_shuffle,
-    pixel_shuffle,
-    pixel_unshuffle,
-    unfold,
-)
-from lazyt.functional.convolution import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_tbc,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
-from lazyt.functional.distances import (
-    pdist,
-)
-from lazyt.functional.dropouts import (
-    alpha_dropout,
-    dropout,
-    dropout1d,
-    dropout2d,
-    dropout3d,
-    feature_alpha_dropout,
-)
-from lazyt.functional.embeddings import (
-    embedding,
-    embedding_bag,
-    one_hot,
-)
-from lazyt.functional.grid_sampling import (
-    affine_grid,
-    grid_sample,
-)
-from lazyt.functional.interpolation import (
-    interpolate,
-    upsample,
-    upsample_bilinear,
-    upsample_nearest,
-)
-from lazyt.functional.layers import (
-    batch_norm,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    local_response_norm,
-    rms_norm,
-)
-from lazyt.functional.likelihoods import (
-    gaussian_nll_loss,
-    poisson_nll_loss,
-)
-from lazyt.functional.losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    smooth_l1_loss,
-)
-from lazyt.functional.margin_losses import (
-    cosine_embedding_loss,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    multi_margin_loss,
-    multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    soft_margin_loss,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
-)
-from lazyt.functional.pooling import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
-    max_pool1d,
-    max_pool1d_with_indices,
-    max_pool2d,
-    max_pool2d_with_indices,
-    max_pool3d,
-    max_pool3d_with_indices,
-)
-from lazyt.functional.products import (
-    linear,
-)
-from lazyt.functional.similarity import (
-    cosine_similarity,
-    normalize,
-    pairwise_distance,
-)
-from lazyt.functional.softmaxes import (
-    gumbel_softmax,
-    log_softmax,
-    softmax,
-    softmin,
-)
-from lazyt.functional.unary import (
-    sigmoid,
-    tanh,
-)
-from lazyt.functional.unpooling import (
     fractional_max_pool2d,
     fractional_max_pool2d_with_indices,
     fractional_max_pool3d,
@@ -174,10 +127,17 @@ from lazyt.functional.unpooling import (
     lp_pool1d,
     lp_pool2d,
     lp_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
     max_unpool1d,
     max_unpool2d,
     max_unpool3d,
 )
+from lazyt.functional.nn.softmaxes import gumbel_softmax, log_softmax, softmax, softmin
 from lazyt.nn.multihead import (
     multi_head_attention_forward,
 )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import lazyt
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
-from lazyt.tensor import Tensor
 
 __all__ = [
     "conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input",

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import lazyt
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError, warn
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")

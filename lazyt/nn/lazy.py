@@ -6,10 +6,10 @@ from typing import Any, ClassVar, cast
 
 import lazyt
 from lazyt.errors import LazytError
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import convolution, normalization
 from lazyt.nn.linear import Linear
 from lazyt.nn.parameter import UninitializedBuffer, UninitializedParameter, is_uninitialized
-from lazyt.tensor import Tensor
 
 
 class LazyModuleMixin:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import blank_parameter
-from lazyt.tensor import Tensor
 
 
 class Identity(Module):

@@ -11,9 +11,9 @@ from typing import Any
 
 import lazyt
 from lazyt.errors import LazytError, ShapeError, warn
-from lazyt.functional.joining import cat
+from lazyt.functional.shapes.joining import cat
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
-from lazyt.tensor import Tensor
 
 
 class AttentionError(LazytError, AssertionError):

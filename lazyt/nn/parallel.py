@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
 from lazyt.nn.module import Module
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import lazyt
 from lazyt.errors import DTypeError, LazytError
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 
 class Parameter(Tensor):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn.module import Module
-from lazyt.tensor import Tensor
 
 
 def _each(value: Any, rank: int) -> tuple[Any, ...]:

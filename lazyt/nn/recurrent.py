@@ -4,16 +4,361 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import lazyt
 from lazyt.errors import LazytError, ShapeError, warn
+from lazyt.handle.autocast import lowered_on_gpu
+from lazyt.handle.tensor import Tensor
+from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import blank_parameter
-from lazyt.nn.recurrence import STEPS, State, Weights, run_layers
 from lazyt.nn.utils.rnn import PackedSequence
-from lazyt.tensor import Tensor
+
+# What recurrent layers compute: one step of a cell, a sequence of steps, a stack of layers.
+#
+# The products of all inputs with the input weights are one contraction before the loop; a step adds
+# the product with the last hidden state. Equal steps make equal kernels, which are compiled once.
+
+
+#: The hidden state; for LSTM the cell state too.
+State = tuple[Tensor, ...]
+#: From the weights, the inputs' part of the gates and the last state to the next state. Plain
+#: functions rather than closures, which ``lazyt.jit`` could not watch.
+Step = Callable[["Weights", Tensor, State], State]
+
+
+class Weights:
+    """The parameters of one layer in one direction.
+
+    Attributes:
+        input, hidden: [gates * size, width] each.
+        input_bias, hidden_bias: [gates * size], or None.
+        projection: [projected size, size] for an LSTM with one, else None.
+    """
+
+    def __init__(
+        self,
+        input: Tensor,
+        hidden: Tensor,
+        input_bias: Tensor | None = None,
+        hidden_bias: Tensor | None = None,
+        projection: Tensor | None = None,
+    ) -> None:
+        self.input, self.hidden = input, hidden
+        self.input_bias, self.hidden_bias = input_bias, hidden_bias
+        self.projection = projection
+
+
+def tanh_step(weights: Weights, x: Tensor, state: State) -> State:
+    """``h = tanh(x + W h)`` (Elman 1990)."""
+    return ((x + F.linear(state[0], weights.hidden, weights.hidden_bias)).tanh(),)
+
+
+def relu_step(weights: Weights, x: Tensor, state: State) -> State:
+    """``h = relu(x + W h)``."""
+    return (F.relu(x + F.linear(state[0], weights.hidden, weights.hidden_bias)),)
+
+
+def lstm_step(weights: Weights, x: Tensor, state: State) -> State:
+    """Input, forget, cell and output gates over a cell state (Hochreiter & Schmidhuber 1997; with a
+    projection of the hidden state, Sak et al. 2014)."""
+    gates = x + F.linear(state[0], weights.hidden, weights.hidden_bias)
+    enter, forget, new, leave = gates.chunk(4, -1)
+    cell = forget.sigmoid() * state[1] + enter.sigmoid() * new.tanh()
+    hidden = leave.sigmoid() * cell.tanh()
+    if weights.projection is not None:
+        hidden = F.linear(hidden, weights.projection)
+    return hidden, cell
+
+
+def gru_step(weights: Weights, x: Tensor, state: State) -> State:
+    """Reset, update and new gates (Cho et al. 2014), the reset after the product as in cuDNN."""
+    (last,) = state
+    from_input = x.chunk(3, -1)
+    from_hidden = F.linear(last, weights.hidden, weights.hidden_bias).chunk(3, -1)
+    reset = (from_input[0] + from_hidden[0]).sigmoid()
+    update = (from_input[1] + from_hidden[1]).sigmoid()
+    new = (from_input[2] + reset * from_hidden[2]).tanh()
+    return ((last - new) * update + new,)
+
+
+#: By PyTorch's name of the mode: the step, and how many gates it has.
+STEPS: dict[str, tuple[Step, int]] = {
+    "RNN_TANH": (tanh_step, 1),
+    "RNN_RELU": (relu_step, 1),
+    "LSTM": (lstm_step, 4),
+    "GRU": (gru_step, 3),
+}
+
+
+def cell(mode: str, input: Tensor, state: State, weights: Weights) -> State:
+    """One step: [N, input size] and [N, size] to the next state. Raises ShapeError."""
+    gates = F.linear(input, weights.input, weights.input_bias)
+    return STEPS[mode][0](weights, gates, state)
+
+
+def run(
+    cell: tuple[Step, Weights],
+    gates: Tensor,
+    start: State,
+    sizes: Sequence[int] | None,
+    reverse: bool,
+) -> tuple[Tensor, State]:
+    """All steps in one direction.
+
+    Args:
+        cell: what a step computes, and with which weights.
+        gates: the inputs' part: [L, N, *]; with ``sizes`` packed as [sum of sizes, *].
+        start: the first state, [N, *].
+        sizes: how many sequences go on at each time, falling; None where all have length L.
+
+    Returns: hidden states laid out as ``gates``, and the last state of every sequence.
+    """
+    if sizes is not None:
+        return _run_packed(cell, gates, start, sizes, reverse)
+    step, weights = cell
+    steps = gates.unbind(0)
+    states, state = [], start
+    for x in reversed(steps) if reverse else steps:
+        state = step(weights, x, state)
+        states.append(state[0])
+    if reverse:
+        states.reverse()
+    return lazyt.stack(states), state
+
+
+def _run_packed(
+    cell: tuple[Step, Weights], gates: Tensor, start: State, sizes: Sequence[int], reverse: bool
+) -> tuple[Tensor, State]:
+    step, weights = cell
+    steps = gates.split(list(sizes))
+    if reverse:
+        return _run_growing(cell, steps, start)
+    states: list[Tensor] = []
+    finished: list[State] = []
+    state = tuple(part[: len(steps[0])] for part in start)
+    for x in steps:
+        if len(x) < len(state[0]):
+            finished.append(tuple(part[len(x) :] for part in state))
+            state = tuple(part[: len(x)] for part in state)
+        state = step(weights, x, state)
+        states.append(state[0])
+    ends = [state, *reversed(finished)]
+    return lazyt.cat(states), tuple(lazyt.cat(parts) for parts in zip(*ends))
+
+
+def _run_growing(
+    cell: tuple[Step, Weights], steps: Sequence[Tensor], start: State
+) -> tuple[Tensor, State]:
+    """From the end of the longest sequence; others join where they end."""
+    step, weights = cell
+    states: list[Tensor] = []
+    state = tuple(part[:0] for part in start)
+    for x in reversed(steps):
+        here = len(state[0])
+        if len(x) > here:
+            joining = tuple(part[here : len(x)] for part in start)
+            state = tuple(lazyt.cat(pair) for pair in zip(state, joining)) if here else joining
+        state = step(weights, x, state)
+        states.append(state[0])
+    states.reverse()
+    return lazyt.cat(states), state
+
+
+def run_layers(
+    mode: str,
+    input: Tensor,
+    start: State,
+    layers: Sequence[Sequence[Weights]],
+    sizes: Sequence[int] | None,
+    dropout: float,
+) -> tuple[Tensor, State]:
+    """Layers above each other, each in one or two directions.
+
+    Args:
+        input: [L, N, input size], or packed as ``run`` has it.
+        start: states [layers * directions, N, *].
+        dropout: between the layers; 0 outside of training.
+
+    Returns: hidden states of the last layer, both directions side by side, and all last states.
+    """
+    step = STEPS[mode][0]
+    ends: list[State] = []
+    for number, directions in enumerate(layers):
+        if number and dropout:
+            input = F.dropout(input, dropout)
+        outputs = []
+        for backwards, weights in enumerate(directions):
+            own = tuple(part[len(ends)] for part in start)
+            gates = F.linear(input, weights.input, weights.input_bias)
+            output, end = run((step, weights), gates, own, sizes, bool(backwards))
+            outputs.append(output)
+            ends.append(end)
+        input = outputs[0] if len(outputs) == 1 else lazyt.cat(outputs, -1)
+    return input, tuple(lazyt.stack(parts) for parts in zip(*ends))
+
+
+# Single steps of recurrent networks: RNNCell, LSTMCell and GRUCell.
+
+
+class RNNCellBase(Module):
+    """What the cells have in common.
+
+    ``weight_ih`` [chunks * hidden, input], ``weight_hh`` [chunks * hidden, hidden] and the biases
+    ``bias_ih``, ``bias_hh`` start uniform over +-1/sqrt(hidden_size), as in PyTorch.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        rows, made = num_chunks * hidden_size, {"device": device, "dtype": dtype}
+        self.weight_ih = blank_parameter(rows, input_size, **made)
+        self.weight_hh = blank_parameter(rows, hidden_size, **made)
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, blank_parameter(rows, **made) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew, uniform over +-1/sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """Sizes, and settings that are not the default."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if getattr(self, "nonlinearity", "tanh") != "tanh":
+            text += f", nonlinearity={self.nonlinearity}"
+        return text
+
+    def _step(self, mode: str, input: Tensor, given: State | None, names: list[str]) -> State:
+        """The next state. ``names`` are what messages call the input and the parts of the state."""
+        for name, tensor in zip(names, (input, *(given or ()))):
+            if tensor.ndim not in (1, 2):
+                raise CellError(
+                    f"{self._get_name()}: Expected {name} to be 1D or 2D, "
+                    f"got {tensor.ndim}D instead"
+                )
+        if mode not in STEPS:
+            raise LazytError(f"Unknown nonlinearity: {self.nonlinearity}")
+        batched = input.ndim == 2
+        if not batched:
+            input = input.unsqueeze(0)
+            given = None if given is None else tuple(part.unsqueeze(0) for part in given)
+        if given is None:
+            size = (input.shape[0], self.hidden_size)
+            zeros = lazyt.zeros(size, dtype=input.dtype, device=input.device)
+            given = (zeros,) * (len(names) - 1)
+        self._check_sizes(input, given)
+        input, *parts = lowered_on_gpu((input, *given))
+        weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        found = cell(mode, input, tuple(parts), weights)
+        return found if batched else tuple(part.squeeze(0) for part in found)
+
+    def _check_sizes(self, input: Tensor, state: State) -> None:
+        if input.shape[1] != self.input_size:
+            raise ShapeError(
+                f"input has inconsistent input_size: got {input.shape[1]} expected "
+                f"{self.input_size}"
+            )
+        for number, part in enumerate(state):
+            rows, width = part.shape[0], part.shape[min(1, part.ndim - 1)]
+            if rows != input.shape[0]:
+                raise ShapeError(
+                    f"Input batch size {input.shape[0]} doesn't match hidden{number} batch size "
+                    f"{rows}"
+                )
+            if width != self.hidden_size:
+                raise ShapeError(
+                    f"hidden{number} has inconsistent hidden_size: got {width}, expected "
+                    f"{self.hidden_size}"
+                )
+
+
+class CellError(LazytError, ValueError):
+    """Operands of a cell that have too many or too few dimensions."""
+
+
+class RNNCell(RNNCellBase):
+    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``, or with ``nonlinearity="relu"``."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """[N, input size] and [N, size], or both without N, to [N, size].
+
+        Raises CellError (a ValueError) and ShapeError for what does not fit, LazytError for an
+        unknown nonlinearity.
+        """
+        given = None if hx is None else (hx,)
+        mode = f"RNN_{self.nonlinearity}".upper()
+        return self._step(mode, input, given, ["input", "hidden"])[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of long short-term memory (Hochreiter & Schmidhuber 1997)."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> State:
+        """[N, input size] and the states (h, c), [N, size] each, to the next (h, c).
+
+        All may lack N. Raises CellError (a ValueError) and ShapeError for what does not fit.
+        """
+        return self._step("LSTM", input, hx, ["input", "hx[0]", "hx[1]"])
+
+
+class GRUCell(RNNCellBase):
+    """One step of a gated recurrent unit (Cho et al. 2014)."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """[N, input size] and [N, size], or both without N, to [N, size].
+
+        Raises CellError (a ValueError) and ShapeError for what does not fit.
+        """
+        given = None if hx is None else (hx,)
+        return self._step("GRU", input, given, ["input", "hidden"])[0]
 
 
 class ModeError(LazytError, ValueError):

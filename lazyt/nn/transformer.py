@@ -9,16 +9,16 @@ from typing import Any
 
 import lazyt
 from lazyt.errors import LazytError, ShapeError, warn
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn import init
 from lazyt.nn.activation import GELU, ReLU
 from lazyt.nn.attention import MultiheadAttention
 from lazyt.nn.containers import ModuleList
 from lazyt.nn.dropout import Dropout
-from lazyt.nn.layer_norms import LayerNorm
 from lazyt.nn.linear import Linear
 from lazyt.nn.module import Module
-from lazyt.tensor import Tensor
+from lazyt.nn.normalization import LayerNorm
 
 Activation = str | Callable[[Tensor], Tensor]
 

@@ -4,24 +4,30 @@ Rules of one op name the builders of others through this package, which is compl
 any rule runs.
 """
 
-from lazyt.ops import scalars_binary as scalars_binary
-from lazyt.ops import scalars_higher as scalars_higher
-from lazyt.ops import scalars_unary as scalars_unary
+from lazyt.ops import scalars as scalars
+from lazyt.ops import special_scalars as special_scalars
 from lazyt.ops.contraction import contract, product
 from lazyt.ops.indexing import gather, scatter, update
-from lazyt.ops.leaves import DETACH, constant, detach, input_, iota, random, variable
+from lazyt.ops.leaves import (
+    DETACH,
+    TRANSFER,
+    constant,
+    detach,
+    input_,
+    iota,
+    put,
+    random,
+    transfer,
+    variable,
+)
 from lazyt.ops.libraries import LIBRARY, library, library_parts
-from lazyt.ops.movement import broadcast_to, expand, flip, permute, reshape, slice_
-from lazyt.ops.padding import concat, pad
-from lazyt.ops.placement import TRANSFER, put, transfer
+from lazyt.ops.movement import broadcast_to, concat, expand, flip, pad, permute, reshape, slice_
 from lazyt.ops.pointwise import apply, cast, elementwise
 from lazyt.ops.reduction import arg_reduce, reduce_, sum_to
-from lazyt.ops.registry import OPS
+from lazyt.ops.registry import OPS, along_axis, batch_all, positions, zeros_like
 from lazyt.ops.scanning import exclusive_product, linear_recurrence, scan
-from lazyt.ops.shorthand import along_axis, batch_all, positions, zeros_like
-from lazyt.ops.sliding import contract_spread, slice_contract
 from lazyt.ops.sorting import pick_rows, sort
-from lazyt.ops.windowing import row_major, window
+from lazyt.ops.windowing import contract_spread, row_major, slice_contract, window
 
 __all__ = [
     "DETACH", "LIBRARY", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",

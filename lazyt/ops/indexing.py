@@ -12,8 +12,7 @@ from lazyt.errors import BoundsError, DTypeError, InternalError, ShapeError
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node, Type, make
 from lazyt.ops.movement import SliceParams, check_slices, numpy_slices
-from lazyt.ops.registry import define_op
-from lazyt.ops.shorthand import batch_all
+from lazyt.ops.registry import batch_all, define_op
 
 
 def _check_index(name: str, node: Node, index: Node, axis: int, batch: int) -> None:

@@ -1,5 +1,6 @@
 """Values that come from nowhere (constants, counters, inputs, random bits), and the two identities
-that mark where gradients start and stop."""
+that mark where gradients start and stop.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
 from lazyt.ir.dtypes import DType, float16, int64, uint32
+from lazyt.ir.forms import place_of
 from lazyt.ir.graph import NEVER, Node, NoGradient, Shape, Type, head_of, make, make_leaf, make_like
-from lazyt.ir.index import Linear, linearize
+from lazyt.ir.index import Linear, Position, linearize
 from lazyt.ir.index import constant as fixed
-from lazyt.ir.point import Position
 from lazyt.ir.scalar import Const, Expr, Number, call, const
-from lazyt.ops.registry import define_op
-from lazyt.ops.scalars_special import threefry
+from lazyt.ops.registry import define_op, linear_jvp
+from lazyt.ops.special_scalars import threefry
 
 
 def _no_inputs_vjp(node: Node, cotangent: Node) -> list[Node | None]:
@@ -341,3 +342,75 @@ def detach(node: Node, *since: Node) -> Node:
     if since:
         return make(DETACH, (node, *since))
     return make_like(_DETACH_HEAD, (node,), node.source)
+
+
+# Where values are: ``put`` says where one is made, ``transfer`` copies one from device to device.
+#
+# ``put`` is an identity that kernels do not see: it names the place of what would be nowhere, such
+# as constants. ``transfer`` cuts a graph in two: what it reads is computed on one device, and what
+# reads it on another (``lazyt/plan/steps.py``).
+
+
+class PlaceParams(NamedTuple):
+    """``place``: a device's name, empty for the CPU."""
+
+    place: str
+
+
+def _infer(params: PlaceParams, node: Node) -> Type:
+    return Type(node.shape, node.dtype)
+
+
+def _evaluate(node: Node, array: Any) -> Any:
+    return array
+
+
+def _lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:
+    value: Expr = read(node.inputs[0], index)
+    return value
+
+
+def _put_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    return [cotangent]
+
+
+def _transfer_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    return [transfer(cotangent, place_of(node.inputs[0].form))]
+
+
+def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    return make(node.op, tuple(inputs), node.params)
+
+
+PUT = define_op(
+    "put",
+    params=PlaceParams,
+    infer=_infer,
+    evaluate=_evaluate,
+    vjp=_put_vjp,
+    jvp=linear_jvp,
+    batch=_batch,
+    lower=_lower,
+    moves=True,
+)
+TRANSFER = define_op(
+    "transfer",
+    params=PlaceParams,
+    infer=_infer,
+    evaluate=_evaluate,
+    vjp=_transfer_vjp,
+    jvp=linear_jvp,
+    batch=_batch,
+    lower="transfer",
+    moves=True,
+)
+
+
+def put(node: Node, place: str) -> Node:
+    """``node``, which may be nowhere yet, at ``place``; itself where it is there already."""
+    return node if place_of(node.form) == place else make(PUT, (node,), PlaceParams(place))
+
+
+def transfer(node: Node, place: str) -> Node:
+    """A copy of ``node`` at ``place``; itself where it is there already."""
+    return node if place_of(node.form) == place else make(TRANSFER, (node,), PlaceParams(place))

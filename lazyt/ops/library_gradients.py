@@ -1,16 +1,491 @@
-"""Derivatives of the library routines: which rule belongs to which routine."""
+"""Derivatives of library routines for linear equations, determinants and inverses.
+
+They follow from the differentials of the defining equations (Giles, "An extended
+collection of matrix derivative results for forward and reverse mode algorithmic differentiation",
+2008; Walter, Lehmann, "Algorithmic differentiation of linear algebra functions with application in
+optimum experimental design", 2012).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from lazyt import ops
 from lazyt.errors import GradientError
 from lazyt.ir.graph import Node
-from lazyt.ops import equation_gradients, factor_gradients, spectral_gradients
-from lazyt.ops.library_rules import Moves, Parts, PullBack, PushForward
+from lazyt.ops.matrix_algebra import (
+    above,
+    beside,
+    column,
+    columns,
+    diagonal,
+    guarded_reciprocal,
+    identity,
+    lower,
+    matrix_of,
+    minus,
+    only_diagonal,
+    plus,
+    product,
+    row,
+    rows,
+    scaled,
+    times,
+    total,
+    transpose,
+    upper,
+)
+
+# What the derivative rules of library routines have in common.
+#
+# A pull-back takes a ``library`` node, its parts and their cotangents, and gives the cotangents of
+# the operands; a push-forward takes the operands' tangents and gives those of the first parts. None
+# stands for zero.
+
+
+Parts = Sequence[Node]
+Moves = Sequence[Node | None]
+PullBack = Callable[[Node, Parts, Parts], Moves]
+PushForward = Callable[[Node, Parts, Moves], Moves]
+
+
+def added(*terms: Node | None) -> Node:
+    """The sum of the terms that are there, of which one is."""
+    present = [term for term in terms if term is not None]
+    result = present[0]
+    for term in present[1:]:
+        result = plus(result, term)
+    return result
+
+
+def only(tangents: Moves) -> Node:
+    """The tangent of the one operand that a routine has, when something moves."""
+    tangent = tangents[0]
+    assert tangent is not None
+    return tangent
+
+
+def substitute(a: Node, b: Node, mode: str) -> Node:
+    """``x`` with ``a @ x = b`` for triangular ``a``; modes as in ``library_routines``."""
+    return ops.library("triangular", a, b, mode=mode)[0]
+
+
+def turned(mode: str) -> str:
+    """The mode of the transposed triangular matrix."""
+    side = "lower" if mode.startswith("upper") else "upper"
+    return side + mode[5:]
+
+
+# ------------------------------------------------------------------- linear equations
+
+
+def _triangle(x: Node, mode: str) -> Node:
+    offset = 1 if mode.endswith("unit") else 0
+    return upper(x, offset) if mode.startswith("upper") else lower(x, -offset)
+
+
+def _triangular_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    a, _ = node.inputs
+    mode = node.params.mode
+    back = substitute(transpose(a), given[0], turned(mode))
+    return [scaled(_triangle(product(back, transpose(parts[0])), mode), -1), back]
+
+
+def _triangular_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    da, db = tangents
+    mode = node.params.mode
+    moved = None if da is None else scaled(product(_triangle(da, mode), parts[0]), -1)
+    return [substitute(node.inputs[0], added(db, moved), mode)]
+
+
+def _solve_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    back = ops.library("solve", transpose(node.inputs[0]), given[0])[0]
+    return [scaled(product(back, transpose(parts[0])), -1), back]
+
+
+def _solve_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    da, db = tangents
+    moved = None if da is None else scaled(product(da, parts[0]), -1)
+    return [ops.library("solve", node.inputs[0], added(db, moved))[0]]
+
+
+def _inv_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    turned = transpose(parts[0])
+    return [scaled(product(turned, given[0], turned), -1)]
+
+
+def _inv_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    return [scaled(product(parts[0], only(tangents), parts[0]), -1)]
+
+
+def _det_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    (slopes,) = ops.library("cofactors", node.inputs[0])
+    return [times(column(column(given[0])), slopes)]
+
+
+def _det_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    (slopes,) = ops.library("cofactors", node.inputs[0])
+    change = total(times(slopes, only(tangents)))
+    return [ops.reshape(change, parts[0].shape)]
+
+
+def _second_minors(node: Node, cofactors: Node, change: Node) -> Node:
+    """The differential of the cofactors, which is symmetric in the two directions."""
+    (size,) = ops.library("det", node.inputs[0])
+    along = times(total(times(cofactors, change)), cofactors)
+    across = product(cofactors, transpose(change), cofactors)
+    return ops.apply("div", minus(along, across), column(column(size)))
+
+
+def _cofactors_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    return [_second_minors(node, parts[0], given[0])]
+
+
+def _cofactors_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    return [_second_minors(node, parts[0], only(tangents))]
+
+
+def _slogdet_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    inverse = ops.library("inv", node.inputs[0])[0]
+    return [times(column(column(given[1])), transpose(inverse))]
+
+
+def _slogdet_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    inverse = ops.library("inv", node.inputs[0])[0]
+    change = total(times(transpose(inverse), only(tangents)))
+    return [None, ops.reshape(change, parts[1].shape)]
+
+
+def _pinv_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    return [_pinv_back(node.inputs[0], parts[0], given[0]), None, None]
+
+
+def _pinv_back(a: Node, p: Node, g: Node) -> Node:
+    """The cotangent of ``a`` from ``g`` of its pseudoinverse ``p``, for constant rank (Golub,
+    Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems",
+    1973)."""
+    pt, gt = transpose(p), transpose(g)
+    first = product(pt, g, pt)
+    left = product(minus(gt, product(a, product(p, gt))), product(p, pt))
+    right = product(product(pt, p), minus(gt, product(product(gt, p), a)))
+    return minus(plus(left, right), first)
+
+
+def _pinv_forward(a: Node, p: Node, da: Node) -> Node:
+    dat, pt = transpose(da), transpose(p)
+    first = product(p, da, p)
+    left = product(product(p, pt), minus(dat, product(product(dat, a), p)))
+    right = product(minus(dat, product(p, product(a, dat))), product(pt, p))
+    return minus(plus(left, right), first)
+
+
+def _pinv_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    da = tangents[0]
+    return [None if da is None else _pinv_forward(node.inputs[0], parts[0], da)]
+
+
+def _pseudoinverse(node: Node) -> Node:
+    """The pseudoinverse that the solution of a least squares problem stands for."""
+    relative = node.inputs[2]
+    return ops.library("pinv", node.inputs[0], ops.zeros_like(relative), relative)[0]
+
+
+def _lstsq_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    a, b, _ = node.inputs
+    p = _pseudoinverse(node)
+    back = _pinv_back(a, p, product(given[0], transpose(b)))
+    return [back, product(transpose(p), given[0]), None]
+
+
+def _lstsq_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    a, b, _ = node.inputs
+    da, db, _ = tangents
+    p = _pseudoinverse(node)
+    first = None if da is None else product(_pinv_forward(a, p, da), b)
+    second = None if db is None else product(p, db)
+    return [None if first is None and second is None else added(first, second)]
+
+
+EQUATION_RULES: dict[str, tuple[PullBack, PushForward]] = {
+    "triangular": (_triangular_vjp, _triangular_jvp),
+    "solve": (_solve_vjp, _solve_jvp),
+    "inv": (_inv_vjp, _inv_jvp),
+    "det": (_det_vjp, _det_jvp),
+    "cofactors": (_cofactors_vjp, _cofactors_jvp),
+    "slogdet": (_slogdet_vjp, _slogdet_jvp),
+    "pinv": (_pinv_vjp, _pinv_jvp),
+    "lstsq": (_lstsq_vjp, _lstsq_jvp),
+}
+
+
+# Derivatives of Cholesky, LU and QR factorizations.
+#
+# They follow from the differentials of the defining equations; sources as in
+# ``equation_gradients``.
+
+
+# ------------------------------------------------------------------- factorizations
+
+
+def _halved(x: Node) -> Node:
+    """The lower triangle with half of the diagonal."""
+    return minus(lower(x), scaled(only_diagonal(x), 0.5))
+
+
+def _symmetric(x: Node) -> Node:
+    return scaled(plus(x, transpose(x)), 0.5)
+
+
+def _cholesky_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    factor = parts[0]
+    inner = _halved(product(transpose(factor), lower(given[0])))
+    half = substitute(transpose(factor), inner, "upper")
+    whole = substitute(transpose(factor), transpose(half), "upper")
+    return [_symmetric(whole)]
+
+
+def _cholesky_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    factor = parts[0]
+    half = substitute(factor, _symmetric(only(tangents)), "lower")
+    whole = substitute(factor, transpose(half), "lower")
+    return [product(factor, _halved(whole))]
+
+
+def _exchange(order: Node) -> Node:
+    """The matrix that puts rows into ``order``."""
+    n = order.shape[-1]
+    counts = ops.cast(ops.iota(n), order.dtype)
+    hit = ops.apply("eq", column(order), counts)
+    return ops.cast(hit, order.dtype)
+
+
+def _lu_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    packed, g = parts[0], given[0]
+    m, n = packed.shape[-2:]
+    k = min(m, n)
+    low, high = rows(columns(packed, 0, k), 0, k), rows(columns(packed, 0, k), 0, k)
+    unit, top = plus(lower(low, -1), identity(low)), upper(high)
+    inner = rows(columns(g, 0, k), 0, k)
+    g_low, g_top = lower(inner, -1), upper(inner)
+    rest: Node | None = None
+    if n > k:
+        wide = columns(packed, k, n - k)
+        rest = substitute(transpose(unit), columns(g, k, n - k), "upperunit")
+        g_low = minus(g_low, product(rest, transpose(wide)))
+    if m > k:
+        tall = rows(packed, k, m - k)
+        turned = substitute(top, transpose(rows(g, k, m - k)), "upper")
+        rest = transpose(turned)
+        g_top = minus(g_top, product(transpose(tall), rest))
+    middle = plus(lower(product(transpose(unit), g_low), -1), upper(product(g_top, transpose(top))))
+    left = substitute(transpose(unit), middle, "upperunit")
+    core = transpose(substitute(top, transpose(left), "upper"))
+    if rest is not None:
+        core = beside(core, rest) if n > k else above(core, rest)
+    return [product(transpose(_exchange(parts[2])), core)]
+
+
+def _lu_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    packed = parts[0]
+    m, n = packed.shape[-2:]
+    k = min(m, n)
+    inner = rows(columns(packed, 0, k), 0, k)
+    unit, top = plus(lower(inner, -1), identity(inner)), upper(inner)
+    moved = product(_exchange(parts[2]), only(tangents))
+    turned = transpose(top)
+    half = substitute(unit, rows(columns(moved, 0, k), 0, k), "lowerunit")
+    change = transpose(substitute(turned, transpose(half), "lower"))
+    below, over = lower(change, -1), upper(change)
+    core = plus(product(unit, below), product(over, top))
+    if n > k:
+        wide = columns(packed, k, n - k)
+        solved = substitute(unit, columns(moved, k, n - k), "lowerunit")
+        core = beside(core, minus(solved, product(below, wide)))
+    if m > k:
+        tall = rows(packed, k, m - k)
+        extra = transpose(substitute(turned, transpose(rows(moved, k, m - k)), "lower"))
+        core = above(core, minus(extra, product(tall, over)))
+    return [core]
+
+
+def _check_qr(node: Node) -> None:
+    m, n = node.inputs[0].shape[-2:]
+    if node.params.mode == "complete" and m > n:
+        raise GradientError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
+        )
+
+
+def _qr_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    _check_qr(node)
+    (q, r), (gq, gr) = parts, given
+    m, n = node.inputs[0].shape[-2:]
+    if m >= n:
+        return [_qr_back(q, r, gq, gr)]
+    wide = columns(node.inputs[0], m, n - m)
+    g_wide = columns(gr, m, n - m)
+    gq = plus(gq, product(wide, transpose(g_wide)))
+    square = _qr_back(q, columns(r, 0, m), gq, columns(gr, 0, m))
+    return [beside(square, product(q, g_wide))]
+
+
+def _qr_back(q: Node, r: Node, gq: Node, gr: Node) -> Node:
+    """For as many rows as columns or more."""
+    m = minus(product(r, transpose(gr)), product(transpose(gq), q))
+    mirrored = plus(lower(m), transpose(lower(m, -1)))
+    inner = plus(gq, product(q, mirrored))
+    return transpose(substitute(r, transpose(inner), "upper"))
+
+
+def _qr_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    _check_qr(node)
+    q, r = parts
+    da = only(tangents)
+    m, n = node.inputs[0].shape[-2:]
+    if m >= n:
+        return list(_qr_forward(q, r, da))
+    dq, dr = _qr_forward(q, columns(r, 0, m), columns(da, 0, m))
+    wide, d_wide = columns(node.inputs[0], m, n - m), columns(da, m, n - m)
+    moved = plus(product(transpose(dq), wide), product(transpose(q), d_wide))
+    return [dq, beside(dr, moved)]
+
+
+def _qr_forward(q: Node, r: Node, da: Node) -> tuple[Node, Node]:
+    w = transpose(substitute(transpose(r), transpose(da), "lower"))
+    inner = product(transpose(q), w)
+    turn = minus(lower(inner, -1), transpose(lower(inner, -1)))
+    rest = minus(inner, turn)
+    return minus(w, product(q, rest)), product(upper(rest), r)
+
+
+FACTOR_RULES: dict[str, tuple[PullBack, PushForward]] = {
+    "cholesky": (_cholesky_vjp, _cholesky_jvp),
+    "lu": (_lu_vjp, _lu_jvp),
+    "qr": (_qr_vjp, _qr_jvp),
+}
+
+
+# Derivatives of eigenvalues, singular values and the matrix exponential.
+#
+# Where eigenvalues or singular values coincide, their vectors have no derivative: there the terms
+# that would divide by zero are left out. Sources as in ``equation_gradients``.
+
+
+def _gaps(values: Node) -> Node:
+    """``1 / (values[j] - values[i])``, 0 where they are equal."""
+    return guarded_reciprocal(minus(row(values), column(values)))
+
+
+def _eigh_vectors(node: Node) -> tuple[Node, Node]:
+    side = node.params.mode.removesuffix("values")
+    values, vectors, _ = ops.library("eigh", node.inputs[0], mode=side)
+    return values, vectors
+
+
+def _eigh_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    values, vectors = _eigh_vectors(node)
+    inner = matrix_of(given[0])
+    if not node.params.mode.endswith("values"):
+        turn = product(transpose(vectors), given[1])
+        skew = scaled(minus(turn, transpose(turn)), 0.5)
+        inner = plus(inner, times(skew, _gaps(values)))
+    return [product(vectors, inner, transpose(vectors))]
+
+
+def _eigh_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    values, vectors = _eigh_vectors(node)
+    inner = product(transpose(vectors), only(tangents), vectors)
+    if node.params.mode.endswith("values"):
+        return [diagonal(inner)]
+    return [diagonal(inner), product(vectors, times(inner, _gaps(values)))]
+
+
+def _off_range(u: Node, x: Node) -> Node:
+    """``(1 - u u^T) x``."""
+    return minus(x, product(u, product(transpose(u), x)))
+
+
+def _svd_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    m, n = node.inputs[0].shape[-2:]
+    k = min(m, n)
+    if node.params.mode == "values":
+        u, _, vh, _ = ops.library("svd", node.inputs[0], mode="reduced")
+        return [product(times(u, row(given[0])), vh)]
+    u, s, vh = columns(parts[0], 0, k), parts[1], rows(parts[2], 0, k)
+    gu, gs, gv = columns(given[0], 0, k), given[1], transpose(rows(given[2], 0, k))
+    v = transpose(vh)
+    gaps, inverse = _gaps(times(s, s)), guarded_reciprocal(s)
+    left, right = product(transpose(u), gu), product(transpose(v), gv)
+    inner = plus(
+        times(times(minus(left, transpose(left)), gaps), row(s)),
+        times(times(minus(right, transpose(right)), gaps), column(s)),
+    )
+    result = product(u, plus(inner, matrix_of(gs)), vh)
+    if m > k:
+        result = plus(result, product(times(_off_range(u, gu), row(inverse)), vh))
+    if n > k:
+        rest = transpose(_off_range(v, gv))
+        result = plus(result, product(times(u, row(inverse)), rest))
+    return [result]
+
+
+def _svd_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    m, n = node.inputs[0].shape[-2:]
+    da = only(tangents)
+    if node.params.mode == "full" and m != n:
+        raise GradientError("svd with full_matrices=True has no derivative of its extra vectors")
+    u, s, vh, *_ = ops.library("svd", node.inputs[0], mode="reduced")
+    if node.params.mode != "values":
+        u, s, vh = parts[0], parts[1], parts[2]
+    v = transpose(vh)
+    inner = product(transpose(u), da, v)
+    if node.params.mode == "values":
+        return [diagonal(inner)]
+    gaps, inverse = _gaps(times(s, s)), row(guarded_reciprocal(s))
+    columns_scaled, rows_scaled = times(inner, row(s)), times(column(s), inner)
+    du = product(u, times(plus(columns_scaled, transpose(columns_scaled)), gaps))
+    dv = product(v, times(plus(rows_scaled, transpose(rows_scaled)), gaps))
+    if m > n:
+        du = plus(du, times(_off_range(u, product(da, v)), inverse))
+    if n > m:
+        dv = plus(dv, times(_off_range(v, product(transpose(da), u)), inverse))
+    return [du, diagonal(inner), transpose(dv)]
+
+
+# ------------------------------------------------------------------- exponential
+
+
+def _exp_along(a: Node, direction: Node) -> Node:
+    """The derivative of the exponential at ``a``: the corner of the exponential of
+    ``[[a, direction], [0, a]]`` (Mathias, "A chain rule for matrix functions", 1996)."""
+    n = a.shape[-1]
+    block = above(beside(a, direction), beside(ops.zeros_like(a), a))
+    (raised,) = ops.library("exp", block)
+    return rows(columns(raised, n, n), 0, n)
+
+
+def _exp_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    return [_exp_along(transpose(node.inputs[0]), given[0])]
+
+
+def _exp_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    return [_exp_along(node.inputs[0], only(tangents))]
+
+
+SPECTRAL_RULES: dict[str, tuple[PullBack, PushForward]] = {
+    "eigh": (_eigh_vjp, _eigh_jvp),
+    "svd": (_svd_vjp, _svd_jvp),
+    "exp": (_exp_vjp, _exp_jvp),
+}
+
+
+# Derivatives of the library routines: which rule belongs to which routine.
+
 
 RULES: dict[str, tuple[PullBack, PushForward]] = {
-    **equation_gradients.RULES,
-    **factor_gradients.RULES,
-    **spectral_gradients.RULES,
+    **EQUATION_RULES,
+    **FACTOR_RULES,
+    **SPECTRAL_RULES,
 }
 
 

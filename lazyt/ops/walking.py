@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 from lazyt.errors import InternalError
 from lazyt.ir.graph import Node
-from lazyt.ir.index import Linear, datum
-from lazyt.ir.point import Var
+from lazyt.ir.index import Linear, Var, datum
 from lazyt.ir.scalar import Expr
 
 Index = tuple[Linear, ...]

@@ -1,19 +1,16 @@
 """Optimizers, by PyTorch's names, and Lion."""
 
-from lazyt.absent import explain_absence as _explain_absence
-from lazyt.homes import add_homes as _add_homes
-from lazyt.homes import class_homes as _class_homes
+from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.compat.homes import add_homes as _add_homes
+from lazyt.compat.homes import class_homes as _class_homes
 from lazyt.optim import lr_scheduler as lr_scheduler
 from lazyt.optim import swa_utils as swa_utils
-from lazyt.optim.adam import Adam, AdamW
-from lazyt.optim.adam_variants import Adamax, NAdam, RAdam, SparseAdam
-from lazyt.optim.averaging import ASGD
+from lazyt.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam, SparseAdam
 from lazyt.optim.lbfgs import LBFGS
 from lazyt.optim.matrices import Adafactor, Muon
 from lazyt.optim.optimizer import Optimizer
 from lazyt.optim.scaled import Adadelta, Adagrad, RMSprop
-from lazyt.optim.sgd import SGD
-from lazyt.optim.signs import Lion, Rprop
+from lazyt.optim.sgd import ASGD, SGD, Lion, Rprop
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion",

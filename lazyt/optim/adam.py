@@ -1,19 +1,34 @@
-"""Adam and AdamW."""
+"""Optimizers derived from Adam: Adamax, NAdam and RAdam; and SparseAdam, which has no use here."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from lazyt.counts import count_of
-from lazyt.functional.updates import accumulate_square_, adam_
-from lazyt.optim.optimizer import Group, Optimizer
-from lazyt.optim.settings import (
+import lazyt
+from lazyt.errors import LazytError
+from lazyt.functional.updates import (
+    accumulate_square_,
+    adam_,
+    count_of,
+    descend_,
+    in_float32,
+    set_count,
+)
+from lazyt.handle.hooks import counted
+from lazyt.handle.tensor import Tensor
+from lazyt.optim.optimizer import (
+    Group,
+    Optimizer,
     SettingError,
+    check_betas,
     check_fused,
     check_moments,
+    check_rate,
+    check_setting,
 )
-from lazyt.tensor import Tensor
+
+# Adam and AdamW.
 
 
 class Adam(Optimizer):
@@ -133,3 +148,252 @@ class AdamW(Adam):
             capturable=capturable, differentiable=differentiable, fused=fused,
             decoupled_weight_decay=True,
         )  # fmt: skip
+
+
+class Adamax(Optimizer):
+    """Adam that divides by the greatest gradient of late (Kingma & Ba 2015, section 7.1).
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: the learning rate.
+        betas: how much of the mean, and of the greatest gradient, is kept from step to step.
+        eps: added to the size of the gradient.
+        weight_decay: this share of each parameter is added to its gradient.
+        maximize: go up instead of down.
+
+    ``foreach`` and ``capturable`` change nothing: updates are fused anyway.
+    Raises SettingError (a ValueError) for settings out of range.
+    """
+
+    _state_lists = 3
+    _counting = True
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_moments(lr, betas, eps, weight_decay)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        keep_mean, keep_greatest = group["betas"]
+        count, state = self.count_key(parameter), self.state[parameter]
+        grad = self.gradient(group, parameter)
+        mean, greatest = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_inf")
+        mean.lerp_(grad, 1 - keep_mean)
+        greatest.copy_((greatest * keep_greatest).maximum(grad.abs() + group["eps"]))
+
+        def share() -> float:
+            return 1 / float(1 - keep_mean ** count_of(state["step"]))
+
+        descend_(parameter, mean / greatest, self.rate(group, parameter, share, count))
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum (Dozat 2016).
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: the learning rate.
+        betas: how much of the two means is kept from step to step.
+        eps: added to the root of the second mean.
+        weight_decay: this share of each parameter is added to its gradient.
+        momentum_decay: how fast the momentum rises to ``betas[0]``.
+        decoupled_weight_decay: shrink parameters instead, as AdamW does.
+        maximize: go up instead of down.
+
+    ``foreach`` and ``capturable`` change nothing: updates are fused anyway.
+    Raises SettingError (a ValueError) for settings out of range.
+    """
+
+    _state_lists = 4
+    _scalars = frozenset({"step", "mu_product"})
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_moments(lr, betas, eps, weight_decay)
+        check_setting(momentum_decay >= 0, "momentum_decay value", momentum_decay)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
+        keep_mean, keep_square = group["betas"]
+        state = self.state[parameter]
+
+        def momentum(step: float) -> float:
+            return float(keep_mean * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"])))
+
+        def advance() -> tuple[float, float]:
+            step = set_count(state, "step", count_of(state.get("step", 0.0)) + 1)
+            product = count_of(state.get("mu_product", 1.0)) * in_float32(momentum(step))
+            return step, set_count(state, "mu_product", product)
+
+        def grad_share() -> float:
+            rise = 1 - momentum(count_of(state["step"]))
+            return float(rise / (1 - count_of(state["mu_product"])))
+
+        def mean_share() -> float:
+            following = momentum(count_of(state["step"]) + 1)
+            return float(following / (1 - count_of(state["mu_product"]) * following))
+
+        names = ("step", "mu_product")
+        key = counted(state, names, self.renewed([state], names, advance))
+        grad = self.gradient(group, parameter, decayed=not decoupled)
+        if decay and decoupled:
+            parameter.mul_(self.kept(group, parameter, decay))
+        mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
+        mean.lerp_(grad, 1 - keep_mean)
+        accumulate_square_(square, grad, keep_square, 1 - keep_square)
+        correction = self.number(
+            lambda: float(1 - keep_square ** count_of(state["step"])),
+            parameter,
+            group,
+            ("square", key),
+        )
+        spread = (square / correction).sqrt() + group["eps"]
+        descend_(parameter, grad / spread, self.rate(group, parameter, grad_share, ("g", key)))
+        descend_(parameter, mean / spread, self.rate(group, parameter, mean_share, ("m", key)))
+
+
+class RAdam(Optimizer):
+    """Adam that leaves out the division while its mean of squares is uncertain (Liu et al. 2020).
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: the learning rate.
+        betas: how much of the two means is kept from step to step.
+        eps: added to the root of the second mean.
+        weight_decay: this share of each parameter is added to its gradient.
+        decoupled_weight_decay: shrink parameters instead, as AdamW does.
+        maximize: go up instead of down.
+
+    ``foreach`` and ``capturable`` change nothing: updates are fused anyway.
+    Raises SettingError (a ValueError) for settings out of range.
+    """
+
+    _state_lists = 3
+    _counting = True
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_moments(lr, betas, eps, weight_decay)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
+        keep_mean, keep_square = group["betas"]
+        count, state = self.count_key(parameter), self.state[parameter]
+        grad = self.gradient(group, parameter, decayed=not decoupled)
+        if decay and decoupled:
+            parameter.mul_(self.kept(group, parameter, decay))
+        mean, square = self.slot(parameter, "exp_avg"), self.slot(parameter, "exp_avg_sq")
+        mean.lerp_(grad, 1 - keep_mean)
+        accumulate_square_(square, grad, keep_square, 1 - keep_square)
+
+        def share() -> float:
+            return 1 / float(1 - keep_mean ** count_of(state["step"]))
+
+        # 0 says "do not divide" in place of Python's branch, so that all steps are one graph.
+        certainty = self.number(
+            lambda: _rectification(keep_square, count_of(state["step"])),
+            parameter,
+            group,
+            ("r", count),
+        )
+        scale = lazyt.where(certainty > 0, certainty / (square.sqrt() + group["eps"]), 1.0)
+        step = mean * scale.to(mean.dtype)
+        descend_(parameter, step, self.rate(group, parameter, share, count))
+
+
+def _rectification(keep: float, step: float) -> float:
+    """What the inverse root of the running squares is multiplied with; 0 while it is left out."""
+    left = keep**step
+    longest = 2 / (1 - keep) - 1
+    length = longest - 2 * step * left / (1 - left)
+    if length <= 5:
+        return 0.0
+    top = (length - 4) * (length - 2) * longest
+    return math.sqrt(top / ((longest - 4) * (longest - 2) * length) * (1 - left))
+
+
+class SparseAdam(Optimizer):
+    """PyTorch's Adam for sparse gradients. Gradients are never sparse here, and so its step raises
+    what PyTorch's raises for dense ones; use Adam.
+
+    Args:
+        params: the parameters, or groups of them.
+        lr, betas, eps, maximize: as for Adam.
+
+    Raises SettingError (a ValueError) for settings out of range; ``step`` raises LazytError (a
+    RuntimeError).
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_setting(lr > 0, "learning rate", lr)
+        check_setting(eps > 0, "epsilon value", eps)
+        check_betas(betas)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+
+    def _update(self, group: Group, parameters: list[Tensor]) -> None:
+        if parameters:
+            raise LazytError(
+                "SparseAdam does not support dense gradients, please consider Adam instead"
+            )

@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
+from lazyt.handle.hooks import each_call
 from lazyt.optim.optimizer import Optimizer
 from lazyt.optim.schedule import (
     Formula,
@@ -17,7 +18,6 @@ from lazyt.optim.schedule import (
     require_optimizer,
     set_rate,
 )
-from lazyt.watching import each_call
 
 Group = dict[str, Any]
 

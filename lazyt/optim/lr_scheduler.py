@@ -1,21 +1,24 @@
 """Learning rates that change over time, by PyTorch's names. ``step()`` is called after every epoch
 (or batch)."""
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.optim.cycle_schedules import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
-from lazyt.optim.factor_schedules import (
+from lazyt.optim.schedule import (
+    ChainedScheduler,
     ConstantLR,
     CosineAnnealingLR,
     ExponentialLR,
     LambdaLR,
     LinearLR,
+    LRScheduler,
     MultiplicativeLR,
     MultiStepLR,
     PolynomialLR,
+    ReduceLROnPlateau,
+    ScheduleError,
+    SequentialLR,
     StepLR,
 )
-from lazyt.optim.schedule import LRScheduler, ScheduleError
-from lazyt.optim.schedule_chains import ChainedScheduler, ReduceLROnPlateau, SequentialLR
 
 
 class _LRScheduler(LRScheduler):

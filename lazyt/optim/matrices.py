@@ -7,11 +7,9 @@ from collections.abc import Hashable
 from typing import Any
 
 import lazyt
-from lazyt.counts import count_of
-from lazyt.functional.updates import descend_
-from lazyt.optim.optimizer import Group, Optimizer
-from lazyt.optim.settings import SettingError, check_rate
-from lazyt.tensor import Tensor
+from lazyt.functional.updates import count_of, descend_
+from lazyt.handle.tensor import Tensor
+from lazyt.optim.optimizer import Group, Optimizer, SettingError, check_rate
 
 
 def _require(allowed: Any, text: str) -> None:

@@ -9,31 +9,329 @@ learning rate, enter as leaves, so that they do not change the plan.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import lazyt
-from lazyt.counts import advance_counts, become_count, count_of, is_count, new_count
-from lazyt.errors import warn
-from lazyt.functional.creation import in_memory
-from lazyt.functional.updates import python_number
-from lazyt.guards import ELEMENTS, KEYS, SIZE, Itself
-from lazyt.identity import Identity
-from lazyt.optim.settings import SettingError, required
-from lazyt.optim.step_hooks import (
-    Hooked,
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
+from lazyt.autograd.handles import RemovableHandle
+from lazyt.errors import LazytError, warn
+from lazyt.functional.creation.creation import in_memory
+from lazyt.functional.updates import (
+    advance_counts,
+    become_count,
+    count_of,
+    is_count,
+    new_count,
+    python_number,
 )
-from lazyt.optim.stored_state import pack, unpack
-from lazyt.tensor import Tensor
-from lazyt.watching import capturing, counted, each_call
+from lazyt.handle.hooks import capturing, counted, each_call
+from lazyt.handle.pytree import Identity
+from lazyt.handle.tensor import Tensor
+from lazyt.tracing.guards import ELEMENTS, KEYS, SIZE, Itself
 
 __all__ = [
-    "Group", "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
-]  # fmt: skip
+    "Group",
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+]
+
+
+# Checks of the settings that optimizers share, in PyTorch's words.
+
+
+#: What ``defaults`` holds for a setting that every group has to give.
+required = object()
+
+
+class SettingError(LazytError, ValueError):
+    """A setting of an optimizer outside of what is allowed."""
+
+
+def check_setting(allowed: Any, title: str, value: Any) -> None:
+    """Raise SettingError (a ValueError) in PyTorch's words unless ``allowed``."""
+    if not allowed:
+        raise SettingError(f"Invalid {title}: {value}")
+
+
+def check_rate(lr: Any, **how: Any) -> None:
+    """Raise SettingError (a ValueError) for a learning rate below 0 or a tensor of several.
+
+    Args:
+        how: settings beside it; ``foreach`` does not take a tensor without ``capturable``.
+    """
+    if isinstance(lr, Tensor):
+        if how.get("foreach") and not how.get("capturable", False):
+            raise SettingError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
+        if lr.numel() != 1:
+            raise SettingError("Tensor lr must be 1-element")
+    check_setting(lr >= 0, "learning rate", lr)
+
+
+def check_betas(betas: Any) -> None:
+    """Raise SettingError (a ValueError) for shares that are not in [0, 1)."""
+    for index, beta in enumerate(betas):
+        check_setting(0 <= beta < 1, f"beta parameter at index {index}", beta)
+
+
+def check_moments(
+    lr: Any, betas: tuple[Any, Any], eps: float, weight_decay: float, **how: Any
+) -> None:
+    """Raise SettingError (a ValueError) for what is out of range in the settings of Adam and those
+    derived from it; ``how`` as for ``check_rate``."""
+    check_rate(lr, **how)
+    check_setting(eps >= 0, "epsilon value", eps)
+    check_betas(betas)
+    check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+
+
+def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """Raise LazytError (a RuntimeError) where ``fused`` is not alone."""
+    if fused and differentiable:
+        raise LazytError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise LazytError("`fused` and `foreach` cannot be `True` together.")
+
+
+# An optimizer's state on its way into a file and back, in the form that PyTorch gives it.
+
+
+class StateError(LazytError, ValueError):
+    """A state dict that belongs to another optimizer."""
+
+
+def pack(state: Mapping[Any, dict[str, Any]], groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """``{"state": ..., "param_groups": ...}`` with parameters by number.
+
+    Args:
+        state: by parameter. What belongs to no parameter stays as it is.
+    """
+    numbers: dict[Tensor, int] = {}
+    packed_groups = []
+    for group in groups:
+        for parameter in group["params"]:
+            numbers.setdefault(parameter, len(numbers))
+        packed = {name: value for name, value in group.items() if name != "params"}
+        packed["params"] = [numbers[p] for p in group["params"]]
+        packed_groups.append(packed)
+    packed_state: dict[Any, Any] = {}
+    for owner, values in state.items():
+        if isinstance(owner, Tensor):
+            if owner not in numbers:
+                continue
+            packed_state[numbers[owner]] = values
+        else:
+            packed_state[owner] = values
+    return {"state": packed_state, "param_groups": packed_groups}
+
+
+def unpack(
+    saved: dict[str, Any], groups: Sequence[dict[str, Any]], fit: Callable[..., Tensor]
+) -> dict[Any, dict[str, Any]]:  # fmt: skip
+    """State by parameter; settings go into ``groups``. Nothing is shared with ``saved``.
+
+    Args:
+        fit: gives a parameter, a tensor of its state, its number, the loaded groups and ``key=``
+            the name of the state, the tensor as it is to be.
+
+    Raises StateError (a ValueError) for groups of other sizes; nothing is changed then.
+    """
+    given = copy.deepcopy(saved["param_groups"])
+    if len(groups) != len(given):
+        raise StateError("loaded state dict has a different number of parameter groups")
+    owners: dict[Any, Tensor] = {}
+    for own, other in zip(groups, given, strict=True):
+        if len(own["params"]) != len(other["params"]):
+            raise StateError(
+                "loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
+            )
+        owners.update(zip(other["params"], own["params"], strict=True))
+    state: dict[Any, dict[str, Any]] = {}
+    for number, values in copy.deepcopy(saved["state"]).items():
+        owner = owners.get(number)
+        if owner is None:
+            state[number] = values
+        else:
+            state[owner] = {n: _fitted(v, owner, number, given, fit, n) for n, v in values.items()}
+    for own, other in zip(groups, given, strict=True):
+        own.update({name: value for name, value in other.items() if name != "params"})
+    return state
+
+
+def _fitted(
+    value: Any, owner: Tensor, number: int, groups: list[dict[str, Any]],
+    fit: Callable[..., Tensor], key: Any,
+) -> Any:  # fmt: skip
+    """Loaded state of a parameter, with tensors as ``fit`` gives them."""
+
+    def inner(item: Any, name: Any) -> Any:
+        return _fitted(item, owner, number, groups, fit, name)
+
+    if isinstance(value, Tensor):
+        return fit(owner, value, number, groups, key=key)
+    if isinstance(value, dict):
+        return {name: inner(item, name) for name, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return type(value)(inner(item, key) for item in value)  # type: ignore[call-arg]
+    return value
+
+
+# Functions that users hang into an optimizer: around steps, and around taking its state along.
+
+
+#: Hooks by the number of their handle, in the order in which they are called.
+Hooks = dict[int, Callable[..., Any]]
+
+_before_all: Hooks = {}
+_after_all: Hooks = {}
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before every step of every optimizer."""
+    return _register(_before_all, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., None]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after every step of every optimizer."""
+    return _register(_after_all, hook)
+
+
+def _register(hooks: Hooks, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        for key in [key for key in hooks if key != handle.id]:  # those before go behind
+            hooks[key] = hooks.pop(key)
+    return handle
+
+
+def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``step`` method that calls the hooks around it; a step inside of a step calls none."""
+
+    @functools.wraps(step)
+    def stepping(self: Hooked, *args: Any, **kwargs: Any) -> Any:
+        if self._stepping:
+            return step(self, *args, **kwargs)
+        if "_optimizer_step_pre_hooks" not in self.__dict__:
+            # A class around another optimizer, which does not call our __init__.
+            each_call(self._count_step)
+            return step(self, *args, **kwargs)
+        self._stepping = True
+        try:
+            before = (*_before_all.values(), *self._optimizer_step_pre_hooks.values())
+            args = (self, *args)  # as PyTorch hands them out
+            for hook in before:
+                changed = hook(self, args, kwargs)
+                if changed is None:
+                    continue
+                if not isinstance(changed, tuple) or len(changed) != 2:
+                    raise LazytError(
+                        f"{step} must return None or a tuple of (new_args, new_kwargs), but got "
+                        f"{changed}."
+                    )
+                args, kwargs = changed
+            each_call(self._count_step)
+            result = step(*args, **kwargs)
+            self._optimizer_step_code()
+            for hook in (*self._optimizer_step_post_hooks.values(), *_after_all.values()):
+                hook(self, args, kwargs)
+        finally:
+            self._stepping = False
+        return result
+
+    stepping.hooked = True  # type: ignore[attr-defined]
+    return stepping
+
+
+class Hooked:
+    """What has hooks around ``step``, ``state_dict`` and ``load_state_dict``; see PyTorch's
+    Optimizer."""
+
+    _stepping = False
+    _step_count = 0
+    #: The count of steps when the first schedule came.
+    _scheduled_from: int | None = None
+
+    #: Makes a ``step`` one with hooks around it.
+    profile_hook_step = staticmethod(with_hooks)
+
+    def __init__(self) -> None:
+        self._optimizer_step_pre_hooks: Hooks = {}
+        self._optimizer_step_post_hooks: Hooks = {}
+        self._optimizer_state_dict_pre_hooks: Hooks = {}
+        self._optimizer_state_dict_post_hooks: Hooks = {}
+        self._optimizer_load_state_dict_pre_hooks: Hooks = {}
+        self._optimizer_load_state_dict_post_hooks: Hooks = {}
+        self._stepping = False
+        self._step_count = 0
+        self._scheduled_from = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in vars(cls):
+            cls.step = cls.profile_hook_step(vars(cls)["step"])  # type: ignore[attr-defined]
+
+    def _patch_step_function(self) -> None:
+        """See to it that the ``step`` of this class, which may have been replaced, has hooks."""
+        kind: Any = type(self)
+        if not getattr(kind.step, "hooked", False):
+            kind.step = self.profile_hook_step(kind.step)
+
+    def _optimizer_step_code(self) -> None:
+        """Called at the end of every step, for profilers and subclasses."""
+
+    def _count_step(self) -> None:
+        self._step_count += 1
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before every step; it may return other arguments.
+
+        Returns: a handle that removes the hook.
+        """
+        return _register(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after every step."""
+        return _register(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., None], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before ``state_dict``; first of all hooks with ``prepend``."""
+        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` after ``state_dict``; what it returns, unless it is
+        None, is handed out instead."""
+        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before loading; what it returns, unless it is None,
+        is loaded instead."""
+        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., None], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after loading."""
+        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    def _hooks_to_watch(self) -> Iterator[tuple[Hooks, str]]:
+        """The hooks of steps, for captured functions."""
+        yield _before_all, "the hooks of all optimizers"
+        yield _after_all, "the hooks of all optimizers"
+        yield self._optimizer_step_pre_hooks, "_optimizer_step_pre_hooks"
+        yield self._optimizer_step_post_hooks, "_optimizer_step_post_hooks"
+
 
 T = TypeVar("T")
 Group = dict[str, Any]

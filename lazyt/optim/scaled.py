@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import lazyt
-from lazyt.counts import count_of, new_count
-from lazyt.functional.updates import accumulate_, accumulate_square_, descend_
-from lazyt.optim.optimizer import Group, Optimizer
-from lazyt.optim.settings import check_fused, check_rate, check_setting
-from lazyt.tensor import Tensor
+from lazyt.functional.updates import accumulate_, accumulate_square_, count_of, descend_, new_count
+from lazyt.handle.tensor import Tensor
+from lazyt.optim.optimizer import Group, Optimizer, check_fused, check_rate, check_setting
 
 
 class RMSprop(Optimizer):

@@ -1,13 +1,24 @@
-"""Stochastic gradient descent."""
+"""Optimizers that look at the gradient's sign alone: Rprop and Lion."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lazyt.functional.updates import accumulate_, descend_
-from lazyt.optim.optimizer import Group, Optimizer
-from lazyt.optim.settings import SettingError, check_fused, check_rate, check_setting
-from lazyt.tensor import Tensor
+import lazyt
+from lazyt.functional.updates import accumulate_, count_of, descend_, new_count, set_count
+from lazyt.handle.hooks import counted
+from lazyt.handle.tensor import Tensor
+from lazyt.optim.optimizer import (
+    Group,
+    Optimizer,
+    SettingError,
+    check_betas,
+    check_fused,
+    check_rate,
+    check_setting,
+)
+
+# Stochastic gradient descent.
 
 
 class SGD(Optimizer):
@@ -79,3 +90,173 @@ class SGD(Optimizer):
         if isinstance(keep, Tensor):
             return grad + buffer * keep.to(grad.dtype)
         return grad.add(buffer, alpha=keep)
+
+
+class Rprop(Optimizer):
+    """A step size for each number, which grows while the gradient keeps its sign (Riedmiller &
+    Braun 1993).
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: the step sizes at the start.
+        etas: what a step size is multiplied with when the sign changes, and when it does not.
+        step_sizes: the smallest and the largest.
+        maximize: go up instead of down.
+
+    ``foreach`` and ``capturable`` change nothing: updates are fused anyway.
+    Raises SettingError (a ValueError) for settings out of range.
+    """
+
+    _state_lists = 3
+    _counting = True
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        if not 0 < etas[0] < 1 < etas[1]:
+            raise SettingError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        defaults = {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        shrink, grow = group["etas"]
+        grad = self.gradient(group, parameter)
+        before = self.slot(parameter, "prev")
+        if "step_size" not in self.state[parameter]:
+            self.slot(parameter, "step_size", float(group["lr"]))
+        size = self.state[parameter]["step_size"]
+        turn = (grad * self.old(before)).sign()
+        factor = lazyt.where(turn == 0, 1.0, turn)  # NaN stays
+        factor = lazyt.where(turn > 0, grow, lazyt.where(turn < 0, shrink, factor))
+        size.copy_((self.old(size) * factor).clamp(*group["step_sizes"]))
+        grad = lazyt.where(turn < 0, 0.0, grad)
+        parameter.addcmul_(grad.sign(), size, value=-1)
+        before.copy_(grad)
+
+
+class Lion(Optimizer):
+    """Steps of one size in the direction of a mean gradient's signs (Chen et al. 2023). PyTorch
+    has no such optimizer; names and defaults are the paper's.
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: the learning rate, best a third to a tenth of Adam's.
+        betas: how much of the mean goes into the step, and how much is kept for the next.
+        weight_decay: parameters shrink by ``lr * weight_decay`` at every step.
+        maximize: go up instead of down.
+
+    Raises SettingError (a ValueError) for settings out of range.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-4,
+        betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_betas(betas)
+        check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, defaults)
+
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        mix, keep = group["betas"]
+        decay = group["weight_decay"]
+        grad = self.gradient(group, parameter, decayed=False)
+        mean = self.slot(parameter, "exp_avg")
+        direction = (mean * mix + grad * (1 - mix)).sign()
+        if decay:
+            parameter.mul_(self.kept(group, parameter, decay))
+        descend_(parameter, direction, self.rate(group, parameter))
+        mean.lerp_(grad, 1 - keep)
+
+
+# ASGD: gradient descent that also keeps the mean of the parameters on the way.
+
+
+class ASGD(Optimizer):
+    """Averaged stochastic gradient descent (Polyak & Juditsky 1992). The mean is in the state, as
+    ``"ax"``.
+
+    Args:
+        params: the parameters, or groups of them.
+        lr: the learning rate at the start.
+        lambd: how fast rates, and parameters, decay.
+        alpha: the power at which rates fall.
+        t0: the step from which on the mean is taken; until then it is the last value.
+        weight_decay: this share of each parameter is added to its gradient.
+        maximize: go up instead of down.
+
+    ``foreach`` and ``capturable`` change nothing: updates are fused anyway. A learning rate that is
+    a tensor is looked at in every step, which a captured function cannot replay.
+    Raises SettingError (a ValueError) for settings out of range.
+    """
+
+    _state_lists = 4
+    _scalars = frozenset({"step", "eta", "mu"})
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_setting(weight_decay >= 0, "weight_decay value", weight_decay)
+        defaults = {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+            "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _update_one(self, group: Group, parameter: Tensor) -> None:
+        state, lambd = self.state[parameter], group["lambd"]
+        if "eta" not in state:
+            eta = new_count(float(group["lr"]))
+            state.update(step=new_count(0.0), eta=eta, mu=new_count(1.0))
+        grad = self.gradient(group, parameter)
+        names = ("step", "eta", "mu")
+        key = counted(state, names, tuple([count_of(state[name]) for name in names]))
+        rate = self.number(lambda: count_of(state["eta"]), parameter, group, ("eta", key))
+        keep = self.number(
+            lambda: 1 - lambd * count_of(state["eta"]), parameter, group, ("keep", key)
+        )
+        share = self.number(lambda: count_of(state["mu"]), parameter, group, ("mu", key))
+        parameter.mul_(keep)
+        descend_(parameter, grad, rate)
+        mean = self.slot(parameter, "ax")
+        moved = mean + (parameter - mean) * share.to(mean.dtype)
+        mean.copy_(lazyt.where(share == 1, parameter, moved))  # 1 takes the value to the bit
+
+        def advance() -> None:
+            step = set_count(state, "step", count_of(state["step"]) + 1)
+            lr = float(group["lr"])
+            set_count(state, "eta", lr / (1 + lambd * lr * step) ** group["alpha"])
+            set_count(state, "mu", 1 / max(1.0, step - group["t0"]))
+
+        self.renewed([state], names, advance)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import lazyt
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
 from lazyt.nn.normalization import _BatchNorm
 from lazyt.optim.optimizer import Optimizer
 from lazyt.optim.schedule import Formula, Rates, ScheduleError, per_group
-from lazyt.tensor import Tensor
 
 Tensors = Sequence[Tensor]
 Average = Callable[[Tensor, Tensor, Any], Tensor]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lazyt.ir.graph import Node
-from lazyt.ir.point import Var
+from lazyt.ir.index import Var
 from lazyt.ir.scalar import Expr, applied
 from lazyt.ops.walking import Index, Pair, Walker
 

@@ -5,13 +5,13 @@ makes plans that need less: it drops values and launches the kernels that made t
 before they are needed. A launch is the same kernel on the same values, so no bit changes.
 
 The search goes in rounds. Each looks at the moment of the most memory and asks, by a minimum cut
-(see ``cutting.py``), which of the values that wait there for a later launch to keep. Trading memory
-for computing again goes back to Griewank ("Achieving logarithmic growth of temporal and spatial
-complexity in reverse automatic differentiation", 1992) and Chen, Xu, Zhang and Guestrin
+(see ``passes/splitting.py``), which of the values that wait there for a later launch to keep.
+Trading memory for computing again goes back to Griewank ("Achieving logarithmic growth of temporal
+and spatial complexity in reverse automatic differentiation", 1992) and Chen, Xu, Zhang and Guestrin
 ("Training deep nets with sublinear memory cost", 2016); Jain et al. ("Checkmate: breaking the
-memory wall with optimal tensor rematerialization", 2020) put it as a schedule with several
-launches of a kernel, as it is here. Cutting at the peak needs no notion of forward and backward:
-it works for any graph, and may compute a value more than twice.
+memory wall with optimal tensor rematerialization", 2020) put it as a schedule with several launches
+of a kernel, as it is here. Cutting at the peak needs no notion of forward and backward: it works
+for any graph, and may compute a value more than twice.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from dataclasses import dataclass, replace
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.passes.checkpoints import Checkpoint
-from lazyt.passes.cutting import Cutter
 from lazyt.passes.lifetimes import WRITING, find_lives, memory_profile
 from lazyt.passes.ordering import order_groups
 from lazyt.passes.recipes import Recipe, estimate_seconds, find_recipes, visited
-from lazyt.passes.splitting import split_groups
+from lazyt.passes.splitting import Cutter, split_groups
 
 #: Rounds of the search, for large plans less: so many launches in all. Prices that each tries.
 _ROUNDS, _LOOKED_AT, _PRICES = 40, 2500, 10

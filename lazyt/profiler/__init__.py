@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lazyt.absent import explain_absence as _explain_absence
 from lazyt.autograd.profiler import EventList, Events, record_function
 from lazyt.autograd.profiler import profile as _Profile
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
 from lazyt.profiler.scheduling import ProfilerAction, ProfilerActivity, schedule
 from lazyt.profiler.timeline import write_timeline

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from lazyt.config import config
-from lazyt.ir.traits import PLAIN, Traits
+from lazyt.ir.decisions import PLAIN, Traits
 
 # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), see the kernel's Documentation/x86/xstate.
 _ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18

@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from lazyt.config import config
 from lazyt.errors import CompileError, LazytError, NoCompilerError
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
-from lazyt.runtime import cache, compile, devices, events, execute, nvrtc, sass
+from lazyt.runtime import cache, devices, events
+from lazyt.runtime.cpu import compile, execute
+from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cuda import nvrtc
+from lazyt.runtime.cuda import nvrtc as sass
 from lazyt.runtime.memory import Buffer
-from lazyt.runtime.threads import team
 
 _SELF_TEST = """void lz_self_test(char *b0, int threads) {
   int *o = (int *)b0;
@@ -203,10 +206,10 @@ def _examine_cuda() -> list[Finding]:
 
 
 def _examine_emulator() -> Finding:
-    from lazyt.runtime import emulator
+    from lazyt.runtime.cuda import emulated
 
     try:
-        command = " ".join(emulator.find_compiler())
+        command = " ".join(emulated.find_compiler())
     except NoCompilerError as error:
         return Finding("cuda:emu", "warn", str(error), "it compiles what the emulator runs")
     return Finding("cuda:emu", "ok", f"the CUDA emulator compiles with {command}")

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from lazyt.ir.positions import Source, source_text
+from lazyt.ir.source_lines import Source, source_text
 
 
 @dataclass(frozen=True, slots=True)

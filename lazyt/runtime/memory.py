@@ -25,7 +25,8 @@ import numpy as np
 
 from lazyt.errors import OutOfMemoryError
 from lazyt.ir.dtypes import DType
-from lazyt.runtime import devices, forks
+from lazyt.runtime import devices
+from lazyt.runtime.cpython import forks
 
 _ALIGNMENT = 64
 _MAPPED = 4 << 20  # from here on blocks are mapped, not taken from the C heap

@@ -12,8 +12,9 @@ from typing import Any
 
 from lazyt.config import config
 from lazyt.errors import LazytError
-from lazyt.runtime import cache, compile, devices
-from lazyt.runtime.threads import team
+from lazyt.runtime import cache, devices
+from lazyt.runtime.cpu import compile
+from lazyt.runtime.cpu.threads import team
 
 FORMAT = 1
 #: What winners are for.

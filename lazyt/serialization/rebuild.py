@@ -8,18 +8,18 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.autograd.handles import require_grad
-from lazyt.copying import place_on
-from lazyt.device import CPU, check_device, device, place_name
 from lazyt.errors import CheckpointError
+from lazyt.handle.device import CPU, check_device, device, place_name
+from lazyt.handle.interop.storage_objects import UntypedStorage
+from lazyt.handle.layout import strided
+from lazyt.handle.storage import Storage
+from lazyt.handle.tensor import Size, Tensor
+from lazyt.handle.tensor_protocol import place_on
+from lazyt.handle.views import check_bounds, contiguous_strides
 from lazyt.ir.dtypes import ALL, DType, dtype_by_name
-from lazyt.layouts import strided
 from lazyt.runtime.memory import Buffer
 from lazyt.serialization.archive import Archive
 from lazyt.serialization.safe_pickle import Allowed, Called
-from lazyt.storage import Storage
-from lazyt.storage_objects import UntypedStorage
-from lazyt.tensor import Size, Tensor
-from lazyt.views import check_bounds, contiguous_strides
 
 _DTYPES = {f"torch {t.name}": t for t in ALL}
 _DTYPES |= {"torch half": _DTYPES["torch float16"], "torch float": _DTYPES["torch float32"]}
@@ -263,7 +263,7 @@ class Loader:
                 buffer.as_numpy(kind.dtype, (size,)).byteswap(inplace=True)
             place = self._place(location, buffer)
             if place is not CPU:
-                from lazyt.runtime.cuda_device import device_at
+                from lazyt.runtime.cuda.device import device_at
 
                 buffer = device_at(place_name(place)).upload(buffer)
             found = self._known[key] = FileMemory(buffer, kind.dtype, place)

@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from lazyt import pending
-from lazyt.copying import memory_of
-from lazyt.device import check_device
-from lazyt.dispatch import wrap
 from lazyt.errors import CheckpointError, DTypeError, LazytError
+from lazyt.handle import pending
+from lazyt.handle.device import check_device
+from lazyt.handle.dispatch import wrap
+from lazyt.handle.tensor import Size, Tensor
+from lazyt.handle.tensor_protocol import memory_of
 from lazyt.ir.dtypes import ALL, DType
 from lazyt.ops import input_
 from lazyt.runtime.memory import Buffer
 from lazyt.serialization.archive import replacing
-from lazyt.tensor import Size, Tensor
 
 __all__ = ["load", "load_file", "save", "save_file"]
 

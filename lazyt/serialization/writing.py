@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lazyt import pending
-from lazyt.copying import memory_node, memory_of
-from lazyt.device import device
 from lazyt.errors import LazytError
+from lazyt.handle import pending
+from lazyt.handle.device import device
+from lazyt.handle.tensor import Size, Tensor
+from lazyt.handle.tensor_protocol import memory_node, memory_of
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
 from lazyt.serialization.rebuild import STORAGE_NAMES
-from lazyt.tensor import Size, Tensor
 
 
 class _Global:

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import lazyt
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import ArgumentError, DTypeError
-from lazyt.layouts import strided
-from lazyt.tensor import Tensor
+from lazyt.handle.layout import strided
+from lazyt.handle.tensor import Tensor
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",

@@ -3,11 +3,10 @@
 Functions of one operand take whole numbers as the default dtype; all take ``out``.
 """
 
-from lazyt.absent import explain_absence as _explain_absence
-from lazyt.functional.arithmetic import xlogy
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.functional.calls import explain_calls as _explain_calls
-from lazyt.functional.normalizers import log_softmax, logsumexp, softmax
-from lazyt.functional.special_functions import (
+from lazyt.functional.elementwise.arithmetic import xlogy
+from lazyt.functional.elementwise.special_functions import (
     airy_ai,
     bessel_j0,
     bessel_j1,
@@ -48,7 +47,7 @@ from lazyt.functional.special_functions import (
     xlog1py,
     zeta,
 )
-from lazyt.functional.unary import (
+from lazyt.functional.elementwise.unary import (
     digamma,
     erf,
     erfc,
@@ -62,6 +61,7 @@ from lazyt.functional.unary import (
     sigmoid,
     sinc,
 )
+from lazyt.functional.nn.normalizers import log_softmax, logsumexp, softmax
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",

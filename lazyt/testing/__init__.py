@@ -1,6 +1,6 @@
 """``torch.testing``: comparisons for tests, whose errors say what differs, and where."""
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.testing.comparison import assert_allclose, assert_close
 from lazyt.testing.making import make_tensor
 

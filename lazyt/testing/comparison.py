@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import lazyt
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 Message = str | Callable[[str], str] | None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import lazyt
 from lazyt.errors import LazytError
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 
 def _bounds(dtype: Any, low: Any, high: Any) -> tuple[float, float]:

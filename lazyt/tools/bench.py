@@ -87,8 +87,8 @@ def _settle(given: argparse.Namespace) -> None:
         peers = () if given.device == "cuda:emu" else GPU_PEERS if given.device else PEERS
         given.peers = ",".join(peers)
     if given.device:
-        from lazyt.devices import wanted_device
         from lazyt.errors import LazytError
+        from lazyt.handle.device import wanted_device
 
         try:
             wanted_device(given.device)
@@ -183,9 +183,9 @@ def _progress(session: Session, steps: int) -> Iterator[None]:
 
 
 def _report(measured: Run, given: argparse.Namespace) -> None:
-    from lazyt.bench import chart
+    from lazyt.bench import report
+    from lazyt.bench.report import main_table, summary
     from lazyt.bench.results import write
-    from lazyt.bench.table import main_table, summary
 
     main_table(measured).show()
     print("\n".join(summary(measured)))
@@ -195,9 +195,9 @@ def _report(measured: Run, given: argparse.Namespace) -> None:
         if given.json:
             write(measured, given.json)
         if given.html:
-            write_output(str(given.html), chart.to_html(measured))
+            write_output(str(given.html), report.to_html(measured))
         if given.png:
-            chart.write_png(measured, given.png)
+            report.write_png(measured, given.png)
     except ImportError:
         raise UsageError("--png needs matplotlib") from None
     except OSError as error:
@@ -209,7 +209,7 @@ def _compare(argv: Sequence[str]) -> int:
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
     given = parser.parse_args(argv)
-    from lazyt.bench.compare import compare
+    from lazyt.bench.report import compare
     from lazyt.bench.results import read
 
     try:

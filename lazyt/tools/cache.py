@@ -65,8 +65,9 @@ def run(argv: Sequence[str]) -> int:
 
 def machine() -> dict[str, Any]:
     """What decides which entries of a cache are found. Raises NoCompilerError, CompileError."""
-    from lazyt import making
-    from lazyt.runtime import cache, compile, devices, execute
+    from lazyt.plan import build
+    from lazyt.runtime import cache, devices
+    from lazyt.runtime.cpu import compile, execute
     from lazyt.version import __version__
 
     cpu = devices.cpu()
@@ -78,7 +79,7 @@ def machine() -> dict[str, Any]:
         "made_for": execute.made_for(),
         "cpu": f"{cpu.cores} cores, caches of {cpu.l1}, {cpu.l2} and {cpu.l3} bytes",
         "lazyt": __version__,
-        "code": making.code_stamp(),
+        "code": build.code_stamp(),
     }
 
 

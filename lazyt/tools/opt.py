@@ -51,8 +51,8 @@ def _choose_passes(names: object) -> list[Pass]:
 def run_passes(roots: Sequence[Node], passes: Sequence[Pass], loud: bool) -> list[Node]:
     """The graph after ``passes``, verified after each. Raises VerifyError naming the pass."""
     from lazyt.errors import VerifyError
-    from lazyt.ir.text_graph import print_graph
-    from lazyt.ir.verify import verify_graph
+    from lazyt.ir.printer import print_graph
+    from lazyt.ir.verifier import verify_graph
 
     current = list(roots)
     verify_graph(current)
@@ -70,7 +70,7 @@ def run_passes(roots: Sequence[Node], passes: Sequence[Pass], loud: bool) -> lis
 def check_kernels(kernels: Sequence[Kernel]) -> None:
     """Verifies kernels and proves their indices in bounds."""
     from lazyt.ir.bounds import check_bounds
-    from lazyt.ir.verify_kernel import verify_kernel
+    from lazyt.ir.verifier import verify_kernel
 
     for kernel in kernels:
         verify_kernel(kernel)
@@ -80,7 +80,7 @@ def check_kernels(kernels: Sequence[Kernel]) -> None:
 def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
     """Kernels as kernel IR, or as the C or CUDA C of plans of this machine."""
     if emit == "cuda":
-        from lazyt.codegen.flat import take_apart
+        from lazyt.codegen.loops.flat import take_apart
         from lazyt.compiler import print_kernels
 
         return print_kernels([one for kernel in kernels for one in take_apart(kernel)], "cuda")
@@ -88,17 +88,15 @@ def kernels_text(kernels: Sequence[Kernel], emit: str) -> str:
         from lazyt.compiler import print_kernels
 
         return print_kernels(kernels)
-    from lazyt.ir.text_kernel import print_kernel
+    from lazyt.ir.printer import print_kernel
 
     return "".join(map(print_kernel, kernels))
 
 
 def transform(text: str, names: object, emit: str, loud: bool) -> str:
     """What ``opt`` prints for ``text``. Raises ParseError, VerifyError or UsageError."""
-    from lazyt.ir.parse_graph import parse_graph
-    from lazyt.ir.parse_kernel import parse_kernels
-    from lazyt.ir.text_graph import print_graph
-    from lazyt.ir.text_tokens import Reader
+    from lazyt.ir.parser import parse_graph, parse_kernels
+    from lazyt.ir.printer import Reader, print_graph
     from lazyt.ops import OPS
 
     if Reader(text).text == "kernel":
@@ -114,7 +112,7 @@ def transform(text: str, names: object, emit: str, loud: bool) -> str:
     if emit == "graph":
         return print_graph(current)
     from lazyt.compiler import program_text
-    from lazyt.making import Subject
+    from lazyt.plan.build import Subject
 
     subject = Subject(roots, leaves, (), "cuda:0" if emit == "cuda" else "")
     choices = subject.choices()

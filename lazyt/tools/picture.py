@@ -7,8 +7,7 @@ import json
 from collections.abc import Sequence
 
 from lazyt.ir.graph import Node, source_text
-from lazyt.ir.text_graph import graph_lines, is_leaf
-from lazyt.ir.text_tokens import format_type
+from lazyt.ir.printer import format_type, graph_lines, is_leaf
 from lazyt.tools.layout import place_nodes
 
 BOX_WIDTH, BOX_HEIGHT = 168, 40

@@ -8,7 +8,7 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-from lazyt import standin
+from lazyt.compat import standin
 from lazyt.errors import LazytError
 from lazyt.tools.arguments import Parser, UsageError
 

@@ -43,8 +43,8 @@ def tensors_of(path: str) -> dict[str, Any]:
     """
     import runpy
 
-    from lazyt import standin
-    from lazyt.tensor import Tensor
+    from lazyt.compat import standin
+    from lazyt.handle.tensor import Tensor
 
     read_input(path)  # a clear error for a file that cannot be read
     before = standin.installed()
@@ -99,7 +99,7 @@ def read_graph(options: dict[str, Any]) -> tuple[str, list[Node]]:
         return name, [pending_part(tensor.node)]
     if options["name"]:
         raise UsageError("--name goes with a Python script")
-    from lazyt.ir.parse_graph import parse_graph
+    from lazyt.ir.parser import parse_graph
     from lazyt.ops import OPS
 
     _, roots = parse_graph(read_input(path), OPS)

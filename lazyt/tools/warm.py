@@ -26,12 +26,13 @@ def warm() -> int:
 
     Raises NoCompilerError and CompileError.
     """
-    from lazyt import generic_library
-    from lazyt.runtime import cache, compile
+    from lazyt.plan import generic
+    from lazyt.runtime import cache
+    from lazyt.runtime.cpu import compile
 
     begun, before = time.perf_counter(), compile.started
     print(f"compiler: {compile.find().version}")
-    count = generic_library.warm(_tell)
+    count = generic.warm(_tell)
     seconds, started = time.perf_counter() - begun, compile.started - before
     if sys.stdout.isatty():
         print("\r", end="")

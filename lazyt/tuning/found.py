@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lazyt.codegen.choices import ChoiceError, Choices, Fusing, Tuned
+from lazyt.codegen.plan.choices import ChoiceError, Choices, Fusing, Tuned
 from lazyt.runtime import events, winners
 from lazyt.runtime.winners import Table, TuneFileError
 

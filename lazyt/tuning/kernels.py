@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.candidates import Field
-from lazyt.codegen.choices import Tuned, outline, signature
-from lazyt.codegen.printed import PrintedKernel
-from lazyt.codegen.trials import forms_program
+from lazyt.codegen.c.target import print_kernel_c
+from lazyt.codegen.plan.candidates import Field
+from lazyt.codegen.plan.choices import Tuned, outline, signature
+from lazyt.codegen.plan.printed import PrintedKernel
+from lazyt.codegen.plan.trials import forms_program
 from lazyt.errors import CompileError
 from lazyt.ir.kernel import Kernel
-from lazyt.runtime import devices, execute
+from lazyt.runtime import devices
+from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer
 from lazyt.tuning.clock import MARGIN, Runner, Steps, duel, race, repeats
 

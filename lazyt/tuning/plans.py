@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lazyt.codegen.choices import NONE, Choices, Fusing, Tuned, signature
-from lazyt.codegen.trials import stepping
+from lazyt.codegen.plan.choices import NONE, Choices, Fusing, Tuned, signature
+from lazyt.codegen.plan.trials import stepping
 from lazyt.errors import CompileError
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.program import Program
-from lazyt.making import Subject
-from lazyt.runtime import execute, winners
-from lazyt.runtime.execute import Executable
+from lazyt.plan.build import Subject
+from lazyt.runtime import winners
+from lazyt.runtime.cpu import execute
+from lazyt.runtime.cpu.execute import Executable
 from lazyt.runtime.memory import Buffer
-from lazyt.tuning.clock import Runner, Steps, duel, repeats
+from lazyt.tuning.clock import Progress, Runner, Steps, duel, repeats
 from lazyt.tuning.kernels import Argument, KernelReport, KernelSearch
-from lazyt.tuning.progress import Progress
 
 #: How much may be fused: the heuristics' choice, and less.
 FUSINGS = (

@@ -8,17 +8,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lazyt import making
 from lazyt.config import config
 from lazyt.errors import LazytError
-from lazyt.making import Subject
-from lazyt.runtime import events, execute
+from lazyt.plan import build
+from lazyt.plan.build import Subject
+from lazyt.runtime import events
+from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer
+from lazyt.tuning.clock import Progress
 from lazyt.tuning.plans import PlanReport, PlanTuner, run_seconds
-from lazyt.tuning.progress import Progress
 
 if TYPE_CHECKING:
-    from lazyt.planning import _Plan
+    from lazyt.plan.planning import _Plan
 
 
 class Session:
@@ -55,7 +56,7 @@ class Session:
 
 def take(plan: _Plan, inputs: Sequence[Buffer]) -> None:
     """Tunes a plan that is about to run for the first time, or lets the session decide."""
-    session = making.session
+    session = build.session
     if session is not None:
         session.take(plan, inputs)
         return
@@ -98,9 +99,9 @@ def _tune(
 @contextmanager
 def running(session: Session) -> Iterator[Session]:
     """New plans take part in the session."""
-    before = making.session
-    making.session = session
+    before = build.session
+    build.session = session
     try:
         yield session
     finally:
-        making.session = before
+        build.session = before

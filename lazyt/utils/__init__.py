@@ -1,6 +1,6 @@
 """Loading data, sharing memory, and computing again instead of remembering."""
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.utils import checkpoint as checkpoint
 from lazyt.utils import data as data
 from lazyt.utils import dlpack as dlpack

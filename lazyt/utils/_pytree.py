@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lazyt.absent import explain_absence as _explain_absence
 from lazyt.autograd.trees import Maker, Taker, Tree, register, taken_apart
 from lazyt.autograd.trees import flatten as _flatten
+from lazyt.compat.absent import explain_absence as _explain_absence
 
 PyTree = Any
 TreeSpec = Tree

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.config import config
-from lazyt.tensor import Tensor
-from lazyt.tensor_protocol import realize
-from lazyt.trees import Tree
+from lazyt.handle.pytree import Tree
+from lazyt.handle.tensor import Tensor
+from lazyt.handle.tensor_protocol import realize
 
 __all__ = ["Measurement", "Timer"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazyt.absent import explain_absence as _explain_absence
 from lazyt.autograd.checkpointing import run_checkpointed
+from lazyt.compat.absent import explain_absence as _explain_absence
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 

@@ -11,8 +11,8 @@ import pytest
 import lazyt as lt
 import lazyt.nn.functional as F
 from lazyt import nn
-from lazyt.cast_lists import FULL, FULL_BY_DEFAULT, LOW, UNSAFE, WIDEST
-from lazyt.runtime import cuda_device
+from lazyt.handle.autocast import FULL, FULL_BY_DEFAULT, LOW, UNSAFE, WIDEST
+from lazyt.runtime.cuda import device
 
 pytestmark = [
     pytest.mark.lazy,
@@ -34,7 +34,7 @@ def _gpu() -> None:
 
 def test_autocast_waits_for_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a GPU it is off, until the emulator is used: also what was made before."""
-    monkeypatch.setattr(cuda_device, "_devices", {})
+    monkeypatch.setattr(device, "_devices", {})
     with pytest.warns(UserWarning, match="Disabling autocast"):
         early = lt.autocast("cuda", dtype=bf16)
     with early:

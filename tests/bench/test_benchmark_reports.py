@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lazyt.__main__ import main
-from lazyt.bench import chart
+from lazyt.bench import report
+from lazyt.bench.report import format_time, main_table, summary
 from lazyt.bench.results import (
     SCHEMA,
     Limit,
@@ -21,7 +22,6 @@ from lazyt.bench.results import (
     to_json,
     write,
 )
-from lazyt.bench.table import format_time, main_table, summary
 
 
 def timed(workload: str, framework: str, *seconds: float, **facts: object) -> Result:
@@ -161,9 +161,9 @@ def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_pages_and_pictures(tmp_path: Path) -> None:
     run = made_up()
     run.results[0].workload = run.results[1].workload = run.results[2].workload = "a<b"
-    page = chart.to_html(run)
+    page = report.to_html(run)
     assert "a&lt;b" in page and "a<b" not in page
     assert page.count("<rect") == 2 and 'class="green"' in page and 'class="red"' in page
     pytest.importorskip("matplotlib")
-    chart.write_png(run, tmp_path / "r.png")
+    report.write_png(run, tmp_path / "r.png")
     assert (tmp_path / "r.png").read_bytes()[1:4] == b"PNG"

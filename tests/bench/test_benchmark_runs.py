@@ -16,13 +16,12 @@ import pytest
 
 import lazyt
 from lazyt.__main__ import main
-from lazyt.bench import processes, suites
+from lazyt.bench import session, suites
 from lazyt.bench.frameworks import FRAMEWORKS, PEERS
-from lazyt.bench.names_arrays import NotOffered, numpy_names, reference_names
+from lazyt.bench.names import NotOffered, numpy_names, reference_names
 from lazyt.bench.problems import Workload, select, workloads
-from lazyt.bench.processes import Nurseries, Place
 from lazyt.bench.results import Limit, read
-from lazyt.bench.session import Options, Session
+from lazyt.bench.session import Nurseries, Options, Place, Session
 from lazyt.bench.worker import Job, error_of, sampled, write_reference
 from lazyt.tools import bench as command
 
@@ -170,7 +169,7 @@ def test_a_worker_that_dies_or_does_not_answer_says_so(
         os.kill(first.pid, signal.SIGSEGV)
         assert first.ask({}) == {"failed": "the process ended with -11: silently"}
         assert second.ask({"quick": True})["bandwidth"] > 0
-        monkeypatch.setattr(processes, "CALL_LIMIT", 0.01)
+        monkeypatch.setattr(session, "CALL_LIMIT", 0.01)
         os.kill(second.pid, signal.SIGSTOP)
         assert second.ask({"quick": True}) == {"failed": "no answer in 0 s"}
         first.end()

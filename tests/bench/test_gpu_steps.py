@@ -112,9 +112,9 @@ def test_names_that_steps_use_exist(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_missing_names_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
-    text = "import lazyt as lt\nfrom lazyt.runtime.cuda_device import device_at, gone\n"
+    text = "import lazyt as lt\nfrom lazyt.runtime.cuda.device import device_at, gone\n"
     text += "lt.nn.functional.relu(lt.no_such_name)\nt.cuda.no_such\nlt.Tensor.no_method\n"
-    wanted = {"lazyt.runtime.cuda_device.gone", "lt.no_such_name", "t.cuda.no_such"}
+    wanted = {"lazyt.runtime.cuda.device.gone", "lt.no_such_name", "t.cuda.no_such"}
     assert {*absent(ast.parse(text))} == wanted | {"lt.Tensor.no_method"}
     assert len(list(programs(GPU / "steps" / "stress.py"))) >= 4
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 from tests.captures import kinds, making_objects, making_steps
 from tests.captures.kinds import KINDS
 from tests.captures.run_captures import differences

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lazyt.codegen.cuda import MOST_BLOCKS
+from lazyt.codegen.cuda.target import MOST_BLOCKS
 from lazyt.ir.dtypes import (
     DType,
     bfloat16,
@@ -17,9 +17,8 @@ from lazyt.ir.dtypes import (
     float32,
     int64,
 )
-from lazyt.ir.index import Axis, Linear, constant, variable
+from lazyt.ir.index import Axis, Guard, Guarded, Linear, Load, Position, Var, constant, variable
 from lazyt.ir.kernel import Buffer, Keep, Kernel, Let, Phase, Reduce, Stage, Store
-from lazyt.ir.point import Guard, Guarded, Load, Position, Var
 from lazyt.ir.scalar import call, const
 
 Array = np.ndarray

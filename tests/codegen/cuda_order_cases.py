@@ -6,20 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lazyt.codegen.cuda import MOST_BLOCKS
+from lazyt.codegen.cuda.target import MOST_BLOCKS
 from lazyt.ir.dtypes import DType, float32, int64
-from lazyt.ir.index import Axis, datum, variable
-from lazyt.ir.kernel import (
-    Buffer,
-    ContractPhase,
-    Kernel,
-    Let,
-    Phase,
-    Scan,
-    Stage,
-    Store,
-)
-from lazyt.ir.point import Load, Var
+from lazyt.ir.index import Axis, Load, Var, datum, variable
+from lazyt.ir.kernel import Buffer, ContractPhase, Kernel, Let, Phase, Scan, Stage, Store
 from lazyt.ir.scalar import Expr, call, const
 from tests.codegen.cuda_cases import Array, Case, add, at, axes, numbers, straight, wide
 

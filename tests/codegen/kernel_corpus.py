@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lazyt import ops
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.lower import lower_group
-from lazyt.codegen.printed import PrintedKernel
+from lazyt.codegen.c.target import print_kernel_c
+from lazyt.codegen.lower.groups import lower_group
+from lazyt.codegen.plan.printed import PrintedKernel
 from lazyt.compiler import group_graph
 from lazyt.ir.dtypes import (
     DType,

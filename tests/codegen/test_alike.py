@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import lazyt
-from lazyt.codegen import alike
-from lazyt.codegen.lower import Lowered, lower_group
+from lazyt.codegen.lower.groups import Lowered, lower_group
+from lazyt.codegen.plan import duplicates
 from lazyt.ir.group import Group
 
 
@@ -20,7 +20,7 @@ def test_layers_have_one_kernel_and_their_own_values(monkeypatch: pytest.MonkeyP
         made.append(group.kind)
         return lower_group(group, unroll, *how)
 
-    monkeypatch.setattr(alike, "lower_group", counted)
+    monkeypatch.setattr(duplicates, "lower_group", counted)
     weights = [lazyt.tensor(np.eye(24, k=k, dtype=np.float32)) for k in range(1, 6)]
     x = y = lazyt.tensor(np.arange(72, dtype=np.float32).reshape(3, 24))
     for weight in weights:

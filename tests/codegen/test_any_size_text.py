@@ -9,9 +9,9 @@ import pytest
 
 import lazyt as lt
 from lazyt import Tensor, ops
-from lazyt.codegen.c import print_kernel_c
+from lazyt.codegen.c.target import print_kernel_c
 from lazyt.compiler import compile_graph
-from lazyt.dispatch import wrap
+from lazyt.handle.dispatch import wrap
 from lazyt.ir.dtypes import float32
 
 CACHES = (32 << 10, 1 << 20, 32 << 20)

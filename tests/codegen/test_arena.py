@@ -7,7 +7,7 @@ from time import process_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazyt.codegen.memory import Place, allocate
+from lazyt.codegen.plan.memory import Place, allocate
 
 _ALIGN = 64
 #: Bytes, first step, and steps until the last.

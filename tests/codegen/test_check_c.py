@@ -10,8 +10,8 @@ from functools import cache
 import pytest
 
 from lazyt import ops
-from lazyt.codegen.check_c import argument_bytes, check_kernel_c, require_in_bounds
-from lazyt.codegen.check_facts import Atom, Facts, Form, number, unknown
+from lazyt.codegen.proof.c_bounds import argument_bytes, check_kernel_c, require_in_bounds
+from lazyt.codegen.proof.facts import Atom, Facts, Form, number, unknown
 from lazyt.errors import VerifyError
 from tests.codegen.kernel_corpus import GRAPHS, Printed, leaf, print_kernels
 from tests.strategies import random_graph

@@ -10,14 +10,14 @@ import pytest
 
 import lazyt
 from lazyt import Tensor, ops
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.candidates import Field
-from lazyt.codegen.choices import ChoiceError, Fusing, Tuned, signature
-from lazyt.codegen.contract import PackedForm, RowForm
-from lazyt.codegen.loop_form import LoopForm
-from lazyt.codegen.slide_form import SlideForm
+from lazyt.codegen.c.target import print_kernel_c
+from lazyt.codegen.conv.blocks import SlideForm
+from lazyt.codegen.loops.forms import LoopForm
+from lazyt.codegen.matmul.contraction import PackedForm, RowForm
+from lazyt.codegen.plan.candidates import Field
+from lazyt.codegen.plan.choices import ChoiceError, Fusing, Tuned, signature
 from lazyt.compiler import compile_graph
-from lazyt.dispatch import wrap
+from lazyt.handle.dispatch import wrap
 from lazyt.ir.dtypes import float32
 from lazyt.ir.kernel import Kernel
 

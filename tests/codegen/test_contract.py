@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from pycparser import CParser
 
-from lazyt.codegen.contract import (
+from lazyt.codegen.matmul.contraction import (
     ContractSpec,
     DotForm,
     Form,
@@ -24,8 +24,8 @@ from lazyt.codegen.contract import (
     choose_row_form,
     emit_contract,
 )
-from lazyt.codegen.contract_micro import mac_section
-from lazyt.codegen.contract_spec import Place
+from lazyt.codegen.matmul.micro_kernels import mac_section
+from lazyt.codegen.matmul.spec import Place
 from lazyt.errors import InternalError
 from tests import compilers
 

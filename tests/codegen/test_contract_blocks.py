@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from lazyt.codegen.contract import ContractSpec, Form, PackedForm, choose_packed_form, emit_contract
-from lazyt.codegen.contract_moves import form_fits
+from lazyt.codegen.matmul.contraction import (
+    ContractSpec,
+    Form,
+    PackedForm,
+    choose_packed_form,
+    emit_contract,
+)
+from lazyt.codegen.matmul.forms import form_fits
 from tests.codegen.test_contract import Case, check, compile_all, make_spec
 
 

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import compiler, ops, planning
-from lazyt.codegen.check_c import check_kernel_c
-from lazyt.codegen.contract_axes import merge_axes, split_axes
-from lazyt.codegen.contract_spec import Place, run_of
+from lazyt import compiler, ops
+from lazyt.codegen.matmul.axes import merge_axes, split_axes
+from lazyt.codegen.matmul.spec import Place, run_of
+from lazyt.codegen.proof.c_bounds import check_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
 from lazyt.ir.dtypes import float32
-from lazyt.ir.index import Axis, variable
+from lazyt.ir.index import Axis, Load, Var, variable
 from lazyt.ir.kernel import ContractPhase, Store
-from lazyt.ir.point import Load, Var
-from lazyt.runtime import devices, execute
+from lazyt.plan import planning
+from lazyt.runtime import devices
+from lazyt.runtime.cpu import execute
 from tests.strategies import buffer_of
 
 #: Heads, their width, rows of each of a batch, batch, columns of the other operand.

@@ -9,15 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lazyt.codegen.cuda import CudaKernel, device_helpers, print_kernel_cuda, program_text
+from lazyt.codegen.cuda.target import CudaKernel, device_helpers, print_kernel_cuda, program_text
 from lazyt.errors import InternalError
 from lazyt.ir import dtypes
 from lazyt.ir.dtypes import bfloat16, bool_, float16, float32, float64, int8, int32, int64, uint8
-from lazyt.ir.index import Axis, constant, variable
+from lazyt.ir.index import Axis, Load, Var, constant, variable
 from lazyt.ir.kernel import Buffer, Kernel, Phase, Reduce, Stage, Store
-from lazyt.ir.point import Load, Var
-from lazyt.runtime import nvrtc
-from lazyt.runtime.emulator import Emulator
+from lazyt.runtime.cuda import nvrtc
+from lazyt.runtime.cuda.emulated import Emulator
 from tests.codegen import cuda_cases as cases
 from tests.codegen import cuda_order_cases as order
 from tests.codegen.cuda_cases import CASES, Case

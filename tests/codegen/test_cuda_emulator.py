@@ -8,10 +8,10 @@ import shutil
 import numpy as np
 import pytest
 
-from lazyt.codegen.cuda import CudaLaunch, device_helpers, print_kernel_cuda, program_text
+from lazyt.codegen.cuda.target import CudaLaunch, device_helpers, print_kernel_cuda, program_text
 from lazyt.errors import CompileError, InternalError, NoCompilerError
 from lazyt.ir.dtypes import float32
-from lazyt.runtime.emulator import Emulator, find_compiler
+from lazyt.runtime.cuda.emulated import Emulator, find_compiler
 from tests.codegen.cuda_cases import CASES, Case, reduction, softmax
 
 pytestmark = pytest.mark.skipif(

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 from lazyt import ops
-from lazyt.codegen import cuda, cuda_threads
-from lazyt.codegen.cuda import CudaKernel, device_helpers, print_kernel_cuda, program_text
-from lazyt.codegen.lower import lower_group
+from lazyt.codegen.cuda import target, threads
+from lazyt.codegen.cuda.target import CudaKernel, device_helpers, print_kernel_cuda, program_text
+from lazyt.codegen.lower.groups import lower_group
 from lazyt.compiler import group_graph, realize
 from lazyt.config import config
 from lazyt.ir.dtypes import DType, bfloat16, float32, int64, uint8
 from lazyt.ir.graph import Node
-from lazyt.runtime import nvrtc
-from lazyt.runtime.emulator import Emulator
+from lazyt.runtime.cuda import nvrtc
+from lazyt.runtime.cuda.emulated import Emulator
 from lazyt.runtime.interpreter import interpret, load
 from tests.strategies import buffer_of, random_graph
 
@@ -230,9 +230,9 @@ def compiled() -> dict[str, Graph]:
     with pytest.MonkeyPatch.context() as patch, config.override(inline_reduce=1):
         for seed in range(FIRST, FIRST + COUNT):
             # Random loops are short: half of the graphs give them to groups of threads anyway.
-            patch.setattr(cuda, "SHORT_LOOP", 16 if seed % 2 else -1)
+            patch.setattr(target, "SHORT_LOOP", 16 if seed % 2 else -1)
             # Random shapes are small: half of the graphs have threads take adjacent points anyway.
-            patch.setattr(cuda_threads, "MANY_POINTS", 1 if seed % 4 < 2 else 1 << 20)
+            patch.setattr(threads, "MANY_POINTS", 1 if seed % 4 < 2 else 1 << 20)
             made = random_graph(seed)
             graphs[f"random{seed}"] = compile_graph(f"random{seed}", made.roots, made.errors)
     return graphs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lazyt.errors import CompileError, DeviceError
-from lazyt.runtime import nvrtc
+from lazyt.runtime.cuda import nvrtc
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="needs cuda-python and NVRTC")
 

@@ -8,15 +8,14 @@ import shutil
 import numpy as np
 import pytest
 
-from lazyt.codegen import cuda_groups
-from lazyt.codegen.cuda import device_helpers, print_kernel_cuda, program_text
+from lazyt.codegen.cuda import groups
+from lazyt.codegen.cuda.target import device_helpers, print_kernel_cuda, program_text
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import float32
-from lazyt.ir.index import Axis, Linear
+from lazyt.ir.index import Axis, Linear, Load, Var
 from lazyt.ir.kernel import Buffer, Kernel, Phase, Reduce, Stage, Store
-from lazyt.ir.point import Load, Var
 from lazyt.ir.scalar import Expr, call
-from lazyt.runtime.emulator import Emulator
+from lazyt.runtime.cuda.emulated import Emulator
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler"
@@ -119,7 +118,7 @@ def short_loop_writes_over() -> Kernel:
 @pytest.mark.parametrize("careful", [True, False])
 def test_warps_that_read_what_another_wrote(monkeypatch: pytest.MonkeyPatch, careful: bool) -> None:
     if not careful:
-        monkeypatch.setattr(cuda_groups, "_writes_over", lambda phase: False)
+        monkeypatch.setattr(groups, "_writes_over", lambda phase: False)
     made = print_kernel_cuda(short_loop_writes_over())
     (shape,) = made.launches
     source = device_helpers("emulator") + program_text([made])

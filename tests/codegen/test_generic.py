@@ -10,15 +10,16 @@ import pytest
 
 import lazyt
 import lazyt.profiler
-from lazyt import compiler, generic_plans, ops
+from lazyt import compiler, ops
 from lazyt.codegen.generic.library import kinds_of, units
 from lazyt.codegen.generic.primitives import COMPUTED, primitives
 from lazyt.config import config
 from lazyt.ir.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64, int32, int64
 from lazyt.ir.graph import Node, topological
+from lazyt.ir.printer import print_graph
 from lazyt.ir.scalar import FUNCTIONS
-from lazyt.ir.text_graph import print_graph
 from lazyt.ops.reduction import arg_reduce, reduce_
+from lazyt.plan import generic as generic_plans
 from lazyt.runtime.memory import Buffer
 from tests.strategies import buffer_of, random_graph
 

@@ -13,8 +13,8 @@ from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.program import Program
-from lazyt.ir.verify_kernel import verify_kernel
-from lazyt.runtime import compile, execute
+from lazyt.ir.verifier import verify_kernel
+from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
 

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import Tensor, ops, planning
-from lazyt.codegen import c_ahead, c_steps
-from lazyt.codegen.c import print_kernel_c
+from lazyt import Tensor, ops
+from lazyt.codegen.c import prefetch, steps
+from lazyt.codegen.c.target import print_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
-from lazyt.dispatch import wrap
+from lazyt.handle.dispatch import wrap
+from lazyt.ir.decisions import PLAIN, Traits
 from lazyt.ir.dtypes import float32
-from lazyt.ir.traits import PLAIN, Traits
+from lazyt.plan import planning
 from lazyt.runtime import devices
 
 #: So that the text does not depend on who runs the test.
@@ -146,10 +147,10 @@ def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: Any) -> None:
         lambda x: x.double() + x.transpose(-1, -2).sum(-2, keepdim=True).transpose(-1, -2),
     ]
     monkeypatch.setattr(config, "verify", True)
-    monkeypatch.setattr(c_ahead, "FAR", 0)
+    monkeypatch.setattr(prefetch, "FAR", 0)
     monkeypatch.setattr(devices, "traits", lambda: PLAIN)
     monkeypatch.setattr(config, "disk_cache", False)
     asking = [f(x).numpy().tobytes() for f in functions]
-    monkeypatch.setattr(c_steps, "lines_ahead", lambda *_: {})
+    monkeypatch.setattr(steps, "lines_ahead", lambda *_: {})
     planning.clear()
     assert [f(x).numpy().tobytes() for f in functions] == asking

@@ -19,17 +19,17 @@ import pytest
 
 import lazyt as lt
 from lazyt import ops
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.check_c import argument_bytes, check_kernel_c
-from lazyt.codegen.contract import ContractSpec, choose_packed_form, emit_contract
-from lazyt.codegen.contract_groups import grouped
-from lazyt.codegen.contract_spec import Place
-from lazyt.codegen.contract_tiles import clear, in_groups, load, multiply, store
+from lazyt.codegen.c.target import print_kernel_c
+from lazyt.codegen.matmul.contraction import ContractSpec, choose_packed_form, emit_contract
+from lazyt.codegen.matmul.dot_products import grouped
+from lazyt.codegen.matmul.matrix_registers import clear, in_groups, load, multiply, store
+from lazyt.codegen.matmul.spec import Place
+from lazyt.codegen.proof.c_bounds import argument_bytes, check_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
-from lazyt.dispatch import wrap
+from lazyt.handle.dispatch import wrap
+from lazyt.ir.decisions import Traits
 from lazyt.ir.dtypes import bfloat16
-from lazyt.ir.traits import Traits
 from lazyt.nn import functional as F
 from lazyt.runtime import devices
 from tests import compilers

@@ -5,7 +5,7 @@ import pytest
 
 import lazyt as lt
 from lazyt import ops
-from lazyt.codegen.check_c import check_kernel_c
+from lazyt.codegen.proof.c_bounds import check_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
 from lazyt.ir.dtypes import float32, int64

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import ops, planning
-from lazyt.codegen import c
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.lower import lower_group
-from lazyt.codegen.peeling import peel
+from lazyt import ops
+from lazyt.codegen.c import target
+from lazyt.codegen.c.target import print_kernel_c
+from lazyt.codegen.loops.peeling import peel
+from lazyt.codegen.lower.groups import lower_group
 from lazyt.compiler import compile_graph, group_graph
-from lazyt.dispatch import wrap
+from lazyt.handle.dispatch import wrap
 from lazyt.ir.dtypes import float32
+from lazyt.ir.index import Guarded, sub_expressions
 from lazyt.ir.kernel import Phase
-from lazyt.ir.point import Guarded, sub_expressions
 from lazyt.nn import functional as F
+from lazyt.plan import planning
 
 
 def phase_of(result: lt.Tensor) -> Phase:
@@ -136,7 +137,7 @@ def test_cut_loops_keep_their_bits(
     monkeypatch.setattr(lt.config, "verify", True)
     planning.clear()
     found = function(x).numpy()
-    monkeypatch.setattr(c, "peel", lambda phase: [phase])
+    monkeypatch.setattr(target, "peel", lambda phase: [phase])
     planning.clear()
     np.testing.assert_array_equal(function(x).numpy(), found)
 

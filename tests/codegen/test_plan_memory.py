@@ -15,9 +15,9 @@ from types import MappingProxyType
 import pytest
 
 from lazyt import ops
-from lazyt.codegen import assemble
-from lazyt.codegen.check_plan import check_plan
-from lazyt.codegen.lower import Lowered
+from lazyt.codegen.lower.groups import Lowered
+from lazyt.codegen.plan import assemble
+from lazyt.codegen.proof.plan import check_plan
 from lazyt.compiler import compile_graph
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import float32, int64

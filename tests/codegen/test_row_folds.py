@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import ops, planning
-from lazyt.codegen.check_c import argument_bytes, check_kernel_c
+from lazyt import ops
+from lazyt.codegen.proof.c_bounds import argument_bytes, check_kernel_c
 from lazyt.config import config
 from lazyt.ir.dtypes import float32, float64
+from lazyt.plan import planning
 from tests.codegen.kernel_corpus import Printed, print_kernels
 
 SHAPES = [(70, 17), (203, 33), (64, 64), (9, 8, 41)]
@@ -47,9 +48,9 @@ def test_short_rows_fold_to_the_same_bits(
         patched.setattr(config, "verify", True)
         got = _folds(x)
     with monkeypatch.context() as patched:
-        patched.setattr("lazyt.codegen.c_steps.lay_across", lambda phase, expressions: phase)
-        patched.setattr("lazyt.codegen.c_steps.turns_of", lambda *given: [])
-        patched.setattr("lazyt.codegen.c_steps.split_positions", lambda phase, whole: phase)
+        patched.setattr("lazyt.codegen.c.steps.lay_across", lambda phase, expressions: phase)
+        patched.setattr("lazyt.codegen.c.steps.turns_of", lambda *given: [])
+        patched.setattr("lazyt.codegen.c.steps.split_positions", lambda phase, whole: phase)
         patched.setattr(config, "disk_cache", False)
         planning.clear()
         want = _folds(x)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.check_c import argument_bytes, check_kernel_c
-from lazyt.codegen.cuda import print_kernel_cuda
-from lazyt.codegen.safe_names import _names, _Renamer, with_safe_names
+from lazyt.codegen.c.safe_names import _names, _Renamer, with_safe_names
+from lazyt.codegen.c.target import print_kernel_c
+from lazyt.codegen.cuda.target import print_kernel_cuda
+from lazyt.codegen.proof.c_bounds import argument_bytes, check_kernel_c
 from lazyt.compiler import print_kernels
 from lazyt.ir.kernel import Kernel
-from lazyt.ir.parse_kernel import parse_kernel
-from lazyt.ir.text_kernel import print_kernel
-from lazyt.ir.verify_kernel import verify_kernel
+from lazyt.ir.parser import parse_kernel
+from lazyt.ir.printer import print_kernel
+from lazyt.ir.verifier import verify_kernel
 from tests.codegen.kernel_corpus import CACHES, GRAPHS, VECTOR_BYTES
 from tests.codegen.kernel_corpus import print_kernels as corpus_kernels
 

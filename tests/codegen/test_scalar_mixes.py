@@ -18,8 +18,8 @@ from lazyt import ops
 from lazyt.compiler import compile_graph, realize
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
-from lazyt.ir.text_graph import print_graph
-from lazyt.runtime import compile
+from lazyt.ir.printer import print_graph
+from lazyt.runtime.cpu import compile
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
 

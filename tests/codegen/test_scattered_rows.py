@@ -7,16 +7,17 @@ from collections.abc import Callable
 import pytest
 
 import lazyt as lt
-from lazyt import Tensor, ops, planning
-from lazyt.codegen import c_ahead, c_steps
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.c_family import Expressions
+from lazyt import Tensor, ops
+from lazyt.codegen.c import prefetch, steps
+from lazyt.codegen.c.family import Expressions
+from lazyt.codegen.c.target import print_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
-from lazyt.dispatch import wrap
+from lazyt.handle.dispatch import wrap
+from lazyt.ir.decisions import PLAIN, Traits
 from lazyt.ir.dtypes import float32
 from lazyt.ir.kernel import Phase
-from lazyt.ir.traits import PLAIN, Traits
+from lazyt.plan import planning
 from lazyt.runtime import devices
 
 STREAMS = Traits(fetches=frozenset({"streams"}))
@@ -102,17 +103,17 @@ def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: pytest.Monkey
     monkeypatch.setattr(config, "verify", True)
     monkeypatch.setattr(config, "disk_cache", False)
     monkeypatch.setattr(devices, "traits", lambda: STREAMS)
-    monkeypatch.setattr(c_ahead, "FAR", 0)
+    monkeypatch.setattr(prefetch, "FAR", 0)
     met: list[bool] = []
 
     def watched(phase: Phase, expressions: Expressions) -> bool:
-        met.append(c_ahead.scatters(phase, expressions))
+        met.append(prefetch.scatters(phase, expressions))
         return met[-1]
 
-    monkeypatch.setattr(c_steps, "scatters", watched)
+    monkeypatch.setattr(steps, "scatters", watched)
     planning.clear()
     scattered = [f().numpy().tobytes() for f in functions]
     assert sum(met) >= 6
-    monkeypatch.setattr(c_steps, "scatters", lambda *_: False)
+    monkeypatch.setattr(steps, "scatters", lambda *_: False)
     planning.clear()
     assert [f().numpy().tobytes() for f in functions] == scattered

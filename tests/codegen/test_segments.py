@@ -8,22 +8,21 @@ from dataclasses import replace
 import pytest
 
 from lazyt import ops
-from lazyt.codegen.alike import Alike
-from lazyt.codegen.batches import Batch, make_batches
-from lazyt.codegen.c_segments import segment_starts
-from lazyt.codegen.flat import flatten, take_apart, unite
-from lazyt.codegen.lower import lower_group
-from lazyt.codegen.schedule import MOST_SEGMENTS
+from lazyt.codegen.c.segments import segment_starts
+from lazyt.codegen.loops.flat import flatten, take_apart, unite
+from lazyt.codegen.lower.groups import lower_group
+from lazyt.codegen.plan.batches import MOST_SEGMENTS, Batch, make_batches
+from lazyt.codegen.plan.duplicates import Alike
 from lazyt.compiler import compile_graph, group_graph
 from lazyt.errors import VerifyError
 from lazyt.ir.bounds import check_bounds
 from lazyt.ir.dtypes import DType, float32, float64
 from lazyt.ir.graph import Node
 from lazyt.ir.kernel import Kernel
-from lazyt.ir.parse_kernel import parse_kernel
+from lazyt.ir.parser import parse_kernel
+from lazyt.ir.printer import print_kernel
 from lazyt.ir.program import Program
-from lazyt.ir.text_kernel import print_kernel
-from lazyt.ir.verify_kernel import verify_kernel
+from lazyt.ir.verifier import verify_kernel
 from tests.codegen.kernel_corpus import leaf
 
 

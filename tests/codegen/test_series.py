@@ -10,10 +10,10 @@ import pytest
 
 import lazyt as lt
 from lazyt import Tensor, ops
-from lazyt.codegen.c import print_kernel_c
+from lazyt.codegen.c.target import print_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
-from lazyt.dispatch import wrap
+from lazyt.handle.dispatch import wrap
 from lazyt.ir.dtypes import DType, float32
 from lazyt.nn import functional as F
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import Tensor, ops, planning
-from lazyt.codegen import c
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.c_stream import past_caches
-from lazyt.codegen.c_waiting import wait_on_stack
+from lazyt import Tensor, ops
+from lazyt.codegen.c import target
+from lazyt.codegen.c.streaming_stores import past_caches, wait_on_stack
+from lazyt.codegen.c.target import print_kernel_c
 from lazyt.compiler import compile_graph
 from lazyt.config import config
-from lazyt.dispatch import wrap
+from lazyt.handle.dispatch import wrap
 from lazyt.ir.dtypes import DType, bfloat16, float32, float64
+from lazyt.plan import planning
 
 #: So that the text does not depend on who runs the test.
 VECTOR_BYTES, CACHES = 32, (32 << 10, 1 << 20, 8 << 20)
@@ -110,8 +110,8 @@ def test_results_are_the_same(shape: tuple[int, ...], monkeypatch: Any) -> None:
     def wait_always(kernel: Any, first: int, third: int) -> Any:
         return wait_on_stack(kernel, first, -1)
 
-    monkeypatch.setattr(c, "past_caches", always)
-    monkeypatch.setattr(c, "wait_on_stack", wait_always)
+    monkeypatch.setattr(target, "past_caches", always)
+    monkeypatch.setattr(target, "wait_on_stack", wait_always)
     assert run() == before
     assert sum(seen) >= 8
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lazyt.codegen.template import Template, take_apart
+from lazyt.codegen.plan.template import Template, take_apart
 from lazyt.ir.program import KernelSource, Launch, Program, Slot
 
 TEXT = """void lz_map_1(char *b0_, char *b1_, int threads)

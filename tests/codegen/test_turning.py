@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import ops, planning
-from lazyt.codegen.check_c import argument_bytes, check_kernel_c
+from lazyt import ops
+from lazyt.codegen.proof.c_bounds import argument_bytes, check_kernel_c
 from lazyt.config import config
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
+from lazyt.plan import planning
 from tests.codegen.kernel_corpus import Printed, print_kernels
 
 
@@ -140,8 +141,8 @@ def test_turning_changes_no_bit(
         patched.setattr(config, "verify", True)
         got = _numbers(values, dtype, work)
     with monkeypatch.context() as patched:
-        patched.setattr("lazyt.codegen.c_steps.lay_across", lambda phase, expressions: phase)
-        patched.setattr("lazyt.codegen.c_steps.turns_of", lambda *given: [])
+        patched.setattr("lazyt.codegen.c.steps.lay_across", lambda phase, expressions: phase)
+        patched.setattr("lazyt.codegen.c.steps.turns_of", lambda *given: [])
         patched.setattr(config, "disk_cache", False)
         planning.clear()
         want = _numbers(values, dtype, work)

@@ -8,12 +8,12 @@ import pytest
 
 import lazyt as lt
 from lazyt import ops
-from lazyt.codegen.check_c import argument_bytes, check_kernel_c
+from lazyt.codegen.proof.c_bounds import argument_bytes, check_kernel_c
 from lazyt.config import config
 from lazyt.ir.dtypes import DType, float16, float32
 from lazyt.ir.graph import Node
 from lazyt.ir.kernel import Kernel, Phase, Store
-from lazyt.ir.verify_kernel import verify_kernel
+from lazyt.ir.verifier import verify_kernel
 from tests.codegen.kernel_corpus import print_kernels
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt.codegen.lower import lower_group
-from lazyt.codegen.weaving import weave
+from lazyt.codegen.loops.weaving import weave
+from lazyt.codegen.lower.groups import lower_group
 from lazyt.compiler import group_graph
 from lazyt.ir.kernel import Phase, Store
 from lazyt.nn import functional as F

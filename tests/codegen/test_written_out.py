@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 
 pytestmark = pytest.mark.skipif(not compile.available(), reason="needs a C compiler")
 

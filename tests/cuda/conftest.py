@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lazyt import planning
-from lazyt.runtime import cuda_bindings, cuda_device, cuda_execute, nvrtc
+from lazyt.plan import planning
+from lazyt.runtime.cuda import bindings, device, execute, nvrtc
 from tests.cuda.mock_driver import MockDriver
 
 
@@ -23,10 +23,10 @@ def _needs_compiler() -> None:
 def mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[MockDriver]:
     """A machine with two GPUs, as far as the driver's library tells."""
     driver = MockDriver(2)
-    before = dict(cuda_device._devices)
-    cuda_device.forget()
+    before = dict(device._devices)
+    device.forget()
     planning.clear()
-    monkeypatch.setattr(cuda_bindings, "library", lambda: driver)
+    monkeypatch.setattr(bindings, "library", lambda: driver)
     monkeypatch.setattr(nvrtc, "available", lambda: True)
     monkeypatch.setattr(nvrtc, "version", lambda: "mock")
     monkeypatch.setattr(nvrtc, "target_of", lambda major, minor: f"sm_{major}{minor}a")
@@ -34,6 +34,6 @@ def mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[MockDriver]:
     yield driver
     gc.collect()
     planning.clear()
-    cuda_execute.forget()
-    cuda_device.forget()
-    cuda_device._devices.update(before)
+    execute.forget()
+    device.forget()
+    device._devices.update(before)

@@ -21,12 +21,12 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from lazyt.codegen.cuda_threads import MOST_SHARED_BYTES
+from lazyt.codegen.cuda.threads import MOST_SHARED_BYTES
 from lazyt.errors import LazytError
 from lazyt.ir.program import Grid, KernelSource
 from lazyt.ops.registry import OPS
-from lazyt.runtime import nvrtc
-from lazyt.runtime.emulator import Emulator
+from lazyt.runtime.cuda import nvrtc
+from lazyt.runtime.cuda.emulated import Emulator
 from tests.cuda import corpus_plans as plans
 from tests.cuda.corpus_cells import WITHOUT_KERNELS, all_cells
 from tests.cuda.corpus_plans import Plan

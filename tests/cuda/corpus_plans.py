@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lazyt.codegen.cuda import device_helpers
+from lazyt.codegen.cuda.target import device_helpers
 from lazyt.codegen.prelude import sections_for
 from lazyt.compiler import compile_graph
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
 from lazyt.ir.program import Grid, KernelSource, Program
-from lazyt.runtime.emulator import Emulator
+from lazyt.runtime.cuda.emulated import Emulator
 from lazyt.runtime.interpreter import interpret, load
 from tests.cuda.corpus_cells import Cell, built
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from lazyt.runtime import emulator
-from lazyt.runtime.nvrtc import Cubin
+from lazyt.runtime.cuda import emulated
+from lazyt.runtime.cuda.nvrtc import Cubin
 from tests.cuda.mock_objects import (
     Access,
     Event,
@@ -209,7 +209,7 @@ class MockDriver:
                 return
             for pointer in pointers:
                 assert self._holds(pointer), f"{function.name} gets memory that nobody has"
-            fault = emulator.run(function.run, blocks, threads, shared, pointers, True, 3)
+            fault = emulated.run(function.run, blocks, threads, shared, pointers, True, 3)
             assert fault is None, fault
 
         return work

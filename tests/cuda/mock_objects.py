@@ -8,8 +8,8 @@ import re
 from collections import deque
 from collections.abc import Callable
 
-from lazyt.codegen.cuda import device_helpers
-from lazyt.runtime import emulator
+from lazyt.codegen.cuda.target import device_helpers
+from lazyt.runtime.cuda import emulated
 
 Work = Callable[[], None]
 
@@ -45,7 +45,7 @@ class Function:
     """A kernel of a module."""
 
     def __init__(self, library: ctypes.CDLL, name: str, arity: int) -> None:
-        self.run = emulator.entry(library, name)
+        self.run = emulated.entry(library, name)
         self.name, self.arity = name, arity
         self.most_shared = 48 << 10
 
@@ -90,10 +90,10 @@ class Module:
         source = image.decode().removeprefix(device_helpers("cuda"))
         found = re.findall(r"__global__ void __launch_bounds__\([\d, ]+\) (\w+)\(([^)]*)\)", source)
         self.arity = {name: len(parameters.split(",")) for name, parameters in found}
-        self.library = emulator.open_library(_built(source, tuple(self.arity)))
+        self.library = emulated.open_library(_built(source, tuple(self.arity)))
 
 
 @functools.cache
 def _built(source: str, names: tuple[str, ...]) -> bytes:
     """Kernels as a shared object: tests load the same ones again and again."""
-    return emulator.build(device_helpers("emulator") + source, names)
+    return emulated.build(device_helpers("emulator") + source, names)

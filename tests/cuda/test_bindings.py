@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lazyt.runtime import nvrtc
+from lazyt.runtime.cuda import nvrtc
 
 HERE = Path(__file__).resolve().parent
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import planning
 from lazyt.ir.program import Grid
-from lazyt.runtime import cuda_device, cuda_emulated, cuda_execute, nvrtc
-from lazyt.runtime.cuda_driver import Image
+from lazyt.plan import planning
+from lazyt.runtime.cuda import device, emulated, execute, nvrtc
+from lazyt.runtime.cuda.driver import Image
 from tests.cuda.test_training_there import example
 
 EMU = "cuda:emu"
@@ -41,7 +41,7 @@ print(len(events.recorded("compile")), losses)
 """
 
 
-class CompilingDriver(cuda_emulated.EmulatedDriver):
+class CompilingDriver(emulated.EmulatedDriver):
     """A device whose kernels are compiled for a GPU, and not run: its memory holds zeros."""
 
     helpers = "cuda"
@@ -75,8 +75,8 @@ def test_a_transformer_step_compiles_in_seconds(monkeypatch: pytest.MonkeyPatch)
     By the clock it is less: compilers work side by side.
     """
     driver = CompilingDriver()
-    monkeypatch.setattr(cuda_emulated, "_NAN", 0)
-    monkeypatch.setattr(cuda_device, "_devices", {EMU: cuda_device.CudaDevice(driver)})
+    monkeypatch.setattr(emulated, "_NAN", 0)
+    monkeypatch.setattr(device, "_devices", {EMU: device.CudaDevice(driver)})
     gpt = example("char_gpt", monkeypatch)
     lt.set_default_device(EMU)
     try:
@@ -94,7 +94,7 @@ def test_a_transformer_step_compiles_in_seconds(monkeypatch: pytest.MonkeyPatch)
     finally:
         lt.set_default_device("cpu")
         planning.clear()
-        cuda_execute.forget()
+        execute.forget()
     registers = {name: count for cubin in driver.made for name, count in cubin.registers.items()}
     assert len(registers) > 20, "a whole step"
     assert not any(bytes_ for cubin in driver.made for bytes_ in cubin.spilled.values())

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lazyt import ops
-from lazyt.codegen.cuda import device_helpers, program_text
-from lazyt.codegen.cuda_threads import MOST_SHARED_BYTES
+from lazyt.codegen.cuda.target import device_helpers, program_text
+from lazyt.codegen.cuda.threads import MOST_SHARED_BYTES
 from lazyt.errors import InternalError
 from lazyt.ir.dtypes import (
     DType,
@@ -26,8 +26,8 @@ from lazyt.ir.dtypes import (
 )
 from lazyt.ir.graph import Node
 from lazyt.ir.program import KernelSource
-from lazyt.runtime import nvrtc
-from lazyt.runtime.emulator import Emulator
+from lazyt.runtime.cuda import nvrtc
+from lazyt.runtime.cuda.emulated import Emulator
 from tests.cuda import corpus, corpus_plans
 from tests.cuda.corpus import Corpus
 from tests.cuda.corpus_cells import Build, Cell, numbers, product

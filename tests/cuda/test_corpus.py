@@ -13,7 +13,7 @@ import pytest
 
 from lazyt.errors import InternalError
 from lazyt.ops.registry import OPS
-from lazyt.runtime import nvrtc
+from lazyt.runtime.cuda import nvrtc
 from tests.cuda import corpus, corpus_plans
 from tests.cuda.corpus import Corpus
 from tests.cuda.corpus_cells import WITHOUT_KERNELS, all_cells

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import planning
 from lazyt.errors import DeviceError, OutOfMemoryError
-from lazyt.runtime import cuda_device, cuda_execute, sass
-from lazyt.runtime.cuda_staging import CHUNKS
+from lazyt.plan import planning
+from lazyt.runtime.cuda import device as cuda_device
+from lazyt.runtime.cuda import execute, nvrtc
+from lazyt.runtime.cuda.device import CHUNKS
 from tests.cuda.mock_driver import CUresult, MockDriver
 
 
@@ -27,7 +28,7 @@ def test_values_and_calls(mock: MockDriver) -> None:
         assert z.device == lt.device("cuda:0")
         assert z.tolist() == (x.softmax(-1) @ x.T).sum(0).tolist()
         assert mock.calls.count("cuModuleLoadData") == 1, turn
-    cuda_execute.forget()
+    execute.forget()
     planning.clear()
     mock.compiled = 0
     again = (y.softmax(-1) @ y.T).sum(0)
@@ -45,7 +46,7 @@ def test_repeated_plans_become_graphs(mock: MockDriver) -> None:
         del y
     assert mock.calls.count("cuGraphInstantiate") == 1
     assert mock.calls.count("cuGraphLaunch") >= 3
-    cuda_execute.forget()
+    execute.forget()
     planning.clear()
     for device in cuda_device._devices.values():
         device.recent.clear()  # plans that an error would name
@@ -299,7 +300,7 @@ def test_machine_code_on_request(
             program = tmp_path / "bin" / tool
             program.write_text("#!/bin/sh\necho FFMA of $(wc -c < $1)\n", encoding="utf-8")
             program.chmod(0o755)
-        monkeypatch.setattr(sass, "_TOOLS", ((str(tmp_path / "bin" / "nvdisasm"), ()),))
+        monkeypatch.setattr(nvrtc, "_TOOLS", ((str(tmp_path / "bin" / "nvdisasm"), ()),))
         folder = tmp_path / f"dump{number}"
         with lt.config.override(dump=str(folder), disk_cache=False):
             (lt.ones(7 + number, device="cuda") * 3).cumsum(0).realize()

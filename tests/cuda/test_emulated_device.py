@@ -13,7 +13,7 @@ import pytest
 
 import lazyt as lt
 from lazyt.errors import DeviceError, LazytError
-from lazyt.runtime import cuda_device
+from lazyt.runtime.cuda import device as cuda_device
 
 EMU = "cuda:emu"
 

@@ -15,12 +15,13 @@ import pytest
 import lazyt as lt
 from lazyt.errors import DeviceError, InternalError
 from lazyt.ir.program import Grid, KernelSource, Launch, Program, Slot
-from lazyt.runtime import cuda_device, cuda_execute, nvrtc
-from lazyt.runtime.cuda_bound import BoundDriver
-from lazyt.runtime.cuda_device import CudaDevice
-from lazyt.runtime.cuda_driver import CudaError, DeviceLostError
-from lazyt.runtime.cuda_emulated import EmulatedDriver
-from lazyt.runtime.cuda_memory import DeviceBuffer
+from lazyt.runtime.cuda import device as cuda_device
+from lazyt.runtime.cuda import execute, nvrtc
+from lazyt.runtime.cuda.bound import BoundDriver
+from lazyt.runtime.cuda.device import CudaDevice
+from lazyt.runtime.cuda.driver import CudaError, DeviceLostError
+from lazyt.runtime.cuda.emulated import EmulatedDriver
+from lazyt.runtime.cuda.memory import DeviceBuffer
 from tests.cuda.mock_driver import CUresult, MockDriver
 from tests.cuda.mock_objects import Stream
 
@@ -237,7 +238,7 @@ def test_results_have_memory_of_their_own() -> None:
     def run(inputs: tuple[int, ...], *buffers: DeviceBuffer) -> None:
         donated = tuple((number, -1) for number in inputs)
         program = Program("cuda", (), (), "", slots, (), 0, donated=donated)
-        made = cuda_execute.CudaExecutable(program, device, {}, {})
+        made = execute.CudaExecutable(program, device, {}, {})
         for _ in range(2):
             made.run(buffers[:2], buffers[2:])
 
@@ -361,7 +362,7 @@ def test_plans_that_write_over_inputs_are_launched_whole(donated: bool) -> None:
     pairs = ((0, -1),) if donated else ()
     slots = (Slot("input", 0, 0, 64),)
     program = Program("cuda", (), kernels, "", slots, launches, 0, donated=pairs)
-    made = cuda_execute.CudaExecutable(program, device, {name: name for name in names}, {})
+    made = execute.CudaExecutable(program, device, {name: name for name in names}, {})
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         made.run([device.allocate(64)], [])

@@ -9,12 +9,12 @@ import pytest
 import lazyt as lt
 from lazyt.config import config
 from lazyt.errors import OutOfMemoryError
-from lazyt.runtime import cuda_device
+from lazyt.runtime.cuda import device
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(
-        bool(config.emulate_cuda) or cuda_device.device_count() == 0, reason="needs an NVIDIA GPU"
+        bool(config.emulate_cuda) or device.device_count() == 0, reason="needs an NVIDIA GPU"
     ),
 ]
 

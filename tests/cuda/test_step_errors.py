@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import planning
 from lazyt.errors import DeviceError, LazytError, OutOfMemoryError
-from lazyt.runtime import cuda_execute
+from lazyt.plan import planning
+from lazyt.runtime.cuda import execute
 from tests.cuda.mock_driver import CUresult, MockDriver
 
 STEPS = 3
@@ -94,7 +94,7 @@ def test_a_refused_launch(
 ) -> None:
     """The step can be made again, and training comes to the same numbers."""
     planning.clear()
-    cuda_execute.forget()
+    execute.forget()
     training = Training()
     losses = [training.step() for _ in range(done)]
     before = training.state()

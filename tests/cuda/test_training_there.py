@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import standin
+from lazyt.compat import standin
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 STEPS = 4

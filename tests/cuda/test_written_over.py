@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt.capture import leaf_of
-from lazyt.codegen.cuda import CudaKernel, print_kernel_cuda
+from lazyt.codegen.cuda.target import CudaKernel, print_kernel_cuda
 from lazyt.ir.dtypes import float32
-from lazyt.ir.index import Axis, Linear
+from lazyt.ir.index import Axis, Linear, Load, Var
 from lazyt.ir.kernel import Buffer, Kernel, Phase, Reduce, Stage, Store
-from lazyt.ir.point import Load, Var
 from lazyt.ir.scalar import Expr, call
-from lazyt.runtime.cuda_memory import DeviceBuffer
+from lazyt.runtime.cuda.memory import DeviceBuffer
+from lazyt.tracing.capture import leaf_of
 from tests.cuda.mock_driver import MockDriver
 
 

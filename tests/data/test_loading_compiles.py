@@ -17,7 +17,7 @@ import lazyt.nn.functional as F
 from lazyt.nn.utils.rnn import pad_sequence
 from lazyt.runtime import events
 from lazyt.utils.data import DataLoader, Dataset, IterableDataset, default_collate
-from lazyt.utils.data.worker import _packed
+from lazyt.utils.data.workers import _packed
 
 pytestmark = pytest.mark.fused
 _COUNT, _BATCH = 48, 8

@@ -29,12 +29,14 @@ from typing import Any
 import numpy as np
 
 import lazyt
-from lazyt import ops, planning, staging
-from lazyt.dispatch import array_node
+from lazyt import ops
+from lazyt.handle.dispatch import array_node
+from lazyt.handle.storage import Storage, raw
 from lazyt.ir.graph import Node, make, topological
+from lazyt.plan import planning
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
-from lazyt.storage import Storage, raw
+from lazyt.tracing import jit
 from tests.differential.machine import NAME
 from tests.differential.making import make_program
 from tests.differential.observing import describe, is_tensor, storage_key, values_of
@@ -89,15 +91,15 @@ def array_buffer(array: np.ndarray[Any, Any]) -> Buffer:
 @contextlib.contextmanager
 def interpreted() -> Iterator[None]:
     """Captures and replays as always, but no plan is compiled."""
-    old, real = planning.prepare, vars(staging)["config"]
+    old, real = planning.prepare, vars(jit)["config"]
     planning.prepare = Interpreted  # type: ignore[assignment]
-    vars(staging)["config"] = types.SimpleNamespace(eager=False, interpret=False, memory_budget=1.0)
+    vars(jit)["config"] = types.SimpleNamespace(eager=False, interpret=False, memory_budget=1.0)
     try:
         with lazyt.config.override(interpret=True):
             yield
     finally:
         planning.prepare = old
-        vars(staging)["config"] = real
+        vars(jit)["config"] = real
 
 
 def run_statements(steps: Sequence[str]) -> Names:

@@ -9,9 +9,9 @@ import pytest
 
 import lazyt
 from lazyt.compiler import group_graph
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.group import Group
 from lazyt.runtime import devices
-from lazyt.tensor import Tensor
 
 Builder = Callable[[], "Tensor | tuple[Tensor, ...]"]
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lazyt import planning
 from lazyt.config import config
-from lazyt.runtime import cache, compile, events, execute
+from lazyt.plan import planning
+from lazyt.runtime import cache, events
+from lazyt.runtime.cpu import compile, execute
 from tests import compilers
 
 ROOT = Path(__file__).resolve().parents[2]

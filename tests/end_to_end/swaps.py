@@ -22,9 +22,10 @@ from typing import Any
 import pytest
 
 import lazyt
-from lazyt import Tensor, making, planning, tiers
+from lazyt import Tensor
 from lazyt.config import config
-from lazyt.planning import Code, _Plan
+from lazyt.plan import build, planning, tiers
+from lazyt.plan.planning import Code, _Plan
 from tests import recording
 from tests.differential.machine import Machine
 from tests.differential.programs import Program, load
@@ -66,9 +67,9 @@ def mixed(seed: int) -> Iterator[Counts]:
     its kernels at some run: none is taken from disk before."""
     chance, counts, hidden = random.Random(seed), Counts(), [False]
     first_code, trial_of, is_tried = tiers.first_code, tiers.trial_of, tiers._is_tried
-    stored: Any = making.Subject.stored
+    stored: Any = build.Subject.stored
 
-    def begins(subject: making.Subject, *rest: Any) -> Code | None:
+    def begins(subject: build.Subject, *rest: Any) -> Code | None:
         if chance.random() < _AT_ONCE:
             counts.at_once += 1
             return None
@@ -100,7 +101,7 @@ def mixed(seed: int) -> Iterator[Counts]:
 
     planning.clear()
     with pytest.MonkeyPatch.context() as patched, config.override(tier="auto"):
-        patched.setattr(making.Subject, "stored", property(
+        patched.setattr(build.Subject, "stored", property(
             lambda subject: None if hidden[0] else stored.fget(subject)
         ))  # fmt: skip
         patched.setattr(tiers, "first_code", begins)

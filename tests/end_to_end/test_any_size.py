@@ -9,9 +9,12 @@ from functools import partial
 import pytest
 
 import lazyt as lt
-from lazyt import Tensor, nn, planning
+from lazyt import Tensor, nn
 from lazyt.nn import functional as F
-from lazyt.runtime import direct, events, execute
+from lazyt.plan import planning
+from lazyt.runtime import events
+from lazyt.runtime.cpu import execute
+from lazyt.runtime.cpython import direct
 
 pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]
 SIZES = (37, 50, 20, 97)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import lazyt as lt
-from lazyt import sizes
-from lazyt.ir.text_graph import field_names
+from lazyt.ir.printer import field_names
 from lazyt.ops.registry import OPS
-from lazyt.trial_sizes import texts_of_multiples
+from lazyt.plan import dynamic_shapes
+from lazyt.plan.dynamic_shapes import texts_of_multiples
 
 pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]
 
@@ -29,7 +29,7 @@ def test_each_number_of_an_operation_is_a_size_or_says_which_axes() -> None:
         "strides", "offset", "place", "dtype", "kind", "routine", "mode", "descending",
     }  # fmt: skip
     names = {name for op in OPS.values() for name in field_names(op.params) or ()}
-    axes = {name for name in names if sizes._AXES.search(f"{name}=(0, 1)")}
+    axes = {name for name in names if dynamic_shapes._AXES.search(f"{name}=(0, 1)")}
     assert axes == {"axes", "axis", "batch", "left", "right", "out"}
     assert names - axes <= values, "say whether they are sizes (`_AXES` in sizes.py)"
 

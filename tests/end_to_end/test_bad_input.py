@@ -18,9 +18,10 @@ import pytest
 
 import lazyt as lt
 import lazyt.nn.functional as F
-from lazyt import planning
 from lazyt.errors import CompileError, LazytError
-from lazyt.runtime import cache, compile, events, execute
+from lazyt.plan import planning
+from lazyt.runtime import cache, events
+from lazyt.runtime.cpu import compile, execute
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Run, Wrapper

@@ -10,7 +10,7 @@ import pytest
 
 import lazyt
 import lazyt.nn.functional as F
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 from tests.end_to_end.band_cases import check_band, drawn, groups_of, small_cache  # noqa: F401
 
 pytestmark = pytest.mark.lazy  # bands are what becomes of whole graphs

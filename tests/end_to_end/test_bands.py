@@ -11,17 +11,18 @@ import pytest
 
 import lazyt
 import lazyt.nn.functional as F
-from lazyt import planning, sizes
-from lazyt.codegen.band_scratch import idle_tiles, in_place
-from lazyt.codegen.band_tails import ends_of_sums
-from lazyt.codegen.lower import lower_group
+from lazyt.codegen.c.band_scratch import idle_tiles, in_place
+from lazyt.codegen.c.bands import ends_of_sums
+from lazyt.codegen.lower.groups import lower_group
 from lazyt.compiler import group_graph
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import ContractPhase
-from lazyt.ir.parse_kernel import parse_kernels
-from lazyt.passes import band_stages, bands
+from lazyt.ir.parser import parse_kernels
+from lazyt.passes import bands
+from lazyt.passes import bands as band_stages
+from lazyt.plan import dynamic_shapes, planning
 from lazyt.runtime.memory import pool
-from lazyt.tensor import Tensor
 from tests.end_to_end.band_cases import bits_of, check_band, drawn, groups_of, small_cache  # noqa: F401
 
 pytestmark = pytest.mark.lazy  # bands are what becomes of whole graphs
@@ -243,7 +244,7 @@ def test_rows_that_end_with_different_values_have_no_end() -> None:
 def test_a_few_sizes_have_bands_of_their_own(monkeypatch: pytest.MonkeyPatch, least: int) -> None:
     """Kernels that take sizes as arguments have none: a fourth size gets those, or the second where
     whole scores are not large."""
-    monkeypatch.setattr(sizes, "_LARGE", least)
+    monkeypatch.setattr(dynamic_shapes, "_LARGE", least)
     banded = []
     planning.clear()
     for rows in (40, 44, 48, 52):

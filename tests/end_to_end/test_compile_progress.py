@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import compile_progress
 from lazyt.config import config
-from lazyt.runtime import compile
+from lazyt.plan import progress as compile_progress
+from lazyt.runtime.cpu import compile
 from tests.end_to_end.conftest import Start, Wrapper
 
 needs_compiler = pytest.mark.skipif(not compile.available(), reason="needs a C compiler")

@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import Tensor, planning
-from lazyt.codegen import c_contract, slide_form, slide_panels
-from lazyt.codegen.slide_form import SlideForm
-from lazyt.codegen.slide_lanes import LanesForm
-from lazyt.codegen.slide_sums import SumsForm
+from lazyt import Tensor
+from lazyt.codegen.conv import blocks, panels
+from lazyt.codegen.conv.blocks import SlideForm
+from lazyt.codegen.conv.lanes import LanesForm
+from lazyt.codegen.conv.sums import SumsForm
+from lazyt.codegen.matmul import phase as c_contract
 from lazyt.nn import functional as F
-from lazyt.runtime import execute
+from lazyt.plan import planning
+from lazyt.runtime.cpu import execute
 
 pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]
 
@@ -219,8 +221,8 @@ def test_small_caches_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> Non
             for case, bits in zip((wide, tall), wanted, strict=True):
                 if form.block and case is tall:
                     continue  # panels need neighbours at one distance
-                monkeypatch.setattr(slide_form, "_sums_room", lambda spec, room=room: room)
-                for module in (slide_form, slide_panels):
+                monkeypatch.setattr(blocks, "_sums_room", lambda spec, room=room: room)
+                for module in (blocks, panels):
                     monkeypatch.setattr(module, "steps_at_once", lambda *_, depth=depth: depth)
                 assert in_form(monkeypatch, form, case) == bits, (form, room, depth)
 

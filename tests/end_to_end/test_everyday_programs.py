@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import planning, tiers
 from lazyt.config import config
-from lazyt.runtime import compile, events
+from lazyt.plan import planning, tiers
+from lazyt.runtime import events
+from lazyt.runtime.cpu import compile
 
 FILE = Path(__file__).parents[2] / "bench" / "everyday_programs.py"
 

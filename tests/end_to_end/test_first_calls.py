@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import Tensor, nn, planning
-from lazyt.runtime import compile, events
+from lazyt import Tensor, nn
+from lazyt.plan import planning
+from lazyt.runtime import events
+from lazyt.runtime.cpu import compile
 
 pytestmark = [
     pytest.mark.lazy,
@@ -31,7 +33,7 @@ def fresh() -> Iterator[None]:
 
 def plans() -> int:
     """How many plans this process has."""
-    from lazyt.graph_keys import known
+    from lazyt.plan.graph_keys import known
 
     choices = [c for s in known.values() for c in (s.plain, *s._choices.values())]
     return sum(len(made) for made in {id(c.plans): c.plans.made for c in choices}.values())

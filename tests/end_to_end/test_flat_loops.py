@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import lazyt
-from lazyt import graph_keys
 from lazyt.ir import graph, heads
+from lazyt.plan import graph_keys
 from lazyt.runtime.memory import pool
 
 State = dict[Any, Any]

@@ -16,17 +16,20 @@ from pathlib import Path
 import pytest
 
 import lazyt as lt
-from lazyt import compiler, generic_library, generic_plans, tiers
+from lazyt import compiler
 from lazyt.codegen.generic import library
 from lazyt.codegen.generic.encode import encode
 from lazyt.codegen.generic.program import generic_program
 from lazyt.config import config
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.program import Program
-from lazyt.runtime import cache, compile
-from lazyt.runtime.execute import Executable
+from lazyt.plan import generic, tiers
+from lazyt.plan import generic as generic_plans
+from lazyt.runtime import cache
+from lazyt.runtime.cpu import compile
+from lazyt.runtime.cpu.execute import Executable
+from lazyt.runtime.cpu.servers import Server
 from lazyt.runtime.memory import Buffer
-from lazyt.runtime.servers import Server
 from tests.end_to_end.conftest import Run, Start, Wrapper, wrapped
 
 pytestmark = pytest.mark.skipif(not compile.available(), reason="needs a C compiler")
@@ -38,10 +41,10 @@ COUNT = "from lazyt.runtime import compile\nprint(compile.started, flush=True)\n
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[generic_library._Library]:
+def own(tmp_path: Path) -> Iterator[generic._Library]:
     """A library of which nothing is loaded, and an empty disk cache."""
     with config.override(cache_dir=str(tmp_path / "cache"), disk_cache=True):
-        made = generic_library._Library()
+        made = generic._Library()
         yield made
         made.end()
 
@@ -72,7 +75,7 @@ def graph(kind: str) -> list[Node]:
     return [each.node for each in ((x * 2 + x.flip(0)).sum(1), x @ x.t(), x.cumsum(0), x.max(0)[0])]
 
 
-def computed(own: generic_library._Library, roots: list[Node]) -> list[bytes]:
+def computed(own: generic._Library, roots: list[Node]) -> list[bytes]:
     """What a library computes."""
     order = topological(roots, lambda node: node.data is not None)
     leaves = [node for node in order if node.data is not None]
@@ -88,7 +91,7 @@ def computed(own: generic_library._Library, roots: list[Node]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", ["float32", "int64", "float64"])
-def test_what_a_graph_lacks_is_compiled_at_once(own: generic_library._Library, kind: str) -> None:
+def test_what_a_graph_lacks_is_compiled_at_once(own: generic._Library, kind: str) -> None:
     """By as many compilers as there are cores, and one more for the core of the library."""
     roots, before = graph(kind), compile.started
     found = computed(own, roots)
@@ -102,7 +105,7 @@ def test_what_a_graph_lacks_is_compiled_at_once(own: generic_library._Library, k
 
 
 def test_what_was_compiled_well_takes_the_place_of_the_rest(
-    own: generic_library._Library, monkeypatch: pytest.MonkeyPatch
+    own: generic._Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile, "at_once", 1)  # nothing beforehand
     roots = graph("float32")
@@ -112,32 +115,32 @@ def test_what_was_compiled_well_takes_the_place_of_the_rest(
     assert quick
     groups = [group for group in library.groups() if not group.isdisjoint(quick)]
     for _ in groups:
-        assert not generic_library.compile_well(quick)
+        assert not generic.compile_well(quick)
         own.upgrade()
     assert not own.quick() and computed(own, roots) == found
-    fresh, before = generic_library._Library(), compile.started
+    fresh, before = generic._Library(), compile.started
     assert computed(fresh, roots) == found
     assert compile.started == before and not fresh.quick() and not fresh.is_whole()
 
 
-def test_what_nobody_waits_for_can_be_left(own: generic_library._Library) -> None:
+def test_what_nobody_waits_for_can_be_left(own: generic._Library) -> None:
     asked = []
 
     def is_over() -> bool:
         asked.append(True)
         return len(asked) > 2
 
-    assert not generic_library.compile_well((), is_over)
+    assert not generic.compile_well((), is_over)
     assert len(asked) == 3 and not [*Path(cache.folder()).glob("*.so")]
     assert not [*Path(cache.folder()).glob("tmp-*")]
 
 
 def test_the_process_in_the_background_leaves_kernels_for_a_plan(
-    wrapper: Wrapper, own: generic_library._Library, monkeypatch: pytest.MonkeyPatch
+    wrapper: Wrapper, own: generic._Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile, "_found", {})
     monkeypatch.setenv("CC", wrapper.command)
-    server, replies = Server("lazyt.compile_server"), list[dict[str, object]]()
+    server, replies = Server("lazyt.plan.server"), list[dict[str, object]]()
     request = {"kernels": [], **tiers._surroundings()}
     assert compile.find()
     wrapper.slow_down(60)
@@ -152,7 +155,7 @@ def test_the_process_in_the_background_leaves_kernels_for_a_plan(
     assert replies == [{"done": False, "bytes": 0}]
 
 
-def test_without_a_disk_cache_all_is_in_memory(own: generic_library._Library) -> None:
+def test_without_a_disk_cache_all_is_in_memory(own: generic._Library) -> None:
     with config.override(disk_cache=False):
         roots = graph("float32")
         found = computed(own, roots)
@@ -160,21 +163,21 @@ def test_without_a_disk_cache_all_is_in_memory(own: generic_library._Library) ->
         before = compile.started
         assert computed(own, roots) == found and compile.started == before
         with pytest.raises(lt.errors.CompileError, match="keeps nothing"):
-            generic_library.compile_well(())
+            generic.compile_well(())
 
 
-def test_a_cleared_cache_is_filled_again(own: generic_library._Library) -> None:
+def test_a_cleared_cache_is_filled_again(own: generic._Library) -> None:
     roots = graph("float32")
     found = computed(own, roots)
     own.end()
     shutil.rmtree(cache.folder())
-    fresh = generic_library._Library()
+    fresh = generic._Library()
     assert computed(fresh, roots) == found
     fresh.end()
 
 
 def test_errors_are_those_of_the_compiler(
-    own: generic_library._Library, monkeypatch: pytest.MonkeyPatch
+    own: generic._Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = compile.core_text(library.core(), compile.find().own_threads) + "\n#error no core\n"
     monkeypatch.setattr(compile, "core_text", lambda *_: broken)

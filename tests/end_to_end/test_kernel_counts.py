@@ -14,7 +14,7 @@ import pytest
 import lazyt as lt
 import lazyt.nn.functional as F
 from lazyt import Tensor
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 from lazyt.runtime.memory import pool
 
 pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]

@@ -11,8 +11,8 @@ import pytest
 import lazyt
 from lazyt import linalg, ops
 from lazyt.errors import LazinessError
-from lazyt.ops import library_routines
-from lazyt.ops.library_routines import Routine
+from lazyt.ops import libraries
+from lazyt.ops.libraries import Routine
 from lazyt.runtime import events
 
 
@@ -50,8 +50,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
         return routine._replace(run=run)
 
-    for name, routine in list(library_routines.ROUTINES.items()):
-        monkeypatch.setitem(library_routines.ROUTINES, name, watched(name, routine))
+    for name, routine in list(libraries.ROUTINES.items()):
+        monkeypatch.setitem(libraries.ROUTINES, name, watched(name, routine))
     yield seen
 
 
@@ -210,7 +210,7 @@ def test_blocks_of_elimination_fit_together() -> None:
 
 
 def test_graph_text_names_the_routine() -> None:
-    from lazyt.ir.text_graph import print_graph
+    from lazyt.ir.printer import print_graph
 
     (node,) = ops.library("exp", ops.input_((2, 2), lazyt.float64))
     assert "library(%0) {routine=exp, mode=plain}" in print_graph([node])

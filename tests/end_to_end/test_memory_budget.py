@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import lazyt as torch
-from lazyt import nn, planning
+from lazyt import nn
 from lazyt.errors import LazytError
-from lazyt.explanation import Explanation
-from lazyt.footprint import Footprint
 from lazyt.nn import functional
+from lazyt.plan import planning
+from lazyt.plan.explain import Explanation
+from lazyt.plan.footprint import Footprint
 from lazyt.runtime.memory import pool
 from lazyt.utils.checkpoint import checkpoint
 from tests.strategies import random_graph

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 
 pytestmark = [
     pytest.mark.lazy,
@@ -69,16 +69,16 @@ def test_settings_count_for_plans_that_exist(captured: bool, tmp_path: Path) -> 
 
 
 def test_verifying_verifies_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lazyt.ir import verify_kernel
+    from lazyt.ir import verifier
 
     seen: list[Any] = []
-    check = verify_kernel.verify_kernel
+    check = verifier.verify_kernel
 
     def noted(kernel: Any) -> None:
         seen.append(kernel)
         check(kernel)
 
-    monkeypatch.setattr(verify_kernel, "verify_kernel", noted)
+    monkeypatch.setattr(verifier, "verify_kernel", noted)
     x = lt.linspace(0, 1, 20).reshape(4, 5).realize()
     step(x).tolist()
     assert not seen
@@ -91,7 +91,7 @@ OP = """
 import lazyt as lt
 from helper import change
 from lazyt import ops
-from lazyt.dispatch import unwrap, wrap
+from lazyt.handle.dispatch import unwrap, wrap
 from lazyt.ir.graph import NoGradient, Type, make
 from lazyt.ir.scalar import ScalarFunction, call, const, register
 from lazyt.ops import registry

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import lazyt
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 Whole = npt.NDArray[np.int64]
 Way = Callable[[Whole, lazyt.dtype], Tensor]

@@ -18,12 +18,9 @@ from lazyt.compiler import PASSES, compile_graph, realize
 from lazyt.config import config
 from lazyt.ir.bounds import check_bounds
 from lazyt.ir.graph import Node, topological
-from lazyt.ir.parse_graph import parse_graph
-from lazyt.ir.parse_kernel import parse_kernel
-from lazyt.ir.text_graph import print_graph
-from lazyt.ir.text_kernel import print_kernel
-from lazyt.ir.verify import verify_graph
-from lazyt.ir.verify_kernel import verify_kernel
+from lazyt.ir.parser import parse_graph, parse_kernel
+from lazyt.ir.printer import print_graph, print_kernel
+from lazyt.ir.verifier import verify_graph, verify_kernel
 from lazyt.ops import OPS
 from lazyt.runtime.interpreter import interpret, load
 from tests.strategies import RandomGraph, graphs, random_graph

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from lazyt import planning
 from lazyt.ir.dtypes import uint8
-from lazyt.runtime import compile
+from lazyt.plan import planning
+from lazyt.runtime.cpu import compile
 from lazyt.runtime.memory import Buffer
 from tests.end_to_end.swaps import EXAMPLES, ROOT, Counts, difference, mixed, programs, shown
 

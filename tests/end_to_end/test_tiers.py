@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import Tensor, compiler, generic_plans, nn, planning, tiers
+from lazyt import Tensor, compiler, nn
 from lazyt.config import config
-from lazyt.graph_keys import number_graph, structure_of
-from lazyt.planning import _Plan
-from lazyt.runtime import cache, compile, events, execute
-from lazyt.runtime.servers import Server
+from lazyt.plan import generic, planning, tiers
+from lazyt.plan.graph_keys import number_graph, structure_of
+from lazyt.plan.planning import _Plan
+from lazyt.runtime import cache, events
+from lazyt.runtime.cpu import compile, execute
+from lazyt.runtime.cpu.servers import Server
 from tests.end_to_end.conftest import Start
 
 pytestmark = [
@@ -140,14 +142,14 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Small graphs begin by instructions for any numbers; of each that was written down, how many
     nodes it has."""
     found: list[int] = []
-    made = generic_plans.encoded
+    made = generic.encoded
 
     def noted(order: Any, *rest: Any) -> Any:
         found.append(len(order))
         return made(order, *rest)
 
     monkeypatch.setattr(tiers, "LOOK", 1e9)
-    monkeypatch.setattr(generic_plans, "encoded", noted)
+    monkeypatch.setattr(generic, "encoded", noted)
     return found
 
 
@@ -370,9 +372,9 @@ def test_a_graph_that_kills_every_process_is_given_up(monkeypatch: pytest.Monkey
 def test_without_any_process_plans_are_compiled_before_they_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lazyt.runtime.servers.sys.executable", "/nowhere/python")
+    monkeypatch.setattr("lazyt.runtime.cpu.servers.sys.executable", "/nowhere/python")
     monkeypatch.setattr(tiers, "_DEATHS", 1)
-    monkeypatch.setattr(tiers._queue, "server", Server("lazyt.compile_server"))
+    monkeypatch.setattr(tiers._queue, "server", Server("lazyt.plan.server"))
     monkeypatch.setattr(tiers._queue, "is_broken", False)
     x = given(44, 42)
     with pytest.warns(tiers.NoServerWarning, match="compiled before they run"):

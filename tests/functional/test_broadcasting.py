@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import lazyt
-from lazyt.broadcasting import CONFLICT, EQUAL, MISSING, STRETCHED, explain_broadcast
 from lazyt.errors import DTypeError, ShapeError
+from lazyt.tools.show_broadcast import CONFLICT, EQUAL, MISSING, STRETCHED, explain_broadcast
 
 Shape = tuple[int, ...]
 

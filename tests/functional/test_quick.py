@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import cast_mode
-from lazyt.devices import launch_pending, used_device
-from lazyt.functional import quick, unary
+from lazyt.functional import quick
+from lazyt.functional.elementwise import unary
+from lazyt.handle import autocast
+from lazyt.handle.device import launch_pending, used_device
 from lazyt.ir.graph import source_text
 
 OPERATORS: list[Callable[[Any, Any], Any]] = [
@@ -46,7 +47,7 @@ def operands() -> dict[str, Any]:
 @pytest.fixture(params=["", "cpu", pytest.param("cuda", marks=pytest.mark.compiler)])
 def casting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """With and without autocast."""
-    monkeypatch.setattr(cast_mode, "_has_gpu", lambda: True)  # the emulator is enough
+    monkeypatch.setattr(autocast, "_has_gpu", lambda: True)  # the emulator is enough
     with lt.autocast(request.param or "cpu", enabled=bool(request.param)):
         yield
 

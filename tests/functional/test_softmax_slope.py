@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 import lazyt as lt
-from lazyt.ir.text_graph import print_graph
+from lazyt.ir.printer import print_graph
 
 
 @pytest.mark.parametrize("function", [lt.softmax, lt.log_softmax])

@@ -148,7 +148,7 @@ _GRID = np.array([-inf, -30.5, -3, -1.25, -0.0, 0, 1e-9, 0.25, 0.75, 1, 2.5, 7, 
 def test_kernels_agree_with_their_meaning(dtype: type) -> None:
     """Compiled code against the NumPy meaning, over all pairs of a grid."""
     from lazyt import ops
-    from lazyt.dispatch import wrap
+    from lazyt.handle.dispatch import wrap
 
     x: np.ndarray = _GRID.astype(dtype)
     compiled, meant = {}, {}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lazyt
-from lazyt.runtime import compile as compiling
+from lazyt.runtime.cpu import compile as compiling
 
 pytestmark = pytest.mark.fused_values
 Program = Callable[[Any, Any], Any]

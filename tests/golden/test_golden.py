@@ -14,18 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.cuda import print_kernel_cuda
-from lazyt.codegen.flat import take_apart
+from lazyt.codegen.c.target import print_kernel_c
+from lazyt.codegen.cuda.target import print_kernel_cuda
+from lazyt.codegen.loops.flat import take_apart
 from lazyt.compiler import PASSES, compile_graph, group_graph
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group
 from lazyt.ir.kernel import Kernel
-from lazyt.ir.parse_graph import parse_graph
-from lazyt.ir.parse_kernel import parse_kernels
-from lazyt.ir.text_graph import print_graph
-from lazyt.ir.text_kernel import print_kernel
-from lazyt.ir.verify import verify_graph
+from lazyt.ir.parser import parse_graph, parse_kernels
+from lazyt.ir.printer import print_graph, print_kernel
+from lazyt.ir.verifier import verify_graph
 from lazyt.ops import OPS
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import views
+from lazyt.handle import views
 from lazyt.ir import graph, heads
 from lazyt.ir.graph import Node, find, head_of, make, make_like, make_of, make_pair
 from lazyt.ops.leaves import become_input

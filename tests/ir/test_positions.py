@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import lazyt as lt
-from lazyt.ir.positions import recording, source_text
+from lazyt.ir.source_lines import recording, source_text
 
 
 def test_equal_code_of_two_files_is_told_apart() -> None:

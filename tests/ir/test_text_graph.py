@@ -11,9 +11,9 @@ from lazyt import ops
 from lazyt.errors import ParseError
 from lazyt.ir.dtypes import ALL, bfloat16, float16, float32, float64, int8, int64, uint64
 from lazyt.ir.graph import Node
-from lazyt.ir.parse_graph import parse_graph
+from lazyt.ir.parser import parse_graph
+from lazyt.ir.printer import format_value, print_graph
 from lazyt.ir.scalar import arg, call, const
-from lazyt.ir.text_graph import format_value, print_graph
 from lazyt.ops import OPS
 
 

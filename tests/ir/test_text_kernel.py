@@ -7,13 +7,24 @@ import pytest
 import lazyt.ops  # noqa: F401 - registers the scalar functions
 from lazyt.errors import ParseError
 from lazyt.ir.dtypes import float16, float32, int64
-from lazyt.ir.index import Axis, Linear, Quotient, constant, datum, variable
+from lazyt.ir.index import (
+    Axis,
+    Guard,
+    Guarded,
+    Linear,
+    Load,
+    Position,
+    Quotient,
+    Var,
+    constant,
+    datum,
+    variable,
+)
 from lazyt.ir.kernel import Buffer, Kernel, Let, Phase, Stage, Store
-from lazyt.ir.parse_kernel import parse_kernel, parse_kernels
-from lazyt.ir.point import Guard, Guarded, Load, Position, Var
+from lazyt.ir.parser import parse_kernel, parse_kernels
+from lazyt.ir.printer import print_kernel
 from lazyt.ir.scalar import Expr, call, const
-from lazyt.ir.text_kernel import print_kernel
-from lazyt.ir.verify_kernel import verify_kernel
+from lazyt.ir.verifier import verify_kernel
 
 EVERYTHING = """kernel everything(in a: float32[40, 50], in at: int64[40], inout b: float16[40], \
 work w: float32[40], out c: float32[40, 50]) {

@@ -13,11 +13,10 @@ from lazyt.errors import VerifyError
 from lazyt.ir.dtypes import bool_, float32, float64, int8, int32
 from lazyt.ir.graph import Node
 from lazyt.ir.kernel import Phase
-from lazyt.ir.parse_kernel import parse_kernel
+from lazyt.ir.parser import parse_kernel
+from lazyt.ir.printer import print_kernel
 from lazyt.ir.scalar import arg, call, const
-from lazyt.ir.text_kernel import print_kernel
-from lazyt.ir.verify import verify_graph
-from lazyt.ir.verify_kernel import verify_kernel
+from lazyt.ir.verifier import verify_graph, verify_kernel
 from lazyt.runtime.memory import Buffer
 
 

@@ -61,7 +61,9 @@ def test_autocast_nests_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert product(a).dtype is bf16 and not lazyt.is_autocast_enabled()
     with pytest.raises(RuntimeError, match="unsupported autocast device_type"):
         lazyt.autocast("tpu")
-    monkeypatch.setattr("lazyt.cast_mode._has_gpu", lambda: False)  # other tests use the emulator
+    monkeypatch.setattr(
+        "lazyt.handle.autocast._has_gpu", lambda: False
+    )  # other tests use the emulator
     with pytest.warns(UserWarning, match="CUDA is not available"):
         lazyt.autocast("cuda")
     with pytest.warns(UserWarning, match="not supported"):

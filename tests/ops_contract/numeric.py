@@ -10,10 +10,9 @@ import numpy as np
 from lazyt import ops
 from lazyt.ir.dtypes import DType, dtype_by_numpy, float64
 from lazyt.ir.graph import Node, Shape
-from lazyt.ir.index import Linear, constant
-from lazyt.ir.point import Guarded, Position
+from lazyt.ir.index import Guarded, Linear, Position, constant
 from lazyt.ir.scalar import Call, Const, Expr, const
-from lazyt.ops.scalars_unary import convert
+from lazyt.ops.scalars import convert
 from lazyt.runtime.interpreter import interpret, load, store
 from lazyt.transforms.jvp import jvp
 from lazyt.transforms.vjp import vjp

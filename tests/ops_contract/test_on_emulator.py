@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import ops, placed_plans
-from lazyt.device import check_device
+from lazyt import ops
 from lazyt.errors import DTypeError
+from lazyt.handle.device import check_device
 from lazyt.ir.dtypes import (
     ALL,
     DType,
@@ -32,9 +32,10 @@ from lazyt.ir.dtypes import (
 )
 from lazyt.ir.graph import Node
 from lazyt.ir.scalar import FUNCTIONS
-from lazyt.placed_plans import moved
-from lazyt.planning import realize
-from lazyt.runtime.cuda_memory import DeviceBuffer
+from lazyt.plan import steps
+from lazyt.plan.planning import realize
+from lazyt.plan.steps import moved
+from lazyt.runtime.cuda.memory import DeviceBuffer
 from tests.ops_contract import library_samples as library_samples
 from tests.ops_contract.op_samples import SAMPLES, Sample, gradients
 from tests.ops_contract.test_scalar_contract import DOMAINS, _points
@@ -121,7 +122,7 @@ def test_scalar_functions(dtype: DType) -> None:
 
 def test_library_calls_go_by_the_host() -> None:
     """They have the CPU's values, on the device, and the first of each routine says so."""
-    placed_plans._announced.clear()
+    steps._announced.clear()
     warned: set[str] = set()
     samples = [s for s in SAMPLES if s.op == "library"]
     for sample in samples:

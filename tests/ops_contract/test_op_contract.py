@@ -12,8 +12,8 @@ from lazyt import ops
 from lazyt.errors import LazytError
 from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64
 from lazyt.ir.graph import Node, topological
-from lazyt.ir.parse_graph import parse_graph
-from lazyt.ir.text_graph import print_graph
+from lazyt.ir.parser import parse_graph
+from lazyt.ir.printer import print_graph
 from lazyt.ops.registry import OPS
 from lazyt.transforms.batch import batch
 from tests.ops_contract import library_samples as library_samples  # registers its samples

@@ -263,7 +263,7 @@ def test_random_words_match_the_published_ones() -> None:
 
 def test_functions_without_gradient_say_why() -> None:
     from lazyt.ir.scalar import arg, call
-    from lazyt.ops.differentiate import gradients
+    from lazyt.ops.pointwise import gradients
 
     for name in DISCRETE:
         assert "gradient" in FUNCTIONS[name].reason

@@ -1,7 +1,7 @@
 """Representative uses of PyTorch's classes, written for any module with PyTorch's API.
 
 Each use makes an object of a class and works with it in phases. What the phases call of the class
-is what subclasses can override; see ``watching.py``.
+is what subclasses can override; see ``handle/hooks.py``.
 """
 
 from __future__ import annotations

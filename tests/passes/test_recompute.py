@@ -11,18 +11,17 @@ import lazyt
 from lazyt import nn, ops
 from lazyt.compiler import group_graph, run_passes
 from lazyt.config import config
-from lazyt.footprint import Footprint
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.group import Group
 from lazyt.passes.checkpoints import Checkpoint, take_checkpoints
-from lazyt.passes.cutting import Cutter
 from lazyt.passes.fuse import fuse
 from lazyt.passes.lifetimes import find_lives, memory_profile
 from lazyt.passes.ordering import order_groups
 from lazyt.passes.recipes import Recipe, estimate_seconds, find_recipes
 from lazyt.passes.recompute import NOTHING_SAVED, insert, recompute, tidy
-from lazyt.passes.splitting import split_groups
+from lazyt.passes.splitting import Cutter, split_groups
+from lazyt.plan.footprint import Footprint
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer
 from lazyt.transforms.vjp import vjp

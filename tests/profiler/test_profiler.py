@@ -12,8 +12,13 @@ import pytest
 
 import lazyt
 import lazyt.errors
-from lazyt.autograd.profiler import nest, record_function
-from lazyt.autograd.profiler_rows import EventList, FunctionEvent, FunctionEventAvg
+from lazyt.autograd.profiler import (
+    EventList,
+    FunctionEvent,
+    FunctionEventAvg,
+    nest,
+    record_function,
+)
 from lazyt.profiler import (
     ProfilerAction,
     ProfilerActivity,
@@ -22,7 +27,7 @@ from lazyt.profiler import (
     supported_activities,
     tensorboard_trace_handler,
 )
-from lazyt.runtime.roofline import Roofline, measure
+from lazyt.runtime.cpu.roofline import Roofline, measure
 
 
 def work() -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from lazyt.config import config
-from lazyt.runtime import cache, compile, events, execute
+from lazyt.runtime import cache, events
+from lazyt.runtime.cpu import compile, execute
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -75,7 +75,9 @@ def _swap(folder: Path) -> None:
 def _load_while_swapped(seed: int) -> int:
     """0 where a process computed right values though its cache's files changed their names."""
     import lazyt as lt
-    from lazyt.runtime import cache, execute
+    from lazyt.plan import planning
+    from lazyt.runtime import cache
+    from lazyt.runtime.cpu import execute
 
     random.seed(seed)
     ended = threading.Event()
@@ -93,7 +95,7 @@ def _load_while_swapped(seed: int) -> int:
             for size in (3, 4):
                 x = lt.arange(float(size)).realize()
                 wrong += (x * size - x).tolist() != [i * (size - 1) for i in range(size)]
-            lt.planning.clear()
+            planning.clear()
             execute.forget()
     finally:
         ended.set()

@@ -17,9 +17,10 @@ import lazyt
 from lazyt.config import config
 from lazyt.errors import CompileError, NoCompilerError
 from lazyt.ir.program import Program
-from lazyt.runtime import cache, compile, devices, execute
+from lazyt.runtime import cache, devices
+from lazyt.runtime.cpu import compile, execute
+from lazyt.runtime.cpu.objects import Objects
 from lazyt.runtime.memory import Buffer
-from lazyt.runtime.objects import Objects
 from tests import compilers
 from tests.runtime.sample_programs import axpy, chain, failing, filled, floats
 
@@ -208,7 +209,7 @@ def test_no_place_at_all_is_said_once_and_plans_are_interpreted(
     wrapper: Wrapper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrapper(f'test -e {tmp_path}/room || {{ echo "No space left on device" >&2; exit 1; }}')
-    lazyt.planning.clear()
+    lazyt.plan.planning.clear()
     x = lazyt.arange(5.0) * 3 - 1
     with pytest.warns(compile.NoPlaceWarning, match="No space left.*TMPDIR") as warned:
         assert x.tolist() == [-1, 2, 5, 8, 11]

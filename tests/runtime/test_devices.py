@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lazyt.config import config
-from lazyt.runtime import compile, devices, doctor, events
+from lazyt.runtime import devices, doctor, events
+from lazyt.runtime.cpu import compile
 
 
 def test_the_cpu_is_described() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import lazyt as lt
 from lazyt.config import config
-from lazyt.runtime import direct
-from lazyt.runtime.words import Words
+from lazyt.runtime.cpython import direct
+from lazyt.runtime.cpython.words import Words
 
 
 def test_words_are_compared_in_order() -> None:

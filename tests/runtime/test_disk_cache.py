@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from lazyt.config import config
-from lazyt.runtime import cache, compile, events, execute
+from lazyt.runtime import cache, events
+from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.memory import Buffer
 from tests.runtime.sample_programs import axpy, filled, floats
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lazyt.runtime import compile, forks
+from lazyt.runtime.cpu import compile
+from lazyt.runtime.cpython import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 

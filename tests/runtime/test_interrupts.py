@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 
 pytestmark = [
     pytest.mark.varies,

@@ -18,7 +18,7 @@ import pytest
 import lazyt as lt
 from lazyt.config import config
 from lazyt.nn import functional as F
-from lazyt.runtime import execute
+from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer
 
 #: The flag of invalid operations, by machine.

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from lazyt.runtime import cache, compile, execute, openmp, regions
-from lazyt.runtime.compile import Compiler
+from lazyt.runtime import cache
+from lazyt.runtime.cpu import compile, execute, openmp, regions
+from lazyt.runtime.cpu.compile import Compiler
 
 CLANG = shutil.which("clang")
 pytestmark = pytest.mark.skipif(
@@ -245,7 +246,7 @@ x = lazyt.arange(200000.0).realize()
 wanted = (x * 2).sum().item()
 child = os.fork()
 if not child:
-    from lazyt.runtime.threads import team
+    from lazyt.runtime.cpu.threads import team
     os._exit(0 if (x * 2).sum().item() == wanted and team.count() == 2 else 1)
 print(os.waitpid(child, 0)[1])
 """

@@ -15,8 +15,9 @@ import pytest
 import lazyt as lt
 from lazyt.config import config
 from lazyt.ir.program import Program
-from lazyt.runtime import compile, direct, execute
-from lazyt.runtime.threads import team
+from lazyt.runtime.cpu import compile, execute
+from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpython import direct
 
 COUNTING = """
 /* omp parallel */
@@ -229,7 +230,7 @@ INTERRUPTED = """
 import ctypes, signal, threading, time
 from lazyt.config import config
 from lazyt.runtime import execute
-from lazyt.runtime.threads import team
+from lazyt.runtime.cpu.threads import team
 from tests.runtime.test_threads import WAITING, Bound, program
 config.threads = 2
 bound = Bound()

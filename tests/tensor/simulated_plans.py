@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lazyt import compiler, planning
-from lazyt.codegen import assemble
-from lazyt.codegen.check_plan import check_plan
-from lazyt.codegen.lower import Lowered
-from lazyt.codegen.printed import PrintedKernel
+from lazyt import compiler
+from lazyt.codegen.lower.groups import Lowered
+from lazyt.codegen.plan import assemble
+from lazyt.codegen.plan.printed import PrintedKernel
+from lazyt.codegen.proof.plan import check_plan
 from lazyt.config import config
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.program import KernelSource, Launch, Program
-from lazyt.runtime import execute
+from lazyt.plan import planning
+from lazyt.runtime.cpu import execute
 from lazyt.runtime.interpreter import load, store
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt.admission import Admission
 from lazyt.errors import ShapeError
-from lazyt.shortcut import MISSED
+from lazyt.tracing.fast_path import MISSED, Admission
 
 Tensor = lt.Tensor
 

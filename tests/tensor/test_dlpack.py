@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import dlpack
 from lazyt.errors import DTypeError, ExchangeError, LazytError, ShapeError
+from lazyt.handle.interop import dlpack
 from lazyt.ir.dtypes import ALL
 
 EXPORTS = dlpack._exports

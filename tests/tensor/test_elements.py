@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import elements, planning
-from lazyt.elements import write_number
 from lazyt.errors import GradientError
+from lazyt.handle.interop import elements
+from lazyt.handle.interop.elements import write_number
+from lazyt.plan import planning
 
 DTYPES = ("float32", "float64", "int64", "int32", "int16", "int8", "uint8", "bool")
 

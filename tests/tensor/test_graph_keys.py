@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import lazyt as lt
 from lazyt import ops
-from lazyt.graph_keys import number_graph, structure_of, waits
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Head, Node
+from lazyt.plan.graph_keys import number_graph, structure_of, waits
 from lazyt.runtime import events
 
 Numbered = list[tuple[Any, ...]]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import graph_keys, guarded_plans, planning
 from lazyt.errors import LazinessError
 from lazyt.ir.graph import Node
+from lazyt.plan import graph_keys, guarded_plans, planning
 from lazyt.runtime import events
 
 pytestmark = pytest.mark.lazy

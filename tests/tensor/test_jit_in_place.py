@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt.capture import leaf_of
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
+from lazyt.tracing.capture import leaf_of
 from tests.tensor.test_jit import numbers
 from tests.tensor.test_jit_shortcuts import Training, shortened
 

@@ -12,7 +12,7 @@ import pytest
 import lazyt as lt
 import lazyt.nn.functional as F
 from lazyt import nn
-from lazyt.staging import CaptureError
+from lazyt.tracing.jit import CaptureError
 from tests.tensor.test_jit import numbers
 
 pytestmark = pytest.mark.lazy

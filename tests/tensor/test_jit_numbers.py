@@ -13,7 +13,7 @@ import pytest
 import lazyt as lt
 from lazyt import nn
 from lazyt.errors import LazytError
-from lazyt.lifted import Numbers, is_lifted
+from lazyt.tracing.symbolic_numbers import Numbers, is_lifted
 from tests.tensor.test_jit import numbers
 
 pytestmark = pytest.mark.lazy

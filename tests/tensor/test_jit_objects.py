@@ -12,7 +12,7 @@ import pytest
 
 import lazyt as lt
 from lazyt import nn
-from lazyt.identity import Identity
+from lazyt.handle.pytree import Identity
 
 pytestmark = [pytest.mark.lazy, pytest.mark.filterwarnings("ignore:lazyt.jit leaves")]
 CALLS = 24

@@ -15,7 +15,7 @@ import pytest
 import lazyt as lt
 import lazyt.nn.functional as F
 from lazyt import func, nn
-from lazyt.runtime import dict_tags
+from lazyt.runtime.cpython import dict_tags
 from tests.tensor.test_jit import numbers
 
 pytestmark = pytest.mark.lazy

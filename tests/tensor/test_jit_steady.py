@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import nn, steady
-from lazyt.runtime import dict_tags, words
+from lazyt import nn
+from lazyt.runtime.cpython import dict_tags, words
+from lazyt.tracing import fast_path
 from tests.tensor.test_jit_shortcuts import CHANGES, Training, shortened
 
 pytestmark = [
     pytest.mark.lazy,
     pytest.mark.skipif(
-        not (dict_tags.available() and steady.available()), reason="this interpreter has no tags"
+        not (dict_tags.available() and fast_path.available()), reason="this interpreter has no tags"
     ),
 ]
 
@@ -201,7 +202,7 @@ def test_a_schedule_of_the_users_may_hold_what_it_likes() -> None:
     expected = 1.0
     for _ in range(20):
         expected = (expected - 0.5) * 0.5
-    assert w.tolist() == [expected] * 4 and not steady.is_ours(rate)
+    assert w.tolist() == [expected] * 4 and not fast_path.is_ours(rate)
 
 
 @pytest.mark.parametrize("kind", [lt.optim.Adam, lt.optim.AdamW, lt.optim.RMSprop])
@@ -221,5 +222,5 @@ def test_words_that_changed_are_found() -> None:
 
 
 def test_what_is_never_well_is_looked_for_less_and_less() -> None:
-    state = steady.Steady([], [], [])
+    state = fast_path.Steady([], [], [])
     assert [n for n in range(300) if state.take()] == [0, 2, 6, 14, 30, 62, 126, 190, 254]

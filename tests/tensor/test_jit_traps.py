@@ -17,7 +17,7 @@ import pytest
 import lazyt as lt
 import lazyt.nn.functional as F
 from lazyt import nn
-from lazyt.frames import Frames
+from lazyt.tracing.frames import Frames
 from tests.tensor.test_jit import numbers
 
 pytestmark = [pytest.mark.lazy, pytest.mark.filterwarnings("ignore:lazyt.jit leaves")]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import lazyt as lt
-from lazyt import pending
-from lazyt.graph_keys import number_graph
+from lazyt.handle import pending
 from lazyt.ir.graph import Node, clock
-from lazyt.keeping import find_kept, find_waiting
 from lazyt.nn import functional as F
+from lazyt.plan.graph_keys import number_graph
+from lazyt.plan.retention import find_kept, find_waiting
 from lazyt.runtime.memory import Buffer
 
 

@@ -73,7 +73,7 @@ def test_pending_work_has_a_budget() -> None:
 @pytest.mark.slow
 def test_unbounded_chain_builds_and_frees() -> None:
     with lt.config.override(interpret=True, max_pending_nodes=10**9):
-        from lazyt import pending
+        from lazyt.handle import pending
 
         pending.budget.nodes = 10**9
         x = lt.zeros(2)
@@ -85,7 +85,7 @@ def test_unbounded_chain_builds_and_frees() -> None:
 
 def test_in_place_writes_count_as_work() -> None:
     with lt.config.override(interpret=True, max_pending_nodes=500):
-        from lazyt import pending
+        from lazyt.handle import pending
 
         pending.budget.nodes = 500
         events.forget()

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import pending, planning, repeats
-from lazyt.repeats import PART, _smallest_period
+from lazyt.handle import pending
+from lazyt.plan import planning, repeats
+from lazyt.plan.repeats import PART, _smallest_period
 from lazyt.runtime import events
 
 LONG = 300

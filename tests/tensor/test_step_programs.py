@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 from tests.tensor.step_programs import check
 
 pytestmark = [

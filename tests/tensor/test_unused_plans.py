@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import lazyt
-from lazyt import graph_keys
-from lazyt.runtime import compile, execute
+from lazyt.plan import graph_keys
+from lazyt.runtime.cpu import compile, execute
 
 pytestmark = [
     pytest.mark.lazy,
@@ -26,7 +26,7 @@ def graph(number: int, x: Any) -> Any:
 def test_structures_are_bounded_and_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
     x = lazyt.arange(4.0).realize()
     wanted = [graph(number, x).item() for number in range(8)]
-    lazyt.planning.clear()
+    lazyt.plan.planning.clear()
     monkeypatch.setattr(graph_keys, "MOST", 4)
     for _ in range(2):
         assert [graph(number, x).item() for number in range(8)] == wanted
@@ -42,7 +42,7 @@ def test_structures_are_bounded_and_the_oldest_go(monkeypatch: pytest.MonkeyPatc
 def test_libraries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     x = lazyt.arange(4.0).realize()
     wanted = [graph(number, x).item() for number in range(8)]
-    lazyt.planning.clear()
+    lazyt.plan.planning.clear()
     execute.forget()
     gc.collect()
     before = execute.libraries.loaded
@@ -64,7 +64,7 @@ def test_a_captured_function_goes_on_with_a_plan_that_was_forgotten() -> None:
     x = lazyt.arange(5.0).realize()
     for _ in range(6):
         assert step(x).item() == 35
-    lazyt.planning.clear()
+    lazyt.plan.planning.clear()
     execute.forget()
     gc.collect()
     for _ in range(3):

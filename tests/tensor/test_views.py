@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazyt as lt
-from lazyt import views
+from lazyt.handle import views
 from lazyt.ir.graph import Shape
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import lazyt
-from lazyt import named_dtypes, nn, standin
-from lazyt.absent import AbsentName
+from lazyt import nn
+from lazyt.compat import legacy, standin
+from lazyt.compat.absent import AbsentName
 
 X = lazyt.ones(2)
 
@@ -71,9 +72,9 @@ def test_the_error_names_modules_as_the_program_wrote_them() -> None:
 
 
 def test_nothing_that_is_there_has_a_reason_for_its_absence() -> None:
-    from lazyt.absent import reason
+    from lazyt.compat.absent import reason
 
-    there = [n for n in dir(lazyt) if n not in named_dtypes.__all__ and not n.startswith("_")]
+    there = [n for n in dir(lazyt) if n not in legacy.__all__ and not n.startswith("_")]
     assert [n for n in there if reason(n)] == ["distributed"]
 
 

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from lazyt.__main__ import main
-from lazyt.broadcasting import Broadcast, explain_broadcast
 from lazyt.tools.arguments import UsageError
-from lazyt.tools.show_broadcast import broadcast_page, parse_shape
+from lazyt.tools.show_broadcast import Broadcast, broadcast_page, explain_broadcast, parse_shape
 from tests.functional.test_broadcasting import Shape, random_shapes
 
 Capture = pytest.CaptureFixture[str]

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from lazyt import generic_library
 from lazyt.__main__ import main
 from lazyt.config import config
-from lazyt.runtime import cache, compile, devices
+from lazyt.plan import generic
+from lazyt.runtime import cache, devices
+from lazyt.runtime.cpu import compile
 from lazyt.tools.cache import CacheFileError, export, import_
 
 pytestmark = pytest.mark.skipif(not compile.available(), reason="needs a C compiler")
@@ -249,11 +250,11 @@ def test_warming_says_what_it_did(monkeypatch: pytest.MonkeyPatch, capsys: Captu
         compile.started += 1
         return 2
 
-    monkeypatch.setattr(generic_library, "warm", compiled)
+    monkeypatch.setattr(generic, "warm", compiled)
     assert main(["warm"]) == 0
     said = capsys.readouterr().out
     assert "2 units, compiled in" in said and compile.find().version in said
-    monkeypatch.setattr(generic_library, "warm", lambda progress: 2)
+    monkeypatch.setattr(generic, "warm", lambda progress: 2)
     assert main(["warm"]) == 0
     assert "2 units, all were there" in capsys.readouterr().out
 

@@ -16,8 +16,8 @@ from lazyt import ops
 from lazyt.__main__ import main
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node, topological
-from lazyt.ir.text_graph import print_graph
-from lazyt.runtime import compile
+from lazyt.ir.printer import print_graph
+from lazyt.runtime.cpu import compile
 from lazyt.runtime.doctor import Finding
 from lazyt.tools.doctor import format_findings
 from lazyt.tools.layout import place_nodes

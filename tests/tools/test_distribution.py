@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import lazyt
-from lazyt.runtime import nvrtc
+from lazyt.runtime.cuda import nvrtc
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import lazyt
-from lazyt import multiprocessing, named_dtypes, nn, overrides, types
+from lazyt import multiprocessing, nn, overrides, types
+from lazyt.compat import legacy
 from lazyt.errors import DTypeError
 from lazyt.utils import _pytree, benchmark
 
@@ -22,7 +23,7 @@ X = lazyt.ones(4)
 
 
 def test_dtypes_that_are_only_names_can_be_listed_and_compared() -> None:
-    kinds = {getattr(lazyt, name) for name in named_dtypes.__all__}
+    kinds = {getattr(lazyt, name) for name in legacy.__all__}
     assert len(kinds) == 14  # three have two names
     for kind in kinds:
         assert isinstance(kind, lazyt.dtype)

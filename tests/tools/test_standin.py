@@ -13,7 +13,8 @@ from types import ModuleType
 import pytest
 
 import lazyt
-from lazyt import standin, version
+from lazyt import version
+from lazyt.compat import standin
 from lazyt.errors import LazytError
 
 

@@ -11,7 +11,7 @@ import lazyt as lt
 from lazyt import Tensor, ops
 from lazyt.ir.dtypes import float64
 from lazyt.ir.graph import Node, topological
-from lazyt.ir.text_graph import print_graph
+from lazyt.ir.printer import print_graph
 from lazyt.runtime.interpreter import interpret
 from lazyt.transforms.cotangents import FEWEST, total
 

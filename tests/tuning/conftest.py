@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lazyt import planning
+from lazyt.plan import planning
 from lazyt.runtime import winners
 
 

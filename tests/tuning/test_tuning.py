@@ -14,26 +14,26 @@ from typing import Any
 import pytest
 
 import lazyt
-from lazyt import Tensor, ops, planning
+from lazyt import Tensor, ops
 from lazyt.__main__ import main
-from lazyt.codegen.c import print_kernel_c
-from lazyt.codegen.candidates import Field
-from lazyt.codegen.choices import Fusing, Tuned, signature
-from lazyt.codegen.contract import PackedForm
-from lazyt.codegen.loop_form import LoopForm
+from lazyt.codegen.c.target import print_kernel_c
+from lazyt.codegen.loops.forms import LoopForm
+from lazyt.codegen.matmul.contraction import PackedForm
+from lazyt.codegen.plan.candidates import Field
+from lazyt.codegen.plan.choices import Fusing, Tuned, signature
 from lazyt.compiler import compile_graph
 from lazyt.config import config, tuned_here
-from lazyt.dispatch import wrap
 from lazyt.errors import OutOfMemoryError
+from lazyt.handle.dispatch import wrap
+from lazyt.ir.decisions import Traits
 from lazyt.ir.kernel import Kernel
-from lazyt.ir.traits import Traits
-from lazyt.making import Subject
+from lazyt.plan import planning
+from lazyt.plan.build import Subject
 from lazyt.runtime import devices, events, winners
 from lazyt.runtime.winners import TuneFileError
-from lazyt.tuner import TuneError
+from lazyt.tools.tune import TuneError, TuneReport
 from lazyt.tuning import clock, kernels, plans, session
-from lazyt.tuning.clock import Runner
-from lazyt.tuning.progress import Progress
+from lazyt.tuning.clock import Progress, Runner
 
 pytestmark = pytest.mark.skipif(config.eager or config.interpret, reason="needs plans")
 
@@ -350,7 +350,7 @@ def test_what_cannot_be_called_is_not_tuned() -> None:
 
 def test_a_plan_without_other_forms_says_so() -> None:
     assert "no other form was tried" in str(
-        lazyt.tuner.TuneReport((plans.PlanReport("g", 1.0, 1.0, None, (), False),), ())
+        TuneReport((plans.PlanReport("g", 1.0, 1.0, None, (), False),), ())
     )
 
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from bench.gpu.steps.report import OUT, Report, left
 from lazyt.ir.program import KernelSource
-from lazyt.runtime.cuda_device import CudaDevice, device_at
+from lazyt.runtime.cuda.device import CudaDevice, device_at
 from tests.cuda import corpus
 from tests.cuda import corpus_plans as plans
 

@@ -10,10 +10,10 @@ import numpy as np
 
 import lazyt as lt
 from bench.gpu.steps.report import DEVICE, EMULATED, Report
-from lazyt.codegen.cuda import device_helpers
+from lazyt.codegen.cuda.target import device_helpers
 from lazyt.ir.program import Grid
-from lazyt.runtime import nvrtc
-from lazyt.runtime.cuda_device import device_at
+from lazyt.runtime.cuda import nvrtc
+from lazyt.runtime.cuda.device import device_at
 
 TWICE = """
 extern "C" __global__ void __launch_bounds__(64)

@@ -233,7 +233,7 @@ LOST = """
 import lazyt as lt
 from lazyt.codegen.cuda import device_helpers
 from lazyt.ir.program import Grid
-from lazyt.runtime.cuda_device import device_at
+from lazyt.runtime.cuda.device import device_at
 driver = device_at("cuda:0").driver
 text = device_helpers("cuda") + '''
 extern "C" __global__ void bad(float *x) { x[1ll << 40] = 1; }'''

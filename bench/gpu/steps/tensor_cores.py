@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.steps.report import EMULATED, Report, median
-from lazyt.runtime import nvrtc
+from lazyt.runtime.cuda import nvrtc
 
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 ARCH = "sm_90a"

@@ -402,8 +402,8 @@ def _fold(kind: str, compute: DType) -> tuple[str, str]:
         return "0", "a"
     kind = _MEETING.get(kind, kind)
     # Not for programs whose library is on disk: these print no C.
-    from lazyt.codegen import c_tree as ct
-    from lazyt.codegen.c_family import Expressions
+    from lazyt.codegen.c import tree as ct
+    from lazyt.codegen.c.family import Expressions
 
     expressions = Expressions([])
     unit = ct.text(expressions.identity(kind, compute))
@@ -416,7 +416,12 @@ def _fold(kind: str, compute: DType) -> tuple[str, str]:
 
 def _contract_text(dtype: DType, vector_bytes: int) -> tuple[str, dict[str, str]]:
     """The function of products, and the helpers that it calls."""
-    from lazyt.codegen.contract_micro import mac_section, tile_name, tile_sections, vector_section
+    from lazyt.codegen.matmul.micro_kernels import (
+        mac_section,
+        tile_name,
+        tile_sections,
+        vector_section,
+    )
 
     compute = dtype.compute
     acc = compute.suffix

@@ -101,11 +101,10 @@ def group_of(primitive: Primitive) -> str:
 def primitive_c(primitive: Primitive) -> tuple[str, set[str]]:
     """The C function, and the prelude functions that it calls."""
     # Not for programs whose library is on disk: these print no C.
-    from lazyt.codegen import c_tree as ct
-    from lazyt.codegen.c_family import Expressions
-    from lazyt.ir.index import Axis, variable
+    from lazyt.codegen.c import tree as ct
+    from lazyt.codegen.c.family import Expressions
+    from lazyt.ir.index import Axis, Load, variable
     from lazyt.ir.kernel import Buffer
-    from lazyt.ir.point import Load
 
     name, kind, result = primitive
     if name in HALVES:

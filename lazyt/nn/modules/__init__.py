@@ -6,30 +6,46 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from lazyt.absent import AbsentName
+from lazyt.compat.absent import AbsentName
 from lazyt.nn import (
     activation,
-    adaptive,
     attention,
-    cells,
     containers,
     convolution,
-    distance,
     dropout,
     embedding,
-    layer_norms,
     lazy,
     linear,
-    linear_loss,
     loss,
     normalization,
-    padding,
-    parameter_containers,
     pooling,
     recurrent,
-    softmax,
     transformer,
     vision,
+)
+from lazyt.nn import (
+    activation as softmax,
+)
+from lazyt.nn import (
+    containers as parameter_containers,
+)
+from lazyt.nn import (
+    loss as adaptive,
+)
+from lazyt.nn import (
+    loss as distance,
+)
+from lazyt.nn import (
+    loss as linear_loss,
+)
+from lazyt.nn import (
+    normalization as layer_norms,
+)
+from lazyt.nn import (
+    recurrent as cells,
+)
+from lazyt.nn import (
+    vision as padding,
 )
 from lazyt.nn.modules import module as module
 from lazyt.nn.modules import sizes

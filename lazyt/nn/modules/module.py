@@ -1,19 +1,17 @@
 """``Module``, and hooks that are called for all modules."""
 
-from lazyt.nn.hooks import (
+from lazyt.nn.module import (
+    Module,
+    _IncompatibleKeys,
     register_module_backward_hook,
+    register_module_buffer_registration_hook,
     register_module_forward_hook,
     register_module_forward_pre_hook,
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
-)
-from lazyt.nn.module import Module
-from lazyt.nn.registration import (
-    register_module_buffer_registration_hook,
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from lazyt.nn.state import _IncompatibleKeys
 
 __all__ = [
     "Module", "_IncompatibleKeys", "register_module_backward_hook",

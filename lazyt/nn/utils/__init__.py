@@ -1,6 +1,6 @@
 """Functions over all parameters of a network, and what makes parameters of others."""
 
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.nn.utils import parametrizations as parametrizations
 from lazyt.nn.utils import parametrize as parametrize
 from lazyt.nn.utils import prune as prune

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import lazyt
 from lazyt.errors import LazytError, warn
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
 

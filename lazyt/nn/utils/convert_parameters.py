@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import lazyt
-from lazyt.absent import known_as
-from lazyt.tensor import Tensor
+from lazyt.compat.absent import known_as
+from lazyt.handle.tensor import Tensor
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

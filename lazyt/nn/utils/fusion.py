@@ -6,9 +6,9 @@ import copy
 from typing import Any, TypeVar
 
 import lazyt
+from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
-from lazyt.tensor import Tensor
 
 __all__ = [
     "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import lazyt
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn.module import Module
 from lazyt.nn.utils.parametrize import register_parametrization
 from lazyt.nn.utils.spectral_norm import as_matrix, output_dim
 from lazyt.nn.utils.weight_norm import norm_except_dim, scaled_direction
-from lazyt.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import lazyt
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
-from lazyt.identity import Identity
+from lazyt.handle.pytree import Identity
+from lazyt.handle.tensor import Tensor
 from lazyt.nn.containers import ModuleDict, ModuleList
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter
-from lazyt.tensor import Tensor
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization",

@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import lazyt
-from lazyt.absent import explain_absence as _explain_absence
+from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError, ShapeError
-from lazyt.functional.joining import pad_rows
-from lazyt.tensor import Tensor
+from lazyt.functional.shapes.joining import pad_rows
+from lazyt.handle.tensor import Tensor
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",

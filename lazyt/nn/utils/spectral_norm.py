@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import lazyt
 from lazyt.errors import LazytError
+from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter, is_uninitialized
-from lazyt.tensor import Tensor
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 

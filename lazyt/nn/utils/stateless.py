@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from lazyt.errors import LazytError, warn
+from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
-from lazyt.tensor import Tensor
 
 __all__ = ["functional_call"]
 

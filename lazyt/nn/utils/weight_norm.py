@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from lazyt.errors import LazytError, warn
+from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter, is_uninitialized
-from lazyt.tensor import Tensor
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 

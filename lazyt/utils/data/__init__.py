@@ -1,12 +1,13 @@
 """Datasets, samplers and loaders, by PyTorch's names."""
 
-from lazyt.absent import explain_absence as _explain_absence
-from lazyt.homes import add_homes as _add_homes
+from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.compat.homes import add_homes as _add_homes
 from lazyt.utils.data import collate as _collate
 from lazyt.utils.data import dataloader as dataloader
 from lazyt.utils.data import distributed as distributed
-from lazyt.utils.data import worker as _worker
+from lazyt.utils.data import workers as _worker
 from lazyt.utils.data.collate import default_collate, default_convert
+from lazyt.utils.data.dataloader import DataLoader
 from lazyt.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -17,7 +18,6 @@ from lazyt.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
-from lazyt.utils.data.loader import DataLoader
 from lazyt.utils.data.sampler import (
     BatchSampler,
     DistributedSampler,
@@ -27,7 +27,7 @@ from lazyt.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
-from lazyt.utils.data.worker import WorkerInfo, get_worker_info
+from lazyt.utils.data.workers import WorkerInfo, get_worker_info
 
 __all__ = [
     "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset",

@@ -10,8 +10,8 @@ import numpy as np
 
 import lazyt
 from lazyt.errors import LazytError
-from lazyt.functional.joining import apart
-from lazyt.tensor import Tensor
+from lazyt.functional.shapes.joining import apart
+from lazyt.handle.tensor import Tensor
 
 
 def pinned(batch: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import lazyt
 from lazyt.errors import BoundsError, LazytError, warn
-from lazyt.tensor import Tensor
+from lazyt.handle.tensor import Tensor
 
 T = TypeVar("T", covariant=True)
 

@@ -1,0 +1,249 @@
+"""Lines of memory that are asked for before they are needed.
+
+What comes from memory comes late: a processor asks for some lines by itself where it sees a stream
+of reads, hardly for those that are written, and stops at each page. So loops over arrays that no
+cache holds ask for the lines 2 KB further on, of what they read and of what they write. Two cores,
+arrays of 64 MB of which three take turns: a relu takes 0.84 of the time, GELU 0.8, RMS norm 0.78,
+layer norm 0.8, softmax 0.7. Where arrays stay in the last cache nothing is gained or lost. All that
+is so on Intel's processors: Zen's fetch streams by themselves, and only rows ask.
+
+A phase with several loops over each row waits for memory in the first and for arithmetic in the
+others. There one of the others asks for the next row instead: memory works all the time. Where rows
+are only folded, Zen's processors get several at once (`c_abreast.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lazyt.codegen.c import tree as ct
+from lazyt.codegen.c.columns import AbreastPhase, folded_rows
+from lazyt.codegen.c.family import Expressions
+from lazyt.codegen.c.loops import Trees
+from lazyt.codegen.lower.emitter import indices_of
+from lazyt.ir.index import (
+    Axis,
+    Linear,
+    Load,
+    axes_of,
+    constant,
+    data_of,
+    linearize,
+    replace_axes,
+    sub_expressions,
+    variable,
+)
+from lazyt.ir.kernel import LANES, Phase, Scan, Stage, Store
+from lazyt.ir.scalar import Call
+
+#: Bytes of a line of the cache, and how many of them a loop that asks takes at a time: a processor
+#: waits for a dozen at once, and asking for 16 of each array lost half of what was gained.
+LINE, GROUP = 64, 4
+#: How far ahead a loop asks, in bytes; less was as good, 4 KiB a little slower.
+DISTANCE = 2048
+#: Bytes of a kernel's arrays from which they count as being in memory.
+FAR = 16 << 20
+#: Bytes of a row, and cost of a step of the loop that asks (an exponential's is 10), from which
+#: asking for the next row pays though the arrays are not far.
+LEAST_ROW, LEAST_COST = 2048, 8.0
+
+#: Bytes of a row from which several are folded at once.
+LEAST_FOLDED = 1024
+
+
+class Ask(NamedTuple):
+    """Elements of a buffer for which a loop asks at the step at which they have ``place``."""
+
+    buffer: str
+    place: Linear
+
+
+class AheadPhase(AbreastPhase):
+    """A phase whose loops may ask for lines.
+
+    Attributes:
+        asks: for what a stage asks, by the stage.
+    """
+
+    def __init__(
+        self, phase: Phase, expressions: Expressions, number: int, any_size: bool = False
+    ) -> None:
+        super().__init__(phase, expressions, number, any_size)
+        self.asks: dict[int, list[Ask]] = {}
+        self._asking: tuple[Stage, Axis] | None = None
+
+    def _straight(self, stage: Stage) -> Trees:
+        self._asking = (stage, self.phase.grid[-1]) if self.vector else None
+        out = super()._straight(stage)
+        self._asking = None
+        return out
+
+    def _plain(self, stage: Stage, axis: Axis) -> Trees:
+        self._asking = None if self.vector else (stage, axis)
+        out = super()._plain(stage, axis)
+        self._asking = None
+        return out
+
+    def _points(self, name: str, count: ct.Node, body: Trees, simd: bool) -> Trees:
+        """Points by groups, which ask for some lines each."""
+        asks = self.asks.get(id(self._asking[0]), []) if self._asking is not None else []
+        if not asks or not simd:
+            return super()._points(name, count, body, simd)
+        assert self._asking is not None
+        most = max(self.e.buffers[ask.buffer].dtype.itemsize for ask in asks)
+        size, whole, rest = GROUP * LINE // most, count, Trees()
+        group, known = ct.name("g"), ct.fixed(count)
+        points: ct.Node = ct.integer(size)
+        if self.any_size:
+            points = ct.minimum(ct.binary("-", count, group), points)
+        elif known is None or known % size:
+            whole = ct.binary("-", count, ct.integer(size - 1))
+            begin = ct.binary("*", ct.binary("/", count, points), points)
+            rest = self._simd(ct.loop(name, begin, count, body, kind=self.integer))
+        here = ct.declare(self.integer, name, ct.binary("+", group, ct.name("v")), const=True)
+        steps = self._simd(ct.loop("v", ct.integer(0), points, [here, *body]))
+        asked = self._ask_all(*self._asking, "g", size)
+        return [ct.loop("g", ct.integer(0), whole, [*asked, *steps], step=size), *rest]
+
+    def _all_lanes(self, stage: Stage, axis: Axis) -> Trees:
+        return [*self._ask_all(stage, axis, "k", LANES), *super()._all_lanes(stage, axis)]
+
+    def _ask_all(self, stage: Stage, axis: Axis, step: str, count: int) -> Trees:
+        """Asks for the lines of ``count`` elements of all that a stage asks for."""
+        out: Trees = []
+        light = cost_of(stage) < LEAST_COST and any(isinstance(s, Store) for s in stage.body)
+        by_rows = not self.vector and "streams" in self.e.traits.fetches
+        function = "lz_ahead_second" if by_rows and light else "lz_ahead"
+        begin = variable(Axis(step, axis.extent))
+        if self.vector and self.first is not None:
+            begin = begin + variable(Axis("low", axis.extent))
+        for ask in self.asks.get(id(stage), ()):
+            buffer = self.e.buffers[ask.buffer]
+            for offset in range(0, count, max(LINE // buffer.dtype.itemsize, 1)):
+                place = replace_axes(ask.place, {axis: begin + constant(offset)})
+                at = ct.binary("+", ct.name(ask.buffer), self.e.place(buffer, place))
+                out.append(self.e.prelude(function, at))
+        return out
+
+
+def lines_ahead(phase: Phase, e: Expressions, second: int, any_size: bool) -> dict[int, list[Ask]]:
+    """For what the stages of a phase ask; ``second`` is the size of the second-level cache, which
+    must hold what is asked for, and does not hold everything. A kernel for ``any_size`` asks for
+    points as if there were many: a few take as long. Its rows do not ask, whose text would depend
+    on sizes in more ways."""
+    if e.bands or not phase.grid or (any_size and phase.lanes != "grid"):
+        return {}
+    sizes = {name: math.prod(b.shape) * b.dtype.itemsize for name, b in e.buffers.items()}
+    far = any_size or sum(sizes.values()) >= FAR
+    if phase.lanes != "grid":
+        return _along_rows(phase, e, second, far)
+    if "streams" in e.traits.fetches:
+        return {}
+    found: dict[int, list[Ask]] = {}
+    seen: set[tuple[str, Linear]] = set()
+    last = phase.grid[-1]
+    for stage in phase.stages:
+        if not far or any(s.axis is not None for s in phase.stages) or _jumps(stage, last, e):
+            continue
+        for name, place, _ in _accesses(stage, last, e):
+            if (name, place) not in seen and (any_size or sizes[name] > second):
+                seen.add((name, place))
+                found.setdefault(id(stage), []).append(_further(e, name, place))
+    return found
+
+
+def scatters(phase: Phase, e: Expressions) -> bool:
+    """Whether a phase waits for rows that it only folds, and gets them sooner from several places
+    at once."""
+    rows = folded_rows(phase, e)
+    if "streams" not in e.traits.fetches or not rows or cost_of(rows[0][0]) >= LEAST_COST:
+        return False
+    known = [row for _, row in rows if row > 0]
+    sizes = [math.prod(b.shape) * b.dtype.itemsize for b in e.buffers.values()]
+    return sum(sizes) >= FAR and max(known, default=0) >= LEAST_FOLDED
+
+
+def _along_rows(phase: Phase, e: Expressions, second: int, far: bool) -> dict[int, list[Ask]]:
+    """For what the loops of a phase ask whose points are rows."""
+    across = [axis for axis in phase.grid if axis.extent > 1]
+    looped = [(s, s.axis) for s in phase.stages if s.axis is not None]
+    found: dict[int, list[Ask]] = {}
+    if not across:
+        return found
+    last, points = across[-1], math.prod(axis.extent for axis in across)
+    seen: set[tuple[str, Linear]] = set()
+    for number, (stage, axis) in enumerate(looped):
+        for name, place, write in _accesses(stage, axis, e):
+            row = (name, replace_axes(place, {axis: constant(0)}))
+            size = axis.extent * e.buffers[name].dtype.itemsize
+            suits = LEAST_ROW <= size <= second // 4 and size * points > second
+            apart = (place.coefficient(last) or 0) >= axis.extent
+            if row in seen or not apart or not suits:
+                continue
+            seen.add(row)
+            if write:
+                others, least, ahead = looped[:number], LEAST_COST, 0
+            elif far:
+                others, least, ahead = looped[number + 1 :], 0.0, 1
+            else:
+                others, least, ahead = looped if len(looped) > 1 else [], LEAST_COST, 1
+            suited = [s for s, a in others if a.extent == axis.extent and _goes_by_lanes(s, e)]
+            if "streams" in e.traits.fetches:  # where loops do as much, the last
+                suited.reverse()
+            asking = max(suited, key=cost_of, default=None)
+            if asking is not None and cost_of(asking) >= least:
+                assert asking.axis is not None
+                there = {last: variable(last) + constant(ahead), axis: variable(asking.axis)}
+                found.setdefault(id(asking), []).append(Ask(name, replace_axes(place, there)))
+            elif far and _goes_by_lanes(stage, e) and _keeps_busy(stage):
+                found.setdefault(id(stage), []).append(_further(e, name, place))
+    return found
+
+
+def _further(e: Expressions, name: str, place: Linear) -> Ask:
+    return Ask(name, place + constant(DISTANCE // e.buffers[name].dtype.itemsize))
+
+
+def _accesses(stage: Stage, axis: Axis, e: Expressions) -> Iterator[tuple[str, Linear, bool]]:
+    """Where a stage goes from neighbour to neighbour along an axis, and whether it writes there."""
+    found = [(s.buffer, s.index, True) for s in stage.body if isinstance(s, Store)]
+    for statement in stage.body:
+        reads = [x for x in sub_expressions(statement.value) if isinstance(x, Load)]
+        found += [(x.buffer, x.index, False) for x in reads]
+    for name, index, write in found:
+        place = linearize(index, e.buffers[name].shape)
+        rest = place - variable(axis)
+        past = write and name in e.streamed
+        if axis not in axes_of(rest) and not data_of(place) and not past:
+            yield name, place, write
+
+
+def _goes_by_lanes(stage: Stage, e: Expressions) -> bool:
+    ordered = stage.sequential or any(isinstance(x, Scan) for x in stage.body)
+    if ordered or stage.guard is not None or stage.axis is None or stage.axis in e.ends:
+        return False
+    return not _jumps(stage, stage.axis, e)
+
+
+def _jumps(stage: Stage, axis: Axis, e: Expressions) -> bool:
+    """Whether a stage takes every other element of something along an axis: gcc then takes the last
+    vector of each group one by one, for it would read past the end."""
+    for statement in stage.body:
+        for name, index in indices_of(statement):
+            at = index if name is None else [linearize(index, e.buffers[name].shape)]
+            if any(abs(x.coefficient(axis) or 0) > 1 for x in at):
+                return True
+    return False
+
+
+def _keeps_busy(stage: Stage) -> bool:
+    """Whether a loop does more than to fold what it reads: such loops only wait for memory."""
+    return any(isinstance(s, Store) for s in stage.body) or cost_of(stage) >= LEAST_COST
+
+
+def cost_of(stage: Stage) -> float:
+    """Multiply-adds of the functions that a stage calls for an element."""
+    items = [x for s in stage.body for x in sub_expressions(s.value)]
+    return sum(x.fn.cost for x in items if isinstance(x, Call))

@@ -1,0 +1,198 @@
+"""From a fused group to a Kernel: the group's kind decides the form, see ``lower_*.py``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lazyt.codegen.lower.bands import lower_band
+from lazyt.codegen.lower.emitter import Buffers, Emitter, indices_of
+from lazyt.codegen.lower.heavy import lower_contract, lower_scan, lower_scatter, lower_update
+from lazyt.codegen.lower.rows import lower_rows
+from lazyt.errors import InternalError, LazytError
+from lazyt.ir.dtypes import DType, int64
+from lazyt.ir.graph import Node, source_text
+from lazyt.ir.group import Group
+from lazyt.ir.index import Axis, Load, sub_expressions, variable
+from lazyt.ir.kernel import AnyPhase, Buffer, CallPhase, ContractPhase, Kernel, Phase, Stage, Store
+from lazyt.ir.scalar import Call
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel and what each of its buffers holds: a node, or None for scratch.
+
+    Of a kernel with segments: in those of the first segment, then those of the second, and so on.
+    ``offsets`` are the bytes from the beginning of each to what the kernel uses. ``replaced``: of
+    an ``inout`` buffer's node, the value that the buffer holds before.
+    """
+
+    kernel: Kernel
+    arguments: tuple[Node | None, ...]
+    offsets: tuple[int, ...] = ()
+    replaced: Mapping[Node, Node] = field(default_factory=dict, compare=False)
+
+
+def lower_group(
+    group: Group, unroll: int, in_place: bool = False, whole: bool = False, wide: bool = False
+) -> Lowered:
+    """The kernel of a group.
+
+    ``unroll``: longest reduction that is written out. ``in_place``: the head's base may be
+    overwritten, so its result starts out in the same buffer (update and scatter). ``whole``:
+    reductions are one loop, however short or long. ``wide``: for thousands of threads.
+    """
+    buffers = Buffers(group.reads, list(group.stored))
+    phases: list[AnyPhase] = []
+    if group.kind in ("map", "row"):
+        phases += lower_rows(group, buffers, unroll, whole, wide)
+    elif group.kind == "contract":
+        phases += lower_contract(group, buffers)
+    elif group.kind == "update":
+        phases += lower_update(group, buffers, in_place)
+    elif group.kind == "scatter":
+        phases += lower_scatter(group, buffers, in_place)
+    elif group.kind == "scan":
+        phases += lower_scan(group, buffers)
+    elif group.kind == "sort":
+        phases += lower_sort(group, buffers)
+    elif group.kind == "band":
+        phases += lower_band(group, buffers)
+    elif group.kind == "library":
+        raise LazytError(
+            "a library call is not compiled: a graph with one runs in steps, and only the graphs "
+            "before and after it become kernels"
+        )
+    else:
+        raise InternalError("codegen.lower", f"no kernel form for groups of {group.kind}")
+    used = _used_buffers(phases)
+    declared: list[tuple[Buffer, Node | None]] = [
+        (b, n) for n, b in buffers.known.items() if b.name in used
+    ]
+    declared += [(b, None) for b in buffers.work if b.name in used]
+    order = {"in": 0, "inout": 1, "out": 2, "work": 3, "band": 4}
+    declared.sort(key=lambda pair: (order[pair[0].role], int(pair[0].name[1:])))
+    if in_place and group.head is not None:
+        declared = [
+            (Buffer(b.name, b.dtype, b.shape, "inout") if n is group.head else b, n)
+            for b, n in declared
+        ]
+    arguments = tuple(None if b.role == "work" else n for b, n in declared if b.role != "band")
+    notes = facts(group) | {"flops": _flops(phases), "phases": len(phases)}
+    given = tuple(b for b, _ in declared)
+    kernel = Kernel("lz_kernel", given, tuple(phases), notes, bands=group.bands)
+    head = group.head
+    replaced = {head: head.inputs[0]} if in_place and head is not None else {}
+    return Lowered(kernel, arguments, replaced=replaced)
+
+
+def _used_buffers(phases: list[AnyPhase]) -> set[str]:
+    """Names of the buffers that anything loads or stores."""
+    used: set[str] = set()
+    for phase in phases:
+        if isinstance(phase, CallPhase):
+            used |= {*phase.reads, *phase.writes, *phase.work}
+            continue
+        if isinstance(phase, ContractPhase):
+            statements = list(phase.epilogue)
+            for operand in (phase.left, phase.right):
+                used |= {e.buffer for e in sub_expressions(operand) if isinstance(e, Load)}
+        else:
+            statements = [s for stage in phase.stages for s in stage.body]
+        for statement in statements:
+            used |= {name for name, _ in indices_of(statement) if name is not None}
+    return used
+
+
+def _extent(axes: Iterable[Axis]) -> int:
+    return math.prod(a.extent for a in axes)
+
+
+def _flops(phases: list[AnyPhase]) -> float:
+    """Arithmetic operations of all phases, functions counted at their cost; calls have none."""
+    total = 0.0
+    for phase in phases:
+        if isinstance(phase, CallPhase):
+            continue
+        if isinstance(phase, ContractPhase):
+            outer = _extent((*phase.batch, *phase.rows, *phase.columns))
+            total += 2.0 * outer * _extent(phase.inner)
+            bodies = [(outer, phase.epilogue)]
+        else:
+            points = _extent(phase.grid)
+            bodies = [
+                (points * (s.axis.extent if s.axis is not None else 1), s.body)
+                for s in phase.stages
+            ]
+        for times, body in bodies:
+            for statement in body:
+                calls = [e for e in sub_expressions(statement.value) if isinstance(e, Call)]
+                total += times * (sum(e.fn.cost for e in calls) + (not calls))
+    return total
+
+
+def _title(node: Node) -> str:
+    """The op, and which one of its kind: ``reduce sum``."""
+    kind: str = getattr(node.params, "kind", "")
+    return f"{node.op.name} {kind}".rstrip()
+
+
+def facts(group: Group) -> dict[str, object]:
+    """What ``explain()`` says about a group, whatever its kernel is."""
+    sources = list(
+        dict.fromkeys(source_text(m.source) for m in group.members if m.source is not None)
+    )
+    return {
+        "kind": group.kind,
+        "computes": [f"{_title(m)} {m.dtype.name}{list(m.shape)}" for m in group.stored],
+        "bytes_read": sum(n.nbytes for n in group.reads),
+        "bytes_written": sum(n.nbytes for n in group.stored),
+        "reasons": list(group.reasons),
+        "sources": sources,
+        **({"again": True} if group.again else {}),
+    }
+
+
+# Lowers sorting: the operand into memory unless it lies there, then one call for all rows.
+
+
+def lower_sort(group: Group, buffers: Buffers) -> list[AnyPhase]:
+    """Sorted values, the permutation, or both at once when the group has both."""
+    node = group.head
+    assert node is not None
+    source = node.inputs[0]
+    phases: list[AnyPhase] = []
+    if source in buffers.external:
+        read = buffers.of(source)
+    else:
+        read = _scratch(buffers, source.dtype, source.shape)
+        phases.append(_fill(read, source, buffers))
+    kinds = {member.params.kind: buffers.of(member).name for member in group.members}
+    writes = tuple(kinds[kind] for kind in ("values", "order") if kind in kinds)
+    if "order" in kinds:
+        work = [_scratch(buffers, source.dtype, (2, *source.shape))]
+        work.append(_scratch(buffers, int64, source.shape))
+    else:
+        work = [_scratch(buffers, source.dtype, source.shape)]
+    routine = "sort_both" if len(writes) == 2 else f"sort_{node.params.kind}"
+    settings = (("descending", int(node.params.descending)),)
+    names = tuple(b.name for b in work)
+    phases.append(CallPhase(routine, (read.name,), writes, names, settings))
+    return phases
+
+
+def _scratch(buffers: Buffers, dtype: DType, shape: tuple[int, ...]) -> Buffer:
+    """Scratch of a storage type: routines take elements as they are stored."""
+    made = buffers.scratch(dtype, shape)
+    buffers.work[-1] = stored = Buffer(made.name, dtype, shape, made.role)
+    return stored
+
+
+def _fill(target: Buffer, source: Node, buffers: Buffers) -> Phase:
+    emitter = Emitter(buffers, (), None, keep=False)
+    axes = tuple(Axis(f"i{n}", extent) for n, extent in enumerate(source.shape))
+    place = tuple(variable(a) for a in axes)
+    value = emitter.evaluate(source, place)
+    emitter.place(Store(target.name, place, value), 0, False)
+    return Phase(axes, (Stage(None, tuple(emitter.straight[0])),), "grid", 2.0)

@@ -1,0 +1,427 @@
+"""Functions of one operand, one element at a time."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+
+from lazyt import ops
+from lazyt.errors import DTypeError, LazytError, NoKernelError
+from lazyt.functional.creation.nesting import refuse_number
+from lazyt.functional.elementwise.arithmetic import scalar_build
+from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
+from lazyt.functional.quick import quick_unary
+from lazyt.functional.results import give
+from lazyt.functional.type_promotion import get_default_dtype, torch_name
+from lazyt.handle.autocast import FULL, raised_on_gpu
+from lazyt.handle.tape import titled
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import DType, bool_
+from lazyt.ir.forms import use
+from lazyt.ir.scalar import Expr, call, const
+
+__all__ = [
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bitwise_not",
+    "ceil",
+    "conj",
+    "conj_physical",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "digamma",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "fix",
+    "floor",
+    "frac",
+    "imag",
+    "is_conj",
+    "is_neg",
+    "is_nonzero",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "lgamma",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logical_not",
+    "logit",
+    "neg",
+    "negative",
+    "positive",
+    "rad2deg",
+    "real",
+    "reciprocal",
+    "resolve_conj",
+    "resolve_neg",
+    "round",
+    "rsqrt",
+    "sgn",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "sin",
+    "sinc",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]
+
+Unary = Callable[..., Tensor]
+
+
+def _named(function: Unary, name: str, doc: str) -> Unary:
+    function.__doc__ = doc
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def floating(name: str, title: str, doc: str, build: Build | None = None) -> Unary:
+    """A function that gives floating point; bools and integers count as the default dtype."""
+    rule = build or scalar_build(name)
+
+    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        if use.any and out is None and name in FULL:
+            input = raised_on_gpu(require_tensor(input, name))
+        node = require_tensor(input, name).node
+        dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
+        return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
+
+    return _named(quick_unary(function), name, doc)
+
+
+def _keeping(name: str, title: str, doc: str, whole: bool, booleans: bool = False) -> Unary:
+    """A function that keeps the dtype; with ``whole``, integers are copied as they are."""
+    rule = scalar_build(name)
+
+    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        node = require_tensor(input, name).node
+        dtype = node.dtype
+        if dtype is bool_ and not booleans:
+            kernel = f"{name}_vml_cpu" if whole else f"{name}_cpu"
+            raise NoKernelError(f"\"{kernel}\" not implemented for 'Bool'")
+        if dtype.kind != "f" and (whole or dtype is bool_):
+            return give(ops.cast(node, dtype), title, (input,), out)
+        return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
+
+    return _named(quick_unary(function), name, doc)
+
+
+def _testing(name: str, doc: str) -> Unary:
+    """A function to bool of floating point; integers count as the default dtype."""
+    rule = scalar_build(name)
+
+    def function(input: Tensor) -> Tensor:
+        node = require_tensor(input, name).node
+        dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
+        return give(mapped(rule, (node,), dtype, None), name, (input,))
+
+    return _named(function, name, doc)
+
+
+def _signing(name: str, doc: str, build: Build | None = None) -> Unary:
+    """``_testing`` with ``out``, a tensor of bools."""
+    rule = build or scalar_build(name)
+
+    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        node = require_tensor(input, name).node
+        if out is not None and out.dtype is not bool_:
+            raise LazytError(f"{name} does not support non-boolean outputs.")
+        dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
+        return give(mapped(rule, (node,), dtype, None), name, (input,), out)
+
+    return _named(function, name, doc)
+
+
+def _isposinf(x: Expr) -> Expr:
+    return call("eq", x, const(math.inf, x.dtype))
+
+
+def _isneginf(x: Expr) -> Expr:
+    return call("eq", x, const(-math.inf, x.dtype))
+
+
+def _scaled(factor: float) -> Build:
+    def build(x: Expr) -> Expr:
+        return call("mul", x, const(factor, x.dtype))
+
+    return build
+
+
+def _logit(x: Expr) -> Expr:
+    return call("log", call("div", x, call("sub", const(1, x.dtype), x)))
+
+
+def _logit_inside(x: Expr, low: Expr, high: Expr) -> Expr:
+    # The lower bound rules where the two have crossed, as in PyTorch.
+    kept = call("where", call("gt", x, high), high, x)
+    return _logit(call("where", call("lt", x, low), low, kept))
+
+
+def _sinc(x: Expr) -> Expr:
+    one, zero = const(1, x.dtype), const(0, x.dtype)
+    angle = call("mul", x, const(math.pi, x.dtype))
+    at_zero = call("eq", x, zero)
+    safe = call("where", at_zero, one, angle)
+    return call("where", at_zero, one, call("div", call("sin", safe), safe))
+
+
+def _frac(x: Expr) -> Expr:
+    return call("sub", x, call("trunc", x))
+
+
+exp = floating("exp", "Exp", "e to the power of each element.")
+exp2 = floating("exp2", "Exp2", "2 to the power of each element.")
+expm1 = floating("expm1", "Expm1", "exp(x) - 1, accurate near 0.")
+log = floating("log", "Log", "The natural logarithm.")
+log2 = floating("log2", "Log2", "The logarithm to base 2.")
+log10 = floating("log10", "Log10", "The logarithm to base 10.")
+log1p = floating("log1p", "Log1P", "log(1 + x), accurate near 0.")
+sqrt = floating("sqrt", "Sqrt", "The square root; NaN below 0.")
+rsqrt = floating("rsqrt", "Rsqrt", "1 / sqrt(x).")
+reciprocal = floating("reciprocal", "Reciprocal", "1 / x.")
+sin = floating("sin", "Sin", "The sine of radians.")
+cos = floating("cos", "Cos", "The cosine of radians.")
+tan = floating("tan", "Tan", "The tangent of radians.")
+asin = floating("asin", "Asin", "The angle whose sine it is.")
+acos = floating("acos", "Acos", "The angle whose cosine it is.")
+atan = floating("atan", "Atan", "The angle whose tangent it is.")
+sinh = floating("sinh", "Sinh", "The hyperbolic sine.")
+cosh = floating("cosh", "Cosh", "The hyperbolic cosine.")
+tanh = floating("tanh", "Tanh", "The hyperbolic tangent.")
+asinh = floating("asinh", "Asinh", "The inverse hyperbolic sine.")
+acosh = floating("acosh", "Acosh", "The inverse hyperbolic cosine.")
+atanh = floating("atanh", "Atanh", "The inverse hyperbolic tangent.")
+erf = floating("erf", "Erf", "The error function.")
+erfc = floating("erfc", "Erfc", "1 - erf(x).")
+erfinv = floating("erfinv", "Erfinv", "The inverse of the error function.")
+lgamma = floating("lgamma", "Lgamma", "The logarithm of the absolute gamma function.")
+digamma = floating("digamma", "Digamma", "The derivative of lgamma.")
+sigmoid = floating("sigmoid", "Sigmoid", "1 / (1 + exp(-x)).")
+sinc = floating("sinc", "Sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc)
+deg2rad = floating("deg2rad", "Deg2Rad", "Degrees as radians.", _scaled(math.pi / 180))
+rad2deg = floating("rad2deg", "Rad2Deg", "Radians as degrees.", _scaled(180 / math.pi))
+abs = _keeping("abs", "Abs", "The absolute value.", whole=False)
+sign = _keeping("sign", "Sign", "-1, 0 or 1.", whole=False, booleans=True)
+floor = _keeping("floor", "Floor", "The next whole number below.", whole=True)
+ceil = _keeping("ceil", "Ceil", "The next whole number above.", whole=True)
+trunc = _keeping("trunc", "Trunc", "The whole number towards 0.", whole=True)
+isnan = _testing("isnan", "Where the value is not a number.")
+isinf = _testing("isinf", "Where the value is infinite.")
+isfinite = _testing("isfinite", "Where the value is neither infinite nor NaN.")
+signbit = _signing("signbit", "Where the sign is minus; -0.0 counts.")
+isposinf = _signing("isposinf", "Where the value is +inf.", _isposinf)
+isneginf = _signing("isneginf", "Where the value is -inf.", _isneginf)
+
+
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The part after the point, with the sign of x. Raises NoKernelError for whole numbers."""
+    node = require_tensor(input, "frac").node
+    dtype = node.dtype
+    if dtype.kind != "f":
+        raise NoKernelError(f"\"frac_cpu\" not implemented for '{torch_name(dtype)}'")
+    return give(mapped(_frac, (node,), dtype, dtype), "Frac", (input,), out)
+
+
+_NEG, _ROUND = scalar_build("neg"), scalar_build("round")
+_NOT, _INVERT = scalar_build("logical_not"), scalar_build("bitwise_not")
+
+
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``-input``. Raises DTypeError for bools."""
+    node = require_tensor(input, "neg").node
+    if node.dtype is bool_:
+        raise DTypeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return give(mapped(_NEG, (node,), node.dtype, node.dtype), "Neg", (input,), out)
+
+
+def positive(input: Tensor) -> Tensor:
+    """``+input``: the tensor itself. Raises DTypeError for bools."""
+    if require_tensor(input, "positive").dtype is bool_:
+        raise DTypeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Where ``input`` is false (zero)."""
+    node = require_tensor(input, "logical_not").node
+    return give(mapped(_NOT, (node,), bool_, None), "logical_not", (input,), out)
+
+
+def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Every bit inverted; of bools, the logical not. Raises DTypeError for floating point."""
+    node = require_tensor(input, "bitwise_not").node
+    dtype = node.dtype
+    if dtype.kind == "f":
+        raise NoKernelError(f"\"bitwise_not_cpu\" not implemented for '{torch_name(dtype)}'")
+    build = _NOT if dtype is bool_ else _INVERT
+    return give(mapped(build, (node,), dtype, dtype), "bitwise_not", (input,), out)
+
+
+def invert(input: Tensor) -> Tensor:
+    """The ``~`` operator. Raises DTypeError for floating point."""
+    if input.dtype.kind == "f":
+        raise DTypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return bitwise_not(input)
+
+
+def _round_to(x: Expr, scale: Expr) -> Expr:
+    return call("div", call("round", call("mul", x, scale)), scale)
+
+
+def _round_from(x: Expr, scale: Expr) -> Expr:
+    return call("mul", call("round", call("div", x, scale)), scale)
+
+
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest whole number, or multiple of ``10**-decimals``; halves go to even."""
+    node = require_tensor(input, "round").node
+    decimals = operator.index(decimals)
+    dtype: DType = node.dtype
+    if dtype is bool_ or (dtype.kind != "f" and decimals):
+        kernel = "round_cpu" if decimals else "round_vml_cpu"
+        raise NoKernelError(f"\"{kernel}\" not implemented for '{torch_name(dtype)}'")
+    if dtype.kind != "f":
+        return give(ops.cast(node, dtype), "Round", (input,), out)
+    if not decimals:
+        return give(mapped(_ROUND, (node,), dtype, dtype), "Round", (input,), out)
+    scale = constant_of(math.pow(10.0, math.fabs(decimals)), dtype.compute)
+    build = _round_to if decimals > 0 else _round_from
+    return give(mapped(build, (node, scale), dtype, dtype), "Round", (input,), out)
+
+
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """log(x / (1 - x)), with x kept within [eps, 1 - eps] when ``eps`` is given."""
+    node = require_tensor(input, "logit").node
+    dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
+    if eps is None:
+        return give(mapped(_logit, (node,), dtype, dtype), "Logit", (input,), out)
+    refuse_number(eps, dtype)
+    low, high = (constant_of(float(v), dtype.compute) for v in (eps, 1 - eps))
+    return give(mapped(_logit_inside, (node, low, high), dtype, dtype), "Logit", (input,), out)
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """The truth of a tensor of one element; raises as ``bool(tensor)`` does."""
+    return bool(require_tensor(input, "is_nonzero"))
+
+
+def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``sign`` for the real types that there are."""
+    found: Tensor = sign(input, out=out)
+    return titled(found, "SgnBackward0")
+
+
+# Other names that PyTorch has for the same functions.
+arcsin = asin
+arccos = acos
+arctan = atan
+arcsinh = asinh
+arccosh = acosh
+arctanh = atanh
+absolute = abs
+fix = trunc
+negative = neg
+
+
+# What PyTorch defines for complex numbers, for the real types that there are.
+
+
+def real(input: Tensor) -> Tensor:
+    """The tensor itself: all types are real."""
+    return require_tensor(input, "real")
+
+
+def imag(input: Tensor) -> Tensor:
+    """Raises LazytError: only complex numbers have an imaginary part."""
+    require_tensor(input, "imag")
+    raise LazytError("imag is not implemented for tensors with non-complex dtypes.")
+
+
+def conj(input: Tensor) -> Tensor:
+    """The tensor itself: real numbers are their own conjugates."""
+    return require_tensor(input, "conj")
+
+
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The tensor itself, or its values written to ``out``."""
+    if out is None:
+        return require_tensor(input, "conj_physical")
+    return give(require_tensor(input, "conj_physical").node, "ConjPhysical", (input,), out)
+
+
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: no tensor is conjugated lazily."""
+    return require_tensor(input, "resolve_conj")
+
+
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: no tensor has a negation pending that PyTorch's API would show."""
+    return require_tensor(input, "resolve_neg")
+
+
+def is_conj(input: Tensor) -> bool:
+    """Whether the conjugate bit is set; never."""
+    require_tensor(input, "is_conj")
+    return False
+
+
+def is_neg(input: Tensor) -> bool:
+    """Whether the negative bit is set; never."""
+    require_tensor(input, "is_neg")
+    return False
+
+
+def _true(x: Expr) -> Expr:
+    return call("eq", const(0, x.dtype), const(0, x.dtype))
+
+
+def isreal(input: Tensor) -> Tensor:
+    """True everywhere, in bool."""
+    node = require_tensor(input, "isreal").node
+    return give(mapped(_true, (node,), node.dtype, None), "isreal", ())
+
+
+def _angle(x: Expr) -> Expr:
+    zero = const(0, x.dtype)
+    turned = call("where", call("lt", x, zero), const(math.pi, x.dtype), zero)
+    return call("where", call("isnan", x), x, turned)
+
+
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """pi for negative numbers, 0 for others; whole numbers count as the default dtype."""
+    node = require_tensor(input, "angle").node
+    dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
+    return give(mapped(_angle, (node,), dtype, dtype), "Angle", (input,), out)

@@ -1,0 +1,253 @@
+"""Whole slices written where a vector of indices says: index_add, index_copy and index_fill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
+from lazyt.functional.creation.nesting import refuse_number, refuse_value
+from lazyt.functional.elementwise.choice import choose, without_slope
+from lazyt.functional.indexing.picking import scatter_of, value_range, within, wrapped
+from lazyt.functional.operands import (
+    as_number,
+    broadcast_pair,
+    constant_of,
+    expand_to,
+    normalize_dim,
+    require_tensor,
+)
+from lazyt.functional.results import give, overwrite
+from lazyt.handle.dispatch import check_writable, refuse_overlap, type_title, wrap
+from lazyt.handle.tape import titled
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import bool_, int64
+from lazyt.ir.forms import use
+from lazyt.ir.graph import Node, Shape
+
+__all__ = [
+    "fill",
+    "index_add",
+    "index_copy",
+    "index_fill",
+]
+
+
+def _along(
+    input: Tensor, dim: int, index: Tensor, source: Any, kind: str, function: str
+) -> Node:  # fmt: skip
+    """Whole slices of ``input`` along ``dim`` written at ``index``."""
+    axis = normalize_dim(dim, len(input.shape))
+    base = input.node
+    if len(index.shape) > 1:  # before its dtype is looked at
+        raise BoundsError("index is supposed to be a vector")
+    shape = base.shape or (1,)
+    extent = shape[axis]
+
+    def complain(bad: int) -> Exception:
+        if function == "index_add" and len(input.shape) < 2:
+            return BoundsError("index out of range in self")
+        said = f"{function}_(): " if function == "index_copy" else ""
+        return BoundsError(
+            f"{said}index {bad} is out of bounds for dimension {axis} with size {extent}"
+        )
+
+    node = index.node
+    if node.size and 0 not in shape[:axis] + shape[axis + 1 :]:
+        low, high = value_range(node, within(0, extent - 1))
+        if high >= extent or low < (-extent if function == "index_fill" else 0):
+            raise complain(high if high >= extent else low)
+        if low < 0:
+            node = wrapped(ops.cast(node, int64), extent)
+    places = ops.reshape(ops.cast(node, int64), (node.size,))
+    slices = (*shape[:axis], node.size, *shape[axis + 1 :])
+    if isinstance(source, Tensor):
+        _check_source(input, source, slices, axis, function)
+        updates = ops.reshape(source.node, slices)
+    else:
+        refuse_number(source, base.dtype)
+        updates = expand_to(constant_of(source, base.dtype), slices)
+    if not updates.size:
+        return base
+    return ops.reshape(
+        scatter_of(ops.reshape(base, shape), places, updates, axis, kind), base.shape
+    )
+
+
+def _check_source(input: Tensor, source: Tensor, slices: Shape, axis: int, function: str) -> None:
+    own, given = tuple(input.shape), tuple(source.shape)
+    if source.dtype is not input.dtype:
+        kinds = type_title(input.dtype), type_title(source.dtype)
+        if function == "index_copy":
+            raise DTypeError(
+                "index_copy_(): self and source expected to have the same dtype, but got (self) "
+                f"{kinds[0]} and (source) {kinds[1]}"
+            )
+        raise DTypeError(
+            f"{function}_(): self ({kinds[0]}) and source ({kinds[1]}) must have the same "
+            "scalar type"
+        )
+    if (own and given == slices) or (not given and len(own) < 2 and slices == (1,)):
+        return
+    if function == "index_copy" and own and given and len(given) != len(own):
+        raise BoundsError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must "
+            f"match. Source dimensionality ({len(given)}), destination dimensionality ({len(own)})"
+        )
+    if own and len(given) == len(own) and given[axis] != slices[axis]:
+        if function == "index_copy":
+            raise BoundsError(
+                f"index_copy_(): Number of indices ({slices[axis]}) should be equal to "
+                f"source.size(dim) ({given[axis]})"
+            )
+        raise ShapeError(
+            f"{function}_(): Number of indices ({slices[axis]}) should be equal to "
+            f"source.size(dim): ({given[axis]}), for dim: {axis}"
+        )
+    raise ShapeError(
+        "source tensor shape must match self tensor shape, excluding the specified "
+        f"dimension. Got self.shape = {list(own)} source.shape = {list(given)}"
+    )
+
+
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """A copy of ``input`` with slices of ``alpha * source`` added at ``index``.
+
+    Raises ShapeError, DTypeError and BoundsError as PyTorch does.
+    """
+    if source.dtype.kind in "uif":
+        refuse_number(alpha, source.dtype)
+        alpha = alpha if source.dtype.kind == "f" else int(alpha)
+    scaled = source if alpha == 1 else source * alpha
+    node = _along(input, dim, index, scaled, "add", "index_add")
+    return give(node, "IndexAdd", (input, source, index), out)
+
+
+def index_copy(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy of ``input`` with the slices at ``index`` replaced by ``source``.
+
+    Raises ShapeError, DTypeError and BoundsError as PyTorch does.
+    """
+    if index.dtype is not int64 and len(index.shape) < 2:
+        raise DTypeError(
+            "index_copy_(): Expected a long tensor for index, but got " + type_title(index.dtype)
+        )
+    node = _along(input, dim, index, source, "set", "index_copy")
+    return give(node, "IndexCopy", (input, source, index), out)
+
+
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """A copy of ``input`` with the slices at ``index`` filled with a number.
+
+    Raises ShapeError and BoundsError as PyTorch does.
+    """
+    if index.dtype is not int64:
+        raise BoundsError("index_fill_(): Expected dtype int64 for index.")
+    if isinstance(value, Tensor):
+        if value.shape:
+            raise ShapeError(
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{len(value.shape)} dimension(s)."
+            )
+        refuse_value(value, input.dtype)
+        fill = value.to(input.dtype)
+        shape = list(input.shape) or [1]
+        shape[normalize_dim(dim, len(input.shape))] = index.shape.numel()
+        value = value.to(input.dtype).expand(shape)
+        value = value if input.shape else value.reshape(())
+    if isinstance(value, Tensor) and value.requires_grad:
+        # Where an index is named twice, the value gets the gradient of the element once.
+        filled = expand_to(constant_of(False, bool_), tuple(input.shape))
+        hit = _along(wrap(filled), dim, index, True, "set", "index_fill")
+        node = choose(hit, expand_to(fill.node, hit.shape), input.node, input.dtype)
+        return give(node, "IndexFill", (input, value, index))
+    node = _along(input, dim, index, value, "set", "index_fill")
+    return give(node, "IndexFill", (input, index))
+
+
+# In-place functions that are no in-place form of another function.
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write ``src``, broadcast and converted, into this tensor. Raises ShapeError."""
+    if as_number(src) is not None:
+        return fill_(self, src)
+    if not isinstance(src, Tensor):
+        raise DTypeError(
+            f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}"
+        )
+    check_writable(self)
+    shape = tuple(self.shape)
+    refuse_overlap(self, (src,))
+    if use.any:
+        src = src.to(self.device)
+    common = broadcast_pair(shape, tuple(src.shape))
+    if common != shape:
+        raise ShapeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}"
+        )
+    node = expand_to(ops.cast(src.node, self.dtype), shape)
+    if self._view is not None:
+        self._view.refuse_repeats()
+    return overwrite(self, node, "Copy", (self, src))
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Write one value everywhere. Raises LazytError for a tensor with dimensions."""
+    if isinstance(value, Tensor):
+        if value.shape:
+            raise LazytError(
+                "fill_ only supports 0-dimension value tensor but got tensor with "
+                f"{len(value.shape)} dimensions."
+            )
+        filler = ops.cast(value.node, self.dtype)
+    else:
+        number = as_number(value)
+        if number is None:
+            raise DTypeError(
+                f"fill_(): argument 'value' (position 1) must be Number, not {type(value).__name__}"
+            )
+        refuse_number(number, self.dtype)
+        filler = constant_of(number, self.dtype)
+    return overwrite(self, expand_to(filler, tuple(self.shape)), "Fill", (self, value))
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A copy of ``input``'s size and dtype with one value everywhere. Raises as ``fill_`` does."""
+    if isinstance(value, Tensor) or not require_tensor(input, "fill").requires_grad:
+        return fill_(input.clone(), value)
+    filled = fill_(input.detach().clone(), value)
+    return give(without_slope(filled.node, input.node), "Fill", (input,))
+
+
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write one value on the main diagonal.
+
+    Args:
+        wrap: whether the diagonal of a tall matrix begins anew below its square part.
+
+    Raises LazytError for a vector, and for more than two dimensions of unequal size.
+    """
+    shape = tuple(self.shape)
+    if len(shape) < 2:
+        raise LazytError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise LazytError("all dimensions of input must be of equal length")
+    step, extent = sum(self.strides), min(shape)
+    fill_(self.as_strided((extent,), (step,), self.storage_offset()), fill_value)
+    if wrap and len(shape) == 2 and shape[0] > shape[1] + 1:
+        for top in range(shape[1] + 1, shape[0], shape[1] + 1):
+            fill_(self[top : top + shape[1]].diagonal(), fill_value)
+    return self
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Write zeros everywhere."""
+    before = self._fn
+    fill_(self, 0)
+    return self if self._view is not None or self._fn is before else titled(self, "ZeroBackward0")

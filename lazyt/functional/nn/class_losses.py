@@ -1,0 +1,553 @@
+"""Losses that want a margin: hinges, rankings, and distances in threes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lazyt import ops
+from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
+from lazyt.functional.creation.creation import fresh
+from lazyt.functional.elementwise.activations import logsigmoid
+from lazyt.functional.elementwise.arithmetic import minimum, mul, sub
+from lazyt.functional.elementwise.choice import choose, clamp_min, where
+from lazyt.functional.elementwise.unary import neg
+from lazyt.functional.indexing.picking import Range, gather, gather_node, value_range, within
+from lazyt.functional.linalg.distances import pairwise_distance
+from lazyt.functional.linalg.products import linear
+from lazyt.functional.nn.loss_reduction import (
+    ReductionError,
+    chosen_reduction,
+    reduced,
+    reduced_tensor,
+)
+from lazyt.functional.nn.normalizers import log_softmax_node
+from lazyt.functional.operands import constant_of, require_tensor
+from lazyt.functional.repeated import repeated
+from lazyt.functional.results import give
+from lazyt.functional.type_promotion import get_default_dtype, refuse_cast, require_floating
+from lazyt.handle.autocast import in_full_precision
+from lazyt.handle.dispatch import type_title
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import int64, uint8
+from lazyt.ir.graph import Node
+
+# Losses of class scores: the negative log-likelihood and the cross entropy.
+
+
+def _check_classes(shape: tuple[int, ...], target: Tensor) -> int:
+    """The axis of classes; raises for targets that do not fit."""
+    wanted = tuple(target.shape)
+    if not len(shape) >= 1:
+        raise ShapeError(f"Expected 1 or more dimensions (got {len(shape)})")
+    if len(shape) == 1:
+        _check_target_type(target)
+        if wanted:
+            raise ShapeError(f"size mismatch (got input: {list(shape)}, target: {list(wanted)})")
+        return 0
+    if shape[:1] != wanted[:1]:
+        raise ReductionError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size "
+            f"({wanted[0] if wanted else 1})."
+        )
+    if len(shape) == 2 and len(wanted) > 1:
+        raise ShapeError("0D or 1D target tensor expected, multi-target not supported")
+    if len(shape) == 4 and len(wanted) == 3 and (shape[0], *shape[2:]) != wanted:
+        raise ShapeError(f"size mismatch (got input: {list(shape)} , target: {list(wanted)}")
+    if (shape[0], *shape[2:]) != wanted:
+        raise ShapeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(wanted)}")
+    _check_target_type(target)
+    return 1
+
+
+def _check_target_type(target: Tensor) -> None:
+    if target.dtype not in (int64, uint8):
+        raise DTypeError(
+            f"expected target dtype to be Long or Byte, but got {type_title(target.dtype)}"
+        )
+
+
+def _check_weight(weight: Tensor | None, classes: int) -> None:
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise ShapeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but "
+            f"got weight tensor of shape: {list(weight.shape)}"
+        )
+
+
+def _safe_ranges(classes: int, ignored: int) -> list[Range]:
+    """Ranges of targets that are all right: with the class that is ignored, or without it."""
+    with_it = ((min(ignored, 0), ignored), (ignored, max(ignored, classes - 1)))
+    if ignored < 0:
+        with_it = ((ignored, ignored), (ignored, classes - 1))
+    if not 0 <= ignored < classes:
+        return [within(0, classes - 1), with_it]
+    return [with_it, within(0, ignored - 1), within(ignored + 1, classes - 1)]
+
+
+def _picked_loss(
+    scores: Node, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
+    smoothing: float = 0.0, raw: bool = False,
+) -> Node:  # fmt: skip
+    """Minus the log-probability of each target class, reduced; in the compute type.
+
+    ``scores`` are log-probabilities, or with ``raw`` any scores. With ``smoothing`` that share of
+    the loss is the mean over all classes (Szegedy et al. 2016).
+    """
+    axis = _check_classes(scores.shape, target)
+    classes = scores.shape[axis]
+    _check_weight(weight, classes)
+    places = ops.cast(target.node, int64)
+    safe = _safe_ranges(classes, ignore_index)
+    low, high = value_range(target.node, *safe) if places.size else (0, 0)
+    ignored = ignore_index if low <= ignore_index <= high else None
+    if low < 0 or high >= classes:
+        _check_others(places, ignored, classes, (low, high))
+    weights = None if weight is None else ops.cast(weight.node, scores.dtype.compute)
+    return _loss_node(scores, places, weights, axis, reduction, ignored, smoothing, raw)
+
+
+def _check_others(places: Node, ignored: int | None, classes: int, found: tuple[int, int]) -> None:
+    """Raise BoundsError where a target that is not ignored is no class.
+
+    Args:
+        found: the smallest and the largest target.
+    """
+    if ignored is not None:
+        counts = ops.apply("ne", places, ops.constant(ignored, int64))
+        others = choose(counts, places, ops.constant(0, int64), int64)
+        found = value_range(others, within(0, classes - 1))
+    for bad in found:
+        if not 0 <= bad < classes:
+            raise BoundsError(f"Target {bad} is out of bounds.")
+
+
+@repeated
+def _loss_node(
+    scores: Node, places: Node, weights: Node | None, axis: int, reduction: str,
+    ignored: int | None, smoothing: float, raw: bool,
+) -> Node:  # fmt: skip
+    """``_picked_loss`` of targets that were checked; ``ignored`` is None where none of them is."""
+    logs = log_softmax_node(scores, axis) if raw else scores
+    kept = None if ignored is None else ops.apply("ne", places, ops.constant(ignored, int64))
+    if kept is not None:
+        places = choose(kept, places, ops.constant(0, int64), int64)
+    spread = ops.reshape(places, (*places.shape[:axis], 1, *places.shape[axis:]))
+    loss = ops.apply("neg", ops.reshape(gather_node(logs, spread, axis), places.shape))
+    scale = None if weights is None else ops.gather(weights, places, 0)
+    if scale is not None:
+        loss = ops.apply("mul", loss, scale)
+    if smoothing > 0:
+        loss = _smoothed(loss, logs, weights, axis, smoothing)
+    if kept is not None:
+        zero = ops.constant(0, loss.dtype)
+        loss = choose(kept, loss, zero, loss.dtype)
+        scale = choose(kept, scale or ops.constant(1, loss.dtype), zero, loss.dtype)
+    if loss.size == 1 and (reduction != "none" or not loss.shape):
+        # PyTorch adds to 0.0, which leaves no -0.0; sums of one element add nothing.
+        loss = ops.apply("add", loss, ops.constant(0, loss.dtype))
+    if reduction != "mean" or scale is None:
+        return reduced(loss, reduction, loss.dtype)
+    axes = tuple(range(len(loss.shape)))
+    total = ops.reduce_("sum", loss, axes) if axes else loss
+    count = ops.reduce_("sum", ops.broadcast_to(scale, loss.shape), axes) if axes else scale
+    return ops.apply("div", total, count)
+
+
+def _smoothed(loss: Node, logs: Node, weights: Node | None, axis: int, smoothing: float) -> Node:
+    """A share of the loss taken from the target class and spread over all."""
+    if weights is not None:
+        tail = (1,) * (len(logs.shape) - axis - 1)
+        logs = ops.apply("mul", logs, ops.reshape(weights, (logs.shape[axis], *tail)))
+    even = ops.apply("neg", ops.reduce_("sum", logs, (axis,)))
+    keep = constant_of(1 - smoothing, loss.dtype)
+    share = constant_of(smoothing / logs.shape[axis], loss.dtype)
+    return ops.apply("add", ops.apply("mul", loss, keep), ops.apply("mul", even, share))
+
+
+@in_full_precision
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Minus the log-probabilities of the target classes (dimension 1 of ``input``).
+
+    Raises ShapeError for sizes that do not fit, BoundsError for a class out of range.
+    """
+    require_tensor(input, "nll_loss")
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    logs = ops.cast(input.node, input.dtype.compute)
+    node = _picked_loss(logs, target, weight, reduction, ignore_index)
+    return give(ops.cast(node, input.dtype), "NllLoss", (input,))
+
+
+@in_full_precision
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """The cross entropy of logits (classes in dimension 1) and class numbers or probabilities.
+
+    Raises ShapeError for sizes that do not fit, BoundsError for a class out of range.
+    """
+    require_tensor(input, "cross_entropy")
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    _check_soft_target(input, target, ignore_index, label_smoothing)
+    require_floating("log_softmax_lastdim_kernel_impl", input.dtype)
+    if target.dtype.kind == "f" and target.shape == input.shape:
+        axis = 0 if len(input.shape) == 1 else 1
+        logs = log_softmax_node(input.node, axis)
+        node = _soft_loss(logs, target, weight, reduction, axis, label_smoothing)
+        return give(ops.cast(node, input.dtype), "CrossEntropyLoss", (input, target))
+    scores = input.node
+    node = _picked_loss(scores, target, weight, reduction, ignore_index, label_smoothing, True)
+    return give(ops.cast(node, input.dtype), "NllLoss", (input,))
+
+
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: Any = None,
+) -> Tensor:  # fmt: skip
+    """``cross_entropy(linear(input, linear_weight, linear_bias), target)``.
+
+    ``input`` is [N, F] or [F], ``linear_weight`` [C, *, F] and the bias [C, *], for logits
+    [N, C, *]. ``options`` choose how PyTorch cuts the product in pieces, which fusion does here.
+    Raises as ``linear`` and ``cross_entropy`` do.
+    """
+    require_tensor(linear_weight, "linear_cross_entropy", "linear_weight", 2)
+    sizes = tuple(linear_weight.shape)[:-1]
+    _check_linear(input, linear_weight, linear_bias)
+    if ignore_index is not None and target.dtype.kind == "f":
+        raise LazytError("ignore_index cannot be specified when target contains probabilities")
+    table = linear_weight.reshape(-1, linear_weight.shape[-1])
+    bias = None if linear_bias is None else linear_bias.reshape(-1)
+    logits = linear(input, table, bias)
+    logits = logits.reshape(*tuple(input.shape)[:-1], *sizes)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignored, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
+
+
+def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Raise ShapeError for operands of a linear layer that make no logits."""
+    own, sizes = tuple(input.shape), tuple(weight.shape)
+    if len(own) not in (1, 2):
+        raise ShapeError(f"expected input with dimensionality 1 or 2, got {len(own)}")
+    if len(sizes) < 2:
+        raise ShapeError(f"expected linear_weight with dimensionality at least 2, got {len(sizes)}")
+    if own[-1] != sizes[-1]:
+        raise ShapeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{own[-1]} and {sizes[-1]}, respectively"
+        )
+    if len(sizes) > 2 and len(own) == 1:
+        raise ShapeError(
+            f"K-dimensional loss defined by linear_weight shape {sizes} requires batched input, "
+            f"(N, {own[0]}), got unbatched input with shape {own}"
+        )
+    if bias is not None and tuple(bias.shape) != sizes[:-1]:
+        raise ShapeError(f"expected linear_bias shape {sizes[:-1]}, got {tuple(bias.shape)}")
+
+
+def _check_soft_target(input: Tensor, target: Tensor, ignored: int, smoothing: float) -> None:
+    if target.shape == input.shape:
+        if target.dtype.kind != "f":
+            raise DTypeError(
+                "Expected floating point type for target with class probabilities, got "
+                f"{type_title(target.dtype)}"
+            )
+        if ignored >= 0:
+            raise LazytError("ignore_index is not supported for floating point target")
+    if smoothing > 1:
+        raise LazytError(f"label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")
+
+
+def _soft_loss(
+    logs: Node, target: Tensor, weight: Tensor | None, reduction: str, axis: int, smoothing: float
+) -> Node:
+    truth = ops.cast(target.node, logs.dtype)
+    if smoothing > 0:  # as PyTorch, which leaves out others
+        truth = ops.apply("mul", truth, constant_of(1 - smoothing, logs.dtype))
+        truth = ops.apply("add", truth, constant_of(smoothing / logs.shape[axis], logs.dtype))
+    if weight is not None:
+        tail = (1,) * (len(logs.shape) - axis - 1)
+        scale = ops.reshape(ops.cast(weight.node, logs.dtype), (logs.shape[axis], *tail))
+        truth = ops.apply("mul", truth, scale)
+    loss = ops.apply("neg", ops.reduce_("sum", ops.apply("mul", logs, truth), (axis,)))
+    return reduced(loss, reduction, loss.dtype)
+
+
+@in_full_precision
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The distance where ``target`` is 1, and what it lacks of ``margin`` where it is -1.
+
+    Raises ShapeError for shapes that do not broadcast, ReductionError.
+    """
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    short = clamp_min(sub(input.new_full((), margin), input), 0)
+    zero = input.new_zeros(())
+    loss = where(target != 1, short, zero) + where(target != -1, input, zero)
+    return reduced_tensor(loss, reduction)
+
+
+@in_full_precision
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``max(0, -target * (input1 - input2) + margin)``: which of two ranks higher.
+
+    Raises ShapeError for another number of dimensions of one operand, ReductionError.
+    """
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise ShapeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
+        )
+    return reduced_tensor(clamp_min(-target * (input1 - input2) + margin, 0), reduction)
+
+
+@in_full_precision
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``log(1 + exp(-target * input))``, for targets of 1 and -1, in the input's dtype.
+
+    Exponents that overflow give infinity, as in PyTorch. Raises DTypeError for whole numbers.
+    """
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    exponent = mul(neg(input), target)
+    if input.dtype.kind != "f":
+        given = target.dtype if target.dtype.kind == "f" else get_default_dtype()
+        refuse_cast(given, input.dtype)
+    return reduced_tensor(exponent.to(input.dtype).exp().log1p(), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The mean binary cross entropy over the classes (last dimension) of logits.
+
+    Raises ShapeError for shapes that do not broadcast, ReductionError.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = chosen_reduction(reduction, size_average, reduce)
+    if reduction not in ("none", "mean", "sum"):
+        raise ReductionError(f"{reduction} is not valid")
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    return reduced_tensor(loss.sum(-1) / input.shape[-1], reduction)
+
+
+# ------------------------------------------------------------------ classes
+
+
+def _check_scores(input: Tensor) -> None:
+    """Raise ShapeError unless the scores are [N, C] or [C] with a class at least."""
+    if input.ndim > 2 or 0 in input.shape[max(input.ndim - 1, 0) :]:
+        raise ShapeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(input.shape)}"
+        )
+
+
+def _class_scores(input: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Scores [N, C] and targets [N]; raises LazytError and ShapeError in PyTorch's words."""
+    name = "multi_margin_loss"
+    _check_scores(input)
+    single = input.ndim < 2
+    wanted = 1 if single else input.shape[0]
+    if target.ndim > 1 or target.numel() != wanted:
+        raise ShapeError(
+            f"{name}: target tensor should be 1-D with size equal to the number of input samples "
+            f"(batch size). Expected target size [{wanted}], but got {list(target.shape)}. Input "
+            f"has shape {list(input.shape)}."
+        )
+    classes = input.shape[-1] if input.ndim else 1
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise ShapeError(
+            f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
+        )
+    if target.dtype is not int64:
+        raise DTypeError(f"expected scalar type Long but found {type_title(target.dtype)}")
+    if target.numel():
+        low, high = value_range(target.node, within(0, classes - 1))
+        if low < 0 or high >= classes:
+            raise LazytError("target out of range")
+    return (input.reshape(1, -1) if single else input), target.reshape(-1)
+
+
+@in_full_precision
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``mean over classes i != y of max(0, margin - x[y] + x[i]) ** p``.
+
+    Scores are [N, C] or [C], classes [N] or a number. Raises ReductionError (a ValueError) for
+    another ``p`` than 1 and 2, ShapeError, and LazytError for a class out of range.
+    """
+    require_tensor(input, "multi_margin_loss")
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise ReductionError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.ndim != 1:
+        raise ReductionError("weight must be one-dimensional")
+    scores, classes = _class_scores(input, target, weight)
+    right = gather(scores, 1, classes.unsqueeze(1))
+    short = clamp_min(margin - right + scores, 0)
+    if p == 2:
+        short = short * short
+    if weight is not None:
+        short = short * weight[classes].unsqueeze(1)
+    hit = ops.apply("eq", classes.unsqueeze(1).node, ops.iota(scores.shape[1]))
+    short = where(fresh(hit), short.new_zeros(()), short)
+    loss = short.sum(1) / scores.shape[1]
+    if input.ndim < 2 and reduction == "none":
+        loss = loss.reshape(target.shape)
+    return reduced_tensor(loss, reduction)
+
+
+def _is_target(target: Node, classes: int) -> tuple[Node, Node]:
+    """Which classes of [N, C] are targets, and which entries of the list of targets count.
+
+    A list ends at its first negative number.
+    """
+    going = ops.apply("ge", target, ops.constant(0, int64))
+    counts = ops.scan("min", ops.cast(going, int64), 1)
+    listed = ops.apply("gt", counts, ops.constant(0, int64))
+    places = choose(listed, target, ops.constant(0, int64), int64)
+    hits = ops.apply("eq", ops.reshape(places, (*places.shape, 1)), ops.iota(classes))
+    hits = ops.apply("logical_and", hits, ops.reshape(listed, (*listed.shape, 1)))
+    return ops.reduce_("any", hits, (1,)), listed
+
+
+@in_full_precision
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``sum over targets y and other classes i of max(0, 1 - (x[y] - x[i])) / C``.
+
+    Scores are [N, C] or [C]; so are the targets, each row a list of classes that ends at the first
+    negative number. Raises ShapeError and ReductionError, LazytError for a class out of range.
+    """
+    require_tensor(input, "multilabel_margin_loss")
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    _check_scores(input)
+    if input.shape != target.shape:
+        raise ShapeError(
+            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
+        )
+    if target.numel():
+        last = (input.shape[-1] if input.ndim else 1) - 1
+        low, high = value_range(target.node, within(-1, last))
+        if high > last or low < -1:
+            raise LazytError("argument #2 'target' is out of range")
+    single = input.ndim < 2
+    scores, lists = (t.reshape(1, -1) if single else t for t in (input, target))
+    classes = scores.shape[1]
+    node = scores.node
+    named, listed = _is_target(ops.cast(lists.node, int64), classes)
+    safe = choose(listed, lists.node, ops.constant(0, int64), int64)
+    right = gather_node(node, safe, 1)
+    wanted = give(ops.reshape(right, (*right.shape, 1)), "Gather", (scores,))
+    short = clamp_min(sub(1, wanted) + scores.unsqueeze(1), 0)
+    other = ops.apply("logical_not", ops.reshape(named, (named.shape[0], 1, classes)))
+    counts = ops.apply("logical_and", other, ops.reshape(listed, (*listed.shape, 1)))
+    kept = choose(counts, short.node, constant_of(0, short.dtype), short.dtype)
+    loss = give(kept, "MultilabelMarginLoss", (short,)).sum((1, 2)) / classes
+    return reduced_tensor(loss.squeeze(0) if single else loss, reduction)
+
+
+# ------------------------------------------------------------------ distances
+
+
+_EPS = 1e-12  # PyTorch's constant below the root of the cosine
+
+
+@in_full_precision
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``1 - cos`` where ``target`` is 1, ``max(0, cos - margin)`` where it is -1.
+
+    Vectors are [N, D] with targets [N], or [D] with one target. Raises ShapeError.
+    """
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    if target.ndim > 1:
+        raise ShapeError("0D or 1D target tensor expected, multi-target not supported")
+    wanted = target.ndim + 1
+    if not input1.ndim == input2.ndim == wanted:
+        raise ShapeError(
+            f"{target.ndim}D target tensor expects {wanted}D input tensors, but found inputs with "
+            f"sizes {list(input1.shape)} and {list(input2.shape)}."
+        )
+    product = (input1 * input2).sum(-1)
+    first, second = ((x * x).sum(-1) + _EPS for x in (input1, input2))
+    cosine = product / (first * second).sqrt()
+    zero = cosine.new_zeros(())
+    loss = where(target == 1, 1 - cosine, zero)
+    loss = loss + where(target == -1, clamp_min(cosine - margin, 0), zero)
+    return reduced_tensor(loss, reduction)
+
+
+def _check_triplet(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float) -> None:
+    if margin <= 0:
+        raise ReductionError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise ShapeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative "
+            f"{negative.ndim}D inputs"
+        )
+
+
+@in_full_precision
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
+    eps: float = 1e-6, swap: bool = False, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``max(0, margin + |anchor - positive| - |anchor - negative|)`` by the p-norm.
+
+    With ``swap`` the negative's distance is to the nearer of anchor and positive (Balntas et al.
+    2016). Raises ReductionError (a ValueError) for a margin of 0 or less, ShapeError.
+    """
+    reduction = chosen_reduction(reduction, size_average, reduce)
+    _check_triplet(anchor, positive, negative, margin)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+    near = pairwise_distance(anchor, positive, p, eps)
+    return reduced_tensor(clamp_min(margin + near - far, 0), reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
+    swap: bool = False, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """``triplet_margin_loss`` by any distance of two tensors, ``pairwise_distance`` by default.
+
+    Raises ReductionError (a ValueError) for a margin of 0 or less, ShapeError.
+    """
+    reduction = chosen_reduction(reduction, None, None)
+    _check_triplet(anchor, positive, negative, margin)
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(positive, negative))
+    return reduced_tensor(clamp_min(margin + near - far, 0), reduction)

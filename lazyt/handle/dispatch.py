@@ -1,0 +1,519 @@
+"""How functions take tensors apart, make new ones, write into old ones, and become methods."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lazyt import ops
+from lazyt.config import config
+from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
+from lazyt.handle import pending, tape
+from lazyt.handle.device import settled, waiting
+from lazyt.handle.grad_mode import blocks, first_version, mode
+from lazyt.handle.hooks import hook
+from lazyt.handle.layout import is_dense
+from lazyt.handle.pending import PATIENCE
+from lazyt.handle.storage import Storage
+from lazyt.handle.tape import AccumulateGrad, GradFn, Moves, Written, hand_over, output_number
+from lazyt.handle.tensor import Tensor
+from lazyt.handle.views import OVERLAP, Step, View
+from lazyt.ir.dtypes import DType, dtype_by_numpy
+from lazyt.ir.forms import PLACED, use
+from lazyt.ir.graph import Node, Shape, clock, record_source
+from lazyt.runtime.memory import Buffer
+
+# Writes whose operands lie in the memory that is written to, refused where PyTorch refuses them.
+#
+# Here such a write would be well defined, because operands keep their values. But a program that
+# relies on it fails in PyTorch, and silently differs where PyTorch does not notice.
+
+
+_MESSAGE = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+    "a single memory location. Please clone() the tensor before performing the operation."
+)
+
+
+def one_memory(a: Storage, b: Storage) -> bool:
+    """Whether two storages share their memory."""
+    if a is b:
+        return True
+    return a.share is not None and b.share is not None and a.share.memory is b.share.memory
+
+
+def refuse_overlap(target: Tensor, operands: Iterable[Any], same: bool = False) -> None:
+    """Raise LazytError, in PyTorch's words, when an operand partly shares the target's elements.
+
+    Args:
+        operands: of which only tensors count. Tensors with gaps are not looked into, as in
+            PyTorch.
+        same: whether an operand that is the very target is refused too.
+    """
+    for operand in operands:
+        if not isinstance(operand, Tensor) or not one_memory(target._storage, operand._storage):
+            continue
+        if operand is target and not same:
+            continue
+        if operand is target or _meet(target, operand, same):
+            raise LazytError(_MESSAGE)
+
+
+def refuse_repeats(target: Tensor) -> None:
+    """Raise LazytError, in PyTorch's words, when the target shows an element several times."""
+    if any(n > 1 and not stride for n, stride in zip(target.shape, target.strides)):
+        raise LazytError(OVERLAP)
+
+
+def _meet(a: Tensor, b: Tensor, same: bool) -> bool:
+    shapes = tuple(a.shape), tuple(b.shape)
+    if 0 in shapes[0] or 0 in shapes[1]:
+        return False
+    if not (is_dense(shapes[0], a.strides) and is_dense(shapes[1], b.strides)):
+        return False
+    first, last = a._offset * a.itemsize, (a._offset + a.shape.numel()) * a.itemsize
+    begin, end = b._offset * b.itemsize, (b._offset + b.shape.numel()) * b.itemsize
+    if (first, last) == (begin, end) and a.strides == b.strides:
+        return same
+    return first < end and begin < last
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_new_tensor = Tensor.__new__
+_new_storage = Storage.__new__
+_budget = pending.budget
+record_source(config.provenance)
+
+
+def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
+    """A tensor of the value ``node``, with storage of its own.
+
+    Args:
+        node: the value. Under ``no_grad`` it loses its gradient history.
+        parents: the operands it was made from; other values than tensors are passed over.
+        name: the function's name for ``grad_fn``, in full (``SumBackward1``) or not (``sum``);
+            the calling function's name by default.
+    """
+    storage = _new_storage(Storage)
+    if use.any:
+        node = settled(node, parents, name)
+        if node.form < PLACED:
+            waiting.add(storage)
+    storage.share = None
+    storage.version = first_version() if blocks.open else 0
+    storage.fn = None
+    if node.needs_grad:
+        if mode.enabled:
+            storage.node = node
+            called = name or sys._getframe(1).f_code.co_name
+            storage.fn = tape.record(called, parents, storage)
+        else:
+            node = ops.detach(node)
+    storage.node = node
+    tensor = _new_tensor(Tensor)
+    tensor._storage = storage
+    tensor._view = None
+    _budget.nodes -= 1
+    if _budget.nodes < 0 or config.eager or node.oldest < clock.now - PATIENCE:
+        over_budget(storage)
+    return tensor
+
+
+def over_budget(storage: Storage) -> None:
+    """What is due at some new storages: a capture hears of it, or pending work is computed."""
+    if hook.watcher is not None:  # it sets the budget so that it hears of every new storage
+        hook.watcher.created(storage)
+    elif config.eager:
+        pending.realize_result(storage.node)
+    else:
+        due = pending.check_budget if _budget.nodes < 0 else pending.settle_old
+        due(storage.node)
+
+
+def view_of(
+    base: Tensor,
+    moves: tuple[Step, ...],
+    shape: Shape,
+    strides: Shape,
+    offset: int,
+    name: str,
+) -> Tensor:
+    """A tensor that shares ``base``'s storage.
+
+    Args:
+        moves: the movements from ``base``'s value to the view's.
+        shape, strides, offset: the arrangement in memory, in elements.
+        name: the function's name, for ``grad_fn``.
+    """
+    outer = base._view
+    steps = () if outer is None else outer.steps
+    view = View(shape, strides, offset, steps + moves, name)
+    fn = base._fn if mode.enabled else base._storage.fn
+    if fn is not None:
+        if mode.enabled:
+            before = base._storage.node if outer is None else outer
+            index = output_number(fn, base.node) if fn.several else 0
+            made = Moves(moves, before.shape, base._storage.node.dtype, index)
+            view.fn = tape.record_view(name, fn, made)
+            view.made_for = base._storage.fn
+            view.made_at = base._storage.version_now()
+        else:
+            view.detached = True
+    else:
+        view.detached = not mode.enabled or (outer is not None and outer.detached)
+    if outer is not None and outer.multiple is not None:
+        view.multiple = (name, 0)
+        view.version = base._storage.version_now()
+    if outer is not None and outer.custom is not None:
+        view.custom = (name, 0)
+    view.source = base if outer is None or outer.source is None else outer.source
+    tensor = _new_tensor(Tensor)
+    tensor._storage = base._storage
+    tensor._view = view
+    return tensor
+
+
+def unwrap(value: Tensor) -> Node:
+    """The node of a tensor's value now."""
+    return value.node
+
+
+def as_node(value: Any, like: Tensor | Node) -> Node:
+    """A number, array or tensor as a node of ``like``'s dtype.
+
+    Raises DTypeError for other values.
+    """
+    dtype = like.dtype
+    if isinstance(value, Tensor):
+        return ops.cast(value.node, dtype)
+    if isinstance(value, (bool, int, float)):
+        return ops.constant(value, dtype)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return ops.cast(array_node(np.asarray(value)), dtype)
+    raise DTypeError(f"expected a tensor, a number or an array, not {type(value).__name__}")
+
+
+def array_node(array: np.ndarray[Any, Any]) -> Node:
+    """A leaf with a copy of ``array``; raises DTypeError for types that tensors do not have."""
+    dtype = dtype_by_numpy(array.dtype)
+    if dtype is None:
+        raise DTypeError(
+            f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. The only "
+            "supported types are: float64, float32, float16, int64, int32, int16, int8, uint64, "
+            "uint32, uint16, uint8, and bool."
+        )
+    buffer = Buffer(array.nbytes)
+    buffer.as_numpy(dtype, array.shape)[...] = array
+    pending.spend_bytes(array.nbytes)
+    return ops.input_(tuple(array.shape), dtype, buffer)
+
+
+# ---------------------------------------------------------------------- writing
+
+_LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+_FROZEN_VIEW = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
+_SEVERAL = (
+    "is being modified inplace{mode}. This view is the output of a function that returns multiple "
+    "views. Such functions do not allow the output views to be modified inplace. You should "
+    "replace the inplace operation by an out-of-place one."
+)
+
+
+_CUSTOM = (
+    "Output {} of {} is a view and is being modified inplace. This view was created inside a "
+    "custom Function (or because an input was returned as-is) and the autograd logic to handle "
+    "view+inplace would override the custom backward associated with the custom Function, leading "
+    "to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of "
+    "the custom Function."
+)
+
+
+def _refuse_multiple(view: View, differentiable: bool) -> None:
+    name, number = view.multiple or ("", 0)
+    if differentiable:
+        raise GradientError(f"Output {number} of {name} is a view and " + _SEVERAL.format(mode=""))
+    raise GradientError(
+        "A view was created in no_grad mode and " + _SEVERAL.format(mode=" with grad mode enabled")
+    )
+
+
+def check_writable(target: Tensor) -> None:
+    """Raise GradientError, in PyTorch's words, where autograd forbids an in-place write."""
+    if not mode.enabled:
+        return
+    storage, view = target._storage, target._view
+    if storage.fn is not None and view is not None and not view.detached:
+        if view.multiple:
+            _refuse_multiple(view, True)
+        if view.custom is not None:
+            name, number = view.custom
+            raise GradientError(_CUSTOM.format(number, name))
+    if isinstance(storage.fn, AccumulateGrad):
+        if view is None or view.root:
+            raise GradientError(_LEAF)
+        if not view.detached:
+            raise GradientError("a view of " + _LEAF)
+    if view is not None and view.detached and storage.fn is not None:
+        raise GradientError(_FROZEN_VIEW)
+
+
+def assign(target: Tensor, result: Tensor) -> Tensor:
+    """Write the value of ``result``, of the same shape and dtype, into ``target``; returns it.
+
+    The gradient of the write is ``result``'s. Raises GradientError where autograd forbids it and
+    LazytError where elements of ``target`` overlap.
+    """
+    check_writable(target)
+    storage, view = target._storage, target._view
+    value, fn = result.node, result._fn
+    before = storage.fn
+    if fn is not None:
+        if not mode.enabled:
+            fn = None
+        elif view is not None and before is None:
+            if view.multiple is not None:
+                _refuse_multiple(view, False)
+            if view.detached:
+                raise GradientError(_FROZEN_VIEW)
+    if view is None or view.root:
+        given = result._view
+        if isinstance(fn, AccumulateGrad) or not (given is None or given.root):
+            fn = None if fn is None else _copied(target, result)
+        storage.write(value if view is None else view.write_back(storage.current(), value), fn)
+        if fn is not None and fn.saved:
+            _move_saved(fn, result._storage, storage)
+    else:
+        base = storage.current()
+        whole = view.write_back(base, value)
+        if whole.needs_grad and mode.enabled:
+            if not view.steps and base.needs_grad:
+                whole = replaced_whole(base, value)
+            fn = _written_through(target, view, result, base)
+        storage.write(whole, fn)
+    if before is not None and mode.enabled:
+        hand_over(before, storage.fn)
+        if view is not None:
+            view.fn_now(storage)
+    return _written(target, storage)
+
+
+def replaced_whole(old: Node, value: Node) -> Node:
+    """``value`` as what replaced all of ``old``, whose gradient is zero then, not absent."""
+    rank = len(value.shape)
+    return ops.update(old, value, (0,) * rank, (1,) * rank)
+
+
+def _copied(target: Tensor, result: Tensor) -> GradFn:
+    """The grad_fn of ``target`` after the value of ``result`` replaced its own."""
+    fn = tape.record("Copy", (target, result), None)
+    source = result._fn
+    index = 0 if source is None or not source.several else output_number(source, result.node)
+    fn.operands = Moves((), tuple(result.shape), result.dtype, index, 1)
+    return fn
+
+
+def _written_through(target: Tensor, view: View, result: Tensor, base: Node) -> GradFn:
+    """The grad_fn of a storage of value ``base`` after ``result`` was written through ``view``."""
+    storage, made = target._storage, result._fn
+    old, shown = storage.fn, view.fn
+    index = 0 if old is None or not old.several else output_number(old, base)
+    if tape.watched and made is not None and shown in made.parents and old and shown is not old:
+        # The gradient of the view's old value goes to the storage's, past the hooks of views.
+        moves = Moves(view.steps, base.shape, base.dtype, index, 0, view.arranged)
+        plain = tape.record_view("AsStrided", old, moves)
+        first = made.parents.index(shown)
+        made.parents = (*made.parents[:first], plain, *made.parents[first + 1 :])
+    fn = tape.record("CopySlices", (target, result), None)
+    fn.parents = (storage.fn, made)
+    part = View(view.shape, view.strides, view.offset, view.steps, view.name)
+    fn.operands = Written(part, base.shape, base.dtype, index, view.arranged)
+    return fn
+
+
+def assign_value(target: Tensor, value: Node) -> Tensor:
+    """``assign`` of a value under ``no_grad``, which autograd does not hear of."""
+    storage, view = target._storage, target._view
+    storage.write(value if view is None else view.write_back(storage.current(), value), None)
+    return _written(target, storage)
+
+
+def _written(target: Tensor, storage: Storage) -> Tensor:
+    _budget.nodes -= 1
+    over = _budget.nodes < 0 or config.eager or storage.node.oldest < clock.now - PATIENCE
+    if over and hook.watcher is None:
+        over_budget(storage)
+    return target
+
+
+def _move_saved(fn: GradFn, source: Storage, target: Storage) -> None:
+    """What saved its own result saved it in the place it was written to."""
+    version = target.version_now()
+    fn.saved = tuple((target, version) if s is source else (s, v) for s, v in fn.saved)
+
+
+def _keep_original(fn: GradFn, target: Storage) -> None:
+    """In-place functions may need their own old value: the graph has it, whatever is written."""
+    for index, (storage, _) in enumerate(fn.saved):
+        if storage is target:
+            fn.saved = fn.saved[:index] + fn.saved[index + 1 :]
+            return
+
+
+_ORDER = "buif"
+
+
+def write_result(target: Tensor, result: Tensor) -> Tensor:
+    """Finish an in-place function: cast ``result`` to ``target``'s dtype and write it there.
+
+    Raises DTypeError when the cast would lose a whole category (a fraction to integers), and
+    ShapeError when ``result`` has another shape, both in PyTorch's words.
+    """
+    node = target._storage.node
+    value = result._storage.node.dtype
+    given, wanted = result._view, target._view
+    if (result._storage.node if given is None else given).shape != (
+        node if wanted is None else wanted
+    ).shape:
+        raise ShapeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+            f"{list(result.shape)}"
+        )
+    fn = result._fn
+    if fn is not None and fn.saved:
+        _keep_original(fn, target._storage)
+    if value is not node.dtype:
+        kept = "i" if node.dtype.kind == "u" else node.dtype.kind
+        came = "i" if value.kind == "u" else value.kind
+        if _ORDER.index(came) > _ORDER.index(kept):
+            raise DTypeError(
+                f"result type {type_title(value)} can't be cast to the desired output type "
+                f"{type_title(node.dtype)}"
+            )
+        result = wrap(ops.cast(result.node, node.dtype), result, name="ToCopy")
+    return assign(target, result)
+
+
+_TITLES = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
+    "int64": "Long", "float16": "Half", "bfloat16": "BFloat16", "float32": "Float",
+    "float64": "Double", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+}  # fmt: skip
+
+
+def _c_name(dtype: Any) -> str:
+    return {"float32": "float", "float64": "double"}.get(str(dtype).split(".")[-1], str(dtype))
+
+
+def type_title(dtype: DType) -> str:
+    """The name that PyTorch's messages give to a dtype, such as ``Long``."""
+    return _TITLES[dtype.name]
+
+
+# ---------------------------------------------------------------------- methods
+
+
+def method(*names: str, inplace: bool = False) -> Callable[[F], F]:
+    """Decorator: make a function a method of Tensor.
+
+    Args:
+        names: the method's names, the function's own by default.
+        inplace: also add the in-place form of every name: ``add`` gives ``add_``, ``__add__``
+            gives ``__iadd__``; it writes the function's result into its first argument.
+    """
+
+    def attach(function: F) -> F:
+        for name in names or (function.__name__,):
+            add_method(name, function, inplace)
+        return function
+
+    return attach
+
+
+def add_property(name: str, value: property) -> None:
+    """Make ``value`` a property of Tensor. Checkers know it from the generated stub."""
+    setattr(Tensor, name, value)
+
+
+def add_method(name: str, function: Callable[..., Any], inplace: bool = False) -> None:
+    """``method`` for functions that are made rather than written."""
+    setattr(Tensor, name, function)
+    if not inplace:
+        return
+    changed = f"__i{name[2:]}" if name.startswith("__") else f"{name}_"
+    setattr(Tensor, changed, inplace_form(function, changed))
+
+
+# In-place functions whose operands may not even be the tensor itself.
+_APART = frozenset({
+    "index_add_", "index_copy_", "index_fill_", "index_reduce_", "put_", "scatter_",
+    "scatter_add_", "scatter_reduce_",
+})  # fmt: skip
+
+
+# In-place functions that take the number out of their last operand before they write, with its
+# place among the others.
+_FILLING = {"index_fill_": 2, "masked_fill_": 1}
+
+
+#: Functions of a tensor and an operand, with what does the same in less time where it can.
+short_forms: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {}
+
+
+def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+    """The function that writes ``function``'s result into its first argument."""
+
+    apart, dunder = name in _APART, name.startswith("__")
+    end = _FILLING.get(name)
+
+    @functools.wraps(function)
+    def write(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if dunder and isinstance(args[0], (list, tuple, str, dict, type(None))):
+            return NotImplemented
+        if not isinstance(self, Tensor):
+            raise DTypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
+            )
+        check_writable(self)
+        if self._view is not None:
+            self._view.refuse_repeats()
+        storage = self._storage
+        for operand in args if end is None else args[:end]:
+            if isinstance(operand, Tensor):
+                own = operand._storage
+                if own is storage or own.share is not None:
+                    refuse_overlap(self, (operand,), apart)
+        if kwargs:
+            others = [v for k, v in kwargs.items() if end is None or k != "value"]
+            refuse_overlap(self, others, apart)
+            if kwargs.get("dtype", self.dtype) not in (None, self.dtype):
+                raise DTypeError(
+                    f"Bad in-place call: input tensor dtype {_c_name(self.dtype)} and output "
+                    f"tensor dtype {_c_name(kwargs['dtype'])} should match"
+                )
+        short = None if kwargs or len(args) != 1 else short_forms.get(function)
+        try:
+            result = function(self, *args, **kwargs) if short is None else short(self, args[0])
+        except (TypeError, AttributeError, ValueError, LazytError) as error:
+            from lazyt.functional.calls import by_old_form, explain_call
+
+            if (old := by_old_form(name, (self, *args), kwargs)) is not None:
+                return write(*old[0], **old[1])
+            better = explain_call(error, function, name, (self, *args), kwargs, 1)
+            if better is None:
+                raise
+            raise better from None
+        return result if result is NotImplemented else write_result(self, result)
+
+    write.__name__ = write.__qualname__ = name
+    write.__doc__ = f"In-place form of ``{function.__name__}``."
+    return write

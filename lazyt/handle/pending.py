@@ -1,0 +1,355 @@
+"""Pending work: when graphs are computed without being asked for, and the record of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lazyt.config import config
+from lazyt.errors import LazinessError, warn
+from lazyt.handle.hooks import capturing, hook
+from lazyt.ir.graph import Node, clock, source_text, topological, user_position
+from lazyt.plan import guarded_plans, planning
+from lazyt.plan.repeats import Period, find_parts, is_periodic, known_parts, sign
+from lazyt.plan.retention import find_waiting, forget_origins, part_constants
+from lazyt.runtime import events
+from lazyt.runtime.memory import Buffer
+
+_IDENTITIES = ("variable", "detach")
+#: What has no kernel of its own even when every operation has.
+_IN_TEXT = ("const", *_IDENTITIES)
+
+
+#: Long graphs that do not repeat themselves, one after the other, that are warned of.
+_MANY = 8
+
+
+class LongGraphWarning(UserWarning):
+    """Graphs that nobody looked at grew over the budget again and again, each another one."""
+
+
+class Budget:
+    """How much may still be built before the pending graph is measured."""
+
+    __slots__ = ("bytes", "nodes")
+
+    def __init__(self) -> None:
+        self.renew()
+        config._on_limits.append(self.renew)
+
+    def renew(self) -> None:
+        """Start anew from the settings, which may have changed."""
+        self.nodes = config.max_pending_nodes
+        self.bytes = config.max_pending_bytes
+
+
+budget = Budget()
+#: How many graphs may be computed before what something hangs on.
+PATIENCE = 4
+#: For how many periods of a loop the operation at which it is cut is waited for.
+_MOST_TRIES = 2
+#: How often a graph that does not repeat itself is looked at behind one that did.
+_MOST_MISSES = 8
+#: Loops whose periods are remembered.
+_MOST_PERIODS = 6
+#: How often a graph is cut by a period before it is found anew, at first and at most.
+_FEWEST_USES, _MOST_USES = 4, 64
+
+
+def realize_nodes(nodes: Sequence[Node]) -> None:
+    """Compute ``nodes``; afterwards each has its buffer in ``data``.
+
+    Identities are computed through, so that the value is kept at the node that made it and no
+    other graph that contains it computes it again.
+    """
+    for node in nodes:
+        if node.data is None:
+            break
+    else:  # most often: a captured call has computed its result
+        return
+    if len(nodes) == 1 and hook.watcher is None and not config.eager:
+        stored_bytes = guarded_plans.run_known(nodes)
+        if stored_bytes >= 0:
+            spend_bytes(stored_bytes)
+            return
+    with planning.lock:
+        chains = [_chain(node) for node in nodes]
+    wanted = list(dict.fromkeys([chain[-1] for chain in chains if chain[-1].data is None]))
+    stored: list[Node] = []
+    stored_bytes = 0
+    if wanted and hook.watcher is None and not config.eager:
+        is_new = len(nodes) > 1 or wanted[0] is not nodes[0]
+        stored_bytes = guarded_plans.run_known(wanted) if is_new else -1
+    elif wanted:
+        stored_bytes = -1
+    if stored_bytes < 0:
+        if config.eager:
+            _realize_one_by_one(wanted)
+        stored = planning.realize(wanted)
+        stored_bytes = sum([node.nbytes for node in stored])
+    # Pending graphs that read a result keep it alive.
+    spend_bytes(stored_bytes)
+    for chain in chains:
+        for node in chain:
+            if node.data is None:
+                node.data = chain[-1].data
+    if wanted and hook.watcher is None:  # a capture, which the hook tells of, sees how they came
+        with planning.lock:
+            part_constants([chain[0] for chain in chains])
+            forget_origins(stored)
+
+
+def keep_values(values: Mapping[Node, Buffer]) -> None:
+    """Note what nodes were computed to, as ``realize_nodes`` does."""
+    chains = {node: _chain(node) for node in values if node.data is None}
+    for node, chain in chains.items():
+        for item in chain:
+            if item.data is None:
+                item.data = values[node]
+    stored = list(dict.fromkeys([chain[-1] for chain in chains.values()]))
+    spend_bytes(sum([node.nbytes for node in stored]))
+    forget_origins(stored)
+
+
+def realize_result(node: Node) -> None:
+    """Compute what an operation gave, under ``config.eager``; not a constant repeated, which has
+    nothing to compute and stays one to whoever asks."""
+    value = node
+    while value.op.name in ("expand", "reshape"):
+        value = value.inputs[0]
+    if value.op.name != "const":
+        realize_nodes([node])
+
+
+def _realize_one_by_one(nodes: Sequence[Node]) -> None:
+    """Compute every node of the graph with a plan of its own: nothing fuses, not even the parts
+    of one function. Constants stay in the text of their users."""
+    for node in topological(nodes, lambda n: n.data is not None):
+        if node.data is None and node.op.name not in _IN_TEXT:
+            planning.realize([node])
+
+
+def _chain(node: Node) -> list[Node]:
+    """``node`` and what it is the same memory as: of identities, and of what has been computed and
+    is only given another shape."""
+    chain = [node]
+    while node.data is None and (
+        node.op.name in _IDENTITIES
+        or (node.op.name == "reshape" and node.inputs[0].data is not None)
+    ):
+        node = node.inputs[0]
+        chain.append(node)
+    return chain
+
+
+def realize_now(nodes: Sequence[Node], reason: str) -> None:
+    """Compute ``nodes`` because the program looks at them; recorded for ``why_realized()``.
+
+    Raises LazinessError under ``config.strict_laziness``.
+    """
+    watcher = capturing()
+    if watcher is not None:
+        watcher.looked(reason, source_text(user_position()), nodes)
+    wanted = [node for node in nodes if node.data is None]
+    if not wanted:
+        return
+    if config.strict_laziness:
+        where = source_text(user_position())
+        raise LazinessError(
+            f"{where}: a value is needed that is not computed yet ({reason}), and "
+            "config.strict_laziness is on. Call .realize() on the tensor before this line."
+        )
+    events.record_at("realize", reason, user_position())
+    realize_nodes(wanted)
+    period = _repeats.last
+    if period is not None:  # what comes next is cut at the same places each time
+        budget.nodes = period.built = period.margin
+
+
+def spend_bytes(nbytes: int) -> None:
+    """Count memory that pending graphs may keep alive."""
+    budget.bytes -= nbytes
+    if budget.bytes < 0:
+        budget.nodes = -1  # the next result is measured
+
+
+def settle_old(node: Node) -> None:
+    """Compute what ``node`` hangs on that has waited while other graphs were computed: an average
+    over steps, say, which would hold a value of each step. ``config.strict_laziness`` leaves it."""
+    if config.strict_laziness or node.data is not None:
+        return
+    found = find_waiting(node, clock.now - PATIENCE, clock.now)
+    if found:
+        where = source_text(user_position())
+        events.record("realize", f"it had waited while {PATIENCE} graphs were computed", where)
+        now = clock.now
+        realize_nodes(found)
+        clock.now = now  # what is being built is as new as before
+
+
+def check_budget(node: Node) -> None:
+    """Measure the pending graph of ``node``, and compute it when it is over the budget: where it
+    repeats itself, in equal parts, up to the last whole one."""
+    is_known = _repeats.periods and budget.bytes >= 0 and not config.strict_laziness
+    if is_known and _compute_known(node):
+        return
+    limit, byte_limit = config.max_pending_nodes, config.max_pending_bytes
+    count, held = _measure(node, limit)
+    budget.nodes = max(limit - count, limit // 8)
+    budget.bytes = max(byte_limit - held, byte_limit // 8)
+    over = count > limit or held > byte_limit
+    if not (over or _repeats.last) or config.strict_laziness:
+        if over:
+            _refuse_to_compute(count, held)
+        return
+    if held <= byte_limit and _compute_repeats(node):
+        return
+    period = _repeats.last
+    _repeats.misses += 1
+    may_come = period is not None and _repeats.misses <= _MOST_MISSES
+    if period is not None and may_come and count <= min(limit, 2 * period.margin):
+        budget.nodes = period.margin  # it may be on its way
+        return
+    _repeats.last = None
+    if over:
+        what = _excess(count, held)
+        where = source_text(user_position())
+        events.record("realize", f"the graph had {what}, more than the budget", where)
+        if count > limit and not node.needs_grad and not is_periodic(node):
+            _repeats.note_long(where)
+        realize_nodes([node])
+        budget.nodes, budget.bytes = limit, byte_limit
+
+
+class _Repeats:
+    """By which periods graphs were computed in parts.
+
+    Attributes:
+        last: the last one; None where what came after it does not repeat itself.
+        periods: those of the loops that were met last, the latest first.
+        tries: results since a graph was cut at which none could be.
+        misses: how often a graph was looked at since then that does not repeat itself.
+        long: how many graphs were too long since the last one that repeats itself.
+    """
+
+    def __init__(self) -> None:
+        self.long = 0
+        self.last: Period | None = None
+        self.periods: list[Period] = []
+        self.tries = self.misses = 0
+
+    def note_long(self, where: str) -> None:
+        """Notes that a long graph was computed at the user's line though nobody looked; warns once
+        if that goes on: each of such graphs is another one."""
+        self.long += 1
+        if self.long == _MANY:
+            warn(
+                f"{where}: time after time there are more than {config.max_pending_nodes} "
+                "operations whose results nobody has looked at, and they do not repeat "
+                "themselves. They are computed here, as a graph that is met only once. Call "
+                ".realize() on what a loop carries, each time round: then there are small graphs, "
+                "which come back.",
+                LongGraphWarning,
+            )
+
+    def take(self, period: Period) -> None:
+        """Notes that a graph was cut by a period."""
+        if self.last is not period:
+            period.uses, period.most_uses = 0, _FEWEST_USES
+        self.last = period
+        self.tries = self.misses = 0
+        if self.long < _MANY:
+            self.long = 0
+        others = [item for item in self.periods if item is not period]
+        self.periods = [period, *others[: _MOST_PERIODS - 1]]
+
+    def is_to_be_found_anew(self, period: Period) -> bool:
+        """Whether it is time to look at all that hangs together with a graph: the loop may have
+        come to make more, below nothing at which it is cut."""
+        if period is self.last:
+            period.uses += 1
+            if period.uses > period.most_uses:
+                period.uses, period.most_uses = 0, min(2 * period.most_uses, _MOST_USES)
+                return True
+        return False
+
+
+_repeats = _Repeats()
+
+
+def _compute_known(node: Node) -> bool:
+    """Compute parts of a graph that repeats itself as others did, if ``node`` is one at which that
+    takes little; whether nothing else is to be done now."""
+    here, last = sign(node), _repeats.last
+    if last is not None and last.triggers and here not in last.triggers:
+        _repeats.tries += 1
+        if _repeats.tries <= _MOST_TRIES * len(last.keys):
+            budget.nodes = 0  # the next result is looked at
+            return True
+    for period in _repeats.periods:
+        if here not in period.triggers:
+            continue
+        with planning.lock:
+            parts = known_parts(node, period)
+        if parts and not _repeats.is_to_be_found_anew(period):
+            if period is last:
+                period.built = min(period.built + _repeats.tries, 2 * period.margin)
+            _compute_parts(parts, period)
+            return True
+    return False
+
+
+def _compute_repeats(node: Node) -> bool:
+    """Compute a graph that repeats itself but for what follows its last whole part; whether it
+    does."""
+    with planning.lock:
+        found = find_parts(node, _repeats.periods)
+    if found is None:
+        return False
+    parts, period = found
+    del found
+    _compute_parts(parts, period)
+    return True
+
+
+def _compute_parts(parts: list[list[Node]], period: Period) -> None:
+    """Compute parts of a graph, one after the other, and expect more of the kind."""
+    where = source_text(user_position())
+    events.record("realize", f"the graph repeats itself: {len(parts)} equal parts of it", where)
+    parts.reverse()
+    now = clock.now
+    while parts:
+        realize_nodes(parts.pop())
+        clock.now = now  # all of it is as new as before
+    _repeats.take(period)
+    budget.nodes, budget.bytes = period.built, config.max_pending_bytes
+
+
+def _excess(count: int, held: int) -> str:
+    limit = config.max_pending_nodes
+    return f"over {limit} pending nodes" if count > limit else f"{held} bytes held by pending nodes"
+
+
+def _refuse_to_compute(count: int, held: int) -> None:
+    raise LazinessError(
+        f"{source_text(user_position())}: {_excess(count, held)} are more than the budget, and "
+        "config.strict_laziness is on. Call .realize() now and then, or raise "
+        "config.max_pending_nodes or max_pending_bytes."
+    )
+
+
+def _measure(root: Node, limit: int) -> tuple[int, int]:
+    """Pending nodes, counted to just past ``limit``, and bytes that they keep in memory."""
+    count = held = 0
+    seen = {root}
+    stack = [root]
+    while stack and count <= limit:
+        node = stack.pop()
+        if node.data is not None:
+            held += node.nbytes
+            continue
+        count += 1
+        for item in node.inputs:
+            if item not in seen:
+                seen.add(item)
+                stack.append(item)
+    return count, held

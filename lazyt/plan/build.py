@@ -1,0 +1,256 @@
+"""The program of a graph: found on disk, taken from one of another size, or compiled."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lazyt.config import config, tuned_here
+from lazyt.ir.definitions import definitions_outside
+from lazyt.ir.graph import Node, topological
+
+if TYPE_CHECKING:
+    from lazyt.codegen.plan.choices import Choices, Fusing
+    from lazyt.codegen.plan.printed import Announce
+    from lazyt.ir.kernel import Kernel
+    from lazyt.ir.program import Program
+    from lazyt.plan.dynamic_shapes import Sized
+    from lazyt.runtime.cpu.objects import Objects
+    from lazyt.tuning.session import Session
+
+Donated = tuple[tuple[int, int], ...]
+
+#: Rooms whose code decides what a graph compiles to.
+_ROOMS = ("ir", "ops", "passes", "codegen")
+_RECIPE = "compiler.py"
+
+#: The tuning that new plans take part in, while there is one.
+session: Session | None = None
+
+
+def tunes() -> bool:
+    """Whether plans are tuned when they are made."""
+    return session is not None or config.tune or tuned_here.get()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A graph over fresh leaves, which a plan is made of.
+
+    Attributes:
+        roots, inputs: what it computes, of what.
+        donated: places of the inputs that may be overwritten, each with the number of the root that
+            may, -1 for any.
+        place: the device, empty for the CPU.
+    """
+
+    roots: list[Node]
+    inputs: list[Node]
+    donated: Donated
+    place: str
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The graph as text."""
+        from lazyt.ir.printer import print_graph
+
+        return print_graph(self.roots)
+
+    @functools.cached_property
+    def sized(self) -> Sized:
+        """The graph as those of other sizes are compared with it."""
+        from lazyt.plan.dynamic_shapes import Sized
+
+        # Not by their op: what depends on no input may have been computed since, and be one, too.
+        places = {node: place for place, node in enumerate(self.inputs)}
+        order = [places[node] for node in topological(self.roots) if node in places]
+        return Sized(self.text, tuple(order), self.donated)
+
+    def reread(self) -> Subject:
+        """The same over nodes of its own. Nodes that depend on no input may be the program's, and
+        forget how they are made once they are computed."""
+        from lazyt.ir.parser import parse_graph
+        from lazyt.ops.registry import OPS
+
+        leaves, roots = parse_graph(self.text, OPS)
+        places = sorted(zip(self.sized.order, leaves, strict=True), key=lambda pair: pair[0])
+        return Subject(roots, [leaf for _, leaf in places], self.donated, self.place)
+
+    @property
+    def stored(self) -> Program | None:
+        """The program that is on disk, where that may be used: it is not read where the settings
+        say that what is made is to be written down or verified."""
+        from lazyt import compiler
+        from lazyt.ir.program import Program
+        from lazyt.runtime import cache
+
+        if compiler.own_passes is not None or config.dump is not None or config.verify:
+            return None
+        text = cache.get_text("plan", self.key)
+        if text is None:
+            return None
+        try:
+            return Program.from_json(text)
+        except (ValueError, KeyError, TypeError):  # of another version
+            return None
+
+    def program(self, reason: str, objects: Objects) -> tuple[Program, str]:
+        """The graph's program, and the reason why it is new: the one given, if it is nothing else.
+
+        ``reason`` is that of a graph which was not met before. Kernels that have to be compiled are
+        handed to ``objects`` while others are still being made.
+        """
+        from lazyt import compiler
+
+        program, why = self._program(reason, objects)
+        compiler.dump_program(program)
+        return program, why
+
+    def _program(self, reason: str, objects: Objects) -> tuple[Program, str]:
+        from lazyt import compiler
+        from lazyt.plan import dynamic_shapes
+        from lazyt.runtime import cache, winners
+
+        tuned = {} if self.place else winners.tables()["graphs"]
+        found = self.stored
+        dynamic_shapes.remember(self.sized)
+        if found is not None:
+            return found, reason
+        open_sizes = not self.place and not tunes()
+        if open_sizes and not (tuned and self.name in tuned):
+            made = dynamic_shapes.find(self.sized, self.roots, self.inputs)
+            if made is not None:
+                if compiler.own_passes is None:
+                    cache.put_text("plan", self.key, made.program.to_json())
+                return made.program, made.reason or reason
+        return self.own_program(objects), reason
+
+    def own_program(self, objects: Objects | None = None) -> Program:
+        """The graph compiled for its very sizes, which is kept on disk."""
+        from lazyt import compiler
+        from lazyt.runtime import cache
+
+        choices = self.choices()
+        fusing = choices.graphs.get(self.name) if choices is not None else None
+        announce = None if self.place or objects is None else objects.add
+        program, _ = self.compile(choices, fusing, announce)
+        if compiler.own_passes is None:
+            cache.put_text("plan", self.key, program.to_json())
+        return program
+
+    def compile(
+        self,
+        choices: Choices | None,
+        fusing: Fusing | None = None,
+        announce: Announce | None = None,
+    ) -> tuple[Program, list[Kernel]]:
+        """The graph compiled with these choices: the program, and its kernels as IR.
+
+        ``announce`` is as of ``compile_graph``.
+        """
+        from lazyt.compiler import compile_graph
+
+        spare = {self.inputs[i]: root for i, root in self.donated}
+        target = "cuda" if self.place else "c"
+        return compile_graph(
+            self.roots,
+            self.inputs,
+            spare,
+            target,
+            choices=choices,
+            fusing=fusing,
+            announce=announce,
+        )
+
+    def output_sizes(self, program: Program) -> tuple[int, ...]:
+        """Bytes of each of the program's outputs."""
+        pairs = zip(program.results, self.roots, strict=True)
+        found = {place: node.nbytes for place, node in pairs if place >= 0}
+        return tuple(found[n] for n in sorted(found))
+
+    @functools.cached_property
+    def name(self) -> str:
+        """What tuning knows the graph by."""
+        from lazyt.runtime import cache
+
+        return f"graph #{cache.hash_text(self.text)[:16]}"
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a plan of it is to be tuned: it was not yet, or somebody asks for it."""
+        from lazyt.runtime import winners
+
+        if self.place:
+            return False
+        return session is not None or (tunes() and self.name not in winners.tables()["graphs"])
+
+    def choices(self) -> Choices | None:
+        """What tuning found on this machine, None for nothing."""
+        from lazyt.runtime import winners
+
+        if self.place or not winners.digest():
+            return None
+        from lazyt.tuning.found import current
+
+        return current()
+
+    @property
+    def key(self) -> str:
+        """What the program is kept under on disk."""
+        from lazyt.runtime import cache, devices, winners
+
+        device = devices.cpu()
+        caches = (device.l1, device.l2, device.l3)
+        settings: tuple[Any, ...] = (device.vector_bytes, caches, device.cores, config.any_size)
+        settings = (*settings, *map(sorted, devices.traits()))
+        target = "cuda" if self.place else "c"
+        if self.place:
+            settings = ()
+        elif found := winners.digest():
+            settings = (*settings, found)
+        settings = (*settings, config.inline_reduce, config.memory_budget, config.bands)
+        facts: tuple[Any, ...] = (
+            code_stamp(),
+            self.donated,
+            settings,
+            list(self.sized.order),
+            target,
+        )
+        if outside := definitions_outside(self.roots):
+            facts = (*facts, outside)
+        return cache.hash_text("plan", repr(facts), self.text)
+
+
+@functools.cache
+def code_stamp() -> str:
+    """Changes whenever the compiler's own files do: plans on disk are only as good as the code
+    that made them, and whoever edits a pass must not meet plans of the old one. Equal files give
+    an equal stamp on every machine; they are read when their times or sizes are new."""
+    from lazyt.runtime import cache
+
+    files = _code_files()
+    key = repr([(name, facts.st_size, facts.st_mtime_ns) for name, facts in files])
+    stamp = cache.get_text("code", key)
+    if stamp is None:
+        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        parts = []
+        for name, _ in files:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                parts += [name, file.read()]
+        stamp = cache.hash_text(*parts)
+        cache.put_text("code", key, stamp)
+    return stamp
+
+
+def _code_files() -> list[tuple[str, os.stat_result]]:
+    """The compiler's own files by name, with what the system says of each."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    found = [(_RECIPE, os.stat(os.path.join(folder, _RECIPE)))]
+    for room in _ROOMS:
+        for place, _, names in os.walk(os.path.join(folder, room)):
+            if not place.endswith("__pycache__"):
+                inside = place[len(folder) + 1 :]
+                found += [(f"{inside}/{n}", os.stat(os.path.join(place, n))) for n in names]
+    return sorted(found)

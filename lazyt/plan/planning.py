@@ -1,0 +1,502 @@
+"""Finds the plan of a graph, makes it when there is none, and runs it.
+
+Plans are found by the structure of a graph (``plan/graph_keys.py``), which leaves constants open.
+So a loop written without any decorator compiles once. A constant that differs from call to call
+becomes an input of the plan the second time it is seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lazyt import ops
+from lazyt.config import config
+from lazyt.errors import CompileError
+from lazyt.ir.forms import PLACED, place_of
+from lazyt.ir.graph import Head, Node, ages_left, clock, make, source_text
+from lazyt.ir.heads import forget_recent
+from lazyt.plan import constant_lifting, graph_keys, guarded_plans, progress, tiers
+from lazyt.plan.constant_lifting import Number, numbers_of, rebuild_lifted
+from lazyt.plan.graph_keys import Choice, Structure, number_graph, structure_of
+from lazyt.runtime import events
+from lazyt.runtime.cpython import forks
+from lazyt.runtime.memory import Buffer, pool, without_aliases
+
+if TYPE_CHECKING:
+    from lazyt.codegen.generic.table import Table
+    from lazyt.ir.program import Program
+    from lazyt.plan.build import Donated, Subject
+    from lazyt.plan.dynamic_shapes import Heat
+    from lazyt.plan.explain import Explanation
+    from lazyt.plan.steps import Launcher
+    from lazyt.plan.tiers import Meter, Trial
+    from lazyt.runtime.cpu.execute import Executable
+
+
+class Code(NamedTuple):
+    """What a plan runs. A plan that gets other kernels is given another one in one assignment, so
+    that whoever runs it meanwhile has all parts of one or of the other.
+
+    Attributes:
+        program: the text, or what stands for it.
+        executable: it, loaded; None for a program without kernels, or for another device.
+        sizes: the bytes of its outputs.
+        table: an input behind all others, of a program that takes sizes as arguments.
+        heat: counts runs where others may replace it; None for the last ones.
+        tier: 0 where it is generic, 1 for kernels that were compiled for the graph.
+    """
+
+    program: Program
+    executable: Executable | None
+    sizes: tuple[int, ...]
+    table: Buffer | None = None
+    heat: Heat | Meter | Trial | None = None
+    tier: int = 1
+
+
+@dataclass
+class _Plan:
+    """A plan for one structure: constants at ``lifted`` positions are inputs.
+
+    ``heads`` are those of the nodes with constants, as it was made for them, ``code`` is what runs,
+    and ``measured`` the bytes and seconds that its last run took. A plan for another device than
+    the CPU has a ``launcher`` and no executable. ``subject``: the graph, where the plan is to be
+    tuned when it runs, ``donated`` the inputs that it may write over. ``open_table``: the
+    instructions of a plan in tier 0 that other numbers can be written to.
+    """
+
+    heads: tuple[Head, ...]
+    constants: tuple[Any, ...]
+    lifted: tuple[int, ...]
+    code: Code
+    donated: Donated = ()
+    measured: tuple[int, float] | None = None
+    launcher: Launcher | None = None
+    subject: Subject | None = None
+    open_table: Table | None = None
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it may run other kernels later."""
+        return self.code.heat is not None or self.subject is not None
+
+    def fits(self, constants: tuple[Any, ...]) -> bool:
+        """Whether the plan computes a graph with these constants."""
+        return all(
+            i in self.lifted or a == b
+            for i, (a, b) in enumerate(zip(constants, self.constants, strict=True))
+        )
+
+    def run(self, inputs: list[Buffer]) -> list[Buffer]:
+        """The buffers of the results, for the buffers of leaves and lifted numbers."""
+        if self.launcher is not None:
+            return self.launcher.run(inputs)
+        if self.subject is not None:
+            from lazyt.tuning.session import take
+
+            take(self, inputs)
+        before, highest = pool.in_use, pool.peak
+        pool.reset_peak()
+        begin = perf_counter()
+        program, executable, sizes, table, heat, tier = self.code  # another thread may replace it
+        outputs = [Buffer(size) for size in sizes]
+        if executable is not None:
+            if table is not None:
+                inputs = [*inputs, table]
+            if program.donated:
+                inputs = without_aliases(inputs, outputs, program.overwritten)
+            if events.watching:
+                from lazyt.plan.footprint import run_generic_timed, run_timed
+
+                if tier == 0:
+                    run_generic_timed(executable, inputs, outputs)
+                else:
+                    run_timed(program, inputs, outputs)
+            else:
+                executable.run(inputs, outputs)
+        self.measured = pool.peak - before, perf_counter() - begin
+        pool.peak = max(pool.peak, highest)
+        found = [outputs[n] if n >= 0 else inputs[-1 - n] for n in program.results]
+        if heat is not None:
+            heat.note(self, self.measured[1])
+        return found
+
+    def explain(self) -> Explanation:
+        """The plan's kernels, and what it takes."""
+        from lazyt.plan.explain import Explanation
+        from lazyt.plan.footprint import Footprint
+
+        program, tier = self.code.program, ""
+        if self.launcher is None:
+            program, tier = tiers.explained(self)
+        footprint = Footprint.of(program, self.measured)
+        notes = program.notes if self.launcher is None else self.launcher.notes(program)
+        return Explanation(notes, program.arena_bytes, footprint, tier)
+
+
+@dataclass(slots=True)
+class Asked:
+    """A graph to compute: its nodes in canonical numbering, leaves and roots among them, and what
+    the leaves' memory may be taken over by."""
+
+    order: list[Node]
+    leaves: list[Node]
+    numbers: list[Number]
+    roots: list[Node]
+    donated: Donated
+    place: str
+
+
+class Prepared:
+    """A plan with the leaves that it was found for.
+
+    Attributes:
+        plan: the plan.
+        fixed: the buffers of lifted numbers, which it takes behind those of the leaves.
+        leaves: the leaves, in the order in which ``run`` takes their buffers.
+    """
+
+    __slots__ = ("fixed", "leaves", "plan")
+
+    def __init__(self, plan: _Plan, leaves: list[Node], fixed: list[Buffer]) -> None:
+        self.plan = plan
+        self.fixed = fixed
+        self.leaves = leaves
+
+    @property
+    def overwritten(self) -> Iterable[int]:
+        """Numbers of the leaves whose buffers ``run`` may write to."""
+        if self.plan.may_change:  # to kernels that write over others of the inputs
+            return [place for place, _ in self.plan.donated]
+        return self.plan.code.program.overwritten
+
+    def run(self, inputs: list[Buffer]) -> list[Buffer]:
+        """The buffers of the roots, in their order, for these buffers of the leaves."""
+        return self.plan.run(inputs + self.fixed)
+
+
+NOBODY: Mapping[Node, int] = MappingProxyType({})
+
+#: Held while a graph is read: once computed, nodes forget how they were made, and
+#: other threads may be numbering or compiling a graph that contains them.
+lock = forks.guarded(threading.RLock())
+
+
+def realize(nodes: Sequence[Node]) -> list[Node]:
+    """Computes ``nodes`` and keeps values that others need; sets ``data``. Returns the nodes whose
+    values are stored now, the kept ones included."""
+    with lock:
+        roots = _pending(nodes)
+        if not roots:
+            return []
+        numbers, key = number_graph(roots)
+        structure = structure_of(numbers, key, roots)
+        order = list(numbers)
+        parameters = [[order[i] for i in group] for group in structure.parameters]
+        if not (parameters or structure.calls):
+            choice = structure.choose(order)
+            clock.now += 1
+            stored = [order[i] for i in choice.roots]
+            by_hand = config.interpret and not structure.place
+            found = None if by_hand else _find(structure, choice, order, may_be_tried=True)
+            if found is None:
+                _interpret(stored)
+                return stored
+            plan, lifted = found
+            inputs = [order[i].data for i in structure.leaves]
+            guarded_plans.note(structure, choice, plan, lifted, order, lock)
+    if parameters or structure.calls:
+        from lazyt.plan.steps import call_levels, realize_first, realize_rest, run_calls
+
+        levels = [] if parameters else call_levels(order)
+        del numbers, order  # what they refer to would count as in use
+        if parameters:
+            return realize_first(parameters, nodes)
+        run_calls(levels)
+        del levels
+        return realize_rest(nodes)
+    if lifted:
+        inputs += [constant_lifting.number_buffer(number) for number in lifted]
+    for node, buffer in zip(stored, plan.run(inputs)):
+        node.data = buffer
+    return stored
+
+
+def explain(nodes: Sequence[Node]) -> Explanation:
+    """The kernels of the plan that would compute ``nodes``; computes nothing."""
+    from lazyt.plan.explain import Explanation
+
+    roots = _pending(nodes)
+    if not roots:
+        return Explanation((), 0)
+    numbers, key = number_graph(roots)
+    structure = structure_of(numbers, key, roots)
+    order = list(numbers)
+    if structure.calls:
+        from lazyt.plan.steps import call_levels, explain_calls
+
+        levels = call_levels(order)
+        del numbers, order
+        return explain_calls(levels, nodes)
+    found = _find(structure, structure.choose(order), order)
+    if found is None:
+        return Explanation((), 0)
+    return found[0].explain()
+
+
+def clear() -> None:
+    """Forgets all plans of this process (not those on disk)."""
+    from lazyt.plan import dynamic_shapes
+    from lazyt.plan import explain as differences
+
+    graph_keys.known.clear()
+    guarded_plans.clear()
+    forget_recent()
+    differences.clear()
+    dynamic_shapes.clear()
+
+
+def _pending(nodes: Sequence[Node]) -> list[Node]:
+    """Those of ``nodes`` that have to be computed, each once; empty ones get their memory here."""
+    roots: list[Node] = []
+    for node in nodes:
+        if node.data is None and node not in roots:
+            if 0 in node.shape:
+                node.data = Buffer(0) if node.form > PLACED else _empty_at(node)
+            else:
+                roots.append(node)
+    return roots
+
+
+def _empty_at(node: Node) -> Buffer:
+    from lazyt.plan.steps import empty_at
+
+    return empty_at(place_of(node.form))
+
+
+def prepare(roots: Sequence[Node], owners: Mapping[Node, int] = NOBODY) -> Prepared | None:
+    """The plan that computes just ``roots``, different pending nodes of some size, to be run again
+    on other leaves; None where library calls or a missing compiler stand in the way.
+
+    ``owners``: leaves whose memory a root may take over, with the root's number.
+    """
+    numbers, key = number_graph(roots)
+    structure = structure_of(numbers, key, roots)
+    if structure.calls or config.interpret:
+        return None
+    order = list(numbers)
+    donated = [(p, owners[order[i]]) for p, i in enumerate(structure.leaves) if order[i] in owners]
+    found = _find(structure, structure.giving(tuple(donated)), order)
+    if found is None:
+        return None
+    heat = found[0].code.heat
+    if heat is not None:
+        heat.expect()
+    fixed = [constant_lifting.number_buffer(number) for number in found[1]]
+    return Prepared(found[0], [order[i] for i in structure.leaves], fixed)
+
+
+# ------------------------------------------------------------- finding a plan
+
+
+def _find(
+    structure: Structure, choice: Choice, order: list[Node], may_be_tried: bool = False
+) -> tuple[_Plan, list[Number]] | None:
+    """The plan, made when there is none, and the numbers that are inputs of it; None when there is
+    no compiler to make it.
+
+    ``may_be_tried``: whether the graph may begin in tier 0, before its kernels are looked for.
+    """
+    plans: list[_Plan] = choice.plans.made
+    heads = tuple([order[i].head for i in structure.open])
+    for plan in plans:
+        if plan.heads == heads and not plan.lifted:
+            return plan, []
+    trial: Trial | None = choice.plans.trial
+    if trial is not None and may_be_tried and not trial.is_over:
+        return _tried(trial, heads, order), []
+    numbers = [number for i in structure.open for number in numbers_of(order[i])]
+    constants = tuple([n.value for n in numbers])
+    for plan in plans:
+        if plan.fits(constants):
+            return plan, [numbers[i] for i in plan.lifted]
+    if not structure.place and not _can_compile():
+        return None
+    leaves = [order[i] for i in structure.leaves]
+    roots = [order[i] for i in choice.roots]
+    asked = Asked(order, leaves, numbers, roots, choice.donated, structure.place)
+    try:
+        if trial is None and may_be_tried and not plans:
+            trial = choice.plans.trial = tiers.trial_of(structure, order, asked)
+            if not trial.is_over:
+                return _tried(trial, heads, order), []
+        lifted = _changed(plans, trial, constants)
+        plan = _make(asked, constants, lifted, trial)
+    except CompileError as error:
+        if not _has_no_place(error):
+            raise
+        return None
+    plan.heads = heads
+    plans.append(plan)
+    return plan, [numbers[i] for i in lifted]
+
+
+def _tried(trial: Trial, heads: tuple[Head, ...], order: list[Node]) -> _Plan:
+    """The plan in tier 0 of a graph whose structure is tried."""
+    plan = trial.plan
+    if plan is None or plan.heads != heads:
+        instructions = trial.instructions
+        assert instructions is not None  # else the trial is over
+        executable, sizes, table = instructions.executable, instructions.sizes, instructions.table
+        words = instructions.of(order)
+        heat = trial if config.tier == "auto" else None
+        code = Code(executable.program, executable, sizes, words, heat, 0)
+        plan = trial.plan = _Plan(heads, (), (), code, open_table=table)
+    return plan
+
+
+def _changed(
+    plans: list[_Plan], trial: Trial | None, constants: tuple[Any, ...]
+) -> tuple[int, ...]:
+    """Which numbers of a graph a new plan takes as inputs: those that differ from the last one's,
+    and those that it takes."""
+    before: tuple[Any, ...] = constants
+    lifted: set[int] = set()
+    if plans:
+        before, lifted = plans[-1].constants, set(plans[-1].lifted)
+    elif trial is not None and trial.instructions is not None:
+        before = trial.instructions.constants
+    pairs = zip(constants, before, strict=True)
+    return tuple(sorted(lifted | {i for i, (a, b) in enumerate(pairs) if a != b}))
+
+
+def _make(
+    asked: Asked, constants: tuple[Any, ...], lifted: tuple[int, ...], trial: Trial | None
+) -> _Plan:
+    """Finds what runs the graph: its kernels where they are on disk, those for any graph, or its
+    kernels once they are compiled. ``trial``: of it in tier 0, if there was one."""
+    from lazyt.plan.build import Subject
+
+    inputs, roots = _detached(asked, lifted)
+    where = source_text(asked.roots[0].source)
+    subject = Subject(roots, inputs, asked.donated, asked.place)
+    reason = _reason(asked, lifted, where)
+    with progress.shown(where) as wait:
+        if config.tier != 1 and not asked.place:
+            code = tiers.first_code(subject, reason, where, trial, None if lifted else asked.order)
+            if code is not None:
+                return _Plan((), constants, lifted, code, asked.donated)
+        code, launcher = _compiled(subject, asked, reason, where, wait)
+    plan = _Plan((), constants, lifted, code, asked.donated, launcher=launcher)
+    if code.executable is not None and subject.is_wanted:
+        plan.subject = subject
+    return plan
+
+
+def _compiled(
+    subject: Subject, asked: Asked, reason: str, where: str, wait: progress.Wait
+) -> tuple[Code, Launcher | None]:
+    """Loads the plan's text from disk or compiles the graph, and loads the binary."""
+    from lazyt.runtime.cpu import execute
+    from lazyt.runtime.cpu.objects import Objects
+
+    with Objects() as objects:
+        program, reason = subject.program(reason, objects)
+        wait.kernels = len(program.kernels)
+        executable = None
+        if program.launches and not asked.place:
+            executable = execute.load(program, reason, where, objects)
+            execute.make_room()
+    if asked.place:
+        from lazyt.plan.steps import Launcher
+
+        outputs = subject.output_sizes(program)
+        launcher = Launcher.load(program, asked.roots, outputs, reason, where)
+        return Code(program, None, outputs), launcher
+    return code_of(subject, program, executable), None
+
+
+def code_of(subject: Subject, program: Program, executable: Executable | None) -> Code:
+    """What a plan of a graph runs, once its program is loaded."""
+    heat = table = None
+    if program.values:
+        table = constant_lifting.table_buffer(program.values)
+        if executable is not None:
+            from lazyt.plan.dynamic_shapes import heat_of
+
+            heat = heat_of(subject)
+    return Code(program, executable, subject.output_sizes(program), table, heat)
+
+
+@ages_left()
+def _detached(asked: Asked, lifted: tuple[int, ...]) -> tuple[list[Node], list[Node]]:
+    """The graph over fresh inputs: leaves first, then lifted constants."""
+    new: dict[Node, Node] = {}
+    inputs: list[Node] = []
+    for leaf in asked.leaves:
+        new[leaf] = ops.input_(leaf.shape, leaf.dtype)
+        inputs.append(new[leaf])
+    starts: dict[Node, dict[int, Node]] = {}
+    for position in lifted:
+        number = asked.numbers[position]
+        made = ops.input_((), number.dtype)
+        inputs.append(made)
+        if number.axis < 0:
+            new[number.node] = made
+        else:
+            starts.setdefault(number.node, {})[number.axis] = made
+    for node in asked.order:
+        if node not in new:
+            operands = tuple(new[i] for i in node.inputs)
+            if node in starts:
+                made = rebuild_lifted(node, operands, starts[node])
+            else:
+                made = make(node.op, operands, node.params)
+            if node.source is not None:
+                made.source = node.source
+            new[node] = made
+    return inputs, [new[r] for r in asked.roots]
+
+
+def _reason(asked: Asked, lifted: tuple[int, ...], where: str) -> str:
+    """Why no plan was there: what differs from the nearest one."""
+    from lazyt.plan.explain import explain_new
+
+    new = explain_new(asked.order, asked.leaves, asked.roots, where)
+    if lifted:
+        names = ", ".join(dict.fromkeys(asked.numbers[i].node.op.name for i in lifted))
+        return f"{len(lifted)} number(s) ({names}) differ from the last call: they become inputs"
+    return new
+
+
+# ---------------------------------------------------------------- no compiler
+
+
+def _can_compile() -> bool:
+    from lazyt.runtime.cpu import compile
+
+    return compile.available()
+
+
+def _has_no_place(error: CompileError) -> bool:
+    """Whether there is no room to compile in, which is said once."""
+    from lazyt.runtime.cpu import compile
+
+    if not isinstance(error, compile.NoPlaceError):
+        return False
+    compile.warn_no_place(error)
+    return True
+
+
+def _interpret(roots: Sequence[Node]) -> None:
+    from lazyt.runtime.interpreter import interpret
+
+    for node, array in zip(roots, interpret(roots), strict=True):
+        buffer = Buffer(node.nbytes)
+        buffer.copy_from(array.tobytes())
+        node.data = buffer

@@ -1,0 +1,455 @@
+"""One run of a function, watched: what it read, what it wrote, and the graph that does the same.
+
+A capture lets the function run as always, which builds a graph. Leaves of that graph are then
+traced back to where they came from (arguments, places in Python's state, numbers that Python gives
+anew on each call), and what the function left behind (results, writes, gradients) becomes a list of
+outputs. ``lazyt.tracing.replay`` does the same again without the function.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lazyt import ops
+from lazyt.handle import pending
+from lazyt.handle.dispatch import one_memory
+from lazyt.handle.hooks import Counts, Watcher, hook
+from lazyt.handle.pending import realize_nodes
+from lazyt.handle.storage import Memory, Storage
+from lazyt.handle.tape import AccumulateGrad, GradFn
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.graph import Node, source_text, user_position
+from lazyt.ops.leaves import INPUT
+from lazyt.runtime.cpython import forks
+from lazyt.tracing.frames import (
+    Frames,
+    is_user_module,
+    names_of,
+    readable_names,
+    reads_all,
+    texts_of,
+    variable_names,
+)
+from lazyt.tracing.guards import CannotWatch, Guards
+from lazyt.tracing.sources import Place, signature
+
+T = TypeVar("T")
+Bounds = tuple[tuple[int, int], tuple[int, int]]
+IDENTITIES = ("variable", "detach")
+#: What optimizers and schedules renew at every replay, so that it is not compared; functions that
+#: read some of it, or all; functions that read what a text names.
+_RENEWED = frozenset({
+    "T_cur", "T_i", "_last_lr", "_step_count", "best", "cooldown_counter", "last_epoch",
+    "num_bad_epochs", "param_groups", "state",
+})  # fmt: skip
+_READ_BY = {"get_last_lr": {"_last_lr"}, "in_cooldown": {"cooldown_counter"}}
+_READ_ALL = frozenset({"get_lr", "rates", "__dict__", "vars", "deepcopy", "__getstate__"})
+_BY_TEXT = frozenset({"getattr", "attrgetter", "setattr"})
+_lock = forks.guarded(threading.RLock())
+
+
+def _stop_watching() -> None:
+    """A child has no thread that captures: what it does is nothing to do again."""
+    if not _lock._is_owned():  # type: ignore[attr-defined]
+        hook.watcher = None
+
+
+forks.on_broken.append(_stop_watching)
+
+
+class Recorder:
+    """What the hooks report while a function runs.
+
+    Attributes:
+        guards: the notes, with which iterators they found.
+        known: storages that were there before, by identity, with the number of their source.
+        storages, versions: those storages, and the versions that they had.
+        leaves: which source a leaf of the graph is the value of.
+        born: storages that the function made.
+        hidden: memory that sources show a part of, or the bits of as another dtype.
+        calls: what Python has to do on every call, in order; those with a node fill that leaf.
+        grads: leaves whose gradients are noted.
+        outer: histories of tensors that were there before, with what to call the tensor.
+        counts: what numbers from Python are computed from.
+        checks: index nodes, and the bounds of their smallest and of their largest value.
+        trouble: why the run cannot be replayed; None while it can.
+        activity: how many writes, gradients and leaves there were so far.
+        marks: what that was at each of the calls.
+    """
+
+    def __init__(self, guards: Guards) -> None:
+        self.guards = guards
+        self.activity = 0
+        self.marks: list[int] = []
+        self.thread = threading.get_ident()
+        self.frames = Frames()
+        self.known: dict[int, int] = {}
+        self.storages: list[Storage] = []
+        self.versions: list[int] = []
+        self.leaves: dict[Node, int] = {}
+        self.born: dict[int, Storage] = {}
+        self.hidden: list[Memory] = []
+        self.calls: list[tuple[Callable[[], Any], Node | None]] = []
+        self.grads: set[AccumulateGrad] = set()
+        self.outer: dict[GradFn, str] = {}
+        self.keys: dict[Hashable, Node] = {}
+        self.counts = Counts()
+        self.checks: list[tuple[Node, Bounds]] = []
+        self.trouble: str | None = None
+
+    def add(self, storage: Storage) -> None:
+        """Make ``storage``, computed by now, a source."""
+        if id(storage) not in self.known:
+            self._part_ways(storage)
+            self.known[id(storage)] = len(self.storages)
+            self.leaves.setdefault(leaf_of(storage), len(self.storages))
+            self.storages.append(storage)
+            share = storage.share
+            if share is not None and (share.region is not None or share.partial):
+                self.hidden.append(share.memory)
+            self.versions.append(storage.version_now())
+
+    def _part_ways(self, storage: Storage) -> None:
+        """Give ``storage`` a leaf of its own where it has one with memory that is not its own, or
+        a constant that the function may make as well: they are equal now, not at every call."""
+        leaf, fn = leaf_of(storage), storage.fn
+        other = self.leaves.get(leaf)
+        is_shared = other is not None and not one_memory(storage, self.storages[other])
+        if leaf.data is None or not (is_shared or leaf.op is not INPUT):
+            return
+        if fn is None or isinstance(fn, AccumulateGrad):
+            storage._accept(ops.input_(leaf.shape, leaf.dtype, leaf.data))
+        elif is_shared:
+            self.refuse("it reaches tensors that are one value, with gradients that go on")
+
+    @property
+    def mine(self) -> bool:
+        """Whether this thread is the one that is captured."""
+        return threading.get_ident() == self.thread
+
+    def refuse(self, reason: str) -> None:
+        """Note why the run cannot be replayed; the first reason stays."""
+        self.trouble = self.trouble or reason
+
+    def read(self, storage: Storage) -> None:
+        """``storage`` is about to be read."""
+        if id(storage) in self.known or id(storage) in self.born:
+            return
+        if self.mine and not self.frames.paused:
+            node = storage.node
+            self.refuse(
+                f"it reads a tensor ({node.dtype.name}{list(node.shape)}) that it reaches in a way "
+                f"that cannot be watched ({source_text(user_position())})"
+            )
+
+    def looked_behind(self, storage: Storage) -> None:
+        """All of a memory is about to be read, of which replays know what their sources show."""
+        memory = storage.memory()
+        if any(memory is other for other in self.hidden):
+            self.refuse(
+                "it reads memory of which a tensor from outside shows a part, or bits as another "
+                f"dtype ({source_text(user_position())}): give it the tensor that was viewed"
+            )
+
+    def wrote(self, storage: Storage, value: Node) -> None:
+        """``storage`` is about to be written to."""
+        self.activity += 1
+        self.read(storage)
+
+    def created(self, storage: Storage) -> None:
+        """``storage`` is new; it stays alive so that its identity stays its own."""
+        self.born[id(storage)] = storage
+
+    def looked(self, reason: str, where: str, nodes: Sequence[Node]) -> None:
+        """The program looks at a value."""
+        self.refuse(f"it looks at a value on the way ({where}: {reason})")
+
+    def checked(self, node: Node, bounds: Bounds) -> None:
+        """An index was found in range."""
+        self.checks.append((node, bounds))
+
+    def accumulated(self, leaf: AccumulateGrad) -> None:
+        """A gradient goes to a leaf, which may be one that only the history of another knows."""
+        self.activity += 1
+        variable = leaf.variable
+        if variable is None or leaf in self.grads or id(variable._storage) in self.born:
+            return
+        self.refuse("it gives a gradient to a tensor that it reaches through another's history")
+
+    def differentiated(self, order: Sequence[GradFn]) -> None:
+        """A backward runs through these. Through the history of a tensor from outside it cannot be
+        replayed: the next call's tensor was made otherwise, of other values."""
+        for fn in order:
+            if fn in self.outer:
+                self.refuse(
+                    f"it differentiates through the history of {self.outer[fn]}, which was made "
+                    "outside and may be made otherwise at another call: detach() it, or make it in "
+                    "the function"
+                )
+                return
+
+    def filled(self, make: Callable[[], Node], key: Hashable) -> Node:
+        """A leaf that every call makes anew."""
+        found = None if key is None else self.keys.get(key)
+        if found is None:
+            found = self._apart(make)
+            self.activity += 1
+            self.calls.append((make, found))
+            self.marks.append(self.activity)
+            if key is not None:
+                self.keys[key] = found
+        return found
+
+    def random_key(self, make: Callable[[], Node]) -> Node:
+        """A leaf that every call makes anew."""
+        return self.filled(make, None)
+
+    def whole(self, node: Node) -> Node:
+        """The node: it has the values that it has."""
+        return node
+
+    def each_call(self, function: Callable[[], T]) -> T:
+        """Something that Python does on every call."""
+        value = self._apart(function)
+        self.calls.append((function, None))
+        self.marks.append(self.activity)
+        return value
+
+    def counted(
+        self, table: Mapping[str, Any], names: tuple[str, ...], value: Hashable
+    ) -> Hashable:
+        """Numbers are computed from a table."""
+        return self.counts.note(table, names, value)
+
+    def renewed(self, storage: Storage, name: str) -> None:
+        """Python gives the storage another value on every call, in the middle of the function."""
+        if id(storage) in self.known:
+            self.refuse(f"it can read {name}, to which Python gives another value at every call")
+
+    def early_and_late(
+        self,
+    ) -> tuple[list[tuple[Callable[[], Any], bool]], list[Callable[[], Any]]]:
+        """What Python does at every call, with whether that fills a leaf; and what of it comes
+        when all is written, so that the writes are done if it raises."""
+        early: list[tuple[Callable[[], Any], bool]] = []
+        late: list[Callable[[], Any]] = []
+        for (function, node), mark in zip(self.calls, self.marks, strict=True):
+            if node is not None or mark < self.activity:
+                early.append((function, node is not None))
+            else:
+                late.append(function)
+        return early, late
+
+    def _apart(self, function: Callable[[], T]) -> T:
+        """``function()``, whose code is not the captured function's."""
+        moved = self.guards.check_iterators()
+        if moved is not None:
+            self.refuse(moved)
+        self.frames.paused += 1
+        try:
+            return function()
+        finally:
+            self.frames.paused -= 1
+            self.guards.renew_iterators()
+
+
+def leaf_of(storage: Storage) -> Node:
+    """The leaf that holds a storage's computed value, below gradient marks."""
+    node = storage.current()
+    while node.op.name in IDENTITIES:
+        node = node.inputs[0]
+    return node
+
+
+@dataclass
+class Run:
+    """What one watched run left.
+
+    Attributes:
+        result: what the function returned.
+        recorder: what the hooks heard.
+        nodes: values of the arguments that are tensors, before.
+        looks: signatures of those and of the tensors in the guards' places, before.
+        guards: the notes, taken before.
+        effects: places whose tensor the function replaced.
+        codes: code that ran, with its globals.
+        trouble: why it cannot be replayed; None when it can.
+    """
+
+    result: Any
+    recorder: Recorder
+    nodes: list[Node]
+    looks: list[Any]
+    guards: Guards
+    effects: list[tuple[Place, Any]]
+    codes: dict[Any, dict[str, Any]]
+    trouble: str | None
+
+
+@contextmanager
+def watching(recorder: Watcher) -> Iterator[None]:
+    """A block that ``recorder`` hears of, in which nobody else captures."""
+    with _lock:
+        hook.watcher = recorder
+        try:
+            yield
+        finally:
+            hook.watcher = None
+
+
+def watch(
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    arguments: Sequence[Tensor],
+    guards: Guards,
+    names: Sequence[str],
+) -> Run:
+    """Runs the function and notes what a replay has to do.
+
+    Args:
+        arguments: the tensors among its arguments.
+        guards: notes of Python's state, with all places of tensors that it can read.
+        names: what ``arguments`` are called.
+    """
+    tensors = [*arguments, *(p.tensor for p in guards.tensors if p.tensor is not None)]
+    with _lock:
+        realize_nodes([tensor._storage.current() for tensor in tensors])
+        recorder = Recorder(guards)
+        paths = [*names, *(p.path for p in guards.tensors if p.tensor is not None)]
+        for tensor, path in zip(tensors, paths, strict=True):
+            recorder.add(tensor._storage)
+            for fn in (tensor._storage.fn, tensor._fn):
+                if fn is not None and not isinstance(fn, AccumulateGrad):
+                    recorder.outer.setdefault(fn, path)
+            fn, view = tensor._storage.fn, tensor._view
+            if view is not None:
+                view.forget()
+            if isinstance(fn, AccumulateGrad) and (view is None or view.root):
+                recorder.grads.add(fn)
+            if tensor._storage.exposure() is not None:
+                recorder.refuse(
+                    f"{path} shares memory with NumPy, or its address was asked for: give it as an "
+                    "argument, or clone() it"
+                )
+        nodes = [tensor.node for tensor in arguments]
+        looks = [signature(tensor) for tensor in tensors]
+        old, pending.budget.nodes = pending.budget.nodes, -1  # every new storage is reported
+        try:
+            with watching(recorder), recorder.frames:
+                result = function(*args, **kwargs)
+        finally:
+            pending.budget.nodes = old
+    ran = recorder.frames.trouble
+    trouble = recorder.trouble if ran is None else f"it {ran}"
+    effects: list[tuple[Place, Any]] = []
+    if trouble is None:
+        try:
+            effects = guards.effects(arguments)
+        except CannotWatch as error:
+            trouble = str(error)
+    return Run(result, recorder, nodes, looks, guards, effects, recorder.frames.codes, trouble)
+
+
+def note_state(
+    function: Any,
+    codes: dict[Any, dict[str, Any]],
+    arguments: Sequence[Tensor],
+    rest: Sequence[tuple[Any, str]],
+) -> Guards:
+    """Notes of everything that code among ``codes``, starting from ``function``, can read.
+
+    Args:
+        arguments: the tensors among its arguments.
+        rest: its other arguments, each with how to call it.
+
+    Raises CannotWatch.
+    """
+    if any(_draws(code, table) for code, table in codes.items()):
+        raise CannotWatch("it uses numpy.random, whose numbers are not lazyt's")
+    guards = Guards(readable_names(codes, _users(codes)), is_user_module, _mentioned(codes))
+    for number, tensor in enumerate(arguments):
+        guards.note_argument(number, tensor)
+    for code, table in codes.items():
+        guards.note_globals(table, code)
+    guards.start([(function, "the function"), *rest])
+    made = [c for c in codes if c.co_freevars and not _is_of_dataclass(c)]
+    unknown = [c for c in made if not _reached(c, guards.codes)]
+    if unknown:
+        raise CannotWatch(
+            f"it runs {unknown[0].co_qualname}, a closure that it reaches in a way that cannot be "
+            "watched"
+        )
+    return guards
+
+
+def _mentioned(codes: dict[Any, dict[str, Any]]) -> frozenset[str]:
+    """Attributes of optimizers and schedules that the user's code may read by itself.
+
+    The ``get_lr`` of a schedule of the user's is what every replay calls anew, so that what it
+    mentions does not count where nobody else mentions it.
+    """
+    ours = _users(codes)
+    mine = [c for c in ours if not _is_in_method(c, "get_lr")]
+    found = set(names_of(mine))
+    found -= variable_names(mine) & _RENEWED  # what such a variable holds is compared as it is
+    if found & _BY_TEXT:
+        found |= texts_of(mine)
+    for name in found & _READ_BY.keys():
+        found |= _READ_BY[name]
+    saved = [c for c in codes if c.co_name == "state_dict" and c not in ours]
+    if found & _READ_ALL or any(str(codes[c]["__name__"])[:11] == "lazyt.optim" for c in saved):
+        found |= _RENEWED
+    return frozenset(found)
+
+
+def _users(codes: dict[Any, dict[str, Any]]) -> list[Any]:
+    """Those that are the user's."""
+    return [c for c, t in codes.items() if str(t.get("__name__")).split(".")[0] != "lazyt"]
+
+
+def names_to_read(codes: dict[Any, dict[str, Any]]) -> frozenset[str] | None:
+    """Names of attributes that code can read; None where that may be any."""
+    found = readable_names(codes, _users(codes))
+    return None if reads_all(found) else found
+
+
+def _is_in_method(code: CodeType, name: str) -> bool:
+    return any(part.endswith(f".{name}") for part in code.co_qualname.split(".<locals>."))
+
+
+def _is_of_dataclass(code: CodeType) -> bool:
+    """Whether ``dataclasses`` wrote the code, whose closure nobody else can change."""
+    return code.co_filename == "<string>" and "__create_fn__." in code.co_qualname
+
+
+def _draws(code: Any, table: dict[str, Any]) -> bool:
+    """Whether code can reach NumPy's global random numbers, which no profiler reports."""
+    for name in code.co_names:
+        value = table.get(name)
+        if value is np.random or (value is np and "random" in code.co_names):
+            return True
+        if isinstance(getattr(value, "__self__", None), np.random.RandomState):
+            return True
+    return False
+
+
+def _reached(code: Any, known: set[Any]) -> bool:
+    """Whether ``code`` is one of ``known`` or is made by one of them."""
+    if code in known:
+        return True
+    stack = list(known)
+    while stack:
+        for item in stack.pop().co_consts:
+            if hasattr(item, "co_code"):
+                if item is code:
+                    return True
+                stack.append(item)
+    return False

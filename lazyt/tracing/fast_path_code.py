@@ -1,0 +1,962 @@
+"""The text of shortcuts, first part: is everything as it was?
+
+Modes of the thread, arguments, Python's state, and the tensors that places hold. After that nothing
+can be missed any more, and ``shortcut_launch`` goes on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lazyt.config import config
+from lazyt.functional import type_promotion
+from lazyt.functional.updates import equal_counts
+from lazyt.handle import autocast, grad_mode
+from lazyt.handle.pytree import Flat, Opening, Tree
+from lazyt.handle.storage import Storage
+from lazyt.handle.tape import AccumulateGrad
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.dtypes import DType, float64
+from lazyt.ir.forms import PLACED
+from lazyt.ir.graph import Node
+from lazyt.ops.leaves import INPUT
+from lazyt.runtime import events
+from lazyt.runtime.cpython import dict_tags
+from lazyt.runtime.memory import Buffer
+from lazyt.tracing import fast_path
+from lazyt.tracing import fast_path as steady
+from lazyt.tracing.arguments import is_part, value_of_part
+from lazyt.tracing.fast_path import MISSED, Admission, Shortcut, Steady, is_ours
+from lazyt.tracing.guards import (
+    CannotWrite,
+    Names,
+    conditions,
+    dict_below,
+    leaf_of_grad,
+    tagged_dicts,
+    tensor_condition,
+)
+from lazyt.tracing.replay import Computed, ComputedChecks, Interrupted, Made, Replay
+from lazyt.tracing.reuse import MOST_BYTES, lone_counts, own_buffer
+from lazyt.tracing.sources import GradOf, InTable, TensorPlace, is_plain, same_plain
+from lazyt.tracing.symbolic_numbers import PythonNumber
+from lazyt.tracing.templates import Origin
+
+if TYPE_CHECKING:
+    from lazyt.plan.steps import Launcher
+
+#: Functions that the text calls by these names.
+_HELPERS = ("alone", "computed", "fresh", "gradient_of", "in_range", "is_other", "keep", "write")
+
+
+def refuse(what: str) -> NoReturn:
+    """Raises CannotWrite."""
+    raise CannotWrite(what)
+
+
+def _leaves_of(shape: Any, opening: Opening, args: Any, kwargs: Any) -> list[Any] | None:
+    """The leaves of a call's arguments, None where these have another shape."""
+    flat = Flat((args, kwargs), opening)
+    return flat.leaves if flat.shape == shape else None
+
+
+class Inlet:
+    """Writes the function's first half. Locals of the text: ``a0`` ... leaves of the arguments;
+    ``s3``, ``n3``, ``d3`` storage, node and buffer of the tensor that was given with number 3;
+    ``e0`` ... kept tensors of fresh storages, with ``f0`` whether they are free.
+
+    Attributes:
+        names: objects that the text names.
+        lines: the text so far; ``quick`` what is left of it where ``Steady`` has found all well,
+            if ``is_quick``.
+        tagged: dicts that the tags tell of.
+        given, stores, nodes: expressions of tensors that come in, of their storages and nodes.
+        steady: storages of those tensors that are the same at every call.
+        arguments: numbers of the tensors that are arguments.
+        first: the number that a tensor in places has the first time, by all its numbers.
+        makers: fresh storages that are one plain tensor each, with the tensor.
+        looked_at: the steady tensors, with their storages.
+        gradients: those that become gradients, by the identity of the leaf.
+    """
+
+    def __init__(
+        self, replay: Replay, opening: Opening, shape: Any, leaves: Sequence[Any], result: Any,
+        polled: set[int], moving: Sequence[int],
+    ) -> None:  # fmt: skip
+        self.replay, self._opening = replay, opening
+        self._moving = list(moving)
+        self.shape, self.leaves, self.result = shape, leaves, result
+        self.names = Names()
+        self.bind = self.names.bind
+        self.lines: list[str] = []
+        self.quick: list[str] = []
+        self.is_quick = dict_tags.available() and steady.available()
+        written = [w.table for w, _ in replay.effects if isinstance(w, InTable)]
+        own = {id(dict_below(table)) for table in written}
+        self.tagged = tagged_dicts(replay.guards, polled | own) if dict_tags.available() else {}
+        self.given: dict[int, str] = {}
+        self.stores: dict[int, str] = {}
+        self.nodes: dict[int, str] = {}
+        self.steady: dict[int, Storage] = {}
+        self.first: dict[int, int] = {}
+        self.arguments = {n for n, leaf in enumerate(x for x in leaves if isinstance(x, Tensor))}
+        self.used = {replay.holders[i] for i in replay.used}
+        self.makers: dict[int, Made] = {}
+        self.gradients: dict[int, int] = {}
+        self.looked_at: list[tuple[Tensor, Storage]] = []
+        self._known: set[Storage] = set()
+        self._seen: dict[int, tuple[int, str, Tensor]] = {}  # arguments by their storages
+        self._admitted: tuple[int, int, Sequence[Any]] | None = None
+        self._late: list[str] = []  # lines about arguments, once all else is known to be right
+        self.names.table.update(
+            __name__=__name__,  # no code of the user's, to a capture that calls it
+            MISSED=MISSED, KNOWN=self._known, kept=[None] * (2 * len(replay.flags)), turn=[0],
+            is_part=is_part, value_of_part=value_of_part, equal_counts=equal_counts,
+            **{name: getattr(fast_path, name) for name in _HELPERS},
+        )  # fmt: skip
+
+    def write_tests(self, tags: dict_tags.Tags | None) -> None:
+        """Writes everything up to the point where the function has to go through."""
+        self._write_modes()
+        self._write_arguments()
+        tests = self._place_tests()
+        tests += conditions(self.replay.guards, self.bind, self.tagged)
+        for names, tables in self.replay.counted:
+            tests.append(f"equal_counts({self.bind(tables)}, {names!r})")
+        if tests:
+            self.add("try:", f"    if not ({' and '.join(tests)}): return MISSED")
+            self.add("except (LookupError, ValueError, AttributeError): return MISSED")
+        if tags is not None and self.tagged:
+            self.names.table["unchanged"] = tags.hold
+            self.add("if not unchanged(): return MISSED")
+        self.head, self.lines = self.lines, []
+        self._twins = self._find_twins()
+        self._write_tensors()
+        self._write_gradients()
+        self._part_ways()
+        self._write_kept()
+        self.both(*self._late)
+        for origin, bounds in self.replay.checks.inputs:
+            holder, never = self._holder(origin)
+            test = f"if not in_range({self.nodes[holder]}, {self.bind(bounds)}): return MISSED"
+            (self.add if never else self.both)(test)
+            self.is_quick = self.is_quick and (never or holder in self.arguments)
+        if self.replay.checks.computed is not None:
+            self._check_computed(self.replay.checks.computed)
+
+    def _holder(self, origin: Origin) -> tuple[int, bool]:
+        """The number of the tensor that an input is, and whether it never changes while the words
+        hold, so that it stays within its bounds."""
+        kind, number = origin
+        holder = number if kind == "part" else self.replay.holders[number]
+        never = kind == "source" and holder in self.steady and number not in self.replay.written
+        return holder, never
+
+    def _check_computed(self, checks: ComputedChecks) -> None:
+        """Writes the test of what is computed from inputs to be checked."""
+        holders = [self._holder(origin) for origin in checks.places or ()]
+        nodes = [
+            f"{self.stores[holder]}.node" if never else self.nodes[holder]
+            for holder, never in holders
+        ]
+        self.both(f"if not {self.bind(checks.hold_of)}({', '.join(nodes)}): return MISSED")
+        self.is_quick = self.is_quick and all(
+            never or holder in self.arguments for holder, never in holders
+        )
+
+    def _write_modes(self) -> None:
+        """What decides, beside arguments and state, what a function does."""
+        bind, mode = self.bind, grad_mode.mode
+        default = type_promotion.get_default_dtype()
+        self.require(
+            f"{bind(mode)}.enabled is {mode.enabled}",
+            f"{bind(mode)}.inference is {mode.inference}",
+            f"{bind(autocast.mode)}.dtype is {bind(autocast.mode.dtype)}",
+            f"{bind(vars(type_promotion))}['_default'] is {bind(default)}",
+            f"{bind(config)}._of_plans == {bind(config.of_plans)}",
+            f"not {bind(events.watching)}",
+        )  # fmt: skip
+
+    def add(self, *lines: str) -> None:
+        """Appends lines of the text."""
+        self.lines.extend(lines)
+
+    def both(self, *lines: str) -> None:
+        """Appends lines of the text that are needed where all was found well, too."""
+        self.add(*lines)
+        self.quick.extend(lines)
+
+    def require(self, *tests: str) -> None:
+        """All ``tests`` have to be true; else the function ends."""
+        self.add(f"if not ({' and '.join(tests)}): return MISSED")
+
+    # ------------------------------------------------------------------ arguments
+
+    def _write_arguments(self) -> None:
+        self._count = 0
+        before = len(self.lines)
+        if any(Tree.structures(self.shape)):
+            leaves_of = functools.partial(_leaves_of, self.shape, self._opening)
+            self.names.table["leaves_of"] = leaves_of
+            self.add("opened = leaves_of(args, kwargs)", "if opened is None: return MISSED")
+            for number in range(len(self.leaves)):
+                self._leaf(f"opened[{number}]")
+        else:
+            for part, text in zip(self.shape[1], ("args", "kwargs"), strict=True):
+                self._take(part, text)
+        plain = dict.fromkeys(self.stores[n] for n in self.stores if n not in self.replay.parts)
+        if len(plain) > 1:
+            self.require(f"is_other(({', '.join(plain)}))")
+        self._admit(before)
+        if self._moving:
+            numbers = "".join(f"a{number}, " for number in self._moving)
+            self.require(f"{self.bind(self.replay.numbers.hold)}(({numbers}))")
+
+    def _admit(self, before: int) -> None:
+        """Notes where the tests of arguments are, if all are tensors that C can look at."""
+        (_, given), (_, named) = self.shape[1]
+        names = [f"a{n}" for n in range(len(given))]
+        if not (named or any(given) or self.replay.parts) and [*self.given.values()] == names:
+            self._admitted = (before, len(self.lines), self.leaves)
+
+    def first_lines(self) -> list[str]:
+        """The head, where compiled C looks at arguments first; all tensors in places are known."""
+        if self._admitted is None:
+            return self.head
+        before, after, examples = self._admitted
+        try:
+            admission = Admission(examples, self._known)
+        except LookupError:
+            return self.head
+        self.names.table.update(admission=admission, admit=admission.admit)
+        taken = [f"    a{n} = args[{n}]; s{n} = a{n}._storage" for n in range(len(examples))]
+        taken += ["else:", *("    " + line for line in self.head[before:after])]
+        start = [*self.head[:before], "if not kwargs and admit(args):"]
+        return [*start, *taken, *self.head[after:]]
+
+    def _part_ways(self) -> None:
+        """What is written must not be what another argument or a gradient is, or is a part of: the
+        function may read that after it wrote."""
+        gradients = {number for number, _ in self._numbered(True)}
+        written = {self.replay.holders[source] for source in self.replay.written}
+        tests: dict[str, None] = {}
+        for holder in sorted(written & (gradients | self.arguments)):
+            read = gradients & self.stores.keys() | set(self.replay.parts)
+            for number in sorted(self.arguments if holder in gradients else read):
+                tests[f"{self.stores[number]} is not {self.stores[holder]}"] = None
+        if tests:
+            self.both(f"if not ({' and '.join(tests)}): return MISSED")
+
+    def _take(self, shape: Any, text: str) -> None:
+        if shape is None:
+            self._leaf(text)
+            return
+        kind, parts = shape
+        self.require(f"type({text}) is {self.bind(kind)}", f"len({text}) == {len(parts)}")
+        if kind is dict:
+            keys = tuple(key for key, _ in parts)
+            if not all(map(is_plain, keys)):
+                refuse("keys of a dict")
+            if keys:
+                self.require(f"tuple({text}) == {self.bind(keys)}")
+            for key, part in parts:
+                self._take(part, f"{text}[{self.bind(key)}]")
+            return
+        for number, part in enumerate(parts):
+            self._take(part, f"{text}[{number}]")
+
+    def _leaf(self, text: str) -> None:
+        value, name = self.leaves[self._count], f"a{self._count}"
+        self._count += 1
+        if isinstance(value, Tensor):
+            self._argument(name, text, value, len(self.given))
+        elif self._count - 1 in self._moving:
+            self.add(f"{name} = {text}")
+            self.require(f"type({name}) is {self.bind(type(value))}")
+        elif is_plain(value) and value is not None:
+            self.add(f"{name} = {text}")
+            same = f"{self.bind(same_plain)}({name}, {self.bind(value)})"
+            self.require(f"({name} is {self.bind(value)} or {same})")
+        else:
+            self._object(name, text, value)
+
+    def _object(self, name: str, text: str, value: Any) -> None:
+        """An object that is the same at every call, which the shortcut does not keep alive."""
+        try:
+            refer = weakref.ref(value)
+        except TypeError:
+            self.require(f"{text} is {self.bind(value)}")
+            return
+        self.add(f"{name} = {text}")
+        self.require(f"{name} is not None", f"{name} is {self.bind(refer)}()")
+
+    def _argument(self, name: str, text: str, value: Tensor, number: int) -> None:
+        """A tensor that is an argument: any that looks like this will do, the same where it was
+        given before."""
+        storage, bind, part = value._storage, self.bind, number in self.replay.parts
+        seen = self._seen.setdefault(id(storage), (number, name, value))
+        if seen[0] != number and not part:
+            if seen[2] is not value:
+                refuse("arguments that are views of one memory")
+            self.require(f"{text} is {seen[1]}")
+            self.given[number], self.stores[number] = seen[1], f"s{seen[0]}"
+            self.nodes[number] = f"n{seen[0]}"
+            return
+        if storage.share is not None or storage.fn is not None or value.__dict__:
+            refuse("an argument that shares memory, or has history or attributes")
+        if value._view is not None and not part:
+            refuse("an argument that is a view")
+        store, looks = f"s{number}", name if part else f"s{number}.node"
+        form = (
+            f"{looks}.shape == {bind(tuple(value.shape))}", f"{looks}.dtype is {bind(value.dtype)}",
+            f"{looks}.device is {bind(value.device)}",
+        )  # fmt: skip
+        own = f"is_part({name})" if part else f"{name}._view is None"
+        self.add(f"{name} = {text}")
+        self.require(f"type({name}) is {bind(type(value))}", own, f"not {name}.__dict__")
+        self.add(f"{store} = {name}._storage")
+        self.require(
+            f"{store}.share is None", f"{store}.fn is None", f"{store} not in KNOWN",
+            *(form if part else (f"{looks}.form == {storage.node.form}",)),
+        )  # fmt: skip
+        self.given[number], self.stores[number] = name, store
+        self.nodes[number] = f"n{number}"
+        if part:
+            self._late.append(f"n{number} = value_of_part({name})")
+        elif number in self.used:
+            self._late.append(f"n{number} = {store}.node")
+            self._late.append(f"if n{number}.data is None or n{number}.inputs:")
+            self._late.append(f"    n{number} = computed({store})")
+
+    # ------------------------------------------------------------------ tensors in places
+
+    def _place_tests(self) -> list[str]:
+        tests: list[str] = []
+        for place in self.replay.places:
+            if not isinstance(place.where, GradOf):
+                tensor = place.where.get(())
+                if not isinstance(tensor, Tensor):
+                    refuse(place.path)
+                test = tensor_condition(place, tensor, self.bind, self.tagged)
+                tests += [] if test is None else [test]
+        return tests
+
+    def _numbered(self, gradients: bool) -> list[tuple[int, TensorPlace]]:
+        start = sum(isinstance(leaf, Tensor) for leaf in self.leaves)
+        places = enumerate(self.replay.places, start)
+        return [(n, p) for n, p in places if isinstance(p.where, GradOf) is gradients]
+
+    def _write_tensors(self) -> None:
+        """Looks at the tensors that places hold, which are the same at every call."""
+        seen: dict[int, int] = {}
+        for number, place in self._numbered(False):
+            tensor = place.where.get(())
+            first = self.first[number] = seen.setdefault(id(tensor), number)
+            self.given[number] = self.bind(tensor)
+            if first == number:
+                self._tensor(tensor, number)
+            self.stores[number], self.nodes[number] = self.stores[first], self.nodes[first]
+            self.steady[number] = self.steady[first]
+
+    def _tensor(self, tensor: Tensor, number: int) -> None:
+        storage, bind = tensor._storage, self.bind
+        fn = storage.fn
+        if storage.share is not None or tensor._view is not None or storage in self._known:
+            refuse("a tensor that shares memory")
+        if id(storage) in self._seen:
+            refuse("an argument that a place holds, too")
+        if tensor.__dict__ or not (fn is None or type(fn) is AccumulateGrad):
+            refuse("a tensor with attributes or with history")
+        self._known.add(storage)
+        self.looked_at.append((tensor, storage))
+        t, s, n, f = bind(tensor), bind(storage), f"n{number}", bind(fn)
+        self.stores[number], self.nodes[number], self.steady[number] = s, n, storage
+        tests = [
+            f"{t}._storage is {s}", f"{t}._view is None", f"{s}.fn is {f}",
+            f"type({t}) is {bind(type(tensor))}", f"not {t}.__dict__",
+            f"{n}.form == {storage.node.form}",
+        ]  # fmt: skip
+        if isinstance(fn, AccumulateGrad):
+            if fn._extra is not None or fn.post_hooks:
+                refuse("hooks")
+            tests += [f"{f}._extra is None", f"not {f}.post_hooks"]
+        self.add(f"if {s}.share is not None and not alone({s}): return MISSED", f"{n} = {s}.node")
+        self.require(*tests)
+        if number in self.used:
+            self.add(f"d{number} = {n}.data", f"if d{number} is None: return MISSED")
+
+    def _find_twins(self) -> dict[int, int]:
+        """Gradients that are tensors which other places hold, too, with the number there: a caller
+        who assigned them can reach them by names of its own."""
+        numbers: dict[int, int] = {}
+        found: dict[int, int] = {}
+        for number, place in self._numbered(False):
+            numbers.setdefault(id(place.where.get(())), number)
+        for number, place in self._numbered(True):
+            leaf = leaf_of_grad(place.where)
+            twin = numbers.get(id(leaf.grad))
+            if twin is not None and id(leaf) not in self.gradients:
+                found[number] = twin
+                if number in self.used:
+                    self.used.add(twin)
+        return found
+
+    def _twin(self, number: int, twin: int, leaf: str) -> None:
+        """A gradient that is a tensor which another place holds."""
+        first = self.first[number] = self.first[twin]
+        self.given[number] = self.given[twin]
+        self.stores[number], self.nodes[number] = self.stores[first], self.nodes[first]
+        self.steady[number] = self.steady[first]
+        self.require(f"{leaf}.grad is {self.given[twin]}")
+
+    def _write_gradients(self) -> None:
+        """Looks at gradients, and finds out which kept ones are free."""
+        used: list[str] = []
+        self._attached: dict[int, AccumulateGrad] = {}
+        for number, place in self._numbered(True):
+            leaf = leaf_of_grad(place.where)
+            f, looks = self.bind(leaf), self.bind(place.looks)
+            if number in self._twins:
+                self._twin(number, self._twins[number], f)
+                continue
+            self.first[number] = number
+            self.given[number] = f"{f}.grad"
+            fresh = self.gradients.get(id(leaf))
+            if isinstance(leaf.grad, Tensor) and id(leaf.grad._storage) in self._seen:
+                refuse("an argument that is a gradient, too")
+            line = f"s{number} = gradient_of({f}, {looks}, KNOWN)"
+            test = f"if s{number} is None: return MISSED"
+            if number in self.used or fresh is None:
+                s, n = self.stores[number], self.nodes[number] = f"s{number}", f"n{number}"
+                self.add(line, test, f"{n} = {s}.node")
+                if number in self.used:
+                    used.append(s)
+                    self.add(f"d{number} = n{number}.data", f"if d{number} is None: return MISSED")
+            else:
+                self._attached[fresh] = leaf
+                e = f"e{fresh}"
+                self.add(f"{e} = kept[{2 * fresh}]")
+                free = f"{e} is not None and {f}.grad is {e}.tensor and {e}.is_free(1)"
+                self.add(f"f{fresh} = {free}")
+                self.add(f"if not f{fresh}:", f"    {line}", f"    {test}", f"    del s{number}")
+        if len(used) > 1:
+            self.require(f"is_other(({', '.join(used)}))")
+        self.is_quick = self.is_quick and len(self._attached) == len(self._numbered(True))
+
+    def _write_kept(self) -> None:
+        """Finds out which kept tensors are free, but for those that are gradients now."""
+        turns = False
+        for fresh in self.makers:
+            if fresh not in self._attached:
+                place = str(2 * fresh)
+                if fresh not in self.gradients.values():  # the last result is still in use
+                    place += " + turn[0]"
+                    if not turns:
+                        self.both("turn[0] = 1 - turn[0]")
+                    turns = True
+                e = f"e{fresh}"
+                free = f"{e} is not None and ({e}.holds() or {e}.is_free(0))"
+                self.both(f"{e} = kept[{place}]", f"f{fresh} = {free}")
+
+
+# The text of shortcuts, second part: what Python does at every call, and the plan.
+
+
+#: Bytes of the largest number from Python that goes to a device with others.
+MOST_IN_TRAY = 4096
+
+
+class Cell:
+    """Memory of one number, written again and again.
+
+    Attributes:
+        buffer: the memory.
+        number: its ``value`` is the number, rounded as C rounds.
+    """
+
+    __slots__ = ("buffer", "number")
+
+    def __init__(self, dtype: DType) -> None:
+        kind = ctypes.c_double if dtype is float64 else ctypes.c_float
+        self.buffer = Buffer(dtype.itemsize)
+        self.number = kind.from_address(self.buffer.ptr)
+
+
+class Midway(Inlet):
+    """Writes the second part. Locals: ``c0`` ... what Python gave anew, ``b0`` ... buffers of the
+    plan's outputs, ``l3`` the leaf below the gradient mark of tensor 3."""
+
+    def find_outputs(self) -> None:
+        """Where the plan's results go, and which fresh storages are one plain tensor each."""
+        assert self.replay.prepared is not None and self.replay.prepared[0] is not None
+        prepared, inputs, outputs = self.replay.prepared
+        assert prepared is not None
+        self._launcher = prepared.plan.launcher
+        self._code = prepared.plan.code  # once: another thread may replace it
+        if self._launcher is None and self._code.executable is None:
+            refuse("a plan without kernels")
+        if self._code.heat is not None:
+            refuse("a plan that may get other kernels soon")
+        if self._launcher is not None and not self._launcher.is_direct:
+            refuse("a plan of a device without kernels, or with results on the host")
+        self._fixed, self._inputs = prepared.fixed, inputs
+        if self._code.table is not None:
+            self._fixed = [*self._fixed, self._code.table]
+        self._roots: list[Any] = []  # the number of an output, or an origin
+        # Memory of written sources that the plan writes over, and those whose new value is there.
+        self._own: dict[int, str] = {inputs[n][1]: "" for n in self._code.program.overwritten}
+        self._in_place: set[int] = set()
+        for kind, value in outputs:
+            if kind == "output":
+                found = self._code.program.results[value]
+                if -1 - found in self._code.program.overwritten:
+                    self._in_place.add(inputs[-1 - found][1])
+                self._roots.append(found if found >= 0 else self._input(-1 - found))
+            else:
+                self._roots.append((kind, value))
+        self._cells = self._find_cells()
+        self._find_makers()
+
+    def _find_makers(self) -> None:
+        made: dict[int, set[Made]] = {}
+        for part in self._parts():
+            if isinstance(part, Made) and part.source < 0:
+                made.setdefault(part.number, set()).add(part)
+        for number in range(len(self.replay.flags)):
+            root = self._roots[number]
+            own = isinstance(root, int) and self._roots.count(root) == 1
+            first, *others = made.get(number, {None})
+            if own and first is not None and not others and first.view is None:
+                self.makers[number] = first
+        for where, part in self.replay.effects:
+            if isinstance(where, GradOf) and isinstance(part, Made):
+                once = sum(other is part for other in self._parts()) == 1
+                if self.makers.get(part.number) is part and once and part.kind is Tensor:
+                    self.gradients[id(leaf_of_grad(where))] = part.number
+
+    def _input(self, number: int) -> Any:
+        if number >= len(self._inputs):
+            return ("constant", self._fixed[number - len(self._inputs)])
+        return self._inputs[number]
+
+    def _parts(self) -> Iterator[Any]:
+        yield from (part for _, part in self.replay.effects)
+        yield from self.replay.results
+
+    # ------------------------------------------------------------------ the plan
+
+    def _buffer(self, origin: Any) -> str:
+        """The expression of a buffer: output, or what comes in from an origin."""
+        if isinstance(origin, int):
+            return f"b{origin}"
+        kind, value = origin
+        if kind == "constant":
+            return self.bind(value if isinstance(value, Buffer) else value.data)
+        if kind == "call":
+            cell = self._cells.get(value)
+            return f"c{value}.data" if cell is None else self.bind(cell.buffer)
+        if kind == "source" and self._own.get(value):
+            return f"{self._own[value]}"
+        holder = value if kind == "part" else self.replay.holders[value]
+        if kind == "part" or holder in self.arguments:
+            return f"{self.nodes[holder]}.data"
+        return f"d{self.first[holder]}"
+
+    def write_plan(self) -> None:
+        """What Python does at every call, the buffers, and the plan."""
+        if any(map(self._is_shared, range(len(self._roots)))):
+            self.is_quick = False  # the memory is looked up where tensors are looked at
+        self._write_calls()
+        for number, size in enumerate(self._code.sizes):
+            add = self.add if self._is_steady(number) else self.both
+            add(f"b{number} = {self._target(number, size)}")
+        for source in self._own:
+            self._take_over(source)
+        self.names.table.update(
+            Buffer=Buffer, INPUT=INPUT, refs=sys.getrefcount,
+            own_buffer=own_buffer, spares=[None] * len(self.replay.written),
+        )  # fmt: skip
+        if self._launcher is not None:
+            self._write_launch(self._launcher)
+            return
+        pointers = [f"{self._buffer(origin)}.ptr" for origin in self._inputs]
+        pointers += [f"{self.bind(buffer)}.ptr" for buffer in self._fixed]
+        outputs = range(len(self._code.sizes))
+        pointers += [f"b{number}.ptr" for number in outputs]
+        moving = [not self._is_steady(origin) for origin in self._inputs]
+        moving += [False] * len(self._fixed) + [not self._is_steady(n) for n in outputs]
+        executable = self._code.executable
+        assert executable is not None
+        if len(pointers) != executable.inputs + executable.outputs:
+            refuse("a plan of other outputs")
+        size = self._code.program.arena_bytes
+        if size > MOST_BYTES:
+            self.both(f"arena = Buffer({size})")
+        elif size:
+            self.names.table["arena"] = Buffer(size)
+        pointers += [f"arena.ptr + {offset}" for offset in executable.scratch]
+        moving += [size > MOST_BYTES] * len(executable.scratch)
+        order = [pointers[place] for place in executable.places]
+        changed = [n for n, place in enumerate(executable.places) if moving[place]]
+        self.quick += [f"slots[{n}] = {order[n]}" for n in changed]
+        slots = (ctypes.c_void_p * max(len(order), 1))()
+        self.names.table.update(
+            slots=slots, run=executable.bound(ctypes.addressof(slots)),
+            pack=struct.Struct(f"{len(order)}P").pack_into,
+        )  # fmt: skip
+        self.add(f"pack(slots, 0, {', '.join(order)})")
+        self.both("run()")
+
+    def _is_shared(self, number: int) -> bool:
+        """Whether a root is the memory of a tensor in places, which another one is to have, too."""
+        root, fresh = self._roots[number], len(self.replay.flags)
+        if isinstance(root, int) or root[0] != "source":
+            return False
+        own = number >= fresh and self.replay.written[number - fresh] in self._in_place
+        return self.replay.holders[root[1]] in self.steady and not own
+
+    def _write_launch(self, launcher: Launcher) -> None:
+        """The plan on a device. What never changes is there already."""
+        self.names.table.update(
+            Buffer=launcher.device.allocate, run=launcher.launch, run_at=launcher.launch_at,
+            brought=launcher.brought, device=launcher.device,
+        )  # fmt: skip
+        given = [self._buffer(origin) for origin in self._inputs]
+        numbers = [n for n, origin in enumerate(self._inputs) if origin[0] == "call"]
+        sizes = [self._sizes_of_inputs()[n] for n in numbers]
+        if numbers and max(sizes) <= MOST_IN_TRAY:  # to the same place at every call
+            self.names.table["fill"] = launcher.tray(sizes).fill
+            self.both(f"h = fill(({', '.join(given[n] for n in numbers)},))")
+            for place, number in enumerate(numbers):
+                given[number] = f"h[{place}]"
+        host = [
+            n for n, origin in enumerate(self._inputs)
+            if not self._is_placed(origin) and not given[n].startswith("h[")
+        ]  # fmt: skip
+        if host:
+            self.both(f"g = brought(({', '.join(given[n] for n in host)},))")
+        for place, number in enumerate(host):
+            given[number] = f"g[{place}]"
+        moving = [n for n, origin in enumerate(self._inputs) if not self._is_steady(origin)]
+        given += [self.bind(buffer) for buffer in launcher.brought(self._fixed)]
+        moving += [len(given) + n for n in range(len(self._code.sizes)) if not self._is_steady(n)]
+        outputs = [f"b{number}" for number in range(len(self._code.sizes))]
+        self.add(f"run([{', '.join(given)}], [{', '.join(outputs)}])")
+        self.add(f"found = [b.ptr for b in ({', '.join((*given, *outputs))},)]")
+        everything = (*given, *outputs)
+        self.quick.append("found = steady.pointers")
+        self.quick += [f"found[{n}] = {everything[n]}.ptr" for n in moving]
+        self.quick.append("run_at(tuple(found))")
+
+    def _sizes_of_inputs(self) -> dict[int, int]:
+        return {s.index: s.nbytes for s in self._code.program.slots if s.kind == "input"}
+
+    def _is_placed(self, origin: Any) -> bool:
+        """Whether a buffer is on the device at every call, as far as is known."""
+        kind, value = origin
+        holder = self.replay.holders[value] if kind == "source" else -1
+        if holder in self.arguments and holder not in self.replay.parts:
+            given = [leaf for leaf in self.leaves if isinstance(leaf, Tensor)]
+            return given[holder]._storage.node.form < PLACED
+        return holder in self.steady and self.steady[holder].node.form < PLACED
+
+    def _is_steady(self, origin: Any) -> bool:
+        """Whether a buffer, that of an output by its number or one that comes in, is the same at
+        every call as long as ``Steady`` finds all well."""
+        if isinstance(origin, int):
+            users = [r for r, root in enumerate(self._roots) if root == origin]
+            return len(users) == 1 and users[0] in self._attached
+        kind, value = origin
+        if kind == "call":
+            return value in self._cells and self._launcher is None
+        return kind == "constant" or (
+            kind == "source" and self.replay.holders[value] in self.steady
+        )
+
+    def _write_calls(self) -> None:
+        """What Python does at every call; where that raises, ``resuming`` has to know how far it
+        came."""
+        names: list[str] = []
+        made = [f.compute if isinstance(f, PythonNumber) else f for f, _ in self.replay.calls]
+        self.is_quick = self.is_quick and all(map(is_ours, made))
+        leaves: dict[str, Callable[[float], Node]] = {}
+        for place, (function, fills) in enumerate(self.replay.calls):
+            count = sum(filled for _, filled in self.replay.calls[:place])
+            names.append(f"c{count}" if fills else f"q{place}")
+            if fills and count in self._cells and isinstance(function, PythonNumber):
+                leaves[names[-1]], function = function.leaf, function.compute
+            line = f"    {names[-1]} = {self.bind(function)}()"
+            self.both(*(() if place else ("try:",)), line)
+        if names:
+            self.names.table.update(
+                names=names, leaves=leaves, Interrupted=Interrupted, calls=self.replay.calls,
+                done=_done,
+            )  # fmt: skip
+            self.both(
+                "except Exception as error:",
+                "    raise Interrupted(calls, done(locals(), names, leaves), error) from None",
+            )
+        for count, cell in self._cells.items():
+            self.both(f"{self.bind(cell.number)}.value = c{count}")
+
+    def _find_cells(self) -> dict[int, Cell]:
+        """Memory of the numbers that Python computes at every call and the plan alone reads."""
+        fills = [function for function, fills in self.replay.calls if fills]
+        return {
+            number: Cell(function.dtype)
+            for number, function in enumerate(fills)
+            if isinstance(function, PythonNumber) and ("call", number) not in self._roots
+        }
+
+    def _take_over(self, source: int) -> None:
+        """Finds memory of a written tensor that may be written over: its own, where nobody else
+        can see that, else a copy. ``o3`` is the memory, ``u3`` whether it is the tensor's."""
+        if source not in self.replay.written:
+            refuse("memory that is written to and belongs to another tensor")
+        holder, own = self.replay.holders[source], f"o{source}"
+        if holder in self.steady:
+            number = self.first[holder]
+            n, d, leaf = f"n{number}", f"d{number}", f"l{number}"
+            marked = isinstance(self.steady[holder].fn, AccumulateGrad)
+            counts = lone_counts(marked)
+            test = f"{n}.op is INPUT"
+            if marked:
+                self.add(f"{leaf} = {n}.inputs[0]")
+                test = f"{leaf}.op is INPUT and refs({leaf}) == {counts[1]} and {leaf}.data is {d}"
+            test += f" and refs({n}) == {counts[0]} and refs({d}) == {counts[2]}"
+            self.add(
+                f"u{source} = {test} and not {d}.is_foreign",
+                f"{own} = {d} if u{source} else {d}.copy()",
+            )
+        else:
+            held = (1, 0, int(holder not in self.arguments))
+            self.add(f"{own}, u{source} = own_buffer({self.stores[holder]}, {held})")
+        self._own[source] = own
+
+    def _target(self, number: int, size: int) -> str:
+        """Where the plan writes an output: to memory of an earlier call, or to new memory."""
+        users = [r for r, root in enumerate(self._roots) if root == number]
+        if len(users) == 1:
+            fresh = len(self.replay.flags)
+            if users[0] in self.makers:
+                return f"e{users[0]}.buffer if f{users[0]} else Buffer({size})"
+            if users[0] >= fresh and self._swaps(users[0] - fresh):
+                return f"spares[{users[0] - fresh}] or Buffer({size})"
+        return f"Buffer({size})"
+
+    def _swaps(self, place: int) -> bool:
+        """Whether a written tensor may change between two buffers: no result shares the old one."""
+        source = self.replay.written[place]
+        root = self._roots[len(self.replay.flags) + place]
+        holder = self.replay.holders[source]
+        # What is known of integers by their nodes (ranges of indices) is thought never to change.
+        floats = self.replay.types[len(self.replay.flags) + place].dtype.kind == "f"
+        kept = ("source", source) not in self._roots
+        return floats and kept and isinstance(root, int) and holder in self.steady
+
+
+def _done(
+    found: dict[str, Any], names: Sequence[str], leaves: dict[str, Callable[[float], Node]]
+) -> list[Any]:
+    """What the calls gave that came before an exception; leaves where only numbers were made."""
+    return [
+        leaves[name](found[name]) if name in leaves else found[name]
+        for name in names
+        if name in found
+    ]
+
+
+# The text of shortcuts, last part: what the function leaves behind.
+
+
+def shorten(
+    replay: Replay, opening: Opening, shape: Any, leaves: Sequence[Any], result: Any,
+    polled: set[int], moving: Sequence[int],
+) -> Shortcut | None:  # fmt: skip
+    """The shortcut of a replay that has just been run; None where there is none.
+
+    Args:
+        opening: what is taken apart of arguments.
+        shape: the shape of the call's (args, kwargs), see ``Tree``.
+        leaves: its leaves, with the tensors of the call.
+        result: the shape of the function's result.
+        polled: identities of dicts whose tags change though nothing that matters does.
+        moving: which leaves are numbers that are followed.
+    """
+    if replay.alive or replay.prepared is None or replay.prepared[0] is None:
+        return None
+    checks = replay.checks.computed
+    if checks is not None and checks.places is None:
+        return None
+    writer = _Outlet(replay, opening, shape, leaves, result, polled, moving)
+    tags = dict_tags.Tags([*writer.tagged.values()]) if writer.tagged else None
+    if replay.guards.broken([leaf for leaf in leaves if isinstance(leaf, Tensor)]) is not None:
+        return None
+    try:
+        writer.find_outputs()
+        writer.write_tests(tags)
+        writer.write_plan()
+        writer.write_back()
+        writer.hand_out()
+    except CannotWrite:
+        return None
+    text = "\n".join(["def call(args, kwargs):", *("    " + line for line in writer.joined())])
+    exec(compile(text, "<shortcut>", "exec"), writer.names.table)
+    return Shortcut(writer.names.table["call"], tags, text)
+
+
+class _Outlet(Midway):
+    """Writes the last part. Locals: ``r0`` ... fresh storages, ``t0`` ... tensors of the result."""
+
+    def write_back(self) -> None:
+        """New values of written tensors, and counts of writes."""
+        fresh = len(self.replay.flags)
+        for place, source in enumerate(self.replay.written):
+            holder = self.replay.holders[source]
+            shape, dtype = self.replay.types[fresh + place]
+            data = self._buffer(self._roots[fresh + place])
+            write = f"write({self.stores[holder]}, {self.bind(shape)}, {self.bind(dtype)}, {data})"
+            if source in self._in_place:
+                floats = dtype.kind == "f"  # see ``_swaps``
+                self.add(f"if not u{source}: {write}" if floats else write)
+                self.is_quick = self.is_quick and floats and holder in self.steady
+            elif self._swaps(place):
+                self._swap(self.first[holder], place, data, write)
+                self.is_quick = False
+            elif source in self._own:  # its old memory was written over on the way
+                self.add(write)
+                self.is_quick = False
+            else:
+                self.both(write)
+        for source, count in enumerate(self.replay.counts):
+            if count:
+                holder = self.replay.holders[source]
+                if holder not in self.stores:
+                    refuse("writes to a gradient that is replaced")
+                self.both(f"{self.stores[holder]}.version += {count}")
+
+    def _swap(self, holder: int, place: int, data: str, write: str) -> None:
+        n, d, leaf = f"n{holder}", f"d{holder}", f"l{holder}"
+        marked = isinstance(self.steady[holder].fn, AccumulateGrad)
+        counts = lone_counts(marked)
+        test = f"refs({n}) == {counts[0]}"
+        target = f"{n}.data = {data}"
+        if marked:
+            self.add(f"{leaf} = {n}.inputs[0]")
+            test += f" and refs({leaf}) == {counts[1]} and {leaf}.data is {d}"
+            target = f"{n}.data = {leaf}.data = {data}"
+        self.add(
+            f"if {leaf if marked else n}.op is INPUT and {test}:",
+            f"    spares[{place}] = {d} if refs({d}) == {counts[2]} and {d}.nbytes <= {MOST_BYTES}"
+            " else None",
+            f"    {target}",
+            "else:",
+            f"    spares[{place}] = None",
+            f"    {write}",
+        )
+
+    def hand_out(self) -> None:
+        """Gradients, other effects, and the result."""
+        replay, bind = self.replay, self.bind
+        names: dict[int, str] = {}
+        fresh = [self._fresh(number) for number in range(len(replay.flags))]
+        for part in self._parts():
+            if isinstance(part, Made) and id(part) not in names:
+                names[id(part)] = self._tensor_text(part, fresh, len(names))
+        texts = [
+            names[id(p)] if isinstance(p, Made)
+            else f"{bind(p.recipe)}()" if isinstance(p, Computed) else bind(p)
+            for p in self._parts()
+        ]  # fmt: skip
+        for (where, _), text in zip(replay.effects, texts):
+            if isinstance(where, GradOf):
+                leaf = leaf_of_grad(where)
+                self.add(f"{bind(leaf)}.grad = {text}")
+                self.is_quick = self.is_quick and leaf in self._attached.values()
+            else:
+                self.both(f"{bind(where)}.put((), {text})")
+        self._certify()
+        for function in replay.late:
+            self.both(f"{bind(function)}()")
+        self.both(f"return {self._built(self.result, iter(texts[len(replay.effects) :]))}")
+
+    def _certify(self) -> None:
+        """Where all was as it has to be, the words that were taken down before stand for that."""
+        tests = ["taken", *(f"u{n}" for n in self._own), *(f"f{n}" for n in self._attached)]
+        found = "found" if self._launcher is not None else "()"
+        self._certificate = f"if {' and '.join(tests)}: steady.find_well({found})"
+        self.add(self._certificate)
+
+    def joined(self) -> list[str]:
+        """The lines of the function."""
+        if not (self.is_quick and self.looked_at):
+            rest = [line for line in self.lines if line != self._certificate]
+            return [*self.first_lines(), *rest]
+        own = [self.replay.holders[source] for source in self._own]
+        written = {id(self.steady[holder]) for holder in own}
+        watched = Steady(
+            [(tensor, storage, id(storage) in written) for tensor, storage in self.looked_at],
+            [(leaf, 2 * fresh) for fresh, leaf in self._attached.items()],
+            self.names.table["kept"],
+        )
+        self.names.table.update(steady=watched)
+        device = " and not device.branched" if self._launcher is not None else ""
+        return [
+            *self.first_lines(),
+            f"if steady.holds{device}:",
+            "    if steady.words.hold():",
+            "        steady.uses += 1",
+            *("        " + line for line in self.quick),
+            "taken = steady.take()",
+            *self.lines,
+        ]
+
+    def _fresh(self, number: int) -> str:
+        """Makes a fresh storage; returns its name."""
+        replay, bind = self.replay, self.bind
+        shape, dtype = replay.types[number]
+        facts = f"{bind(shape)}, {bind(dtype)}, {self._buffer(self._roots[number])}, "
+        facts += f"{replay.flags[number]!r}, {replay.ages[number]}"
+        maker = self.makers.get(number)
+        if maker is None:
+            self.both(f"r{number} = fresh({facts})")
+            return f"r{number}"
+        place = str(2 * number)
+        if number not in self.gradients.values():
+            place += " + turn[0]"
+        line = f"if not f{number}: e{number} = keep(kept, {place}, {bind(maker.kind)}, {facts})"
+        (self.add if number in self._attached else self.both)(line)
+        return "None"
+
+    def _tensor_text(self, part: Made, fresh: list[str], number: int) -> str:
+        if part.source >= 0:
+            if part.number < 0 or part.number not in self.given:
+                refuse("a new tensor over memory that was given")
+            if part.number >= len(self.arguments) and part.number not in self.steady:
+                refuse("a gradient that was given")
+            return self.given[part.number]
+        if self.makers.get(part.number) is part:
+            return f"e{part.number}.tensor"
+        self.both(f"t{number} = {self.bind(part)}.make((), (), ({', '.join(fresh)},))")
+        return f"t{number}"
+
+    def _built(self, shape: Any, texts: Iterator[str]) -> str:
+        """The expression of a value of this shape, see ``Tree``."""
+        if any(Tree.structures(shape)):
+            return f"{self.bind(Tree.build)}({self.bind(shape)}, iter(({', '.join(texts)},)))"
+        if shape is None:
+            return next(texts)
+        kind, parts = shape
+        if kind is dict:
+            pairs = [f"{self.bind(key)}: {self._built(part, texts)}" for key, part in parts]
+            return "{" + ", ".join(pairs) + "}"
+        items = "".join(f"{self._built(part, texts)}, " for part in parts)
+        if kind is list:
+            return f"[{items}]"
+        return f"({items})" if kind is tuple else f"{self.bind(kind)}({items})"

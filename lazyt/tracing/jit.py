@@ -1,0 +1,564 @@
+"""``lazyt.jit``: functions captured once and replayed, safely.
+
+The first call of a function runs as always, while the code that it runs is noted. The second is
+captured: what Python's state it may read is noted with its values, what tensors it reads and writes
+is watched. Further calls compare the notes, run one plan, and put results, writes and gradients in
+place. When something differs the function is captured again; when it does what a replay could not
+repeat, it runs as always, which is still lazy and fused, and ``why()`` tells the reason.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from lazyt.config import config
+from lazyt.errors import LazytError, warn
+from lazyt.handle.dispatch import one_memory
+from lazyt.handle.hooks import Diary, hook
+from lazyt.handle.pytree import Flat, Opening, Tree
+from lazyt.handle.tensor import Tensor
+from lazyt.ir.graph import source_text, user_position
+from lazyt.runtime import events
+from lazyt.runtime.cpython import forks
+from lazyt.runtime.cpython.interrupts import handling
+from lazyt.tracing.arguments import Changing, Values, is_gone, key_of, keys_differ
+from lazyt.tracing.capture import Run, names_to_read, note_state, watch
+from lazyt.tracing.fast_path import MISSED, Shortcut
+from lazyt.tracing.fast_path_code import shorten
+from lazyt.tracing.first_calls import observe, settle
+from lazyt.tracing.frames import global_names, is_user_module
+from lazyt.tracing.guards import CannotWatch, Guards
+from lazyt.tracing.recompile_reasons import argument_names, describe
+from lazyt.tracing.replay import Interrupted, Missed, Replay, resume
+from lazyt.tracing.sources import is_plain, signature
+from lazyt.tracing.symbolic_numbers import Numbers, plain
+from lazyt.tracing.templates import CannotReplay
+
+if TYPE_CHECKING:
+    from lazyt.plan.explain import Explanation
+
+
+# Which calls of a captured function are worth a capture: those whose arguments come again.
+
+
+#: Captures in a row without a replay that say that captures are of no use here.
+UNUSED = 12
+#: How often arguments of a kind come before they are captured then: once, or this many times where
+#: another capture would have to make room.
+_FULL = 4
+#: Kinds of arguments that are remembered.
+_REMEMBERED = 4096
+
+
+class Sightings:
+    """What was captured for nothing, and which kinds of arguments (shapes, types, values of words)
+    came without being captured.
+    """
+
+    def __init__(self) -> None:
+        self._unused = self._alike = 0
+        self._met: dict[Hashable, int] = {}
+
+    def replayed(self) -> None:
+        """Takes note that a capture was of use."""
+        self._unused = self._alike = 0
+
+    def captured(self, known: bool) -> bool:
+        """Takes note of a capture; False where captures are of no use at all.
+
+        Args:
+            known: there were captures for this kind of arguments, so that something else differs.
+        """
+        self._unused += 1
+        self._alike += known
+        return self._alike < UNUSED
+
+    def is_rare(self, kind: Hashable, full: bool) -> bool:
+        """Whether arguments of a kind without captures came too seldom to be captured, as far as
+        is known; takes note of them.
+
+        Args:
+            kind: the kind of arguments.
+            full: another capture would have to make room.
+        """
+        if self._unused < UNUSED:
+            return False
+        times = self._met.pop(kind, 0)
+        if times >= (_FULL if full else 1):
+            return False
+        self._met[kind] = times + 1
+        if len(self._met) > _REMEMBERED:
+            self._met.pop(next(iter(self._met)))
+        return True
+
+
+# Which shortcuts a captured function has, and when one is made anew.
+
+
+#: Shortcuts of one function; misses after which one is made anew, at most.
+_MOST_SHORTCUTS, _SHORTCUT_PATIENCE = 8, 64
+
+
+class Shortcuts:
+    """The shortcuts of one captured function, those that were used last first.
+
+    Attributes:
+        calls: their functions.
+
+    Args:
+        opening: what is taken apart of arguments.
+    """
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self.calls: list[Callable[..., Any]] = []
+        self._known: dict[Replay, _Course] = {}
+
+    def forget(self, replays: Sequence[Replay]) -> None:
+        """Drops the shortcuts of replays that no call can have any more."""
+        for replay in replays:
+            self._known.pop(replay, None)
+        self._list()
+
+    def _list(self) -> None:
+        found = [c.shortcut.call for c in self._known.values() if c.shortcut is not None]
+        self.calls = found[::-1]
+
+    def follow(
+        self, replay: Replay, shape: Any, leaves: Sequence[Any], result: Any, moving: Sequence[int]
+    ) -> None:
+        """A replay was run in general: give it a shortcut, or another one, if that is worth it.
+
+        The other arguments are those of ``shorten``. While the plan may get other kernels soon
+        there is none yet, and the run does not count.
+        """
+        prepared = replay.prepared[0] if replay.prepared is not None else None
+        if prepared is not None and prepared.plan.code.heat is not None:
+            return
+        course = self._known.get(replay)
+        if course is None:
+            if len(self._known) >= _MOST_SHORTCUTS:
+                self._known.pop(next(iter(self._known)))
+            course = self._known[replay] = _Course()
+        course.misses += 1
+        if course.misses >= course.patience:
+            course.misses, course.patience = 0, min(2 * course.patience, _SHORTCUT_PATIENCE)
+            if course.shortcut is not None and course.shortcut.tags is not None:
+                course.polled.update(map(id, course.shortcut.tags.all_changed()))
+            course.shortcut = shorten(
+                replay, self._opening, shape, leaves, result, course.polled, moving
+            )
+        self._list()
+
+
+class _Course:
+    """How the shortcuts of one replay went.
+
+    Attributes:
+        shortcut: the last one.
+        polled: identities of dicts that change though nothing that matters does.
+        misses: calls since it was made that it missed.
+        patience: how many of them until another is made; doubles each time.
+    """
+
+    __slots__ = ("misses", "patience", "polled", "shortcut")
+
+    def __init__(self) -> None:
+        self.shortcut: Shortcut | None = None
+        self.polled: set[int] = set()
+        self.misses = 0
+        self.patience = 1
+
+
+#: Captures that one function keeps; failures after which it is left alone.
+_MOST, _PATIENCE = 64, 4
+
+
+class CaptureError(LazytError):
+    """A function that was to be captured whole (``fullgraph=True``) cannot be; says why."""
+
+
+class Captured:
+    """A function that is captured and replayed. Calls are those of the function.
+
+    Attributes:
+        function: what it was made from.
+    """
+
+    _unwatched = frozenset({
+        "_captures", "_changing", "_codes", "_failures", "_harmless", "_last_key", "_lock",
+        "_opening", "_reasons", "_shortcuts", "_sightings", "fullgraph",
+    })  # fmt: skip
+
+    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.fullgraph = fullgraph
+        self._codes: dict[Any, dict[str, Any]] = {}
+        self._captures: dict[Any, list[tuple[Replay, Any]]] = {}
+        self._harmless: set[Any] = set()  # keys of calls that may work on copies
+        self._failures = 0
+        self._sightings = Sightings()
+        self._reasons: list[str] = []
+        self._lock = forks.renewed(RLock())
+        self._opening = Opening(is_user_module)
+        self._shortcuts = Shortcuts(self._opening)
+        self._changing = Changing()
+        self._last_key: Any = None
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if hook.watcher is not None or config.eager or config.interpret or handling.now:
+            # Inside of another capture it is part of that; and a handler of signals may run in the
+            # middle of the very plan that a replay would run again.
+            return self.function(*args, **kwargs)
+        try:
+            with self._lock:
+                for call in self._shortcuts.calls:
+                    result = call(args, kwargs)
+                    if result is not MISSED:
+                        return result
+            return self._call(args, kwargs)
+        except Interrupted as stop:
+            stopped = stop
+        with self._lock:
+            return resume(stopped, lambda: self.function(*args, **kwargs))
+
+    def _call(self, args: Any, kwargs: Any) -> Any:
+        """The result of a call without a shortcut."""
+        with self._lock:
+            flat = self._opening.flatten((args, kwargs))
+            shape, leaves = flat.shape, flat.leaves
+            given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+            moving = self._moving(flat)
+            key = self._key(shape, leaves, moving)
+            if key is None or self._failures >= _PATIENCE:
+                return self.function(*args, **kwargs)
+            values = Values(given)
+            if any(tensor.__dict__ for tensor in values.exposed()):  # copies have none of that
+                self._fail("a tensor whose memory NumPy sees has attributes of its own")
+                return self.function(*args, **kwargs)
+            reason = ""
+            for replay, result in reversed(self._captures.get(key, ())):
+                in_place = values.any_shown and replay.only_reads
+                tensors = values.in_place() if in_place else values.tensors
+                try:
+                    parts = replay.run(tensors, values.leaves(), [leaves[n] for n in moving])
+                except Missed as missed:
+                    reason = reason or str(missed)
+                    continue
+                self._sightings.replayed()
+                self._shortcuts.follow(replay, shape, leaves, result, moving)
+                return Tree.build(result, iter(values.originals(parts, tensors)))
+            if self._is_rare(key):
+                return self.function(*args, **kwargs)
+            if self._captures:
+                reason = reason or keys_differ(key, self._last_key, self.function)
+                if self._reasons[-1] != f"captured again: {reason}":
+                    self._say(f"captured again: {reason}")
+            if not self._codes:
+                return self._observe(flat, args, kwargs)
+            if values.any_shown and key not in self._harmless:
+                return self._try(key, flat, args, kwargs, values.exposed())
+            return self._capture(key, flat, values, args, kwargs, moving)
+
+    def _is_rare(self, key: Any) -> bool:
+        """Whether arguments of a kind come too seldom to be captured, as far as is known."""
+        full = sum(map(len, self._captures.values())) >= _MOST
+        if key in self._captures or not self._sightings.is_rare(key, full):
+            return False
+        reason = (
+            f"not captured: none of the last {UNUSED} captures was replayed, so new arguments "
+            "(shapes, or numbers in lists, dicts and objects) are captured when they come again; "
+            "give numbers that change as tensors, or as arguments of their own"
+        )
+        if self._reasons[-1] != reason:
+            self._say(reason)
+        return True
+
+    def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
+        """What another capture that calls this one depends on."""
+        yield vars(self), "function", "function"
+
+    def why(self) -> list[str]:
+        """What happened so far and why: captures, and reasons why calls ran as always."""
+        return list(self._reasons)
+
+    def explain(self) -> Explanation:
+        """The kernels of the plan that the last capture replays, and what they take; see
+        ``lazyt.explain``. Raises CaptureError where no plan is replayed."""
+        captures = [replay for found in self._captures.values() for replay, _ in found]
+        prepared = captures[-1].prepared if captures else None
+        if prepared is None or prepared[0] is None:
+            reasons = "; ".join(dict.fromkeys(self.why()))
+            raise CaptureError(f"{describe(self.function)} replays no plan: {reasons}")
+        return prepared[0].plan.explain()
+
+    def _say(self, reason: str) -> None:
+        self._reasons.append(reason)
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        events.record("capture", f"{name}: {reason}", source_text(user_position()))
+
+    def _moving(self, flat: Flat) -> list[int]:
+        """Which leaves are numbers to be followed through the function, see ``lifted``."""
+        try:
+            found = self._changing.places(flat.shape, flat.leaves)
+        except TypeError:  # keys of a dict that cannot be compared
+            return []
+        if not found or flat.is_nested:
+            return []
+        mine = [c for c, table in self._codes.items() if not _is_ours(table)]
+        return [] if any("type" in global_names(code) for code in mine) else found
+
+    def _key(self, shape: Any, leaves: list[Any], moving: Sequence[int]) -> Any:
+        """What decides which captures may fit; None where that cannot be compared."""
+        parts = key_of(shape, leaves, moving)
+        try:
+            hash(parts)
+        except TypeError:
+            self._fail("the structure of an argument cannot be compared with those of other calls")
+            return None
+        return parts
+
+    def _learn(self, codes: dict[Any, dict[str, Any]]) -> None:
+        """Takes note of code that the function runs, with its globals."""
+        self._codes.update(codes)
+        self._opening.names = names_to_read(self._codes)
+
+    def _observe(self, flat: Flat, args: Any, kwargs: Any) -> Any:
+        result, frames, diary = observe(self.function, args, kwargs)
+        self._learn(frames.codes)
+        if frames.trouble is not None:
+            self._fail(f"it {frames.trouble}")
+        else:
+            settle(self.function, self._codes, flat.roots(), result, diary)
+        return result
+
+    def _try(self, key: Any, flat: Flat, args: Any, kwargs: Any, exposed: list[Tensor]) -> Any:
+        """Runs the function as always and notes whether it could as well work on copies of
+        arguments whose memory NumPy sees: it must not write to them, return or keep views."""
+        given = [leaf for leaf in flat.leaves if isinstance(leaf, Tensor)]
+        others = [(v, "an argument") for v in flat.roots() if not isinstance(v, Tensor)]
+        storages = [tensor._storage for tensor in exposed]
+        for storage in storages:  # what NumPy wrote until now is none of the function's writes
+            storage.current()
+        before = [(signature(t), t._storage.memory().content) for t in exposed]
+        try:
+            guards = note_state(self.function, self._codes, given, others)
+        except CannotWatch as error:
+            self._fail(str(error))
+            return self.function(*args, **kwargs)
+        result = self.function(*args, **kwargs)
+        kept: list[Any] = []
+        Tree.flatten(result, kept)
+        kept = [p for p in kept if not any(p is tensor for tensor in given)]
+        try:
+            kept += [value for _, value in guards.effects(given)]
+        except CannotWatch as error:
+            self._fail(str(error))
+            return result
+        kept = [p._storage for p in kept if isinstance(p, Tensor)]
+        if before != [(signature(t), t._storage.memory().content) for t in exposed]:
+            self._fail("it writes to memory that it shares with NumPy, or changes who sees it")
+        elif any(one_memory(a, b) for a in kept for b in storages):
+            self._fail("it returns or keeps a view of memory that it shares with NumPy")
+        else:
+            self._harmless.add(key)
+        return result
+
+    def _capture(
+        self, key: Any, flat: Flat, values: Values, args: Any, kwargs: Any, moving: Sequence[int]
+    ) -> Any:
+        shape, leaves, given = flat.shape, flat.leaves, flat.is_nested
+        names = argument_names(self.function, shape)
+        others = [(v, n) for v, n in zip(leaves, names) if not isinstance(v, Tensor)]
+        others += [(root, "an argument") for root in Tree.roots(shape)]
+        called = [n for v, n in zip(leaves, names) if isinstance(v, Tensor)]
+        numbers = Numbers([leaves[n] for n in moving])
+        if values.any_shown and given:
+            self._fail("tensors in a list or dict argument share memory with NumPy")
+            return self.function(*args, **kwargs)
+        if len({values.tensors[n].node for n in values.parts}) < len(values.parts):
+            self._fail("two arguments are the same part of a tensor, as they need not always be")
+            return self.function(*args, **kwargs)
+        if values.any_shown or moving:
+            tensors = iter(values.tensors)
+            own = [next(tensors) if isinstance(v, Tensor) else v for v in leaves]
+            for place, number in zip(moving, numbers.lifted()):
+                own[place] = number
+            args, kwargs = Tree.build(shape, iter(own))
+        try:
+            guards = note_state(self.function, self._codes, values.tensors, others)
+        except CannotWatch as error:
+            self._fail(str(error))
+            return self.function(*args, **kwargs)
+        try:
+            run = watch(self.function, args, kwargs, values.tensors, guards, called)
+        finally:
+            numbers.active = False
+            guards.replace(plain)
+        values.write_back()
+        unknown = {code: table for code, table in run.codes.items() if code not in self._codes}
+        self._learn(unknown)
+        left = Flat(run.result)
+        result, lifted, parts = left.shape, left.leaves, [plain(part) for part in left.leaves]
+        reason = run.trouble or self._changes_or_returns(flat, left, args, kwargs)
+        if run.trouble is None and reason is not None:
+            if self._opening.close(shape):
+                self._say(
+                    f"not captured: {reason}; such objects are compared by identity from now on"
+                )
+            else:
+                self._fail(reason)
+            return run.result  # no numbers are followed where there are such arguments
+        if reason is None:
+            reason = _returns_others(left, parts, guards)
+        if reason is not None:
+            self._fail(reason)
+        elif not unknown:
+            known = (called, [names[n] for n in moving])
+            self._keep(key, run, values, lifted, result, numbers, known)
+        else:  # it ran code that no notes were taken for: the next call is captured
+            settle(self.function, self._codes, flat.roots(), run.result, Diary())
+        final = values.originals(parts, values.tensors)
+        if all(a is b for a, b in zip(final, left.leaves, strict=True)):
+            return run.result
+        return Tree.build(result, iter(final))
+
+    def _changes_or_returns(self, flat: Flat, left: Flat, args: Any, kwargs: Any) -> str | None:
+        """Whether the function has changed, or returns, an argument that was taken apart."""
+        if not flat.is_nested:
+            return None
+        after = Flat((args, kwargs), self._opening)
+        same = after.shape == flat.shape and len(after.leaves) == len(flat.leaves)
+        if not same or any(a is not b for a, b in zip(after.leaves, flat.leaves)):
+            return "it changes a list, a dict or another object that is an argument"
+        if flat.holders.keys() & left.holders.keys():
+            return "it returns a list, a dict or another object that is an argument"
+        return None
+
+    def _keep(
+        self, key: Any, run: Run, values: Values, parts: list[Any], result: Any, numbers: Numbers,
+        names: tuple[list[str], list[str]],
+    ) -> None:  # fmt: skip
+        try:
+            replay = Replay(run, values.tensors, parts, values.parts, values.copies, numbers, names)
+        except CannotReplay as error:
+            self._fail(str(error))
+            return
+        self._drop_gone()
+        known = self._captures.setdefault(key, [])
+        known.append((replay, result))
+        self._last_key = key
+        if sum(map(len, self._captures.values())) > _MOST:
+            self._captures.pop(next(iter(self._captures)))
+        self._failures = 0
+        self._say("captured")
+        if not self._sightings.captured(len(known) > 1):
+            self._failures = _PATIENCE - 1
+            self._fail(
+                f"the last {UNUSED} captures were never replayed, because what the function "
+                "depends on differs at every call; give numbers that change as tensors"
+            )
+
+    def _drop_gone(self) -> None:
+        """Forgets captures for arguments that are no more."""
+        gone = [
+            replay for key in self._captures if is_gone(key) for replay, _ in self._captures[key]
+        ]
+        if gone:
+            self._captures = {k: found for k, found in self._captures.items() if not is_gone(k)}
+            self._shortcuts.forget(gone)
+
+    def _fail(self, reason: str) -> None:
+        self._failures += 1
+        self._say(f"not captured: {reason}")
+        if self.fullgraph:
+            raise CaptureError(f"{describe(self.function)} cannot be captured: {reason}")
+        if self._failures == _PATIENCE:
+            warn(
+                f"lazyt.jit leaves {getattr(self.function, '__qualname__', self.function)} alone: "
+                f"{reason}. It runs as it would without jit."
+            )
+
+
+def _returns_others(left: Flat, parts: Sequence[Any], guards: Guards) -> str | None:
+    """Why a replay could not put a result together; None where it can."""
+    if not all(isinstance(p, Tensor) or is_plain(p) or guards.knows(p) for p in parts):
+        return "it returns an object that is neither tensor nor number nor text"
+    if any(guards.knows(holder) for _, holder in left.holders.values()):
+        return "it returns a list, a dict or another object that was there before"
+    return None
+
+
+def _is_ours(table: dict[str, Any]) -> bool:
+    return str(table.get("__name__")).partition(".")[0] == "lazyt"
+
+
+class CapturedModule:
+    """A module whose calls are captured and replayed; everything else is the module's own."""
+
+    _unwatched = frozenset({"_captured"})
+
+    def __init__(self, module: Any, captured: Captured) -> None:
+        object.__setattr__(self, "_orig_mod", module)
+        object.__setattr__(self, "_captured", captured)
+
+    def _watched_state(self) -> Iterator[tuple[Any, Any, str]]:
+        yield vars(self), "_orig_mod", "_orig_mod"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._captured(*args, **kwargs)
+
+    def why(self) -> list[str]:
+        """What happened so far and why: captures, and reasons why calls ran as always."""
+        return list(self._captured.why())
+
+    def explain(self) -> Explanation:
+        """The kernels of the plan that the last capture replays; see ``lazyt.explain``."""
+        found: Explanation = self._captured.explain()
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._orig_mod, name, value)
+
+    def __repr__(self) -> str:
+        return f"Captured({self._orig_mod!r})"
+
+
+def jit(function: Any = None, *, fullgraph: bool = False) -> Any:
+    """``function`` (or module) captured at its second call and replayed from then on.
+
+    Parameters, buffers, optimizer state and random numbers are found by themselves. Numbers and
+    texts that the function can read from globals, closures, attributes and arguments are compared
+    before every replay; where one differs the function is captured again. A function that looks at
+    values of its tensors, changes other state of Python than tensors, reads clocks, prints or draws
+    random numbers elsewhere runs as always.
+
+    Args:
+        function: what to capture; without it, a decorator is returned.
+        fullgraph: raise CaptureError where the function cannot be captured, instead of running it
+            as always.
+
+    Returns: a callable of the same arguments, with ``why()``: what was captured or not, and why.
+    """
+    if function is None:
+        return functools.partial(jit, fullgraph=fullgraph)
+    if not callable(function):
+        raise TypeError(f"jit() takes a function or a module, not {type(function).__name__}")
+    return wrap_function(function, Captured(function, fullgraph))
+
+
+def wrap_function(function: Any, captured: Captured) -> Any:
+    """What stands for ``function`` from now on: ``captured``, or a module that calls it."""
+    if hasattr(function, "forward") and is_user_module(type(function).__module__):
+        return CapturedModule(function, captured)
+    return captured
