@@ -25,9 +25,9 @@ import lazyt as lt
 #: Compiles the same part over and over, at the priorities of the process in the background.
 WORK = """
 import os, sys
-from lazyt import compile_server, generic_library
+from lazyt.plan import server as compile_server, generic as generic_library
 from lazyt.codegen.generic import library
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 os.nice(compile_server._NICE)
 compile.at_once, compile.is_idle = 1, sys.argv[1] == "idle"
 full = compile.find()

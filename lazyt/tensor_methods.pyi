@@ -7,11 +7,11 @@ import builtins
 import collections.abc
 import lazyt
 import lazyt.autograd.handles
-import lazyt.handle.interop.dlpack
-import lazyt.plan.explain
 import lazyt.functional.random.generators
 import lazyt.functional.return_types
+import lazyt.handle.interop.dlpack
 import lazyt.handle.layout
+import lazyt.plan.explain
 import numpy
 import types
 import typing

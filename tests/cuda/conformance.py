@@ -33,7 +33,7 @@ ABOUT_THE_HOST = {
 #: New tensors are made on the emulator, and printed as those of the CPU are: without their device.
 START = """
 import lazyt
-from lazyt.functional import display
+from lazyt.functional import operators as display
 
 lazyt.set_default_device("cuda")
 display.CPU = lazyt.empty(0).device

@@ -182,7 +182,8 @@ def test_errors_that_come_later_name_all_that_may_have_caused_them(mock: MockDri
 
 FORK = """
 import os, threading, lazyt as lt
-from lazyt.runtime import cuda_device, cuda_execute, forks
+from lazyt.runtime.cpython import forks
+from lazyt.runtime.cuda import device as cuda_device, execute as cuda_execute
 forks._PATIENCE = 1.0
 x = lt.ones(5, device="cuda:emu").realize()
 (x + 1).sum().item()

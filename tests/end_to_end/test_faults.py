@@ -20,7 +20,7 @@ PRELUDE = """
 import os, signal, sys, threading, time
 import numpy as np
 import lazyt as lt
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 def check(n):
     values = np.random.default_rng(n).standard_normal((n, 33)).astype(np.float32)
     x = lt.tensor(values)

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not compile.available(), reason="needs a C compi
 GRAPH = "x = lt.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])\ny = (x @ x.t() * 0.1).exp().sum(0)\n"
 SHOW = "print([f'{v:.7g}' for v in y.tolist()], flush=True)\n"
 #: What counts the compilers that were started, by the wrapper's log or in the program itself.
-COUNT = "from lazyt.runtime import compile\nprint(compile.started, flush=True)\n"
+COUNT = "from lazyt.runtime.cpu import compile\nprint(compile.started, flush=True)\n"
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_ctrl_c_is_heard_and_nothing_is_compiled_twice(
 ) -> None:
     wrapper = wrapper_of(name)
     code = (
-        "import time\nimport lazyt as lt\nfrom lazyt.runtime import compile\n"
+        "import time\nimport lazyt as lt\nfrom lazyt.runtime.cpu import compile\n"
         "compile.at_once = 1\n" + GRAPH + "compile.find()\nprint('begins', flush=True)\n"
         "try:\n    y.realize()\nexcept KeyboardInterrupt:\n    print(time.time(), flush=True)\n"
         + SHOW
@@ -239,7 +239,8 @@ def test_parts_have_all_that_parallel_regions_call(
 
 def test_a_child_compiles_for_itself_and_leaves_its_parent_alone(run_child: Run) -> None:
     code = (
-        "import os\nimport lazyt as lt\nfrom lazyt import generic_library\n" + GRAPH + SHOW +
+        "import os\nimport lazyt as lt\nfrom lazyt.plan import generic as generic_library\n"
+        + GRAPH + SHOW +
         "assert generic_library._library._parts or generic_library._library._wishes\n"
         "pid = os.fork()\n"
         "z = (y.double().sin() * 1e3).floor()\n"

@@ -39,7 +39,7 @@ def least(run: Callable[[], float], enough: float, tries: int) -> float:
 def test_first_call_of_a_kernel(run_child: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
     def measure() -> float:
         folder = str(tmp_path_factory.mktemp("cache"))
-        run_child("from lazyt.runtime import compile; compile.find()", LAZYT_CACHE_DIR=folder)
+        run_child("from lazyt.runtime.cpu import compile; compile.find()", LAZYT_CACHE_DIR=folder)
         return float(json.loads(run_child(FIRST_CALL, LAZYT_CACHE_DIR=folder)))
 
     seconds = least(measure, 0.25, 4)
@@ -105,7 +105,7 @@ with lt.no_grad():
 lt.realize(loss, *[p for pair in layers for p in pair])
 value = loss.item()
 seconds = time.perf_counter() - begun
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 heavy = [m for m in ("pycparser", "networkx", "subprocess") if m in sys.modules]
 print(json.dumps([value, seconds, compile.started, heavy]))
 """

@@ -480,7 +480,7 @@ def test_the_profiler_says_what_ran() -> None:
 ENDING = """
 import os, signal, sys, time
 import lazyt as lt
-from lazyt import tiers
+from lazyt.plan import tiers
 tiers.BASE = 1e-9
 tiers.EACH = tiers.LOOK = tiers.LOOK_EACH = 0.0
 with lt.config.override(tier=1):

@@ -174,7 +174,8 @@ def test_events_are_bounded_and_kept_in_order() -> None:
 
 def test_importing_the_runtime_is_cheap(run_child: Callable[..., str]) -> None:
     code = (
-        "import sys\nfrom lazyt.runtime import execute, compile, cache, devices, events, memory\n"
+        "import sys\nfrom lazyt.runtime.cpu import execute, compile\n"
+        "from lazyt.runtime import cache, devices, events, memory\n"
     )
     code += "print([m for m in ('subprocess', 'networkx', 'pycparser') if m in sys.modules])"
     bare = run_child("import sys, numpy, json, ctypes; print('subprocess' in sys.modules)")

@@ -154,7 +154,7 @@ FORK = """
 import os, warnings
 import numpy as np
 from tests.runtime.sample_programs import axpy, filled, floats
-from lazyt.runtime import execute
+from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer
 from lazyt.runtime.cpu.threads import team
 warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what is tested
@@ -185,7 +185,7 @@ def test_a_forked_child_runs_after_its_parent_did(run_child: Callable[..., str])
 INTERRUPT = """
 import numpy as np
 from tests.runtime.sample_programs import axpy, filled, floats, spin
-from lazyt.runtime import execute
+from lazyt.runtime.cpu import execute
 from lazyt.runtime.memory import Buffer, pool
 from lazyt.runtime.cpu.threads import team
 executable, out = execute.load(spin(1000)), Buffer(4)

@@ -207,7 +207,7 @@ def test_a_child_has_threads_of_its_own(library: Any) -> None:
 
 PROGRAM = """
 import hashlib, lazyt, numpy as np
-from lazyt.runtime import compile
+from lazyt.runtime.cpu import compile
 rng = np.random.default_rng(0)
 a, b, w = (lazyt.from_numpy(rng.normal(size=s).astype(np.float32))
            for s in ((300, 200), (200, 310), (8, 6, 3, 3)))

@@ -21,7 +21,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 COMPUTE = """
 import numpy as np
 from tests.runtime.sample_programs import axpy, chain, filled, floats
-from lazyt.runtime import compile, execute
+from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.memory import Buffer
 def right(n):
     x, y, out = filled(np.arange(n)), filled(np.ones(n)), Buffer(4 * n)
@@ -71,7 +71,7 @@ def test_a_process_killed_while_compiling_does_no_harm(
     start: Start, run_child: Callable[..., str], tmp_path: Path, counting_cc: tuple[str, Path]
 ) -> None:
     cc, log = counting_cc
-    run_child("from lazyt.runtime import compile; compile.find()", CC=cc)
+    run_child("from lazyt.runtime.cpu import compile; compile.find()", CC=cc)
     before = len(log.read_text().splitlines())
     (tmp_path / "first").write_text("sleep 20")
     children = [start(COMPUTE + "right(64)", CC=cc), start(COMPUTE + "right(65)", CC=cc)]

@@ -229,7 +229,7 @@ def test_other_python_threads_run_and_get_one_thread_meanwhile(bound: Bound) -> 
 INTERRUPTED = """
 import ctypes, signal, threading, time
 from lazyt.config import config
-from lazyt.runtime import execute
+from lazyt.runtime.cpu import execute
 from lazyt.runtime.cpu.threads import team
 from tests.runtime.test_threads import WAITING, Bound, program
 config.threads = 2

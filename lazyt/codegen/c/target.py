@@ -62,9 +62,8 @@ def print_kernel_c(
         made = bands_text(kernel, expressions, vector_bytes, caches, threads)
         return _contraction(kernel, expressions, made, offsets)
     if isinstance(first, ContractPhase):
-        made = contract_text(
-            kernel, first, expressions, vector_bytes, caches, any_size, tuned, threads
-        )
+        options = (vector_bytes, caches, any_size, tuned, threads)
+        made = contract_text(kernel, first, expressions, *options)
         return _contraction(kernel, expressions, made, offsets)
     expressions.names = names
     expressions.ordered = vector_bytes == 64 and _computes_much(kernel)
