@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import importlib.util
+import inspect
+import io
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -116,6 +121,28 @@ def test_reference_has_every_function_once() -> None:
         assert part in entry, entry
     listed = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     assert {*re.findall(r"^api/([\w-]+)$", listed, re.M)} == pages.keys()
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    """Names of the reference whose docstrings have examples, with the docstrings."""
+    reference = from_docs("reference_pages")
+    modules = [importlib.import_module(f"lazyt.{place}") for place, *_ in reference.MODULES]
+    for owner in (lazyt, lazyt.Tensor, *modules):
+        for name in dir(owner):
+            text = inspect.getdoc(getattr(owner, name)) or ""
+            if name[0] != "_" and ">>> " in text:
+                yield f"{owner.__name__}.{name}", text
+
+
+def test_examples_of_docstrings_run() -> None:
+    found = dict(documented())
+    assert "lazyt.wait_for_compiler" in found
+    for name, text in found.items():
+        test = doctest.DocTestParser().get_doctest(text, {"lazyt": lazyt}, name, None, 0)
+        report = io.StringIO()
+        with config.override(tier="auto"):
+            doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.write)
+        assert not report.getvalue(), report.getvalue()
 
 
 @pytest.mark.slow

@@ -30,8 +30,8 @@ class CodeCell(SphinxDirective):
         code = "\n".join(self.content) + "\n"
         programs = self.env.temp_data.setdefault("lazyt_programs", {})
         name = self.env.docname
-        program = programs.setdefault(name, examples.Program(f"{name}.md"))
-        printed, value = program.run(code, self.content_offset + 1, cell=True)
+        program = programs.setdefault(name, examples.Program(f"docs/{name}.md"))
+        printed, value = program.run(code, self.lineno + 1, cell=True)
         shown: list[nodes.Node] = [_text(code, "python")]
         if printed:
             shown.append(_text(printed, "output"))
