@@ -126,12 +126,14 @@ def test_reference_has_every_function_once() -> None:
 def documented() -> Iterator[tuple[str, str]]:
     """Names of the reference whose docstrings have examples, with the docstrings."""
     reference = from_docs("reference_pages")
-    modules = [importlib.import_module(f"lazyt.{place}") for place, *_ in reference.MODULES]
-    for owner in (lazyt, lazyt.Tensor, *modules):
+    owners: dict[str, object] = {"lazyt": lazyt, "lazyt.Tensor": lazyt.Tensor}
+    for place, *_ in reference.MODULES:
+        owners[f"lazyt.{place}"] = importlib.import_module(f"lazyt.{place}")
+    for path, owner in owners.items():
         for name in dir(owner):
             text = inspect.getdoc(getattr(owner, name)) or ""
             if name[0] != "_" and ">>> " in text:
-                yield f"{owner.__name__}.{name}", text
+                yield f"{path}.{name}", text
 
 
 def test_examples_of_docstrings_run() -> None:
@@ -180,6 +182,19 @@ def test_generated_parts_are_up_to_date() -> None:
         if path.read_text(encoding="utf-8") != text
     ]
     assert not stale, f"run `make generate`: {stale} are out of date"
+
+
+def test_pages_name_files_that_exist() -> None:
+    told = [p for p in DOCUMENTS if "measurements" not in p.parts and p.is_relative_to(DOCS)]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in told
+        for name in re.findall(
+            r"`((?:lazyt|tests|bench|examples|docs)/[\w./-]*\w)`", path.read_text(encoding="utf-8")
+        )
+        if not (ROOT / name).exists() and not name.startswith("docs/reference/api")
+    ]
+    assert not wrong, wrong
 
 
 def test_tour_names_files_that_exist_and_every_room() -> None:
