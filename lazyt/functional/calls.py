@@ -33,11 +33,22 @@ from lazyt.tracing.symbolic_numbers import LIFTED
 F = TypeVar("F", bound=Callable[..., Any])
 _frame = sys._getframe
 
-#: Modules of the commonest functions, which check what they are given.
-_THEMSELVES = frozenset({"arithmetic", "division", "generators", "unary"})
+#: Modules whose functions check what they are given, as the commonest do, or take anything.
+_THEMSELVES = frozenset({
+    "lazyt.functional.elementwise.arithmetic", "lazyt.functional.elementwise.division",
+    "lazyt.functional.elementwise.unary", "lazyt.functional.random.generators",
+    "lazyt.handle.tensor_protocol",
+})  # fmt: skip
+#: The functions of those modules that leave it to ``explained``.
+_RARER = frozenset({
+    "addcdiv", "addcmul", "angle", "conj", "conj_physical", "conj_physical_", "float_power_",
+    "frexp", "gcd", "gcd_", "heaviside", "imag", "is_conj", "is_distributed", "is_inference",
+    "is_neg", "isreal", "lcm", "lcm_", "ldexp", "ldexp_", "lerp", "logaddexp", "logaddexp2",
+    "nextafter", "real", "resolve_conj", "resolve_neg", "typename",
+})  # fmt: skip
 #: Modules outside of lazyt.functional that hold functions for users.
 _OUTSIDE = frozenset(
-    {"view_shapes", "view_parts", "view_forms", "memory_formats", "tensor_facts", "linalg"}
+    {"lazyt.handle.view_parts", "lazyt.handle.view_shapes", "lazyt.linalg", "lazyt.nn.multihead"}
 )
 _POSITION = re.compile(r"\(position (\d+)\)")
 _ABOUT_ARGUMENTS = re.compile(
@@ -391,12 +402,10 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
 
 def is_wrapped(function: Callable[..., Any]) -> bool:
     """Whether calls of a function are explained: not where it does so, at less cost, by itself."""
-    package, _, module = function.__module__.rpartition(".")
-    if function.__module__ == "lazyt.nn.multihead":
-        return True
-    return (package == "lazyt" and module in _OUTSIDE) or (
-        package == "lazyt.functional" and module not in _THEMSELVES
-    )
+    home = function.__module__
+    if home in _THEMSELVES:
+        return function.__name__ in _RARER
+    return home in _OUTSIDE or home.startswith("lazyt.functional.")
 
 
 def explain_calls(
