@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 import coverage_page  # noqa: E402
 import torch_groups  # noqa: E402
 from generate import ops_section, signature  # noqa: E402
-from reference_subjects import MODULES, SUBJECTS, subject_of  # noqa: E402
+from reference_subjects import BELOW, MODULES, SUBJECTS, subject_of  # noqa: E402
 
 import lazyt  # noqa: E402
 from lazyt import __main__ as command_line  # noqa: E402
@@ -172,6 +172,8 @@ def facts(place: str, name: str) -> Iterator[str]:
         forms = [f for f in (name, f"{name}_") if f in dir(lazyt.Tensor)]
         if forms:
             yield "methods: " + ", ".join(f"`Tensor.{form}`" for form in forms)
+    if place in (below for below, *_ in BELOW):
+        return
     peer = peer_name(place, name)
     yield f"PyTorch: `{peer}`" if peer else "not in PyTorch"
 
@@ -192,17 +194,20 @@ def entry(place: str, name: str, value: Any, prefix: str) -> Iterator[str]:
         methods = list(_methods(value))
         if methods:
             yield "**Methods**\n\n" + "\n".join(methods) + "\n"
-    yield " · ".join(_line(fact) for fact in facts(place, name)) + "\n"
+    yield " · ".join(_line(fact) for fact in facts(place, name))
     yield "\n".join(example(samples(place).get(name, [])))
 
 
 def page(title: str, about: str, place: str, names: list[str], owner: Any, prefix: str) -> str:
     """A page: what it is about, a table of its names, and an entry for each."""
     public = sorted(names, key=str.lower)
-    rows = []
+    rows, anchors = [], list[str]()
     for name in public:
+        again = anchors.count(name.lower())
+        anchors.append(name.lower())
+        anchor = f"{name.lower()}-{again}" if again else name.lower()
         cell = first_sentence(getattr(owner, name)).replace("|", "\\|")
-        rows.append(f"| [`{name}`](#{name.lower()}) | {cell} |")
+        rows.append(f"| [`{name}`](#{anchor}) | {cell} |")
     parts = [f"# {title}\n", about + "\n", "| name | what it does |\n|---|---|", *rows, ""]
     for name in public:
         parts += entry(place, name, getattr(owner, name), prefix)
@@ -251,7 +256,7 @@ def top_pages() -> Iterator[tuple[str, str]]:
 
 def module_pages() -> Iterator[tuple[str, str]]:
     """Modules of the API."""
-    for place, file, title in MODULES:
+    for place, file, title in (*MODULES, *BELOW):
         module = importlib.import_module(f"lazyt.{place}")
         about = markdown_of(inspect.getdoc(module) or "")
         names = public_names(place, module)

@@ -130,6 +130,17 @@ MODULES = (
 )
 
 
+#: For researchers: what lies below the API.
+BELOW = (
+    ("compiler", "compiler", "lazyt.compiler"),
+    ("ir.graph", "ir-graph", "lazyt.ir.graph"),
+    ("ir.op", "ir-op", "lazyt.ir.op"),
+    ("ir.scalar", "ir-scalar", "lazyt.ir.scalar"),
+    ("ir.index", "ir-index", "lazyt.ir.index"),
+    ("ir.kernel", "ir-kernel", "lazyt.ir.kernel"),
+    ("ops", "builders", "lazyt.ops"),
+)
+
 _REST = next(subject for subject in SUBJECTS if subject.file == "types")
 
 

@@ -57,7 +57,14 @@ def _text(text: str, language: str) -> nodes.literal_block:
     return nodes.literal_block(text, text, language=language, classes=[f"cell-{language}"])
 
 
+def _always_run(app: Sphinx, env: Any, *_: Any) -> list[str]:
+    """Notebooks are read again with every build: what their cells give depends on lazyt."""
+    paths = {name: Path(env.doc2path(name)) for name in env.found_docs}
+    return [n for n, path in paths.items() if "{code-cell}" in path.read_text(encoding="utf-8")]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Registers the directive."""
+    """Registers the directive, and that it runs with every build."""
     app.add_directive("code-cell", CodeCell)
+    app.connect("env-get-outdated", _always_run)
     return {"parallel_read_safe": True}
