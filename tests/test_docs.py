@@ -62,7 +62,8 @@ def test_examples_of_a_page_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(ROOT))
-    with config.override(tier="auto"):  # as its readers have it
+    # As its readers have it; examples of settings change nothing for other tests.
+    with config.override(tier="auto", progress=config.progress):
         assert examples.check(path, str(path.relative_to(ROOT)))
 
 
@@ -208,6 +209,12 @@ def test_tour_names_files_that_exist_and_every_room() -> None:
     found = {p.parent.name for p in ROOT.glob("lazyt/*/__init__.py")} - built
     rooms = {f"lazyt/{name}/" for name in found}
     assert rooms <= named, rooms - named
+
+
+def test_pictures_are_small() -> None:
+    pictures = [p for kind in ("png", "svg") for p in DOCS.rglob(f"*.{kind}")]
+    large = [p.name for p in pictures if p.stat().st_size > 100_000]
+    assert pictures and not large, large
 
 
 def test_commands_of_the_documents_exist() -> None:
