@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lazyt import ops
-from lazyt.ir.graph import NEVER, Node, find, head_of, move_onto
+from lazyt.ir.graph import NEVER, SPREADING, Node, find, head_of, move_onto
 from lazyt.ops.leaves import become_input
 
 _FREE = frozenset({
@@ -137,8 +137,15 @@ def part_constants(nodes: Sequence[Node]) -> None:
         if node.op.name != "variable" or node.data is None:
             continue
         (value,) = node.inputs
-        if value.oldest == NEVER and value.inputs:
+        if value.op.name in SPREADING and _spreads_constant(value):
             if value in taken:
                 node.data = node.data.copy()
             taken.add(value)
             move_onto(node, ops.input_(node.shape, node.dtype, node.data))
+
+
+def _spreads_constant(node: Node) -> bool:
+    """Whether a value is a constant repeated. Somebody may have computed the constant itself."""
+    while node.op.name in SPREADING:
+        (node,) = node.inputs
+    return node.op.name == "const"

@@ -57,10 +57,14 @@ def training(width: int) -> tuple[Any, Tensor, nn.Module]:
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
-def test_a_captured_step_makes_one_plan(optimizer: str) -> None:
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_captured_step_makes_one_plan(optimizer: str, computed: bool) -> None:
     """The first call's, which the capture finds; parameters that start as the same constant, and
-    drawn ones, are inputs of it."""
+    drawn ones, are inputs of it, though somebody may have computed the constant."""
     lt.manual_seed(3)
+    numbers = [lt.ones(()), lt.zeros(())]
+    if computed:
+        lt.realize(*numbers)
     parts = [nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 6)]
     model = nn.Sequential(*parts, nn.LayerNorm(6), nn.Linear(6, 6), nn.LayerNorm(6))
     chosen = getattr(lt.optim, optimizer)(model.parameters(), lr=0.1)
