@@ -198,9 +198,8 @@ def page() -> str:
         "results and gradients of the same calls against PyTorch's.\n",
         "## How much there is\n",
         *summary(),
-        "\nNot counted, since a dense tensor library on one machine has no use for them:\n",
-        *left_out(),
-        "\n## What is missing\n",
+        "\nNot counted are [names that a dense tensor library has no use for](#not-counted).\n",
+        "## What is missing\n",
     ]
     for place in (*CALLED, *LISTED):
         if missing(place):
@@ -212,6 +211,8 @@ def page() -> str:
         for place in CALLED:
             if by_name(place):
                 lines += [f"\n## {TITLES.get(place, f'lazyt.{place}')}\n", *table(place)]
+    lines += ["\n## Not counted\n", "A dense tensor library on one machine has no use for them.\n"]
+    lines += left_out()
     return "\n".join(lines) + "\n"
 
 
