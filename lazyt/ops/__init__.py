@@ -1,33 +1,59 @@
 """The vocabulary of graphs: every op in one block with all its rules, and the builders.
 
-Rules of one op name the builders of others through this package, which is complete by the time
-any rule runs.
+Importing the package defines all ops. Inside of it modules import what lies below them: registry,
+builders, compositions of builders, and the blocks, which import none of each other's rules.
 """
 
+from lazyt.ops import contraction as contraction
+from lazyt.ops import indexing as indexing
+from lazyt.ops import libraries as libraries
+from lazyt.ops import movement as movement
+from lazyt.ops import pointwise as pointwise
+from lazyt.ops import reduction as reduction
 from lazyt.ops import scalars as scalars
 from lazyt.ops import special_scalars as special_scalars
-from lazyt.ops.contraction import contract, product
-from lazyt.ops.indexing import gather, scatter, update
-from lazyt.ops.leaves import (
-    DETACH,
-    TRANSFER,
+from lazyt.ops.builders import (
+    apply,
+    arg_reduce,
+    broadcast_to,
+    cast,
+    concat,
     constant,
-    detach,
-    input_,
+    contract,
+    elementwise,
+    expand,
+    flip,
+    gather,
     iota,
-    put,
-    random,
-    transfer,
-    variable,
-)
-from lazyt.ops.libraries import LIBRARY, library, library_parts
-from lazyt.ops.movement import broadcast_to, concat, expand, flip, pad, permute, reshape, slice_
-from lazyt.ops.pointwise import apply, cast, elementwise
-from lazyt.ops.reduction import arg_reduce, reduce_, sum_to
-from lazyt.ops.registry import OPS, along_axis, batch_all, positions, zeros_like
-from lazyt.ops.scanning import exclusive_product, linear_recurrence, scan
-from lazyt.ops.sorting import pick_rows, sort
-from lazyt.ops.windowing import contract_spread, row_major, slice_contract, window
+    pad,
+    permute,
+    reduce_,
+    reshape,
+    row_major,
+    scan,
+    scatter,
+    slice_,
+    sort,
+    sum_to,
+    update,
+    window,
+)  # fmt: skip
+from lazyt.ops.compositions import (
+    along_axis,
+    batch_all,
+    contract_spread,
+    exclusive_product,
+    linear_recurrence,
+    pick_rows,
+    positions,
+    product,
+    slice_contract,
+    zeros_like,
+)  # fmt: skip
+from lazyt.ops.leaves import DETACH, TRANSFER, detach, input_, put, random, transfer, variable
+from lazyt.ops.libraries import LIBRARY
+from lazyt.ops.registry import OPS
+from lazyt.ops.routines import library, library_parts
 
 __all__ = [
     "DETACH", "LIBRARY", "OPS", "TRANSFER", "along_axis", "apply", "arg_reduce", "batch_all",

@@ -1,18 +1,21 @@
-"""Reads and writes at positions held in a value (gather, scatter), slice assignment (update)."""
+"""Reads and writes at positions held in a value (gather, scatter), slice assignment (update),
+and the order of rows (sort)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, InternalError, ShapeError
 from lazyt.ir.dtypes import bool_, int64
-from lazyt.ir.graph import Node, Type, make
-from lazyt.ops.movement import SliceParams, check_slices, numpy_slices
-from lazyt.ops.registry import batch_all, define_op
+from lazyt.ir.graph import Node, Type
+from lazyt.ops import builders as build
+from lazyt.ops.builders import GatherParams, ScatterParams, SliceParams, SortParams, UpdateParams
+from lazyt.ops.compositions import batch_all, matrix_rows, pick_rows, zeros_like
+from lazyt.ops.movement import check_slices, numpy_slices
+from lazyt.ops.registry import define_op
 
 
 def _check_index(name: str, node: Node, index: Node, axis: int, batch: int) -> None:
@@ -38,13 +41,6 @@ def _rows(index: Any, batch: int) -> tuple[Any, ...]:
 
 
 # ------------------------------------------------------------------------------ gather
-
-
-class GatherParams(NamedTuple):
-    """The operand's axis that the index replaces; ``batch`` leading axes run along with it."""
-
-    axis: int
-    batch: int = 0
 
 
 def _gather_infer(params: GatherParams, node: Node, index: Node) -> Type:
@@ -79,39 +75,39 @@ def _gather_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     axis, batch = node.params
     if batch and all(extent == 1 for extent in index.shape[batch:]):
         return [_spread(source, index, cotangent, axis, batch), None]
-    zeros = ops.zeros_like(source)
-    return [scatter(zeros, index, cotangent, axis, "add", batch), None]
+    zeros = zeros_like(source)
+    return [build.scatter(zeros, index, cotangent, axis, "add", batch), None]
 
 
 def _spread(source: Node, index: Node, cotangent: Node, axis: int, batch: int) -> Node:
     """The gradient of one element picked per row: a comparison, cheaper than a scatter."""
     shape = source.shape
     row = (*shape[:batch], *(1,) * (len(shape) - batch))
-    limit = ops.constant(shape[axis] - 1, int64)
-    at = ops.apply("maximum", ops.cast(index, int64), ops.constant(0, int64))
-    at = ops.reshape(ops.apply("minimum", at, limit), row)
+    limit = build.constant(shape[axis] - 1, int64)
+    at = build.apply("maximum", build.cast(index, int64), build.constant(0, int64))
+    at = build.reshape(build.apply("minimum", at, limit), row)
     ramp = tuple(extent if n == axis else 1 for n, extent in enumerate(shape))
-    here = ops.apply("eq", ops.reshape(ops.iota(shape[axis]), ramp), at)
-    picked = ops.reshape(cotangent, (*shape[:axis], 1, *shape[axis + 1 :]))
-    spread = ops.apply("where", here, picked, ops.constant(0, source.dtype))
-    return ops.broadcast_to(spread, shape)
+    here = build.apply("eq", build.reshape(build.iota(shape[axis]), ramp), at)
+    picked = build.reshape(cotangent, (*shape[:axis], 1, *shape[axis + 1 :]))
+    spread = build.apply("where", here, picked, build.constant(0, source.dtype))
+    return build.broadcast_to(spread, shape)
 
 
 def _gather_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     tangent = tangents[0]
-    return None if tangent is None else gather(tangent, node.inputs[1], *node.params)
+    return None if tangent is None else build.gather(tangent, node.inputs[1], *node.params)
 
 
 def _gather_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
     axis, batch = node.params
     if not batched[1] and not batch:
-        return gather(inputs[0], inputs[1], axis + 1)
+        return build.gather(inputs[0], inputs[1], axis + 1)
     if not batched[0] and not batch:
-        found = gather(inputs[0], inputs[1], axis)
+        found = build.gather(inputs[0], inputs[1], axis)
         rest = [a for a in range(len(found.shape)) if a != axis]
-        return ops.permute(found, [axis, *rest])
+        return build.permute(found, [axis, *rest])
     source, index = batch_all(inputs, batched)
-    return gather(source, index, axis + 1, batch + 1)
+    return build.gather(source, index, axis + 1, batch + 1)
 
 
 GATHER = define_op(
@@ -126,27 +122,7 @@ GATHER = define_op(
 )
 
 
-def gather(node: Node, index: Node, axis: int, batch: int = 0) -> Node:
-    """Elements of ``axis`` by an integer ``index``, whose shape takes the axis' place.
-
-    The first ``batch`` axes of both run together: row b of the index picks from row b. Positions
-    out of range clamp. Raises DTypeError for an index that is not of an integer type.
-    """
-    return make(GATHER, (node, index), GatherParams(axis, batch))
-
-
 # ----------------------------------------------------------------------------- scatter
-
-
-class ScatterParams(NamedTuple):
-    """The axis that the index walks on, and how values meet: set add mul max min.
-
-    ``batch`` leading axes of base and index run together.
-    """
-
-    axis: int
-    kind: str
-    batch: int = 0
 
 
 _MEET: dict[str, Any] = {
@@ -192,57 +168,61 @@ def _scatter_evaluate(node: Node, base: Any, index: Any, updates: Any) -> Any:
 
 
 def _two(node: Node) -> Node:
-    return ops.constant(2, node.dtype)
+    return build.constant(2, node.dtype)
 
 
 def _weights(node: Node) -> tuple[Node, Node]:
     """For add, mul, max, min: the partial derivatives by the base and by the updates."""
     base, index, updates = node.inputs
     axis, kind, batch = node.params
-    one, zero = ops.constant(1, node.dtype), ops.constant(0, node.dtype)
-    zeros = ops.zeros_like(base)
+    one, zero = build.constant(1, node.dtype), build.constant(0, node.dtype)
+    zeros = zeros_like(base)
     if kind == "mul":
-        ones = ops.broadcast_to(one, base.shape)
-        is_zero = ops.apply("eq", updates, zero)
-        safe = ops.apply("where", is_zero, one, updates)
-        count = scatter(zeros, index, ops.cast(is_zero, node.dtype), axis, "add", batch)
-        product = gather(scatter(base, index, safe, axis, "mul", batch), index, axis, batch)
-        found = gather(count, index, axis, batch)
+        ones = build.broadcast_to(one, base.shape)
+        is_zero = build.apply("eq", updates, zero)
+        safe = build.apply("where", is_zero, one, updates)
+        count = build.scatter(zeros, index, build.cast(is_zero, node.dtype), axis, "add", batch)
+        product = build.gather(
+            build.scatter(base, index, safe, axis, "mul", batch), index, axis, batch
+        )
+        found = build.gather(count, index, axis, batch)
         # The product of the others, as what it is by each of them: one more 0 among them is a
         # factor, and the product itself holds all that a factor other than 0 is multiplied with.
-        naught = ops.apply("where", is_zero, updates, zero)
-        naughts = gather(scatter(zeros, index, naught, axis, "add", batch), index, axis, batch)
-        pair = ops.apply("mul", ops.apply("sub", naughts, updates), product)
-        pair = ops.apply("where", ops.apply("eq", found, _two(node)), pair, zero)
-        alone = ops.apply("where", ops.apply("eq", found, one), product, pair)
-        rest = ops.apply("div", gather(node, index, axis, batch), safe)
-        weights = ops.apply("where", is_zero, alone, rest)
-        return scatter(ones, index, updates, axis, "mul", batch), weights
+        naught = build.apply("where", is_zero, updates, zero)
+        naughts = build.gather(
+            build.scatter(zeros, index, naught, axis, "add", batch), index, axis, batch
+        )
+        pair = build.apply("mul", build.apply("sub", naughts, updates), product)
+        pair = build.apply("where", build.apply("eq", found, _two(node)), pair, zero)
+        alone = build.apply("where", build.apply("eq", found, one), product, pair)
+        rest = build.apply("div", build.gather(node, index, axis, batch), safe)
+        weights = build.apply("where", is_zero, alone, rest)
+        return build.scatter(ones, index, updates, axis, "mul", batch), weights
     wide = node.dtype.compute  # 16 bits cannot count beyond 65504, and lose numbers before that
-    mine = ops.cast(ops.apply("eq", base, node), wide)
-    theirs = ops.cast(ops.apply("eq", updates, gather(node, index, axis, batch)), wide)
-    count = scatter(mine, index, theirs, axis, "add", batch)
+    mine = build.cast(build.apply("eq", base, node), wide)
+    theirs = build.cast(build.apply("eq", updates, build.gather(node, index, axis, batch)), wide)
+    count = build.scatter(mine, index, theirs, axis, "add", batch)
     # Where nothing equals the result (NaN) nothing gets a gradient: keep the division finite.
-    count = ops.apply("maximum", count, ops.constant(1, wide))
-    found = gather(count, index, axis, batch)
-    shares = (ops.apply("div", mine, count), ops.apply("div", theirs, found))
-    return ops.cast(shares[0], node.dtype), ops.cast(shares[1], node.dtype)
+    count = build.apply("maximum", count, build.constant(1, wide))
+    found = build.gather(count, index, axis, batch)
+    shares = (build.apply("div", mine, count), build.apply("div", theirs, found))
+    return build.cast(shares[0], node.dtype), build.cast(shares[1], node.dtype)
 
 
 def _scatter_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     _, index, updates = node.inputs
     axis, kind, batch = node.params
-    found = gather(cotangent, index, axis, batch)
+    found = build.gather(cotangent, index, axis, batch)
     if kind == "add":
         return [cotangent, None, found]
     if kind == "set":
-        cleared = scatter(cotangent, index, ops.zeros_like(updates), axis, "set", batch)
+        cleared = build.scatter(cotangent, index, zeros_like(updates), axis, "set", batch)
         return [cleared, None, found]
     by_base, by_updates = _weights(node)
     return [
-        ops.apply("mul", cotangent, by_base),
+        build.apply("mul", cotangent, by_base),
         None,
-        ops.apply("mul", found, by_updates),
+        build.apply("mul", found, by_updates),
     ]
 
 
@@ -254,24 +234,24 @@ def _scatter_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
         return None
     if kind not in ("add", "set"):
         by_base, by_updates = _weights(node)
-        into = into and ops.apply("mul", into, by_base)
-        change = change and ops.apply("mul", change, by_updates)
+        into = into and build.apply("mul", into, by_base)
+        change = change and build.apply("mul", change, by_updates)
     if into is None:
-        into = ops.zeros_like(base)
+        into = zeros_like(base)
     if change is None:
         if kind != "set":
             return into
-        change = ops.zeros_like(updates)
-    return scatter(into, index, change, axis, "set" if kind == "set" else "add", batch)
+        change = zeros_like(updates)
+    return build.scatter(into, index, change, axis, "set" if kind == "set" else "add", batch)
 
 
 def _scatter_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
     axis, kind, batch = node.params
     if not batched[1] and not batch:
         base, updates = batch_all((inputs[0], inputs[2]), (batched[0], batched[2]))
-        return scatter(base, inputs[1], updates, axis + 1, kind)
+        return build.scatter(base, inputs[1], updates, axis + 1, kind)
     base, index, updates = batch_all(inputs, batched)
-    return scatter(base, index, updates, axis + 1, kind, batch + 1)
+    return build.scatter(base, index, updates, axis + 1, kind, batch + 1)
 
 
 SCATTER = define_op(
@@ -286,29 +266,7 @@ SCATTER = define_op(
 )
 
 
-def scatter(base: Node, index: Node, updates: Node, axis: int, kind: str, batch: int = 0) -> Node:
-    """``base`` with ``updates`` written or folded in at positions ``index`` of ``axis``.
-
-    ``updates`` has the shape of ``gather(base, index, axis, batch)``. Later duplicates win for
-    ``set``; their gradient goes to all of them, as PyTorch's. Positions out of range clamp.
-    Sums and products of 16-bit floats are taken in float32 and rounded once, like all others.
-    Raises ShapeError and DTypeError.
-    """
-    if kind in ("add", "mul") and base.dtype.is_half:
-        wide = base.dtype.compute
-        found = scatter(ops.cast(base, wide), index, ops.cast(updates, wide), axis, kind, batch)
-        return ops.cast(found, base.dtype)
-    return make(SCATTER, (base, index, updates), ScatterParams(axis, kind, batch))
-
-
 # ------------------------------------------------------------------------------ update
-
-
-class UpdateParams(NamedTuple):
-    """Element i of the value goes to ``starts + i * steps``."""
-
-    starts: tuple[int, ...]
-    steps: tuple[int, ...]
 
 
 def _slices(node: Node) -> SliceParams:
@@ -331,8 +289,8 @@ def _update_evaluate(node: Node, base: Any, value: Any) -> Any:
 def _update_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     starts, steps = node.params
     value = node.inputs[1]
-    cleared = update(cotangent, ops.zeros_like(value), starts, steps)
-    return [cleared, ops.slice_(cotangent, starts, value.shape, steps)]
+    cleared = build.update(cotangent, zeros_like(value), starts, steps)
+    return [cleared, build.slice_(cotangent, starts, value.shape, steps)]
 
 
 def _update_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
@@ -340,15 +298,15 @@ def _update_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     if into is None and change is None:
         return None
     base, value = node.inputs
-    into = ops.zeros_like(base) if into is None else into
-    change = ops.zeros_like(value) if change is None else change
-    return update(into, change, *node.params)
+    into = zeros_like(base) if into is None else into
+    change = zeros_like(value) if change is None else change
+    return build.update(into, change, *node.params)
 
 
 def _update_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
     starts, steps = node.params
-    base, value = ops.batch_all(inputs, batched)
-    return update(base, value, (0, *starts), (1, *steps))
+    base, value = batch_all(inputs, batched)
+    return build.update(base, value, (0, *starts), (1, *steps))
 
 
 UPDATE = define_op(
@@ -363,9 +321,57 @@ UPDATE = define_op(
 )
 
 
-def update(base: Node, value: Node, starts: Sequence[int], steps: Sequence[int]) -> Node:
-    """``base`` with ``value`` assigned to a slice: ``base[starts + i * steps] = value[i]``.
+# ------------------------------------------------------------------------------ sort
 
-    Raises DTypeError when the types differ, BoundsError when the slice leaves ``base``.
-    """
-    return make(UPDATE, (base, value), UpdateParams(tuple(starts), tuple(steps)))
+
+def _sort_infer(params: SortParams, node: Node) -> Type:
+    if params.kind not in ("values", "order"):
+        raise InternalError("ops.sorting", f"a sort gives no {params.kind!r}")
+    if not node.shape:
+        raise ShapeError("sort: a single number has no axis to sort along")
+    return Type(node.shape, node.dtype if params.kind == "values" else int64)
+
+
+def _sort_order(array: Any, descending: bool) -> Any:
+    # NumPy sorts ascending only: from the back, equal elements keep their order as well.
+    if not descending:
+        return np.argsort(array, axis=-1, kind="stable")
+    back = np.argsort(np.flip(array, -1), axis=-1, kind="stable")
+    return array.shape[-1] - 1 - np.flip(back, -1)
+
+
+def _sort_evaluate(node: Node, array: Any) -> Any:
+    order = _sort_order(array, node.params.descending)
+    return order if node.params.kind == "order" else np.take_along_axis(array, order, -1)
+
+
+def _sort_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    if node.params.kind == "order" or node.size == 0:
+        return [None]
+    order = build.sort("order", node.inputs[0], node.params.descending)
+    rows = matrix_rows(cotangent)
+    back = build.scatter(zeros_like(rows), matrix_rows(order), rows, 1, "add", 1)
+    return [build.reshape(back, node.shape)]
+
+
+def _sort_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    tangent = tangents[0]
+    if tangent is None or node.params.kind == "order" or node.size == 0:
+        return None
+    return pick_rows(tangent, build.sort("order", node.inputs[0], node.params.descending))
+
+
+def _sort_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    return build.sort(node.params.kind, inputs[0], node.params.descending)
+
+
+SORT = define_op(
+    "sort",
+    params=SortParams,
+    infer=_sort_infer,
+    evaluate=_sort_evaluate,
+    vjp=_sort_vjp,
+    jvp=_sort_jvp,
+    batch=_sort_batch,
+    lower="sort",
+)

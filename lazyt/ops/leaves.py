@@ -5,20 +5,21 @@ that mark where gradients start and stop.
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyt import ops
 from lazyt.errors import DTypeError, ShapeError
-from lazyt.ir.dtypes import DType, float16, int64, uint32
+from lazyt.ir.dtypes import DType, int64, uint32
 from lazyt.ir.forms import place_of
 from lazyt.ir.graph import NEVER, Node, NoGradient, Shape, Type, head_of, make, make_leaf, make_like
 from lazyt.ir.index import Linear, Position, linearize
 from lazyt.ir.index import constant as fixed
-from lazyt.ir.scalar import Const, Expr, Number, call, const
+from lazyt.ir.scalar import Const, Expr, call
+from lazyt.ops import builders as build
+from lazyt.ops.builders import IotaParams
+from lazyt.ops.compositions import batch_all
 from lazyt.ops.registry import define_op, linear_jvp
 from lazyt.ops.special_scalars import threefry
 
@@ -63,48 +64,7 @@ CONST = define_op(
 )
 
 
-def constant(value: Number, dtype: DType) -> Node:
-    """A rank-0 constant, converted to ``dtype`` as a store would: integers wrap, floats round.
-
-    Constants are equal when their types and bit patterns are: -0.0 is not 0.0, NaN equals NaN.
-    """
-    return make(CONST, (), const(representable(value, dtype), dtype))
-
-
-def representable(value: Number, dtype: DType) -> Number:
-    """``value`` as an element of ``dtype`` holds it. Raises DTypeError for an integer of NaN."""
-    if dtype.kind == "f":
-        return round_half(float(value), dtype) if dtype.is_half else float(value)
-    if dtype.kind == "b":
-        return bool(value)
-    if isinstance(value, float) and value != value:
-        raise DTypeError(f"NaN is not a value of {dtype.name}")
-    bits = dtype.itemsize * 8
-    whole = int(value) & ((1 << bits) - 1)
-    return whole - (1 << bits) if dtype.kind == "i" and whole >> (bits - 1) else whole
-
-
-def round_half(value: float, dtype: DType) -> float:
-    """``value`` rounded to float16 or bfloat16, nearest even, through float32."""
-    with np.errstate(over="ignore"):
-        single = float(np.float32(value))
-        if dtype is float16:
-            return float(np.float16(single))
-    if single != single:
-        return single
-    bits = struct.unpack("<I", struct.pack("<f", single))[0]
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return float(struct.unpack("<f", struct.pack("<I", rounded))[0])
-
-
 # -------------------------------------------------------------------------------- iota
-
-
-class IotaParams(NamedTuple):
-    """``extent`` elements of type ``dtype``."""
-
-    extent: int
-    dtype: DType
 
 
 def _iota_infer(params: IotaParams) -> Type:
@@ -133,11 +93,6 @@ IOTA = define_op(
     batch=_no_inputs_batch,
     lower=_iota_lower,
 )
-
-
-def iota(extent: int, dtype: DType = int64) -> Node:
-    """The rank-1 value 0, 1, ..., extent-1."""
-    return make(IOTA, (), IotaParams(extent, dtype))
 
 
 # ------------------------------------------------------------------------------- input
@@ -220,10 +175,10 @@ def _random_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -
     # Each key of the batch counts from 0 on its own.
     (key,) = inputs
     size, count = key.shape[0], node.size
-    low = ops.slice_(key, (0, 0), (size, 1), (1, 1))
-    high = ops.slice_(key, (0, 1), (size, 1), (1, 1))
-    counter = ops.reshape(ops.iota(count), (1, count))
-    return ops.reshape(ops.apply("threefry", low, high, counter), (size, *node.shape))
+    low = build.slice_(key, (0, 0), (size, 1), (1, 1))
+    high = build.slice_(key, (0, 1), (size, 1), (1, 1))
+    counter = build.reshape(build.iota(count), (1, count))
+    return build.reshape(build.apply("threefry", low, high, counter), (size, *node.shape))
 
 
 def _random_lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:
@@ -292,7 +247,7 @@ def _variable_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool])
 
 
 def _detach_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return detach(inputs[0] if batched[0] else ops.batch_all(inputs, batched)[0])
+    return detach(inputs[0] if batched[0] else batch_all(inputs, batched)[0])
 
 
 def _identity_lower(node: Node, index: tuple[Linear, ...], read: Any) -> Expr:

@@ -1,449 +1,539 @@
-"""The matrix routines behind the ``library`` op, in NumPy and the LAPACK that NumPy brings.
+"""``library``: a call of a matrix routine (LU, Cholesky, QR, SVD, ...) that is not compiled.
 
-This is the one place where NumPy computes results of compiled programs: dense factorizations are
-calls into a library here as in PyTorch, not code that this compiler generates. Every routine takes
-matrices in the last two axes, batched over the leading ones, and gives its results as a list of
-parts. None raises for values: what did not work is said in a part called ``info``, zero for
-success, with LAPACK's numbers. ``numpy.linalg`` works in double precision where a matrix is given
-in another type than float32 and float64.
+A node has one value, and many routines have several results: they lie one after the other in a
+row per batch element, which ``library_parts`` takes apart with slices. The op cannot stand in a
+kernel: a graph with library calls runs in steps (``lazyt/plan/steps.py``). What the routines
+compute is in ``lazyt/ops/routines.py``.
+
+The derivatives follow from the differentials of the defining equations (Giles, "An extended
+collection of matrix derivative results for forward and reverse mode algorithmic differentiation",
+2008; Walter, Lehmann, "Algorithmic differentiation of linear algebra functions with application in
+optimum experimental design", 2012).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lazyt import ops
-from lazyt.errors import DTypeError, InternalError, ShapeError
-from lazyt.ir.graph import Node, Shape, Type, make
-from lazyt.ops.library_gradients import pull_back, push_forward
+from lazyt.errors import DTypeError, GradientError, InternalError, ShapeError
+from lazyt.ir.graph import Node, Type, make
+from lazyt.ops import builders as build
+from lazyt.ops.compositions import batch_all, zeros_like
+from lazyt.ops.matrix_algebra import (
+    above,
+    beside,
+    column,
+    columns,
+    diagonal,
+    guarded_reciprocal,
+    identity,
+    lower,
+    matrix_of,
+    minus,
+    only_diagonal,
+    plus,
+    product,
+    row,
+    rows,
+    scaled,
+    times,
+    total,
+    transpose,
+    upper,
+)
 from lazyt.ops.registry import define_op
+from lazyt.ops.routines import (
+    ROUTINES,
+    LibraryParams,
+    library,
+    library_parts,
+    part_shapes,
+    split_parts,
+)
 
-# Gaussian elimination and substitution in NumPy, which has no LU factorization of its own.
+# What the derivative rules of library routines have in common.
 #
-# Batched over leading axes like all of ``library_routines``. Blocks of columns leave most of the
-# work to matrix products.
+# A pull-back takes a ``library`` node, its parts and their cotangents, and gives the cotangents of
+# the operands; a push-forward takes the operands' tangents and gives those of the first parts. None
+# stands for zero.
 
 
-Array = np.ndarray[Any, Any]
-
-_BLOCK = 64
-
-
-def substitute_rows(a: Array, b: Array, lower: bool, unit: bool) -> Array:
-    """``x`` with ``a @ x = b`` by substitution; divides by zero where the diagonal has zeros."""
-    if not lower:
-        turned = substitute_rows(a[..., ::-1, ::-1], b[..., ::-1, :], True, unit)
-        return turned[..., ::-1, :]
-    x = np.array(b, copy=True)
-    n = a.shape[-1]
-    for start in range(0, n, _BLOCK):
-        stop = min(start + _BLOCK, n)
-        if start:
-            x[..., start:stop, :] -= a[..., start:stop, :start] @ x[..., :start, :]
-        block = a[..., start:stop, start:stop]
-        x[..., start:stop, :] = _substitute_block(block, x[..., start:stop, :], unit)
-    return x
+Parts = Sequence[Node]
+Moves = Sequence[Node | None]
+PullBack = Callable[[Node, Parts, Parts], Moves]
+PushForward = Callable[[Node, Parts, Moves], Moves]
 
 
-def _substitute_block(a: Array, b: Array, unit: bool) -> Array:
-    """A small lower triangle: LAPACK's general solution, or row by row where it refuses."""
-    triangle = np.tril(a, -1) + np.eye(a.shape[-1], dtype=a.dtype) if unit else np.tril(a)
-    if not b.size:
-        return b
-    try:
-        found: Array = np.linalg.solve(triangle, b)
-    except np.linalg.LinAlgError:
-        return _divide(triangle, b, unit)
-    return found
+def added(*terms: Node | None) -> Node:
+    """The sum of the terms that are there, of which one is."""
+    present = [term for term in terms if term is not None]
+    result = present[0]
+    for term in present[1:]:
+        result = plus(result, term)
+    return result
 
 
-def _divide(triangle: Array, b: Array, unit: bool) -> Array:
-    """Substitution row by row; quotients by zero are infinite."""
-    x = np.array(b, copy=True)
-    for i in range(triangle.shape[-1]):
-        x[..., i : i + 1, :] -= triangle[..., i : i + 1, :i] @ x[..., :i, :]
-        if not unit:
-            x[..., i, :] /= triangle[..., i, i, None]
-    return x
+def only(tangents: Moves) -> Node:
+    """The tangent of the one operand that a routine has, when something moves."""
+    tangent = tangents[0]
+    assert tangent is not None
+    return tangent
 
 
-def triangular(mode: str, a: Array, b: Array) -> list[Array]:
-    """The solution of a triangular equation."""
-    return [substitute_rows(a, b, mode.startswith("lower"), mode.endswith("unit"))]
+def substitute(a: Node, b: Node, mode: str) -> Node:
+    """``x`` with ``a @ x = b`` for triangular ``a``; modes as in ``routines``."""
+    return library("triangular", a, b, mode=mode)[0]
 
 
-# ------------------------------------------------------------------- LU
+def transposed_mode(mode: str) -> str:
+    """The mode of the transposed triangular matrix."""
+    side = "lower" if mode.startswith("upper") else "upper"
+    return side + mode[5:]
 
 
-def _eliminate(a: Array, order: Array, pivots: Array, start: int, stop: int) -> None:
-    """Gaussian elimination with row exchanges in the columns ``start:stop`` of all matrices."""
-    every = np.arange(len(a))
-    for j in range(start, stop):
-        best = j + np.argmax(np.abs(a[:, j:, j]), axis=1)
-        pivots[:, j] = best + 1
-        for rows in (a, order):
-            moved = rows[every, best]
-            rows[every, best] = rows[:, j]
-            rows[:, j] = moved
-        pivot = a[:, j, j, None]
-        a[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
-        if j + 1 < stop:
-            a[:, j + 1 :, j + 1 : stop] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 : stop]
+# ------------------------------------------------------------------- linear equations
 
 
-def lu(mode: str, a: Array) -> list[Array]:
-    """Packed factors, LAPACK's pivots, the order of the rows, and info."""
-    lead, (m, n) = a.shape[:-2], a.shape[-2:]
+def _triangle(x: Node, mode: str) -> Node:
+    offset = 1 if mode.endswith("unit") else 0
+    return upper(x, offset) if mode.startswith("upper") else lower(x, -offset)
+
+
+def _triangular_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    a, _ = node.inputs
+    mode = node.params.mode
+    back = substitute(transpose(a), given[0], transposed_mode(mode))
+    return [scaled(_triangle(product(back, transpose(parts[0])), mode), -1), back]
+
+
+def _triangular_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    da, db = tangents
+    mode = node.params.mode
+    moved = None if da is None else scaled(product(_triangle(da, mode), parts[0]), -1)
+    return [substitute(node.inputs[0], added(db, moved), mode)]
+
+
+def _solve_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    back = library("solve", transpose(node.inputs[0]), given[0])[0]
+    return [scaled(product(back, transpose(parts[0])), -1), back]
+
+
+def _solve_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    da, db = tangents
+    moved = None if da is None else scaled(product(da, parts[0]), -1)
+    return [library("solve", node.inputs[0], added(db, moved))[0]]
+
+
+def _inv_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    turned = transpose(parts[0])
+    return [scaled(product(turned, given[0], turned), -1)]
+
+
+def _inv_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    return [scaled(product(parts[0], only(tangents), parts[0]), -1)]
+
+
+def _det_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    (slopes,) = library("cofactors", node.inputs[0])
+    return [times(column(column(given[0])), slopes)]
+
+
+def _det_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    (slopes,) = library("cofactors", node.inputs[0])
+    change = total(times(slopes, only(tangents)))
+    return [build.reshape(change, parts[0].shape)]
+
+
+def _second_minors(node: Node, cofactors: Node, change: Node) -> Node:
+    """The differential of the cofactors, which is symmetric in the two directions."""
+    (size,) = library("det", node.inputs[0])
+    along = times(total(times(cofactors, change)), cofactors)
+    across = product(cofactors, transpose(change), cofactors)
+    return build.apply("div", minus(along, across), column(column(size)))
+
+
+def _cofactors_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    return [_second_minors(node, parts[0], given[0])]
+
+
+def _cofactors_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    return [_second_minors(node, parts[0], only(tangents))]
+
+
+def _slogdet_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    inverse = library("inv", node.inputs[0])[0]
+    return [times(column(column(given[1])), transpose(inverse))]
+
+
+def _slogdet_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    inverse = library("inv", node.inputs[0])[0]
+    change = total(times(transpose(inverse), only(tangents)))
+    return [None, build.reshape(change, parts[1].shape)]
+
+
+def _pinv_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    return [_pinv_back(node.inputs[0], parts[0], given[0]), None, None]
+
+
+def _pinv_back(a: Node, p: Node, g: Node) -> Node:
+    """The cotangent of ``a`` from ``g`` of its pseudoinverse ``p``, for constant rank (Golub,
+    Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems",
+    1973)."""
+    pt, gt = transpose(p), transpose(g)
+    first = product(pt, g, pt)
+    left = product(minus(gt, product(a, product(p, gt))), product(p, pt))
+    right = product(product(pt, p), minus(gt, product(product(gt, p), a)))
+    return minus(plus(left, right), first)
+
+
+def _pinv_forward(a: Node, p: Node, da: Node) -> Node:
+    dat, pt = transpose(da), transpose(p)
+    first = product(p, da, p)
+    left = product(product(p, pt), minus(dat, product(product(dat, a), p)))
+    right = product(minus(dat, product(p, product(a, dat))), product(pt, p))
+    return minus(plus(left, right), first)
+
+
+def _pinv_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    da = tangents[0]
+    return [None if da is None else _pinv_forward(node.inputs[0], parts[0], da)]
+
+
+def _pseudoinverse(node: Node) -> Node:
+    """The pseudoinverse that the solution of a least squares problem stands for."""
+    relative = node.inputs[2]
+    return library("pinv", node.inputs[0], zeros_like(relative), relative)[0]
+
+
+def _lstsq_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    a, b, _ = node.inputs
+    p = _pseudoinverse(node)
+    back = _pinv_back(a, p, product(given[0], transpose(b)))
+    return [back, product(transpose(p), given[0]), None]
+
+
+def _lstsq_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    a, b, _ = node.inputs
+    da, db, _ = tangents
+    p = _pseudoinverse(node)
+    first = None if da is None else product(_pinv_forward(a, p, da), b)
+    second = None if db is None else product(p, db)
+    return [None if first is None and second is None else added(first, second)]
+
+
+EQUATION_RULES: dict[str, tuple[PullBack, PushForward]] = {
+    "triangular": (_triangular_vjp, _triangular_jvp),
+    "solve": (_solve_vjp, _solve_jvp),
+    "inv": (_inv_vjp, _inv_jvp),
+    "det": (_det_vjp, _det_jvp),
+    "cofactors": (_cofactors_vjp, _cofactors_jvp),
+    "slogdet": (_slogdet_vjp, _slogdet_jvp),
+    "pinv": (_pinv_vjp, _pinv_jvp),
+    "lstsq": (_lstsq_vjp, _lstsq_jvp),
+}
+
+
+# Derivatives of Cholesky, LU and QR factorizations.
+#
+# They follow from the differentials of the defining equations; sources as in
+# ``equation_gradients``.
+
+
+# ------------------------------------------------------------------- factorizations
+
+
+def _halved(x: Node) -> Node:
+    """The lower triangle with half of the diagonal."""
+    return minus(lower(x), scaled(only_diagonal(x), 0.5))
+
+
+def _symmetric(x: Node) -> Node:
+    return scaled(plus(x, transpose(x)), 0.5)
+
+
+def _cholesky_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    factor = parts[0]
+    inner = _halved(product(transpose(factor), lower(given[0])))
+    half = substitute(transpose(factor), inner, "upper")
+    whole = substitute(transpose(factor), transpose(half), "upper")
+    return [_symmetric(whole)]
+
+
+def _cholesky_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    factor = parts[0]
+    half = substitute(factor, _symmetric(only(tangents)), "lower")
+    whole = substitute(factor, transpose(half), "lower")
+    return [product(factor, _halved(whole))]
+
+
+def _exchange(order: Node) -> Node:
+    """The matrix that puts rows into ``order``."""
+    n = order.shape[-1]
+    counts = build.cast(build.iota(n), order.dtype)
+    hit = build.apply("eq", column(order), counts)
+    return build.cast(hit, order.dtype)
+
+
+def _lu_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    packed, g = parts[0], given[0]
+    m, n = packed.shape[-2:]
     k = min(m, n)
-    count = int(np.prod(lead, dtype=np.int64))
-    factors = np.array(a, order="C", copy=True).reshape(count, m, n)
-    pivots = np.zeros((count, k), a.dtype)
-    order = np.tile(np.arange(m, dtype=a.dtype), (count, 1))
-    for start in range(0, k, _BLOCK):
-        stop = min(start + _BLOCK, k)
-        _eliminate(factors, order, pivots, start, stop)
-        if stop < n:
-            rest = factors[:, start:stop, stop:]
-            rest[...] = substitute_rows(factors[:, start:stop, start:stop], rest, True, True)
-            factors[:, stop:, stop:] -= factors[:, stop:, start:stop] @ rest
-    zero = np.diagonal(factors, axis1=-2, axis2=-1) == 0
-    info = first_set(zero).astype(a.dtype).reshape(lead)
-    return [factors.reshape(a.shape), pivots.reshape(*lead, k), order.reshape(*lead, m), info]
+    low, high = rows(columns(packed, 0, k), 0, k), rows(columns(packed, 0, k), 0, k)
+    unit, top = plus(lower(low, -1), identity(low)), upper(high)
+    inner = rows(columns(g, 0, k), 0, k)
+    g_low, g_top = lower(inner, -1), upper(inner)
+    rest: Node | None = None
+    if n > k:
+        wide = columns(packed, k, n - k)
+        rest = substitute(transpose(unit), columns(g, k, n - k), "upperunit")
+        g_low = minus(g_low, product(rest, transpose(wide)))
+    if m > k:
+        tall = rows(packed, k, m - k)
+        turned = substitute(top, transpose(rows(g, k, m - k)), "upper")
+        rest = transpose(turned)
+        g_top = minus(g_top, product(transpose(tall), rest))
+    middle = plus(lower(product(transpose(unit), g_low), -1), upper(product(g_top, transpose(top))))
+    left = substitute(transpose(unit), middle, "upperunit")
+    core = transpose(substitute(top, transpose(left), "upper"))
+    if rest is not None:
+        core = beside(core, rest) if n > k else above(core, rest)
+    return [product(transpose(_exchange(parts[2])), core)]
 
 
-def exchanges(mode: str, pivots: Array) -> list[Array]:
-    """The order of rows (``mode`` says how many) after LAPACK's exchanges: row i with row
-    ``pivots[i] - 1``, one after the other."""
-    order = np.empty((*pivots.shape[:-2], int(mode)), pivots.dtype)
-    order[...] = np.arange(int(mode))
-    for at in np.ndindex(pivots.shape[:-2]):
-        for i, pivot in enumerate(pivots[at][:, 0].astype(np.int64)):
-            order[at][[i, pivot - 1]] = order[at][[pivot - 1, i]]
-    return [order]
+def _lu_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    packed = parts[0]
+    m, n = packed.shape[-2:]
+    k = min(m, n)
+    inner = rows(columns(packed, 0, k), 0, k)
+    unit, top = plus(lower(inner, -1), identity(inner)), upper(inner)
+    moved = product(_exchange(parts[2]), only(tangents))
+    turned = transpose(top)
+    half = substitute(unit, rows(columns(moved, 0, k), 0, k), "lowerunit")
+    change = transpose(substitute(turned, transpose(half), "lower"))
+    below, over = lower(change, -1), upper(change)
+    core = plus(product(unit, below), product(over, top))
+    if n > k:
+        wide = columns(packed, k, n - k)
+        solved = substitute(unit, columns(moved, k, n - k), "lowerunit")
+        core = beside(core, minus(solved, product(below, wide)))
+    if m > k:
+        tall = rows(packed, k, m - k)
+        extra = transpose(substitute(turned, transpose(rows(moved, k, m - k)), "lower"))
+        core = above(core, minus(extra, product(tall, over)))
+    return [core]
 
 
-def first_set(flags: Array) -> Array:
-    """The number, from 1, of the first set flag along the last axis; 0 for none."""
-    if not flags.shape[-1]:
-        return np.zeros(flags.shape[:-1], np.int64)
-    return np.where(flags.any(-1), flags.argmax(-1) + 1, 0)
+def _check_qr(node: Node) -> None:
+    m, n = node.inputs[0].shape[-2:]
+    if node.params.mode == "complete" and m > n:
+        raise GradientError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
+        )
 
 
-Shapes = list[tuple[int, ...]]
+def _qr_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    _check_qr(node)
+    (q, r), (gq, gr) = parts, given
+    m, n = node.inputs[0].shape[-2:]
+    if m >= n:
+        return [_qr_back(q, r, gq, gr)]
+    wide = columns(node.inputs[0], m, n - m)
+    g_wide = columns(gr, m, n - m)
+    gq = plus(gq, product(wide, transpose(g_wide)))
+    square = _qr_back(q, columns(r, 0, m), gq, columns(gr, 0, m))
+    return [beside(square, product(q, g_wide))]
 
 
-class Routine(NamedTuple):
-    """One routine.
-
-    Attributes:
-        operands: how many matrices it takes.
-        square: whether the first has to be square.
-        parts: shapes of the results for one batch element, from the operands' matrix shapes
-            and the mode.
-        run: ``(mode, *arrays) -> parts``, batched.
-        cost: about how many operations it takes, per element and smaller extent of the first
-            operand.
-    """
-
-    operands: int
-    square: bool
-    parts: Callable[..., Shapes]
-    run: Callable[..., list[Array]]
-    cost: float = 2.0
+def _qr_back(q: Node, r: Node, gq: Node, gr: Node) -> Node:
+    """For as many rows as columns or more."""
+    m = minus(product(r, transpose(gr)), product(transpose(gq), q))
+    mirrored = plus(lower(m), transpose(lower(m, -1)))
+    inner = plus(gq, product(q, mirrored))
+    return transpose(substitute(r, transpose(inner), "upper"))
 
 
-def _each(array: Array) -> Iterator[tuple[int, ...]]:
-    """The batch indices of ``array``."""
-    return iter(np.ndindex(array.shape[:-2]))
+def _qr_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    _check_qr(node)
+    q, r = parts
+    da = only(tangents)
+    m, n = node.inputs[0].shape[-2:]
+    if m >= n:
+        return list(_qr_forward(q, r, da))
+    dq, dr = _qr_forward(q, columns(r, 0, m), columns(da, 0, m))
+    wide, d_wide = columns(node.inputs[0], m, n - m), columns(da, m, n - m)
+    moved = plus(product(transpose(dq), wide), product(transpose(q), d_wide))
+    return [dq, beside(dr, moved)]
 
 
-def _transposed(array: Array) -> Array:
-    return array.swapaxes(-1, -2)
+def _qr_forward(q: Node, r: Node, da: Node) -> tuple[Node, Node]:
+    w = transpose(substitute(transpose(r), transpose(da), "lower"))
+    inner = product(transpose(q), w)
+    turn = minus(lower(inner, -1), transpose(lower(inner, -1)))
+    rest = minus(inner, turn)
+    return minus(w, product(q, rest)), product(upper(rest), r)
 
 
-def _no_info(array: Array) -> Array:
-    return np.zeros(array.shape[:-2], array.dtype)
+FACTOR_RULES: dict[str, tuple[PullBack, PushForward]] = {
+    "cholesky": (_cholesky_vjp, _cholesky_jvp),
+    "lu": (_lu_vjp, _lu_jvp),
+    "qr": (_qr_vjp, _qr_jvp),
+}
 
 
-# ------------------------------------------------------------------- solve, inverse, determinant
+# Derivatives of eigenvalues, singular values and the matrix exponential.
+#
+# Where eigenvalues or singular values coincide, their vectors have no derivative: there the terms
+# that would divide by zero are left out. Sources as in ``equation_gradients``.
 
 
-def _solve(mode: str, a: Array, b: Array) -> list[Array]:
-    try:
-        return [np.linalg.solve(a, b), _no_info(a)]
-    except np.linalg.LinAlgError:
-        info = lu("", a)[3]
-    result = np.full(b.shape, np.nan, b.dtype)
-    good = info == 0
-    if good.any():
-        result[good] = np.linalg.solve(a[good], b[good])
-    return [result, info]
+def _gaps(values: Node) -> Node:
+    """``1 / (values[j] - values[i])``, 0 where they are equal."""
+    return guarded_reciprocal(minus(row(values), column(values)))
 
 
-def _inverse(mode: str, a: Array) -> list[Array]:
-    try:
-        return [np.linalg.inv(a), _no_info(a)]
-    except np.linalg.LinAlgError:
-        info = lu("", a)[3]
-    result = np.full(a.shape, np.nan, a.dtype)
-    good = info == 0
-    if good.any():
-        result[good] = np.linalg.inv(a[good])
-    return [result, info]
+def _eigh_vectors(node: Node) -> tuple[Node, Node]:
+    side = node.params.mode.removesuffix("values")
+    values, vectors, _ = library("eigh", node.inputs[0], mode=side)
+    return values, vectors
 
 
-def _determinant(mode: str, a: Array) -> list[Array]:
-    return [np.asarray(np.linalg.det(a), a.dtype)]
+def _eigh_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    values, vectors = _eigh_vectors(node)
+    inner = matrix_of(given[0])
+    if not node.params.mode.endswith("values"):
+        turn = product(transpose(vectors), given[1])
+        skew = scaled(minus(turn, transpose(turn)), 0.5)
+        inner = plus(inner, times(skew, _gaps(values)))
+    return [product(vectors, inner, transpose(vectors))]
 
 
-def _log_determinant(mode: str, a: Array) -> list[Array]:
-    sign, size = np.linalg.slogdet(a)
-    return [np.where(np.isnan(size), 0, sign).astype(a.dtype), np.asarray(size, a.dtype)]
+def _eigh_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    values, vectors = _eigh_vectors(node)
+    inner = product(transpose(vectors), only(tangents), vectors)
+    if node.params.mode.endswith("values"):
+        return [diagonal(inner)]
+    return [diagonal(inner), product(vectors, times(inner, _gaps(values)))]
 
 
-def _cofactors(mode: str, a: Array) -> list[Array]:
-    """The derivative of the determinant. Where the inverse does not exist it comes from the
-    singular values: ``det(U) det(V) U diag(product of the others) V.T``."""
-    inverse, info = _inverse("", a)
-    result = np.asarray(np.linalg.det(a), a.dtype)[..., None, None] * _transposed(inverse)
-    for at in _each(a):
-        if info[at] and np.isfinite(a[at]).all():
-            u, s, v = np.linalg.svd(a[at])
-            others = np.array([prod(s[:i]) * prod(s[i + 1 :]) for i in range(len(s))], a.dtype)
-            result[at] = np.linalg.det(u) * np.linalg.det(v) * ((u * others) @ v)
+def _off_range(u: Node, x: Node) -> Node:
+    """``(1 - u u^T) x``."""
+    return minus(x, product(u, product(transpose(u), x)))
+
+
+def _svd_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    m, n = node.inputs[0].shape[-2:]
+    k = min(m, n)
+    if node.params.mode == "values":
+        u, _, vh, _ = library("svd", node.inputs[0], mode="reduced")
+        return [product(times(u, row(given[0])), vh)]
+    u, s, vh = columns(parts[0], 0, k), parts[1], rows(parts[2], 0, k)
+    gu, gs, gv = columns(given[0], 0, k), given[1], transpose(rows(given[2], 0, k))
+    v = transpose(vh)
+    gaps, inverse = _gaps(times(s, s)), guarded_reciprocal(s)
+    left, right = product(transpose(u), gu), product(transpose(v), gv)
+    inner = plus(
+        times(times(minus(left, transpose(left)), gaps), row(s)),
+        times(times(minus(right, transpose(right)), gaps), column(s)),
+    )
+    result = product(u, plus(inner, matrix_of(gs)), vh)
+    if m > k:
+        result = plus(result, product(times(_off_range(u, gu), row(inverse)), vh))
+    if n > k:
+        rest = transpose(_off_range(v, gv))
+        result = plus(result, product(times(u, row(inverse)), rest))
     return [result]
 
 
-# ------------------------------------------------------------------- Cholesky
-
-
-def _cholesky(mode: str, a: Array) -> list[Array]:
-    try:
-        result = np.linalg.cholesky(a)
-    except np.linalg.LinAlgError:
-        result = np.zeros_like(a)
-    else:
-        unknown = np.isnan(np.diagonal(result, axis1=-2, axis2=-1))
-        return [result, first_set(unknown).astype(a.dtype)]
-    info = _no_info(a)
-    for at in _each(a):
-        try:
-            result[at] = np.linalg.cholesky(a[at])
-        except np.linalg.LinAlgError:
-            info[at] = _first_bad_minor(a[at])
-            result[at] = np.tril(a[at])
-    return [result, info]
-
-
-def _first_bad_minor(a: Array) -> int:
-    """The order of the first leading minor that is not positive."""
-    lower = np.tril(a)
-    for j in range(len(a)):
-        square = lower[j, j] - lower[j, :j] @ lower[j, :j]
-        if not square > 0:
-            return j + 1
-        lower[j, j] = np.sqrt(square)
-        lower[j + 1 :, j] -= lower[j + 1 :, :j] @ lower[j, :j]
-        lower[j + 1 :, j] /= lower[j, j]
-    return len(a)
-
-
-# ------------------------------------------------------------------- orthogonal factorizations
-
-
-def _qr(mode: str, a: Array) -> list[Array]:
-    q, r = np.linalg.qr(a, "complete" if mode == "complete" else "reduced")
-    return [q, r]
-
-
-def _reflectors(mode: str, a: Array) -> list[Array]:
-    """LAPACK's geqrf: R with the Householder vectors below it, and their factors tau."""
-    k = min(a.shape[-2:])
-    if a.size == 0:
-        return [a, np.zeros((*a.shape[:-2], k), a.dtype)]
-    vectors, tau = np.linalg.qr(a, "raw")
-    return [_transposed(vectors).astype(a.dtype), tau.astype(a.dtype)]
-
-
-def _per_matrix(run: Callable[[Array], tuple[Array, ...]], a: Array) -> list[Array]:
-    """``run`` on every matrix, those that fail give NaN; with ``info`` as the last part: 1 for a
-    matrix without convergence, -4 for one with elements that are not finite (LAPACK 3.10)."""
-    info = _no_info(a)
-    finite = np.asarray(np.isfinite(a).all(axis=(-2, -1)))
-    info[~finite] = -4
-    clean = np.where(finite[..., None, None], a, np.zeros((), a.dtype))
-    try:
-        parts = run(clean)
-    except np.linalg.LinAlgError:
-        parts = run(np.zeros_like(a))
-        for at in _each(a):
-            try:
-                for part, found in zip(parts, run(clean[at])):
-                    part[at] = found
-            except np.linalg.LinAlgError:
-                info[at] = 1
-    for part in parts:
-        part[info != 0] = np.nan
-    return [*parts, info]
-
-
-def _svd(mode: str, a: Array) -> list[Array]:
-    if mode == "values":
-        return _per_matrix(lambda x: (np.linalg.svd(x, compute_uv=False),), a)
-    return _per_matrix(lambda x: tuple(np.linalg.svd(x, full_matrices=mode == "full")), a)
-
-
-def _eigh(mode: str, a: Array) -> list[Array]:
-    side: Any = "U" if mode.startswith("upper") else "L"
-    if mode.endswith("values"):
-        parts = _per_matrix(lambda x: (np.linalg.eigvalsh(x, side),), a)
-    else:
-        parts = _per_matrix(lambda x: tuple(np.linalg.eigh(x, side)), a)
-    info, n = parts[-1], a.shape[-1]
-    # LAPACK finds out late: NaN stops the iteration, infinities pass as NaN.
-    stopped = n - 1 - (len(parts) == 2) if n > 2 else 0
-    unknown = np.isnan(a).any(axis=(-2, -1))
-    info[info < 0] = np.where(unknown, stopped, 0)[info < 0]
-    return parts
-
-
-def _pinv(mode: str, a: Array, absolute: Array, relative: Array) -> list[Array]:
-    """Moore-Penrose inverse; singular values up to ``max(absolute, relative * largest)`` count
-    as zero. ``hermitian``: by eigenvalues."""
-    if mode == "hermitian":
-        values, vectors, info = _eigh("lower", a)
-        left, right, size = vectors, _transposed(vectors), np.abs(values)
-    else:
-        left, values, right, info = _svd("reduced", a)
-        size = values
-    if not size.shape[-1]:
-        return [np.zeros(_transposed(a).shape, a.dtype), info]
-    largest = size.max(-1, keepdims=True)
-    kept = size > np.maximum(absolute[..., 0], relative[..., 0] * largest)
-    inverse = np.where(kept, 1 / np.where(kept, values, 1), 0).astype(a.dtype)
-    return [(_transposed(right) * inverse[..., None, :]) @ _transposed(left), info]
-
-
-def _lstsq(mode: str, a: Array, b: Array, relative: Array) -> list[Array]:
-    """The least squares solution of smallest norm, the rank, and the singular values."""
-    u, s, v, _ = _svd("reduced", a)
-    kept = s > relative[..., 0] * s.max(-1, keepdims=True, initial=0)
-    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(a.dtype)
-    x = _transposed(v) @ (inverse[..., None] * (_transposed(u) @ b))
-    return [x, kept.sum(-1).astype(a.dtype), s]
+def _svd_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    m, n = node.inputs[0].shape[-2:]
+    da = only(tangents)
+    if node.params.mode == "full" and m != n:
+        raise GradientError("svd with full_matrices=True has no derivative of its extra vectors")
+    u, s, vh, *_ = library("svd", node.inputs[0], mode="reduced")
+    if node.params.mode != "values":
+        u, s, vh = parts[0], parts[1], parts[2]
+    v = transpose(vh)
+    inner = product(transpose(u), da, v)
+    if node.params.mode == "values":
+        return [diagonal(inner)]
+    gaps, inverse = _gaps(times(s, s)), row(guarded_reciprocal(s))
+    columns_scaled, rows_scaled = times(inner, row(s)), times(column(s), inner)
+    du = product(u, times(plus(columns_scaled, transpose(columns_scaled)), gaps))
+    dv = product(v, times(plus(rows_scaled, transpose(rows_scaled)), gaps))
+    if m > n:
+        du = plus(du, times(_off_range(u, product(da, v)), inverse))
+    if n > m:
+        dv = plus(dv, times(_off_range(v, product(transpose(da), u)), inverse))
+    return [du, diagonal(inner), transpose(dv)]
 
 
 # ------------------------------------------------------------------- exponential
 
-#: Coefficients of the diagonal Padé approximant of order 13 to the exponential, and the norm up to
-#: which it is exact to double precision (Higham, "The scaling and squaring method for the matrix
-#: exponential revisited", SIAM J. Matrix Anal. Appl. 26, 2005).
-_PADE = (
-    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
-    10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
-)  # fmt: skip
-_PADE_NORM = 5.371920351148152
+
+def _exp_along(a: Node, direction: Node) -> Node:
+    """The derivative of the exponential at ``a``: the corner of the exponential of
+    ``[[a, direction], [0, a]]`` (Mathias, "A chain rule for matrix functions", 1996)."""
+    n = a.shape[-1]
+    block = above(beside(a, direction), beside(zeros_like(a), a))
+    (raised,) = library("exp", block)
+    return rows(columns(raised, n, n), 0, n)
 
 
-def _exponential_of(a: Array) -> Array:
-    """The exponential of one double precision matrix."""
-    norm = float(np.abs(a).sum(0).max(initial=0))
-    if not np.isfinite(norm):
-        return np.full(a.shape, np.nan)
-    halvings = max(0, int(np.ceil(np.log2(norm / _PADE_NORM)))) if norm else 0
-    a = a / 2.0**halvings
-    one = np.eye(len(a))
-    a2 = a @ a
-    a4 = a2 @ a2
-    a6 = a4 @ a2
-    c = [float(x) for x in _PADE]
-    odd = a6 @ (c[13] * a6 + c[11] * a4 + c[9] * a2) + c[7] * a6 + c[5] * a4 + c[3] * a2
-    even = a6 @ (c[12] * a6 + c[10] * a4 + c[8] * a2) + c[6] * a6 + c[4] * a4 + c[2] * a2
-    u, v = a @ (odd + c[1] * one), even + c[0] * one
-    result: Array = np.linalg.solve(v - u, v + u)
-    for _ in range(halvings):
-        result = result @ result
-    return result
+def _exp_vjp(node: Node, parts: Parts, given: Parts) -> Moves:
+    return [_exp_along(transpose(node.inputs[0]), given[0])]
 
 
-def _exponential(mode: str, a: Array) -> list[Array]:
-    result = np.empty_like(a)
-    for at in _each(a):
-        result[at] = _exponential_of(a[at].astype(np.float64))
-    return [result]
+def _exp_jvp(node: Node, parts: Parts, tangents: Moves) -> Moves:
+    return [_exp_along(node.inputs[0], only(tangents))]
 
 
-# ------------------------------------------------------------------- the table
-
-
-def _like_first(mode: str, a: Any, *others: Any) -> Shapes:
-    return [a]
-
-
-def _with_info(mode: str, a: Any, *others: Any) -> Shapes:
-    return [a, ()]
-
-
-def _qr_parts(mode: str, a: Any) -> Shapes:
-    (m, n), k = a, min(a)
-    return [(m, m), (m, n)] if mode == "complete" else [(m, k), (k, n)]
-
-
-def _svd_parts(mode: str, a: Any) -> Shapes:
-    (m, n), k = a, min(a)
-    if mode == "values":
-        return [(k,), ()]
-    return [(m, m), (k,), (n, n), ()] if mode == "full" else [(m, k), (k,), (k, n), ()]
-
-
-def _eigh_parts(mode: str, a: Any) -> Shapes:
-    return [a[:1], ()] if mode.endswith("values") else [a[:1], a, ()]
-
-
-ROUTINES: dict[str, Routine] = {
-    "cholesky": Routine(1, True, _with_info, _cholesky, 0.333),
-    "cofactors": Routine(1, True, _like_first, _cofactors, 4),
-    "det": Routine(1, True, lambda mode, a: [()], _determinant, 0.667),
-    "eigh": Routine(1, True, _eigh_parts, _eigh, 9),
-    "exchanges": Routine(1, False, lambda mode, a: [(int(mode),)], exchanges, 0),
-    "exp": Routine(1, True, _like_first, _exponential, 30),
-    "geqrf": Routine(1, False, lambda mode, a: [a, (min(a),)], _reflectors),
-    "inv": Routine(1, True, _with_info, _inverse),
-    "lstsq": Routine(
-        3, False, lambda mode, a, b, tolerance: [(a[1], b[1]), (), (min(a),)], _lstsq, 20
-    ),
-    "lu": Routine(1, False, lambda mode, a: [a, (min(a),), a[:1], ()], lu, 0.667),
-    "pinv": Routine(3, False, lambda mode, a, s, t: [(a[1], a[0]), ()], _pinv, 20),
-    "qr": Routine(1, False, _qr_parts, _qr),
-    "slogdet": Routine(1, True, lambda mode, a: [(), ()], _log_determinant, 0.667),
-    "solve": Routine(2, True, lambda mode, a, b: [b, ()], _solve),
-    "svd": Routine(1, False, _svd_parts, _svd, 20),
-    "triangular": Routine(2, True, lambda mode, a, b: [b], triangular, 1),
+SPECTRAL_RULES: dict[str, tuple[PullBack, PushForward]] = {
+    "eigh": (_eigh_vjp, _eigh_jvp),
+    "svd": (_svd_vjp, _svd_jvp),
+    "exp": (_exp_vjp, _exp_jvp),
 }
 
 
-# ``library``: a call of a matrix routine (LU, Cholesky, QR, SVD, ...) that is not compiled.
-#
-# A node has one value, and many routines have several results: they lie one after the other in a
-# row per batch element, which ``library_parts`` takes apart with slices. The op cannot stand in a
-# kernel: a graph with library calls runs in steps (``lazyt/plan/steps.py``).
+# Derivatives of the library routines: which rule belongs to which routine.
 
 
-class LibraryParams(NamedTuple):
-    """``routine``: a name in ``ROUTINES``; ``mode``: which of its variants, ``plain`` for one."""
+RULES: dict[str, tuple[PullBack, PushForward]] = {
+    **EQUATION_RULES,
+    **FACTOR_RULES,
+    **SPECTRAL_RULES,
+}
 
-    routine: str
-    mode: str
+
+def _rules(node: Node) -> tuple[PullBack, PushForward]:
+    rules = RULES.get(node.params.routine)
+    if rules is None:
+        raise GradientError(f"{node.params.routine} has no gradient")
+    return rules
 
 
-def _part_shapes(params: LibraryParams, inputs: Sequence[Any]) -> list[Shape]:
-    """The shapes of a routine's results for one batch element."""
-    matrices = [item.shape[-2:] for item in inputs]
-    return ROUTINES[params.routine].parts(params.mode, *matrices)
+def pull_back(node: Node, parts: Parts, cotangents: Parts) -> Moves:
+    """Cotangents of the operands of a ``library`` node from those of its parts.
+
+    Raises GradientError for routines without a gradient.
+    """
+    return _rules(node)[0](node, parts, cotangents)
+
+
+def push_forward(node: Node, parts: Parts, tangents: Moves) -> Moves | None:
+    """Tangents of the first parts from those of the operands; None where nothing moves.
+
+    Raises GradientError for routines without a gradient.
+    """
+    if all(tangent is None for tangent in tangents):
+        return None
+    return _rules(node)[1](node, parts, tangents)
+
+
+# ---------------------------------------------------------------------- the op
 
 
 def _infer(params: LibraryParams, *inputs: Node) -> Type:
@@ -464,7 +554,7 @@ def _infer(params: LibraryParams, *inputs: Node) -> Type:
     right = inputs[1] if params.routine in ("solve", "triangular", "lstsq") else first
     if first.shape[-2] != right.shape[-2]:
         raise ShapeError(f"{params.routine}: {list(first.shape)} with {list(right.shape)}")
-    total = sum(prod(shape) for shape in _part_shapes(params, inputs))
+    total = sum(prod(shape) for shape in part_shapes(params, inputs))
     return Type((*first.shape[:-2], total), first.dtype)
 
 
@@ -476,7 +566,7 @@ def _evaluate(node: Node, *arrays: Any) -> Any:
         with np.errstate(all="ignore"):
             parts = routine.run(node.params.mode, *arrays)
         start = 0
-        for part, shape in zip(parts, _part_shapes(node.params, node.inputs), strict=True):
+        for part, shape in zip(parts, part_shapes(node.params, node.inputs), strict=True):
             stop = start + prod(shape)
             result[..., start:stop] = part.reshape(*lead, stop - start)
             start = stop
@@ -484,8 +574,8 @@ def _evaluate(node: Node, *arrays: Any) -> Any:
 
 
 def _vjp(node: Node, cotangent: Node) -> Sequence[Node | None]:
-    shapes = _part_shapes(node.params, node.inputs)
-    return pull_back(node, library_parts(node), _split(cotangent, shapes))
+    shapes = part_shapes(node.params, node.inputs)
+    return pull_back(node, library_parts(node), split_parts(cotangent, shapes))
 
 
 def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
@@ -500,13 +590,13 @@ def _joined(node: Node, parts: Sequence[Node], moved: Sequence[Node | None]) -> 
     rows = []
     for number, part in enumerate(parts):
         tangent = moved[number] if number < len(moved) else None
-        value = ops.zeros_like(part) if tangent is None else tangent
-        rows.append(ops.reshape(value, (*lead, prod(part.shape[len(lead) :]))))
-    return ops.concat(rows, len(lead))
+        value = zeros_like(part) if tangent is None else tangent
+        rows.append(build.reshape(value, (*lead, prod(part.shape[len(lead) :]))))
+    return build.concat(rows, len(lead))
 
 
 def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return make(node.op, tuple(ops.batch_all(inputs, batched)), node.params)
+    return make(node.op, tuple(batch_all(inputs, batched)), node.params)
 
 
 LIBRARY = define_op(
@@ -519,32 +609,3 @@ LIBRARY = define_op(
     batch=_batch,
     lower="library",
 )
-
-
-def library(routine: str, *operands: Node, mode: str = "plain") -> list[Node]:
-    """The results of a library routine on matrices with equal leading axes; see ``ROUTINES``.
-
-    Integers among them (pivots, ranks, ``info``) are numbers of the operands' float type. Raises
-    ShapeError and DTypeError.
-    """
-    return library_parts(make(LIBRARY, operands, LibraryParams(routine, mode)))
-
-
-def library_parts(node: Node) -> list[Node]:
-    """The results that a ``library`` node packs."""
-    return _split(node, _part_shapes(node.params, node.inputs))
-
-
-def _split(packed: Node, shapes: Sequence[Shape]) -> list[Node]:
-    """A value packed from parts of ``shapes``, taken apart."""
-    lead = packed.shape[:-1]
-    found, start = [], 0
-    for shape in shapes:
-        size = prod(shape)
-        starts, sizes = (*(0,) * len(lead), start), (*lead, size)
-        piece = packed
-        if size != packed.shape[-1]:
-            piece = ops.slice_(packed, starts, sizes, (1,) * len(sizes))
-        found.append(ops.reshape(piece, (*lead, *shape)))
-        start += size
-    return found

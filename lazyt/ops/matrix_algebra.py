@@ -5,14 +5,14 @@ Matrices are the last two axes; leading axes are batches and equal for all opera
 
 from __future__ import annotations
 
-from lazyt import ops
 from lazyt.ir.graph import Node
+from lazyt.ops import builders as build
 
 
 def transpose(x: Node) -> Node:
     """The last two axes exchanged."""
     rank = len(x.shape)
-    return ops.permute(x, (*range(rank - 2), rank - 1, rank - 2))
+    return build.permute(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def product(*factors: Node) -> Node:
@@ -22,37 +22,37 @@ def product(*factors: Node) -> Node:
         lead = len(result.shape) - 2
         batch = tuple(range(lead))
         left, right = (*batch, lead, lead + 1), (*batch, lead + 1, lead + 2)
-        result = ops.contract(result, factor, left, right, (*batch, lead, lead + 2))
+        result = build.contract(result, factor, left, right, (*batch, lead, lead + 2))
     return result
 
 
 def plus(x: Node, y: Node) -> Node:
     """``x + y``."""
-    return ops.apply("add", x, y)
+    return build.apply("add", x, y)
 
 
 def minus(x: Node, y: Node) -> Node:
     """``x - y``."""
-    return ops.apply("sub", x, y)
+    return build.apply("sub", x, y)
 
 
 def times(x: Node, y: Node) -> Node:
     """``x * y``, element by element."""
-    return ops.apply("mul", x, y)
+    return build.apply("mul", x, y)
 
 
 def scaled(x: Node, factor: float) -> Node:
     """``x * factor``."""
-    return ops.apply("mul", x, ops.constant(factor, x.dtype))
+    return build.apply("mul", x, build.constant(factor, x.dtype))
 
 
 def _masked(x: Node, relation: str, offset: int) -> Node:
     """``x`` where ``column - row`` stands in ``relation`` to ``offset``, zero elsewhere."""
     rows, columns = x.shape[-2:]
-    row = ops.reshape(ops.iota(rows), (rows, 1))
-    edge = ops.apply("add", row, ops.constant(offset, row.dtype))
-    keep = ops.apply(relation, ops.iota(columns), edge)
-    return ops.apply("where", keep, x, ops.constant(0, x.dtype))
+    row = build.reshape(build.iota(rows), (rows, 1))
+    edge = build.apply("add", row, build.constant(offset, row.dtype))
+    keep = build.apply(relation, build.iota(columns), edge)
+    return build.apply("where", keep, x, build.constant(0, x.dtype))
 
 
 def lower(x: Node, offset: int = 0) -> Node:
@@ -72,49 +72,49 @@ def only_diagonal(x: Node) -> Node:
 
 def diagonal(x: Node) -> Node:
     """The diagonal of square matrices as vectors."""
-    return ops.reduce_("sum", only_diagonal(x), (len(x.shape) - 1,))
+    return build.reduce_("sum", only_diagonal(x), (len(x.shape) - 1,))
 
 
 def column(v: Node) -> Node:
     """Vectors as matrices of one column."""
-    return ops.reshape(v, (*v.shape, 1))
+    return build.reshape(v, (*v.shape, 1))
 
 
 def row(v: Node) -> Node:
     """Vectors as matrices of one row."""
-    return ops.reshape(v, (*v.shape[:-1], 1, v.shape[-1]))
+    return build.reshape(v, (*v.shape[:-1], 1, v.shape[-1]))
 
 
 def matrix_of(v: Node) -> Node:
     """Square matrices with the vectors ``v`` on the diagonal."""
     n = v.shape[-1]
-    return only_diagonal(ops.broadcast_to(column(v), (*v.shape, n)))
+    return only_diagonal(build.broadcast_to(column(v), (*v.shape, n)))
 
 
 def identity(like: Node) -> Node:
     """The identity matrix of square ``like``, broadcast to its shape."""
-    return only_diagonal(ops.broadcast_to(ops.constant(1, like.dtype), like.shape))
+    return only_diagonal(build.broadcast_to(build.constant(1, like.dtype), like.shape))
 
 
 def total(x: Node) -> Node:
     """The sum over each matrix, with shape ``(..., 1, 1)``."""
     rank = len(x.shape)
-    return ops.reshape(ops.reduce_("sum", x, (rank - 2, rank - 1)), (*x.shape[:-2], 1, 1))
+    return build.reshape(build.reduce_("sum", x, (rank - 2, rank - 1)), (*x.shape[:-2], 1, 1))
 
 
 def guarded_reciprocal(x: Node) -> Node:
     """``1 / x``, and 0 where ``x`` is 0."""
-    zero, one = ops.constant(0, x.dtype), ops.constant(1, x.dtype)
-    empty = ops.apply("eq", x, zero)
-    inverse = ops.apply("reciprocal", ops.apply("where", empty, one, x))
-    return ops.apply("where", empty, zero, inverse)
+    zero, one = build.constant(0, x.dtype), build.constant(1, x.dtype)
+    empty = build.apply("eq", x, zero)
+    inverse = build.apply("reciprocal", build.apply("where", empty, one, x))
+    return build.apply("where", empty, zero, inverse)
 
 
 def columns(x: Node, start: int, count: int) -> Node:
     """``count`` columns from ``start`` on."""
     lead = x.shape[:-1]
     zeros, ones = (0,) * len(lead), (1,) * len(lead)
-    return ops.slice_(x, (*zeros, start), (*lead, count), (*ones, 1))
+    return build.slice_(x, (*zeros, start), (*lead, count), (*ones, 1))
 
 
 def rows(x: Node, start: int, count: int) -> Node:
@@ -122,14 +122,14 @@ def rows(x: Node, start: int, count: int) -> Node:
     sizes = (*x.shape[:-2], count, x.shape[-1])
     rank = len(sizes)
     starts = (*(0,) * (rank - 2), start, 0)
-    return ops.slice_(x, starts, sizes, (1,) * rank)
+    return build.slice_(x, starts, sizes, (1,) * rank)
 
 
 def beside(*parts: Node) -> Node:
     """Matrices side by side."""
-    return ops.concat(parts, len(parts[0].shape) - 1)
+    return build.concat(parts, len(parts[0].shape) - 1)
 
 
 def above(*parts: Node) -> Node:
     """Matrices one below the other."""
-    return ops.concat(parts, len(parts[0].shape) - 2)
+    return build.concat(parts, len(parts[0].shape) - 2)

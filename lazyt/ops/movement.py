@@ -1,4 +1,4 @@
-"""Ops that only move elements: reshape, permute, expand, slice, flip."""
+"""Ops that only move elements: reshape, permute, expand, slice, flip, pad, concat, window."""
 
 from __future__ import annotations
 
@@ -8,25 +8,36 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, ShapeError
 from lazyt.ir.decisions import slack
 from lazyt.ir.graph import Node, Shape, Type, make
-from lazyt.ir.index import Guard, Guarded, Linear, constant, reshape_index
-from lazyt.ir.scalar import Const, Expr, Number, const
-from lazyt.ops.leaves import representable
+from lazyt.ir.index import Guard, Guarded, Linear, constant, delinearize, reshape_index
+from lazyt.ir.scalar import Arg, Call, Expr, const
+from lazyt.ops import builders as build
+from lazyt.ops.builders import (
+    ConcatParams,
+    ExpandParams,
+    FlipParams,
+    PadParams,
+    PermuteParams,
+    ReshapeParams,
+    SliceParams,
+    WindowParams,
+)
+from lazyt.ops.compositions import (
+    Spread,
+    batch_all,
+    contract_spread,
+    positions,
+    slice_contract,
+    zeros_like,
+)
 from lazyt.ops.registry import define_op, linear_jvp
 
 Index = tuple[Linear, ...]
 
 
 # ----------------------------------------------------------------------------- reshape
-
-
-class ReshapeParams(NamedTuple):
-    """The new shape."""
-
-    shape: Shape
 
 
 def _reshape_infer(params: ReshapeParams, node: Node) -> Type:
@@ -40,11 +51,11 @@ def _reshape_evaluate(node: Node, array: Any) -> Any:
 
 
 def _reshape_vjp(node: Node, cotangent: Node) -> list[Node | None]:
-    return [reshape(cotangent, node.inputs[0].shape)]
+    return [build.reshape(cotangent, node.inputs[0].shape)]
 
 
 def _reshape_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return reshape(inputs[0], (inputs[0].shape[0], *node.shape))
+    return build.reshape(inputs[0], (inputs[0].shape[0], *node.shape))
 
 
 def _reshape_lower(node: Node, index: Index, read: Any) -> Expr:
@@ -65,19 +76,7 @@ RESHAPE = define_op(
 )
 
 
-def reshape(node: Node, shape: Sequence[int]) -> Node:
-    """The same elements in row-major order under another shape; raises ShapeError on a misfit."""
-    shape = tuple(shape)
-    return node if shape == node.shape else make(RESHAPE, (node,), ReshapeParams(shape))
-
-
 # ----------------------------------------------------------------------------- permute
-
-
-class PermuteParams(NamedTuple):
-    """Result axis i is operand axis ``axes[i]``."""
-
-    axes: tuple[int, ...]
 
 
 def _permute_infer(params: PermuteParams, node: Node) -> Type:
@@ -95,11 +94,11 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _permute_vjp(node: Node, cotangent: Node) -> list[Node | None]:
-    return [permute(cotangent, _inverse(node.params.axes))]
+    return [build.permute(cotangent, _inverse(node.params.axes))]
 
 
 def _permute_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return permute(inputs[0], (0, *(a + 1 for a in node.params.axes)))
+    return build.permute(inputs[0], (0, *(a + 1 for a in node.params.axes)))
 
 
 def _permute_lower(node: Node, index: Index, read: Any) -> Expr:
@@ -119,21 +118,7 @@ PERMUTE = define_op(
 )
 
 
-def permute(node: Node, axes: Sequence[int]) -> Node:
-    """The axes reordered: result axis i is axis ``axes[i]`` of ``node``."""
-    axes = tuple(axes)
-    if axes == tuple(range(len(node.shape))):
-        return node
-    return make(PERMUTE, (node,), PermuteParams(axes))
-
-
 # ------------------------------------------------------------------------------ expand
-
-
-class ExpandParams(NamedTuple):
-    """The new shape, of the operand's rank."""
-
-    shape: Shape
 
 
 def _expand_infer(params: ExpandParams, node: Node) -> Type:
@@ -150,11 +135,11 @@ def _expand_evaluate(node: Node, array: Any) -> Any:
 
 
 def _expand_vjp(node: Node, cotangent: Node) -> list[Node | None]:
-    return [ops.sum_to(cotangent, node.inputs[0].shape)]
+    return [build.sum_to(cotangent, node.inputs[0].shape)]
 
 
 def _expand_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return expand(inputs[0], (inputs[0].shape[0], *node.shape))
+    return build.expand(inputs[0], (inputs[0].shape[0], *node.shape))
 
 
 def _expand_lower(node: Node, index: Index, read: Any) -> Expr:
@@ -176,29 +161,7 @@ EXPAND = define_op(
 )
 
 
-def expand(node: Node, shape: Sequence[int]) -> Node:
-    """Axes of size 1 repeated to the extents of ``shape``, which has the same rank."""
-    shape = tuple(shape)
-    return node if shape == node.shape else make(EXPAND, (node,), ExpandParams(shape))
-
-
-def broadcast_to(node: Node, shape: Shape) -> Node:
-    """``node`` repeated to ``shape`` under NumPy's rules (new axes come first)."""
-    if node.shape == shape:
-        return node
-    ones = (1,) * (len(shape) - len(node.shape))
-    return expand(reshape(node, (*ones, *node.shape)), shape)
-
-
 # ------------------------------------------------------------------------- slice, flip
-
-
-class SliceParams(NamedTuple):
-    """Element i of axis a is operand element ``starts[a] + i * steps[a]``."""
-
-    starts: tuple[int, ...]
-    sizes: tuple[int, ...]
-    steps: tuple[int, ...]
 
 
 def check_slices(name: str, shape: Shape, params: SliceParams) -> None:
@@ -236,20 +199,20 @@ def _slice_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     """Zeros between and around: a pad, after the axes that ran backwards are turned."""
     (source,) = node.inputs
     if node.size == 0:
-        return [broadcast_to(ops.constant(0, node.dtype), source.shape)]
-    turned = flip(cotangent, [a for a, step in enumerate(node.params.steps) if step < 0])
+        return [build.broadcast_to(build.constant(0, node.dtype), source.shape)]
+    turned = build.flip(cotangent, [a for a, step in enumerate(node.params.steps) if step < 0])
     low, high, interior = [], [], []
     for extent, start, size, step in zip(source.shape, *node.params):
         last = start + (size - 1) * step
         low.append(min(start, last))
         high.append(extent - 1 - max(start, last))
         interior.append(abs(step) - 1 if size > 1 else 0)
-    return [ops.pad(turned, low, high, interior, 0)]
+    return [build.pad(turned, low, high, interior, 0)]
 
 
 def _slice_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
     starts, sizes, steps = node.params
-    return slice_(inputs[0], (0, *starts), (inputs[0].shape[0], *sizes), (1, *steps))
+    return build.slice_(inputs[0], (0, *starts), (inputs[0].shape[0], *sizes), (1, *steps))
 
 
 def _slice_lower(node: Node, index: Index, read: Any) -> Expr:
@@ -271,21 +234,6 @@ SLICE = define_op(
 )
 
 
-def slice_(node: Node, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Node:
-    """Element i of axis a is element ``starts[a] + i * steps[a]``; steps may be negative, not 0."""
-    params = SliceParams(tuple(starts), tuple(sizes), tuple(steps))
-    whole = params.sizes == node.shape and not any(params.starts)
-    if whole and all(step == 1 for step in params.steps):
-        return node
-    return make(SLICE, (node,), params)
-
-
-class FlipParams(NamedTuple):
-    """Axes to reverse, ascending."""
-
-    axes: tuple[int, ...]
-
-
 def _flip_infer(params: FlipParams, node: Node) -> Type:
     if any(not 0 <= a < len(node.shape) for a in params.axes):
         raise BoundsError(f"flip: axes {params.axes} of a value of shape {list(node.shape)}")
@@ -297,11 +245,11 @@ def _flip_evaluate(node: Node, array: Any) -> Any:
 
 
 def _flip_vjp(node: Node, cotangent: Node) -> list[Node | None]:
-    return [flip(cotangent, node.params.axes)]
+    return [build.flip(cotangent, node.params.axes)]
 
 
 def _flip_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return flip(inputs[0], [a + 1 for a in node.params.axes])
+    return build.flip(inputs[0], [a + 1 for a in node.params.axes])
 
 
 def _flip_lower(node: Node, index: Index, read: Any) -> Expr:
@@ -324,22 +272,7 @@ FLIP = define_op(
 )
 
 
-def flip(node: Node, axes: Sequence[int]) -> Node:
-    """The axes reversed; the node itself when there are none."""
-    ordered = tuple(sorted(set(axes)))
-    return make(FLIP, (node,), FlipParams(ordered)) if ordered else node
-
-
 # Ops that place elements among others: pad and concat.
-
-
-class PadParams(NamedTuple):
-    """Per axis: fill elements before, after, and between neighbours; ``fill`` as a literal."""
-
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    interior: tuple[int, ...]
-    fill: Const
 
 
 def _span(extent: int, interior: int) -> int:
@@ -372,7 +305,7 @@ def _pad_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     part = None if any(interior) else _part_of_contract(cotangent, low, node.inputs[0].shape)
     if part is not None:
         return [part]
-    return [ops.slice_(cotangent, low, node.inputs[0].shape, [i + 1 for i in interior])]
+    return [build.slice_(cotangent, low, node.inputs[0].shape, [i + 1 for i in interior])]
 
 
 def _part_of_contract(node: Node, starts: Sequence[int], sizes: Shape) -> Node | None:
@@ -393,12 +326,12 @@ def _part_of_contract(node: Node, starts: Sequence[int], sizes: Shape) -> Node |
         if not found:
             return None
         begins[found[0]], extents[found[0]] = start, size
-    return ops.reshape(ops.slice_contract(source, begins, extents), sizes)
+    return build.reshape(slice_contract(source, begins, extents), sizes)
 
 
 def _pad_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     low, high, interior, _ = node.params
-    return None if tangents[0] is None else pad(tangents[0], low, high, interior, 0)
+    return None if tangents[0] is None else build.pad(tangents[0], low, high, interior, 0)
 
 
 def _pad_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
@@ -439,27 +372,7 @@ PAD = define_op(
 )
 
 
-def pad(
-    node: Node, low: Sequence[int], high: Sequence[int], interior: Sequence[int], fill: Number
-) -> Node:
-    """``node`` amid fill elements: ``low`` before, ``high`` after, ``interior`` between neighbours.
-
-    Widths are per axis and not negative (ShapeError); the meaning is that of XLA's Pad.
-    """
-    if not (any(low) or any(high) or any(interior)):
-        return node
-    literal = const(representable(fill, node.dtype), node.dtype)
-    assert isinstance(literal, Const)
-    return make(PAD, (node,), PadParams(tuple(low), tuple(high), tuple(interior), literal))
-
-
 # ------------------------------------------------------------------------------ concat
-
-
-class ConcatParams(NamedTuple):
-    """The axis along which the operands follow each other."""
-
-    axis: int
 
 
 def _concat_infer(params: ConcatParams, *nodes: Node) -> Type:
@@ -496,7 +409,7 @@ def _concat_vjp(node: Node, cotangent: Node) -> list[Node | None]:
     for item in node.inputs:
         starts = [0] * rank
         starts[axis] = start
-        out.append(ops.slice_(cotangent, starts, item.shape, (1,) * rank))
+        out.append(build.slice_(cotangent, starts, item.shape, (1,) * rank))
         start += item.shape[axis]
     return out
 
@@ -504,12 +417,12 @@ def _concat_vjp(node: Node, cotangent: Node) -> list[Node | None]:
 def _concat_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     if all(t is None for t in tangents):
         return None
-    parts = [ops.zeros_like(x) if t is None else t for x, t in zip(node.inputs, tangents)]
-    return concat(parts, node.params.axis)
+    parts = [zeros_like(x) if t is None else t for x, t in zip(node.inputs, tangents)]
+    return build.concat(parts, node.params.axis)
 
 
 def _concat_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
-    return concat(ops.batch_all(inputs, batched), node.params.axis + 1)
+    return build.concat(batch_all(inputs, batched), node.params.axis + 1)
 
 
 def _concat_lower(node: Node, index: Index, read: Any) -> Expr:
@@ -560,6 +473,233 @@ CONCAT = define_op(
 )
 
 
-def concat(nodes: Sequence[Node], axis: int) -> Node:
-    """``nodes`` one after the other along ``axis``; other extents and types must agree."""
-    return nodes[0] if len(nodes) == 1 else make(CONCAT, tuple(nodes), ConcatParams(axis))
+# ---------------------------------------------------------------------------- window
+#
+# A strided look at a value in row-major order, the operand of convolutions.
+
+
+def _window_infer(params: WindowParams, node: Node) -> Type:
+    shape, strides, offset = params
+    if len(shape) != len(strides) or any(n < 0 for n in shape):
+        raise ShapeError(f"window: shape {shape} and strides {strides} do not go together")
+    reach = [(n - 1) * s for n, s in zip(shape, strides)]
+    first = offset + sum(r for r in reach if r < 0)
+    last = offset + sum(r for r in reach if r > 0)
+    if prod(shape) and not (first >= 0 and last < node.size):
+        raise BoundsError(f"window: elements {first}..{last} of a value of {node.size}")
+    return Type(shape, node.dtype)
+
+
+def _window_evaluate(node: Node, array: Any) -> Any:
+    shape, strides, offset = node.params
+    if node.size == 0:
+        return np.empty(shape, array.dtype)
+    flat = np.ascontiguousarray(array).reshape(-1)[offset:]
+    size = flat.itemsize
+    if min(strides, default=0) >= 0:
+        return np.lib.stride_tricks.as_strided(flat, shape, [s * size for s in strides]).copy()
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat[offset + sum(np.ogrid[tuple(slice(n) for n in shape)][a] * s
+                             for a, s in enumerate(strides))]  # fmt: skip
+
+
+class _Group(NamedTuple):
+    """The window axes that walk along one operand axis, each as (window axis, step)."""
+
+    start: int
+    walks: list[tuple[int, int]]
+
+
+def _groups(source: Shape, params: WindowParams) -> list[_Group] | None:
+    """The window as independent walks along the operand's axes, at most two per axis, or None."""
+    shape, strides, offset = params
+    pitches = build.row_major(source)
+    groups = [_Group(offset // p % n, []) for p, n in zip(pitches, source)]
+    for axis, (extent, stride) in enumerate(zip(shape, strides)):
+        if extent == 1 or stride == 0:
+            continue
+        for group, pitch, size in zip(groups, pitches, source):
+            if size > 1 and stride >= pitch:
+                if stride % pitch:
+                    return None
+                group.walks.append((axis, stride // pitch))
+                break
+        else:
+            return None
+    for group, size in zip(groups, source):
+        reach = sum((shape[axis] - 1) * step for axis, step in group.walks)
+        if len(group.walks) > 2 or group.start + reach >= size:
+            return None
+        group.walks.sort(key=lambda walk: -shape[walk[0]])
+    return groups
+
+
+def _window_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    (source,) = node.inputs
+    if node.size == 0:
+        return [zeros_like(source)]
+    groups = _groups(source.shape, node.params)
+    if groups is not None:
+        joined = _joined_back(source.shape, node.params, cotangent, groups)
+        if joined is not None:
+            return [joined]
+    if groups is None:
+        return [_scatter_back(source, node.params, cotangent)]
+    return [_fold_back(source.shape, node.params, cotangent, groups)]
+
+
+def _joined_back(
+    source: Shape, params: WindowParams, cotangent: Node, groups: list[_Group]
+) -> Node | None:
+    """The gradient where it comes from a contraction, as of a convolution: the sum over all windows
+    joins that contraction, and the gradients of single windows need not exist."""
+    if cotangent.op.name == "map" and _is_sum(cotangent):
+        parts = [_joined_back(source, params, part, groups) for part in cotangent.inputs]
+        found = [part for part in parts if part is not None]
+        return build.apply("add", *found) if len(found) == 2 else None
+    if cotangent.op.name != "contract":
+        return None
+    a, b, labels = cotangent.params
+    walked = [axis for group in groups for axis, _ in group.walks]
+    if any(n > 1 for axis, n in enumerate(params.shape) if axis not in walked):
+        return None
+    out: list[int | Spread] = []
+    for group, extent in zip(groups, source):
+        walks = [(labels[axis], step) for axis, step in group.walks]
+        if len(walks) == 2:
+            if walks[0][0] in b:
+                walks.reverse()
+            (place, stride), (tap, dilation) = walks
+            if place in b or tap in a:
+                return None
+            out.append(Spread(place, tap, group.start, stride, dilation, extent))
+        elif walks:
+            out.append(walks[0][0])
+    if not any(isinstance(item, Spread) for item in out):
+        return None
+    head = _heads(groups, params, source)
+    left, right = cotangent.inputs
+    node = build.reshape(contract_spread(left, right, a, b, out), head)
+    low, high, gaps = [], [], []
+    for group, extent, count in zip(groups, source, head):
+        step = group.walks[0][1] if len(group.walks) == 1 else 1
+        start = group.start if len(group.walks) < 2 else 0
+        low.append(start)
+        high.append(extent - 1 - start - (count - 1) * step)
+        gaps.append(step - 1)
+    return build.pad(node, low, high, gaps, 0)
+
+
+def _heads(groups: list[_Group], params: WindowParams, source: Shape) -> list[int]:
+    """Extents of the gradient before it is spread along axes that one walk goes along."""
+    return [
+        extent if len(g.walks) == 2 else params.shape[g.walks[0][0]] if g.walks else 1
+        for g, extent in zip(groups, source)
+    ]
+
+
+def _is_sum(node: Node) -> bool:
+    """Whether a map adds two values of its shape."""
+    expr = node.params
+    added = isinstance(expr, Call) and expr.fn.name == "add"
+    plain = added and all(isinstance(item, Arg) for item in expr.args)
+    return plain and len(node.inputs) == 2 and all(x.shape == node.shape for x in node.inputs)
+
+
+def _scatter_back(source: Node, params: WindowParams, cotangent: Node) -> Node:
+    """Adds every element of the cotangent where it was read from: right for any window."""
+    offsets = positions(params.shape, params.strides, params.offset)
+    index = build.reshape(offsets, (prod(params.shape),))
+    flat = build.broadcast_to(build.constant(0, source.dtype), (source.size,))
+    values = build.reshape(cotangent, index.shape)
+    return build.reshape(build.scatter(flat, index, values, 0, "add"), source.shape)
+
+
+def _fold_back(source: Shape, params: WindowParams, cotangent: Node, groups: list[_Group]) -> Node:
+    """The overlap-add without any scatter: spread the long walk, slide the short one, sum it.
+
+    ``out[p] = sum over k of g[(p - start - k * d) / s, k]`` becomes a sum over a window on the
+    cotangent spread by s and turned along k, so that it fuses like any reduction.
+    """
+    longs = [g.walks[0][0] for g in groups if g.walks]
+    shorts = [g.walks[1][0] for g in groups if len(g.walks) == 2]
+    rest = [a for a in range(len(params.shape)) if a not in longs and a not in shorts]
+    kept = sorted(longs + shorts)
+    summed = build.reduce_("sum", cotangent, rest)
+    summed = build.permute(summed, [kept.index(a) for a in longs + shorts])
+    tail = tuple(params.shape[a] for a in shorts)
+    head = tuple(params.shape[g.walks[0][0]] if g.walks else 1 for g in groups)
+    rank, count = len(head), len(tail)
+    turned = build.flip(build.reshape(summed, head + tail), range(rank, rank + count))
+    low, high, interior, slides = [], [], [], []
+    for axis, (group, extent) in enumerate(zip(groups, source)):
+        step = group.walks[0][1] if group.walks else 1
+        slide = 0
+        if len(group.walks) == 2:
+            inner, pace = group.walks[1]
+            slide = (params.shape[inner] - 1) * pace
+            slides.append((axis, pace))
+        low.append(group.start + slide)
+        high.append(extent - 1 - group.start - (head[axis] - 1) * step)
+        interior.append(step - 1)
+    none = [0] * count
+    spread = build.pad(turned, low + none, high + none, interior + none, 0)
+    if not count:
+        return spread
+    pitches = build.row_major(spread.shape)
+    slopes = [pace * pitches[axis] + pitches[rank + n] for n, (axis, pace) in enumerate(slides)]
+    slid = build.window(spread, source + tail, (*pitches[:rank], *slopes), 0)
+    return build.reduce_("sum", slid, range(rank, rank + count))
+
+
+def _window_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    shape, strides, offset = node.params
+    size = inputs[0].shape[0]
+    return build.window(inputs[0], (size, *shape), (node.inputs[0].size, *strides), offset)
+
+
+def _window_lower(node: Node, index: Index, read: Any) -> Expr:
+    (source,) = node.inputs
+    at = _walk(source.shape, node.params, index)
+    if at is None:
+        flat = constant(node.params.offset)
+        for position, stride in zip(index, node.params.strides):
+            flat = flat + position * stride
+        at = delinearize(flat, source.shape)
+    value: Expr = read(source, at)
+    return value
+
+
+def _walk(source: Shape, params: WindowParams, index: Index) -> Index | None:
+    """The operand's index without division, where no walk carries over into another axis."""
+    left = list(params.strides)
+    offset = params.offset
+    at: list[Linear] = []
+    if min(left, default=0) < 0:
+        return None
+    for pitch, extent in zip(build.row_major(source), source):
+        if extent == 1:
+            at.append(constant(0))
+            continue
+        start, offset = divmod(offset, pitch)
+        position = constant(start)
+        for axis, stride in enumerate(left):
+            pace, left[axis] = divmod(stride, pitch)
+            if pace:
+                position = position + index[axis] * pace
+        if not (position.bounds[0] >= 0 and position.bounds[1] < extent):
+            return None
+        at.append(position)
+    return None if offset or any(s and n > 1 for s, n in zip(left, params.shape)) else tuple(at)
+
+
+WINDOW = define_op(
+    "window",
+    params=WindowParams,
+    infer=_window_infer,
+    evaluate=_window_evaluate,
+    vjp=_window_vjp,
+    jvp=linear_jvp,
+    batch=_window_batch,
+    lower=_window_lower,
+)

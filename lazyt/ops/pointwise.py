@@ -8,25 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, InternalError, ShapeError
-from lazyt.ir.dtypes import DType, bool_, uint32
-from lazyt.ir.graph import Head, Node, Shape, Type, head_of, make, make_of
+from lazyt.ir.dtypes import DType
+from lazyt.ir.graph import Node, Shape, Type, make
 from lazyt.ir.index import Linear, constant
 from lazyt.ir.op import broadcast_shapes
 from lazyt.ir.scalar import (
-    FUNCTIONS,
     Arg,
     Call,
     Const,
     Expr,
-    ScalarFunction,
     arg,
     call,
     const,
     post_order,
     substitute,
 )
+from lazyt.ops import builders as build
 from lazyt.ops.registry import define_op
 
 # Derivatives of scalar expressions, by forward and reverse accumulation.
@@ -214,7 +212,7 @@ def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
         if expr is None:
             out.append(None)
         else:
-            out.append(ops.sum_to(_over_used(expr, nodes), item.shape))
+            out.append(build.sum_to(_over_used(expr, nodes), item.shape))
     return out
 
 
@@ -228,7 +226,7 @@ def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     expr = tangent(node.params, tuple(numbers))
     if expr is None:
         return None
-    return ops.broadcast_to(_over_used(expr, nodes), node.shape)
+    return build.broadcast_to(_over_used(expr, nodes), node.shape)
 
 
 def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
@@ -237,7 +235,7 @@ def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
     for item, old, flag in zip(inputs, node.inputs, batched):
         if flag and len(old.shape) < rank:
             ones = (1,) * (rank - len(old.shape))
-            item = ops.reshape(item, (item.shape[0], *ones, *old.shape))
+            item = build.reshape(item, (item.shape[0], *ones, *old.shape))
         aligned.append(item)
     return make(MAP, tuple(aligned), node.params)
 
@@ -274,56 +272,3 @@ MAP = define_op(
     batch=_batch,
     lower=_lower,
 )
-
-
-def elementwise(expr: Expr, inputs: Sequence[Node]) -> Node:
-    """``expr`` over the broadcast ``inputs``; Arg number i stands for input i.
-
-    Raises DTypeError when an Arg has another type than its input, and ShapeError when the shapes
-    do not broadcast.
-    """
-    return make(MAP, tuple(inputs), expr)
-
-
-_calls: dict[tuple[Any, ...], Head] = {}
-
-
-def apply(name: str, *nodes: Node, dtype: DType | None = None) -> Node:
-    """The scalar function ``name`` over the broadcast ``nodes``.
-
-    ``dtype`` is the result's type where the function leaves it free (``cast``). Raises DTypeError
-    for types that the function does not take, ShapeError for shapes that do not broadcast.
-    """
-    key = (name, dtype, *[n.dtype for n in nodes])
-    head = _calls.get(key)
-    if head is None:
-        expr = _call_on(FUNCTIONS[name], [n.dtype for n in nodes], dtype)
-        head = _calls[key] = head_of(MAP, expr, len(nodes))
-    return make_of(head, nodes)
-
-
-def _call_on(function: ScalarFunction, dtypes: Sequence[DType], dtype: DType | None) -> Expr:
-    """The checked call of ``function`` on Args of the given types."""
-    name = function.name
-    listed = ", ".join(t.name for t in dtypes)
-    if len(dtypes) != function.arity:
-        raise DTypeError(f"{name} takes {function.arity} arguments, not {len(dtypes)}")
-    if name == "where" and dtypes[0] is not bool_:
-        raise DTypeError(f"where: the condition must be bool, not {dtypes[0].name}")
-    checked = dtypes[1:] if name == "where" else dtypes
-    if name != "threefry" and any(t is not checked[0] for t in checked):
-        raise DTypeError(f"{name} takes arguments of one type, not ({listed})")
-    if any(t.kind not in function.kinds for t in checked):
-        raise DTypeError(f"{name} does not take ({listed})")
-    if name == "threefry":
-        dtype = uint32
-    elif (dtype is None) == (function.result == "free"):
-        raise DTypeError(f"{name}: a result type is {'needed' if dtype is None else 'not taken'}")
-    if name == "bitcast" and dtype is not None and dtype.itemsize != dtypes[0].itemsize:
-        raise DTypeError(f"bitcast: {dtypes[0].name} and {dtype.name} are not of one size")
-    return call(function, *(arg(i, t) for i, t in enumerate(dtypes)), dtype=dtype)
-
-
-def cast(node: Node, dtype: DType) -> Node:
-    """``node`` converted to ``dtype``; the node itself when it has that type."""
-    return node if node.dtype is dtype else apply("cast", node, dtype=dtype)

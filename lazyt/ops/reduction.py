@@ -1,25 +1,25 @@
-"""``reduce``: folds over axes, and the position of the first extreme along one."""
+"""Folds: ``reduce`` over axes, or to the position of the first extreme; ``scan``, running."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, InternalError, ShapeError
-from lazyt.ir.dtypes import bool_, int64
+from lazyt.ir.dtypes import bool_, int64, running_dtype
 from lazyt.ir.graph import Node, Shape, Type, make
+from lazyt.ops import builders as build
+from lazyt.ops.builders import ReduceParams, ScanParams
+from lazyt.ops.compositions import (
+    along_axis,
+    exclusive_product,
+    linear_recurrence,
+    positions,
+    shift,
+)
 from lazyt.ops.registry import define_op
-
-
-class ReduceParams(NamedTuple):
-    """``kind``: sum prod max min any all argmax argmin; ``axes`` ascending, removed."""
-
-    kind: str
-    axes: tuple[int, ...]
-
 
 _FOLDS: dict[str, Any] = {
     "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
@@ -66,7 +66,7 @@ def kept_shape(shape: Shape, axes: Iterable[int]) -> Shape:
 def _spread(value: Node, node: Node) -> Node:
     """A value of the result's shape, repeated over the operand's."""
     shape = node.inputs[0].shape
-    return ops.broadcast_to(ops.reshape(value, kept_shape(shape, node.params.axes)), shape)
+    return build.broadcast_to(build.reshape(value, kept_shape(shape, node.params.axes)), shape)
 
 
 def _shares(node: Node) -> tuple[Node, Node]:
@@ -75,16 +75,16 @@ def _shares(node: Node) -> tuple[Node, Node]:
     Where one is not a number the extreme is none either, and such elements share it.
     """
     (source,) = node.inputs
-    equal = ops.apply("eq", source, _spread(node, node))
-    unknown = ops.apply("isnan", ops.cast(source, source.dtype.compute))
-    mask = ops.apply("logical_or", equal, unknown)
-    count = reduce_("sum", ops.cast(mask, source.dtype.compute), node.params.axes)
+    equal = build.apply("eq", source, _spread(node, node))
+    unknown = build.apply("isnan", build.cast(source, source.dtype.compute))
+    mask = build.apply("logical_or", equal, unknown)
+    count = build.reduce_("sum", build.cast(mask, source.dtype.compute), node.params.axes)
     return mask, count
 
 
 def _over(value: Node, count: Node) -> Node:
     """``value / count``, divided in the type of the count: 16 bits do not count far enough."""
-    return ops.cast(ops.apply("div", ops.cast(value, count.dtype), count), value.dtype)
+    return build.cast(build.apply("div", build.cast(value, count.dtype), count), value.dtype)
 
 
 def _others(node: Node) -> Node:
@@ -92,17 +92,17 @@ def _others(node: Node) -> Node:
     (source,) = node.inputs
     axes = node.params.axes
     order = [a for a in range(len(source.shape)) if a not in axes] + list(axes)
-    moved = ops.permute(source, order)
+    moved = build.permute(source, order)
     split = len(source.shape) - len(axes)
     size = 1
     for axis in axes:
         size *= source.shape[axis]
-    flat = ops.reshape(moved, (*moved.shape[:split], size))
-    before = ops.exclusive_product(flat, split)
-    turned = ops.flip(flat, [split])
-    after = ops.flip(ops.exclusive_product(turned, split), [split])
-    products = ops.reshape(ops.apply("mul", before, after), moved.shape)
-    return ops.permute(products, sorted(range(len(order)), key=order.__getitem__))
+    flat = build.reshape(moved, (*moved.shape[:split], size))
+    before = exclusive_product(flat, split)
+    turned = build.flip(flat, [split])
+    after = build.flip(exclusive_product(turned, split), [split])
+    products = build.reshape(build.apply("mul", before, after), moved.shape)
+    return build.permute(products, sorted(range(len(order)), key=order.__getitem__))
 
 
 def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
@@ -113,10 +113,10 @@ def _vjp(node: Node, cotangent: Node) -> list[Node | None]:
     if kind == "sum":
         return [_spread(cotangent, node)]
     if kind == "prod":
-        return [ops.apply("mul", _spread(cotangent, node), _others(node))]
+        return [build.apply("mul", _spread(cotangent, node), _others(node))]
     mask, count = _shares(node)
     share = _spread(_over(cotangent, count), node)
-    return [ops.apply("where", mask, share, ops.constant(0, source.dtype))]
+    return [build.apply("where", mask, share, build.constant(0, source.dtype))]
 
 
 def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
@@ -126,12 +126,12 @@ def _jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
     if tangent is None or kind in _ARGS or source.size == 0:
         return None
     if kind == "sum":
-        return reduce_("sum", tangent, axes)
+        return build.reduce_("sum", tangent, axes)
     if kind == "prod":
-        return reduce_("sum", ops.apply("mul", tangent, _others(node)), axes)
+        return build.reduce_("sum", build.apply("mul", tangent, _others(node)), axes)
     mask, count = _shares(node)
-    chosen = ops.apply("where", mask, tangent, ops.constant(0, source.dtype))
-    return _over(reduce_("sum", chosen, axes), count)
+    chosen = build.apply("where", mask, tangent, build.constant(0, source.dtype))
+    return _over(build.reduce_("sum", chosen, axes), count)
 
 
 def _batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
@@ -151,21 +151,6 @@ REDUCE = define_op(
 )
 
 
-def reduce_(kind: str, node: Node, axes: Iterable[int]) -> Node:
-    """``sum prod max min any all`` over ``axes``, which are removed; the type is kept.
-
-    16-bit floats accumulate in float32; integers wrap. Raises DTypeError (any and all take bool,
-    sum and prod do not) and ShapeError (max or min of no elements).
-    """
-    ordered = tuple(sorted(axes))
-    return make(REDUCE, (node,), ReduceParams(kind, ordered)) if ordered else node
-
-
-def arg_reduce(kind: str, node: Node, axis: int) -> Node:
-    """``argmax`` or ``argmin`` along ``axis``: int64, the first extreme; NaN is one (PyTorch)."""
-    return make(REDUCE, (node,), ReduceParams(kind, (axis,)))
-
-
 def reduction_runs(axes: Sequence[int], shape: Shape) -> list[tuple[int, int]]:
     """Maximal runs [first, last] of reduced axes with only axes of extent 1 between them.
 
@@ -181,10 +166,92 @@ def reduction_runs(axes: Sequence[int], shape: Shape) -> list[tuple[int, int]]:
     return runs
 
 
-def sum_to(node: Node, shape: Shape) -> Node:
-    """The inverse of broadcasting: ``node`` summed over the axes that ``shape`` was repeated on."""
-    if node.shape == shape:
-        return node
-    new = len(node.shape) - len(shape)
-    axes = [a for a, n in enumerate(node.shape) if a < new or (shape[a - new] == 1 and n != 1)]
-    return ops.reshape(reduce_("sum", node, axes), shape)
+# ------------------------------------------------------------------------------ scan
+
+
+_RUNNING: dict[str, Any] = {
+    "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
+
+
+def _scan_infer(params: ScanParams, node: Node) -> Type:
+    kind, axis = params
+    if kind not in _RUNNING:
+        raise InternalError("ops.scanning", f"no scan is called {kind!r}")
+    if not 0 <= axis < len(node.shape):
+        raise BoundsError(f"scan: no axis {axis} in shape {list(node.shape)}")
+    if node.dtype is bool_:
+        raise DTypeError("scan does not take bool")
+    return Type(node.shape, node.dtype)
+
+
+def _scan_evaluate(node: Node, array: Any) -> Any:
+    kind, axis = node.params
+    wide = running_dtype(kind, node.dtype)
+    running = array.dtype if wide is node.dtype else wide.numpy
+    return _RUNNING[kind].accumulate(array, axis, dtype=running).astype(array.dtype, copy=False)
+
+
+def _running_extremes(node: Node) -> Node:
+    """For max and min: the position along the axis of the running extreme, the last among equals
+    and the last NaN, as torch.cummax; int64."""
+    (source,) = node.inputs
+    axis = node.params.axis
+    reached = build.apply("eq", source, node)
+    reached = build.apply("logical_or", reached, build.apply("isnan", source))
+    strides = [int(a == axis) for a in range(len(node.shape))]
+    count = positions(node.shape, strides)
+    return build.scan(
+        "max", build.apply("where", reached, count, build.constant(0, count.dtype)), axis
+    )
+
+
+def _scan_vjp(node: Node, cotangent: Node) -> list[Node | None]:
+    kind, axis = node.params
+    (source,) = node.inputs
+    if node.size == 0:
+        return [None]
+    if kind == "sum":
+        return [build.flip(build.scan("sum", build.flip(cotangent, [axis]), axis), [axis])]
+    if kind == "prod":
+        # h[k] = g[k] + x[k+1] * h[k+1] collects what later products send back; right among zeros.
+        factor = shift(build.flip(source, [axis]), axis, 1, 1)
+        back = linear_recurrence(factor, build.flip(cotangent, [axis]), axis)
+        before = exclusive_product(source, axis)
+        return [build.apply("mul", before, build.flip(back, [axis]))]
+    index = along_axis(_running_extremes(node), axis, node.shape)
+    zeros = build.broadcast_to(build.constant(0, node.dtype), (node.size,))
+    values = build.reshape(cotangent, (node.size,))
+    return [build.reshape(build.scatter(zeros, index, values, 0, "add"), node.shape)]
+
+
+def _scan_jvp(node: Node, tangents: Sequence[Node | None]) -> Node | None:
+    kind, axis = node.params
+    tangent = tangents[0]
+    if tangent is None or node.size == 0:
+        return None
+    if kind == "sum":
+        return build.scan("sum", tangent, axis)
+    if kind == "prod":
+        source = node.inputs[0]
+        term = build.apply("mul", tangent, exclusive_product(source, axis))
+        return linear_recurrence(source, term, axis)
+    index = along_axis(_running_extremes(node), axis, node.shape)
+    flat = build.reshape(tangent, (node.size,))
+    return build.reshape(build.gather(flat, index, 0), node.shape)
+
+
+def _scan_batch(node: Node, inputs: Sequence[Node], batched: Sequence[bool]) -> Node:
+    return build.scan(node.params.kind, inputs[0], node.params.axis + 1)
+
+
+SCAN = define_op(
+    "scan",
+    params=ScanParams,
+    infer=_scan_infer,
+    evaluate=_scan_evaluate,
+    vjp=_scan_vjp,
+    jvp=_scan_jvp,
+    batch=_scan_batch,
+    lower="scan",
+)

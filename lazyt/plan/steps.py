@@ -14,7 +14,7 @@ from lazyt.errors import warn
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, rebuild, remake, source_text
 from lazyt.ir.program import Grid, Program
-from lazyt.ops.libraries import ROUTINES
+from lazyt.ops.routines import ROUTINES
 from lazyt.plan import planning
 from lazyt.plan.explain import Explanation
 from lazyt.plan.graph_keys import number_graph, structure_of

@@ -18,7 +18,7 @@ from lazyt.ir.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.printer import print_graph
 from lazyt.ir.scalar import FUNCTIONS
-from lazyt.ops.reduction import arg_reduce, reduce_
+from lazyt.ops.builders import arg_reduce, reduce_
 from lazyt.plan import generic as generic_plans
 from lazyt.runtime.memory import Buffer
 from tests.strategies import buffer_of, random_graph

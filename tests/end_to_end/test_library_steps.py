@@ -11,8 +11,8 @@ import pytest
 import lazyt
 from lazyt import linalg, ops
 from lazyt.errors import LazinessError
-from lazyt.ops import libraries
-from lazyt.ops.libraries import Routine
+from lazyt.ops import routines
+from lazyt.ops.routines import Routine
 from lazyt.runtime import events
 
 
@@ -50,8 +50,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
         return routine._replace(run=run)
 
-    for name, routine in list(libraries.ROUTINES.items()):
-        monkeypatch.setitem(libraries.ROUTINES, name, watched(name, routine))
+    for name, routine in list(routines.ROUTINES.items()):
+        monkeypatch.setitem(routines.ROUTINES, name, watched(name, routine))
     yield seen
 
 

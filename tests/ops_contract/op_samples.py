@@ -15,19 +15,23 @@ from lazyt import ops
 from lazyt.ir.dtypes import bool_, float32, float64, int32, int64, uint32
 from lazyt.ir.graph import Node, make
 from lazyt.ir.scalar import arg, call, const
-from lazyt.ops.contraction import CONTRACT, ContractParams
-from lazyt.ops.leaves import IOTA, RANDOM, IotaParams, RandomParams
+from lazyt.ops.builders import (
+    ContractParams,
+    ExpandParams,
+    FlipParams,
+    IotaParams,
+    PermuteParams,
+    ReshapeParams,
+    SliceParams,
+)
+from lazyt.ops.contraction import CONTRACT
+from lazyt.ops.leaves import IOTA, RANDOM, RandomParams
 from lazyt.ops.movement import (
     EXPAND,
     FLIP,
     PERMUTE,
     RESHAPE,
     SLICE,
-    ExpandParams,
-    FlipParams,
-    PermuteParams,
-    ReshapeParams,
-    SliceParams,
 )
 from lazyt.transforms.vjp import vjp
 

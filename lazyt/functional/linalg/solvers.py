@@ -2,7 +2,7 @@
 
 All take matrices in the last two dimensions, batched over the others, in float32 or float64; other
 dtypes raise DTypeError and other shapes ShapeError, in PyTorch's words. They are library calls
-(``lazyt/ops/libraries.py``).
+(``lazyt/ops/routines.py``).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
-from lazyt.ops.windowing import Spread
+from lazyt.ops.compositions import Spread
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",

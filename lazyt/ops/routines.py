@@ -1,0 +1,467 @@
+"""The matrix routines behind the ``library`` op, in NumPy and the LAPACK that NumPy brings.
+
+This is the one place where NumPy computes results of compiled programs: dense factorizations are
+calls into a library here as in PyTorch, not code that this compiler generates (the op that calls
+them is in ``lazyt/ops/libraries.py``). Every routine takes matrices in the last two axes, batched
+over the leading ones, and gives its results as a list of parts. None raises for values: what did
+not work is said in a part called ``info``, zero for success, with LAPACK's numbers.
+``numpy.linalg`` works in double precision where a matrix is given in another type than float32 and
+float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyt.ir.graph import Node, Shape, make
+from lazyt.ops import builders as build
+from lazyt.ops.registry import OPS
+
+# Gaussian elimination and substitution in NumPy, which has no LU factorization of its own.
+#
+# Batched over leading axes like all of this module's routines. Blocks of columns leave most of the
+# work to matrix products.
+
+
+Array = np.ndarray[Any, Any]
+
+_BLOCK = 64
+
+
+def substitute_rows(a: Array, b: Array, lower: bool, unit: bool) -> Array:
+    """``x`` with ``a @ x = b`` by substitution; divides by zero where the diagonal has zeros."""
+    if not lower:
+        turned = substitute_rows(a[..., ::-1, ::-1], b[..., ::-1, :], True, unit)
+        return turned[..., ::-1, :]
+    x = np.array(b, copy=True)
+    n = a.shape[-1]
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        if start:
+            x[..., start:stop, :] -= a[..., start:stop, :start] @ x[..., :start, :]
+        block = a[..., start:stop, start:stop]
+        x[..., start:stop, :] = _substitute_block(block, x[..., start:stop, :], unit)
+    return x
+
+
+def _substitute_block(a: Array, b: Array, unit: bool) -> Array:
+    """A small lower triangle: LAPACK's general solution, or row by row where it refuses."""
+    triangle = np.tril(a, -1) + np.eye(a.shape[-1], dtype=a.dtype) if unit else np.tril(a)
+    if not b.size:
+        return b
+    try:
+        found: Array = np.linalg.solve(triangle, b)
+    except np.linalg.LinAlgError:
+        return _divide(triangle, b, unit)
+    return found
+
+
+def _divide(triangle: Array, b: Array, unit: bool) -> Array:
+    """Substitution row by row; quotients by zero are infinite."""
+    x = np.array(b, copy=True)
+    for i in range(triangle.shape[-1]):
+        x[..., i : i + 1, :] -= triangle[..., i : i + 1, :i] @ x[..., :i, :]
+        if not unit:
+            x[..., i, :] /= triangle[..., i, i, None]
+    return x
+
+
+def triangular(mode: str, a: Array, b: Array) -> list[Array]:
+    """The solution of a triangular equation."""
+    return [substitute_rows(a, b, mode.startswith("lower"), mode.endswith("unit"))]
+
+
+# ------------------------------------------------------------------- LU
+
+
+def _eliminate(a: Array, order: Array, pivots: Array, start: int, stop: int) -> None:
+    """Gaussian elimination with row exchanges in the columns ``start:stop`` of all matrices."""
+    every = np.arange(len(a))
+    for j in range(start, stop):
+        best = j + np.argmax(np.abs(a[:, j:, j]), axis=1)
+        pivots[:, j] = best + 1
+        for rows in (a, order):
+            moved = rows[every, best]
+            rows[every, best] = rows[:, j]
+            rows[:, j] = moved
+        pivot = a[:, j, j, None]
+        a[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
+        if j + 1 < stop:
+            a[:, j + 1 :, j + 1 : stop] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 : stop]
+
+
+def lu(mode: str, a: Array) -> list[Array]:
+    """Packed factors, LAPACK's pivots, the order of the rows, and info."""
+    lead, (m, n) = a.shape[:-2], a.shape[-2:]
+    k = min(m, n)
+    count = int(np.prod(lead, dtype=np.int64))
+    factors = np.array(a, order="C", copy=True).reshape(count, m, n)
+    pivots = np.zeros((count, k), a.dtype)
+    order = np.tile(np.arange(m, dtype=a.dtype), (count, 1))
+    for start in range(0, k, _BLOCK):
+        stop = min(start + _BLOCK, k)
+        _eliminate(factors, order, pivots, start, stop)
+        if stop < n:
+            rest = factors[:, start:stop, stop:]
+            rest[...] = substitute_rows(factors[:, start:stop, start:stop], rest, True, True)
+            factors[:, stop:, stop:] -= factors[:, stop:, start:stop] @ rest
+    zero = np.diagonal(factors, axis1=-2, axis2=-1) == 0
+    info = first_set(zero).astype(a.dtype).reshape(lead)
+    return [factors.reshape(a.shape), pivots.reshape(*lead, k), order.reshape(*lead, m), info]
+
+
+def exchanges(mode: str, pivots: Array) -> list[Array]:
+    """The order of rows (``mode`` says how many) after LAPACK's exchanges: row i with row
+    ``pivots[i] - 1``, one after the other."""
+    order = np.empty((*pivots.shape[:-2], int(mode)), pivots.dtype)
+    order[...] = np.arange(int(mode))
+    for at in np.ndindex(pivots.shape[:-2]):
+        for i, pivot in enumerate(pivots[at][:, 0].astype(np.int64)):
+            order[at][[i, pivot - 1]] = order[at][[pivot - 1, i]]
+    return [order]
+
+
+def first_set(flags: Array) -> Array:
+    """The number, from 1, of the first set flag along the last axis; 0 for none."""
+    if not flags.shape[-1]:
+        return np.zeros(flags.shape[:-1], np.int64)
+    return np.where(flags.any(-1), flags.argmax(-1) + 1, 0)
+
+
+Shapes = list[tuple[int, ...]]
+
+
+class Routine(NamedTuple):
+    """One routine.
+
+    Attributes:
+        operands: how many matrices it takes.
+        square: whether the first has to be square.
+        parts: shapes of the results for one batch element, from the operands' matrix shapes
+            and the mode.
+        run: ``(mode, *arrays) -> parts``, batched.
+        cost: about how many operations it takes, per element and smaller extent of the first
+            operand.
+    """
+
+    operands: int
+    square: bool
+    parts: Callable[..., Shapes]
+    run: Callable[..., list[Array]]
+    cost: float = 2.0
+
+
+def _each(array: Array) -> Iterator[tuple[int, ...]]:
+    """The batch indices of ``array``."""
+    return iter(np.ndindex(array.shape[:-2]))
+
+
+def _transposed(array: Array) -> Array:
+    return array.swapaxes(-1, -2)
+
+
+def _no_info(array: Array) -> Array:
+    return np.zeros(array.shape[:-2], array.dtype)
+
+
+# ------------------------------------------------------------------- solve, inverse, determinant
+
+
+def _solve(mode: str, a: Array, b: Array) -> list[Array]:
+    try:
+        return [np.linalg.solve(a, b), _no_info(a)]
+    except np.linalg.LinAlgError:
+        info = lu("", a)[3]
+    result = np.full(b.shape, np.nan, b.dtype)
+    good = info == 0
+    if good.any():
+        result[good] = np.linalg.solve(a[good], b[good])
+    return [result, info]
+
+
+def _inverse(mode: str, a: Array) -> list[Array]:
+    try:
+        return [np.linalg.inv(a), _no_info(a)]
+    except np.linalg.LinAlgError:
+        info = lu("", a)[3]
+    result = np.full(a.shape, np.nan, a.dtype)
+    good = info == 0
+    if good.any():
+        result[good] = np.linalg.inv(a[good])
+    return [result, info]
+
+
+def _determinant(mode: str, a: Array) -> list[Array]:
+    return [np.asarray(np.linalg.det(a), a.dtype)]
+
+
+def _log_determinant(mode: str, a: Array) -> list[Array]:
+    sign, size = np.linalg.slogdet(a)
+    return [np.where(np.isnan(size), 0, sign).astype(a.dtype), np.asarray(size, a.dtype)]
+
+
+def _cofactors(mode: str, a: Array) -> list[Array]:
+    """The derivative of the determinant. Where the inverse does not exist it comes from the
+    singular values: ``det(U) det(V) U diag(product of the others) V.T``."""
+    inverse, info = _inverse("", a)
+    result = np.asarray(np.linalg.det(a), a.dtype)[..., None, None] * _transposed(inverse)
+    for at in _each(a):
+        if info[at] and np.isfinite(a[at]).all():
+            u, s, v = np.linalg.svd(a[at])
+            others = np.array([prod(s[:i]) * prod(s[i + 1 :]) for i in range(len(s))], a.dtype)
+            result[at] = np.linalg.det(u) * np.linalg.det(v) * ((u * others) @ v)
+    return [result]
+
+
+# ------------------------------------------------------------------- Cholesky
+
+
+def _cholesky(mode: str, a: Array) -> list[Array]:
+    try:
+        result = np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        result = np.zeros_like(a)
+    else:
+        unknown = np.isnan(np.diagonal(result, axis1=-2, axis2=-1))
+        return [result, first_set(unknown).astype(a.dtype)]
+    info = _no_info(a)
+    for at in _each(a):
+        try:
+            result[at] = np.linalg.cholesky(a[at])
+        except np.linalg.LinAlgError:
+            info[at] = _first_bad_minor(a[at])
+            result[at] = np.tril(a[at])
+    return [result, info]
+
+
+def _first_bad_minor(a: Array) -> int:
+    """The order of the first leading minor that is not positive."""
+    lower = np.tril(a)
+    for j in range(len(a)):
+        square = lower[j, j] - lower[j, :j] @ lower[j, :j]
+        if not square > 0:
+            return j + 1
+        lower[j, j] = np.sqrt(square)
+        lower[j + 1 :, j] -= lower[j + 1 :, :j] @ lower[j, :j]
+        lower[j + 1 :, j] /= lower[j, j]
+    return len(a)
+
+
+# ------------------------------------------------------------------- orthogonal factorizations
+
+
+def _qr(mode: str, a: Array) -> list[Array]:
+    q, r = np.linalg.qr(a, "complete" if mode == "complete" else "reduced")
+    return [q, r]
+
+
+def _reflectors(mode: str, a: Array) -> list[Array]:
+    """LAPACK's geqrf: R with the Householder vectors below it, and their factors tau."""
+    k = min(a.shape[-2:])
+    if a.size == 0:
+        return [a, np.zeros((*a.shape[:-2], k), a.dtype)]
+    vectors, tau = np.linalg.qr(a, "raw")
+    return [_transposed(vectors).astype(a.dtype), tau.astype(a.dtype)]
+
+
+def _per_matrix(run: Callable[[Array], tuple[Array, ...]], a: Array) -> list[Array]:
+    """``run`` on every matrix, those that fail give NaN; with ``info`` as the last part: 1 for a
+    matrix without convergence, -4 for one with elements that are not finite (LAPACK 3.10)."""
+    info = _no_info(a)
+    finite = np.asarray(np.isfinite(a).all(axis=(-2, -1)))
+    info[~finite] = -4
+    clean = np.where(finite[..., None, None], a, np.zeros((), a.dtype))
+    try:
+        parts = run(clean)
+    except np.linalg.LinAlgError:
+        parts = run(np.zeros_like(a))
+        for at in _each(a):
+            try:
+                for part, found in zip(parts, run(clean[at])):
+                    part[at] = found
+            except np.linalg.LinAlgError:
+                info[at] = 1
+    for part in parts:
+        part[info != 0] = np.nan
+    return [*parts, info]
+
+
+def _svd(mode: str, a: Array) -> list[Array]:
+    if mode == "values":
+        return _per_matrix(lambda x: (np.linalg.svd(x, compute_uv=False),), a)
+    return _per_matrix(lambda x: tuple(np.linalg.svd(x, full_matrices=mode == "full")), a)
+
+
+def _eigh(mode: str, a: Array) -> list[Array]:
+    side: Any = "U" if mode.startswith("upper") else "L"
+    if mode.endswith("values"):
+        parts = _per_matrix(lambda x: (np.linalg.eigvalsh(x, side),), a)
+    else:
+        parts = _per_matrix(lambda x: tuple(np.linalg.eigh(x, side)), a)
+    info, n = parts[-1], a.shape[-1]
+    # LAPACK finds out late: NaN stops the iteration, infinities pass as NaN.
+    stopped = n - 1 - (len(parts) == 2) if n > 2 else 0
+    unknown = np.isnan(a).any(axis=(-2, -1))
+    info[info < 0] = np.where(unknown, stopped, 0)[info < 0]
+    return parts
+
+
+def _pinv(mode: str, a: Array, absolute: Array, relative: Array) -> list[Array]:
+    """Moore-Penrose inverse; singular values up to ``max(absolute, relative * largest)`` count
+    as zero. ``hermitian``: by eigenvalues."""
+    if mode == "hermitian":
+        values, vectors, info = _eigh("lower", a)
+        left, right, size = vectors, _transposed(vectors), np.abs(values)
+    else:
+        left, values, right, info = _svd("reduced", a)
+        size = values
+    if not size.shape[-1]:
+        return [np.zeros(_transposed(a).shape, a.dtype), info]
+    largest = size.max(-1, keepdims=True)
+    kept = size > np.maximum(absolute[..., 0], relative[..., 0] * largest)
+    inverse = np.where(kept, 1 / np.where(kept, values, 1), 0).astype(a.dtype)
+    return [(_transposed(right) * inverse[..., None, :]) @ _transposed(left), info]
+
+
+def _lstsq(mode: str, a: Array, b: Array, relative: Array) -> list[Array]:
+    """The least squares solution of smallest norm, the rank, and the singular values."""
+    u, s, v, _ = _svd("reduced", a)
+    kept = s > relative[..., 0] * s.max(-1, keepdims=True, initial=0)
+    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(a.dtype)
+    x = _transposed(v) @ (inverse[..., None] * (_transposed(u) @ b))
+    return [x, kept.sum(-1).astype(a.dtype), s]
+
+
+# ------------------------------------------------------------------- exponential
+
+#: Coefficients of the diagonal Padé approximant of order 13 to the exponential, and the norm up to
+#: which it is exact to double precision (Higham, "The scaling and squaring method for the matrix
+#: exponential revisited", SIAM J. Matrix Anal. Appl. 26, 2005).
+_PADE = (
+    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
+    10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
+)  # fmt: skip
+_PADE_NORM = 5.371920351148152
+
+
+def _exponential_of(a: Array) -> Array:
+    """The exponential of one double precision matrix."""
+    norm = float(np.abs(a).sum(0).max(initial=0))
+    if not np.isfinite(norm):
+        return np.full(a.shape, np.nan)
+    halvings = max(0, int(np.ceil(np.log2(norm / _PADE_NORM)))) if norm else 0
+    a = a / 2.0**halvings
+    one = np.eye(len(a))
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    c = [float(x) for x in _PADE]
+    odd = a6 @ (c[13] * a6 + c[11] * a4 + c[9] * a2) + c[7] * a6 + c[5] * a4 + c[3] * a2
+    even = a6 @ (c[12] * a6 + c[10] * a4 + c[8] * a2) + c[6] * a6 + c[4] * a4 + c[2] * a2
+    u, v = a @ (odd + c[1] * one), even + c[0] * one
+    result: Array = np.linalg.solve(v - u, v + u)
+    for _ in range(halvings):
+        result = result @ result
+    return result
+
+
+def _exponential(mode: str, a: Array) -> list[Array]:
+    result = np.empty_like(a)
+    for at in _each(a):
+        result[at] = _exponential_of(a[at].astype(np.float64))
+    return [result]
+
+
+# ------------------------------------------------------------------- the table
+
+
+def _like_first(mode: str, a: Any, *others: Any) -> Shapes:
+    return [a]
+
+
+def _with_info(mode: str, a: Any, *others: Any) -> Shapes:
+    return [a, ()]
+
+
+def _qr_parts(mode: str, a: Any) -> Shapes:
+    (m, n), k = a, min(a)
+    return [(m, m), (m, n)] if mode == "complete" else [(m, k), (k, n)]
+
+
+def _svd_parts(mode: str, a: Any) -> Shapes:
+    (m, n), k = a, min(a)
+    if mode == "values":
+        return [(k,), ()]
+    return [(m, m), (k,), (n, n), ()] if mode == "full" else [(m, k), (k,), (k, n), ()]
+
+
+def _eigh_parts(mode: str, a: Any) -> Shapes:
+    return [a[:1], ()] if mode.endswith("values") else [a[:1], a, ()]
+
+
+ROUTINES: dict[str, Routine] = {
+    "cholesky": Routine(1, True, _with_info, _cholesky, 0.333),
+    "cofactors": Routine(1, True, _like_first, _cofactors, 4),
+    "det": Routine(1, True, lambda mode, a: [()], _determinant, 0.667),
+    "eigh": Routine(1, True, _eigh_parts, _eigh, 9),
+    "exchanges": Routine(1, False, lambda mode, a: [(int(mode),)], exchanges, 0),
+    "exp": Routine(1, True, _like_first, _exponential, 30),
+    "geqrf": Routine(1, False, lambda mode, a: [a, (min(a),)], _reflectors),
+    "inv": Routine(1, True, _with_info, _inverse),
+    "lstsq": Routine(
+        3, False, lambda mode, a, b, tolerance: [(a[1], b[1]), (), (min(a),)], _lstsq, 20
+    ),
+    "lu": Routine(1, False, lambda mode, a: [a, (min(a),), a[:1], ()], lu, 0.667),
+    "pinv": Routine(3, False, lambda mode, a, s, t: [(a[1], a[0]), ()], _pinv, 20),
+    "qr": Routine(1, False, _qr_parts, _qr),
+    "slogdet": Routine(1, True, lambda mode, a: [(), ()], _log_determinant, 0.667),
+    "solve": Routine(2, True, lambda mode, a, b: [b, ()], _solve),
+    "svd": Routine(1, False, _svd_parts, _svd, 20),
+    "triangular": Routine(2, True, lambda mode, a, b: [b], triangular, 1),
+}
+
+
+class LibraryParams(NamedTuple):
+    """``routine``: a name in ``ROUTINES``; ``mode``: which of its variants, ``plain`` for one."""
+
+    routine: str
+    mode: str
+
+
+def part_shapes(params: LibraryParams, inputs: Sequence[Any]) -> list[Shape]:
+    """The shapes of a routine's results for one batch element."""
+    matrices = [item.shape[-2:] for item in inputs]
+    return ROUTINES[params.routine].parts(params.mode, *matrices)
+
+
+def library(routine: str, *operands: Node, mode: str = "plain") -> list[Node]:
+    """The results of a library routine on matrices with equal leading axes; see ``ROUTINES``.
+
+    Integers among them (pivots, ranks, ``info``) are numbers of the operands' float type. Raises
+    ShapeError and DTypeError.
+    """
+    return library_parts(make(OPS["library"], operands, LibraryParams(routine, mode)))
+
+
+def library_parts(node: Node) -> list[Node]:
+    """The results that a ``library`` node packs."""
+    return split_parts(node, part_shapes(node.params, node.inputs))
+
+
+def split_parts(packed: Node, shapes: Sequence[Shape]) -> list[Node]:
+    """A value packed from parts of ``shapes``, taken apart."""
+    lead = packed.shape[:-1]
+    found, start = [], 0
+    for shape in shapes:
+        size = prod(shape)
+        starts, sizes = (*(0,) * len(lead), start), (*lead, size)
+        piece = packed
+        if size != packed.shape[-1]:
+            piece = build.slice_(packed, starts, sizes, (1,) * len(sizes))
+        found.append(build.reshape(piece, (*lead, *shape)))
+        start += size
+    return found
