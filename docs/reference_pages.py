@@ -190,7 +190,9 @@ def entry(place: str, name: str, value: Any, prefix: str) -> Iterator[str]:
     yield f"## `{name}`\n"
     yield f"```python\n{prefix}{signature(name, value)}\n```\n"
     yield markdown_of(inspect.getdoc(value) or "") + "\n"
-    if isinstance(value, type) and not issubclass(value, Exception):
+    if value is lazyt.Tensor:
+        yield "[Tensor](tensor.md) lists its methods.\n"
+    elif isinstance(value, type) and not issubclass(value, Exception):
         methods = list(_methods(value))
         if methods:
             yield "**Methods**\n\n" + "\n".join(methods) + "\n"
