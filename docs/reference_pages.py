@@ -23,8 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import coverage_page  # noqa: E402
+import reference_examples  # noqa: E402
 import torch_groups  # noqa: E402
 from generate import ops_section, signature  # noqa: E402
+from page_examples import Program  # noqa: E402
 from reference_subjects import BELOW, MODULES, SUBJECTS, subject_of  # noqa: E402
 
 import lazyt  # noqa: E402
@@ -129,6 +131,19 @@ def _call_text(sample: Sample, names: set[str]) -> str:
     return f"{place}.{sample.name}({sample.text})"
 
 
+def written_example(place: str, name: str) -> list[str]:
+    """The example of ``reference_examples`` with what it prints and gives."""
+    code = reference_examples.code_of(place, name)
+    if not code:
+        return []
+    program = Program(f"{name}.py")
+    program.names["torch"] = lazyt
+    with lazyt.config.override(interpret=False, tier="auto"):
+        printed, value = program.run(code, cell=True)
+        shown = printed + ("" if value is None else f"{value!r}\n")
+    return ["```python", code, "```", "", "```output", shown.rstrip("\n"), "```", ""]
+
+
 def example(samples: list[Sample]) -> list[str]:
     """A call that succeeds with what it gives."""
     for sample in samples:
@@ -140,8 +155,9 @@ def example(samples: list[Sample]) -> list[str]:
                 continue
             names = [n for n in operands if n in DATA or n in FIXED]
             text = _call_text(sample, set(names))
-            if shown is None or not text or re.search(r"\bt\b", sample.text):
+            if shown is None or not text:
                 continue
+            text = re.sub(r"\bt\b", f"torch.{kind}", text)
             lines = [_leaf(name, kind) for name in names]
             if sample.random:
                 shown = f"{shown}\n(another one with every seed)"
@@ -196,8 +212,8 @@ def entry(place: str, name: str, value: Any, prefix: str) -> Iterator[str]:
         methods = list(_methods(value))
         if methods:
             yield "**Methods**\n\n" + "\n".join(methods) + "\n"
-    yield " · ".join(_line(fact) for fact in facts(place, name))
-    yield "\n".join(example(samples(place).get(name, [])))
+    yield " · ".join(_line(fact) for fact in facts(place, name)) + "\n"
+    yield "\n".join(written_example(place, name) or example(samples(place).get(name, [])))
 
 
 def page(title: str, about: str, place: str, names: list[str], owner: Any, prefix: str) -> str:

@@ -41,7 +41,7 @@ def from_docs(name: str) -> ModuleType:
     return module
 
 
-examples = from_docs("examples")
+examples = from_docs("page_examples")
 PAGES = [path for path in DOCUMENTS if any(examples.blocks(path.read_text(encoding="utf-8")))]
 
 
@@ -120,6 +120,10 @@ def test_reference_has_every_function_once() -> None:
     for part in ("lazyt.logsumexp(input, dim", "gradient: yes", "PyTorch: `torch.logsumexp`",
                  "torch.logsumexp(x, 0)", "```output\ntensor(["):  # fmt: skip
         assert part in entry, entry
+    written = from_docs("reference_examples")
+    shown = "\n".join(pages.values())
+    for code in written.EXAMPLES.values():
+        assert code.strip() in shown, code
     listed = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     assert {*re.findall(r"^api/([\w-]+)$", listed, re.M)} == pages.keys()
 

@@ -10,12 +10,11 @@ import io
 from pathlib import Path
 from typing import Any
 
+import page_examples
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-
-import examples
 
 
 class CodeCell(SphinxDirective):
@@ -30,7 +29,7 @@ class CodeCell(SphinxDirective):
         code = "\n".join(self.content) + "\n"
         programs = self.env.temp_data.setdefault("lazyt_programs", {})
         name = self.env.docname
-        program = programs.setdefault(name, examples.Program(f"docs/{name}.md"))
+        program = programs.setdefault(name, page_examples.Program(f"docs/{name}.md"))
         printed, value = program.run(code, self.lineno + 1, cell=True)
         shown: list[nodes.Node] = [_text(code, "python")]
         if printed:

@@ -4,7 +4,7 @@ A page's blocks of ``python`` run in order, in one namespace, as one program. A 
 behind one holds what it prints; ``...`` stands for anything, as in doctest. In a notebook (a page
 whose blocks are ``{code-cell}``) the value of a cell's last expression is shown as well.
 
-    python docs/examples.py docs/concepts/levels.md     # write the outputs down anew
+    python docs/page_examples.py docs/concepts/levels.md     # write the outputs down anew
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def check(path: Path, place: str) -> int:
         printed, _ = program.run(block.code, block.line, block.cell)
         if block.output is not None:
             same = doctest.OutputChecker().check_output(block.output, printed, doctest.ELLIPSIS)
-            advice = f"if that is right, `python docs/examples.py {place}` writes it down"
+            advice = f"if that is right, `python docs/page_examples.py {place}` writes it down"
             said = f"the page says\n{block.output}\nit is\n{printed}\n{advice}"
             assert same, f"{place}:{block.line}: {said}"
         elif "print(" in block.code:
