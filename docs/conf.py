@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: ``make generate``. Needs no network."""
+"""How Sphinx builds the site: ``make generate``. Needs a C compiler, and no network."""
 
 from __future__ import annotations
 

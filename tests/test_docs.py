@@ -104,6 +104,7 @@ def test_notebook_cells_have_values() -> None:
     assert program.run(cell.code, cell.line, cell.cell) == ("1\n", 5)
 
 
+@pytest.mark.compiler
 def test_reference_has_every_function_once() -> None:
     reference = from_docs("reference_pages")
     pages = reference.pages()
@@ -153,6 +154,7 @@ def test_examples_of_docstrings_run() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.compiler
 @pytest.mark.deadline(120)
 def test_site_builds(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
