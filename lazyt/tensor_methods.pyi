@@ -926,9 +926,9 @@ class TensorMethods:
         """In-place form of ``reciprocal``."""
     def record_stream(self, s: Any) -> None:
         """Keep the memory, once the tensor is gone, until what the stream ``s`` is doing then is done."""
-    def register_hook(self, hook: collections.abc.Callable[[Tensor], Tensor | None]) -> lazyt.autograd.handles.RemovableHandle:
+    def register_hook(self, hook: collections.abc.Callable[[Tensor], Tensor | None]) -> lazyt.handle.tape.RemovableHandle:
         """Call ``hook`` with every gradient of this tensor; what it returns replaces the gradient."""
-    def register_post_accumulate_grad_hook(self, hook: collections.abc.Callable[[Tensor], None]) -> lazyt.autograd.handles.RemovableHandle:
+    def register_post_accumulate_grad_hook(self, hook: collections.abc.Callable[[Tensor], None]) -> lazyt.handle.tape.RemovableHandle:
         """Call ``hook`` with this leaf each time its ``grad`` has been accumulated."""
     def relu(self, inplace: builtins.bool = False) -> Tensor:
         """``max(x, 0)``, with gradient 0 at 0."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lazyt import ops
 from lazyt.autograd import handles as handles
@@ -12,20 +12,19 @@ from lazyt.autograd.edges import ends
 from lazyt.autograd.engine import (
     Backward,
     accumulate,
-    call_hooks,
     check_tape,
     flat_nodes,
     flattened,
     free_tape,
-    gradient_tensor,
-    run_hooks,
     running,
     stale_nodes,
     walk_tape,
 )
 from lazyt.autograd.function import Function as Function
 from lazyt.autograd.handles import zero_like
+from lazyt.autograd.node_hooks import call_hooks, gradient_tensor, run_hooks
 from lazyt.autograd.retracing import Retracing, behind, link
+from lazyt.autograd.traversal import Order, Root, Traversal, plain
 from lazyt.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from lazyt.handle import grad_mode as grad_mode
 from lazyt.handle.dispatch import method
@@ -38,9 +37,6 @@ from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, output_number,
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
 from lazyt.ops.leaves import VARIABLE
-
-if TYPE_CHECKING:
-    from lazyt.autograd.traversal import Root
 
 Tensors = Tensor | Sequence[Tensor]
 
@@ -205,8 +201,6 @@ def _starts(
     create_graph: bool,
 ) -> list[Root]:
     """Where a backward starts, with gradients that have the history of ``weights``."""
-    from lazyt.autograd.traversal import Root, plain
-
     found = []
     with set_grad_enabled(create_graph):
         for place, (output, (_, cotangent)) in enumerate(zip(outputs, pairs)):
@@ -229,8 +223,6 @@ def _traverse(
 
     ``arrived``: what to do with those of leaves in a backward.
     """
-    from lazyt.autograd.traversal import Traversal
-
     if arrived is None:
         return Traversal(roots, places, create_graph, lambda *_: None, False).captured
     return Traversal(roots, places, create_graph, arrived).captured
@@ -252,8 +244,6 @@ def _at_leaves(
         leaf.post_hooks or (leaf._extra is not None and leaf._extra.interferes)
         for leaf, _ in chosen
     ):
-        from lazyt.autograd.traversal import Order
-
         turns = {leaf: turn for turn, leaf in enumerate(Order(_fns(outputs)).leaves)}
         chosen.sort(key=lambda item: turns.get(item[0], len(turns)))
     return chosen

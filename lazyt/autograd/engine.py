@@ -10,16 +10,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from lazyt import ops
+from lazyt.autograd.node_hooks import after, before, gradient_tensor, run_hooks
 from lazyt.errors import GradientError
 from lazyt.handle import pending
 from lazyt.handle.device import kept_at
-from lazyt.handle.dispatch import assign, type_title, wrap
+from lazyt.handle.dispatch import assign, lay_out, type_title, wrap
 from lazyt.handle.grad_mode import mode, set_grad_enabled
 from lazyt.handle.hooks import capturing
-from lazyt.handle.layout import lay_out, strides_like
+from lazyt.handle.layout import strides_like
 from lazyt.handle.storage import Storage, raw
 from lazyt.handle.tape import (
     ENDS,
@@ -149,7 +149,6 @@ def stale_nodes(storage: Storage) -> list[Node]:
 
 
 def _overwritten(storage: Storage, version: int, fn: GradFn) -> str:
-    from lazyt.handle.dispatch import type_title
 
     node = storage.node
     return (
@@ -288,50 +287,6 @@ class Backward:
         return found
 
 
-def run_hooks(fn: GradFn, grad: Node, create_graph: bool) -> Node:
-    """``grad`` after the hooks of ``fn``, whose own work has a history with ``create_graph``."""
-    if fn._extra is None or not fn._extra.hooks:
-        return grad
-    found = call_hooks(fn._extra.hooks, gradient_tensor(grad), create_graph)
-    assert found is not None
-    return found.node
-
-
-def call_hooks(
-    hooks: dict[int, Callable[[Any], Any]], grad: Tensor | None, create_graph: bool
-) -> Tensor | None:
-    """``grad`` after ``hooks``, which are told None where there is none.
-
-    Raises TypeError for what is no tensor, and GradientError for one of another dtype or shape.
-    """
-    for hook in list(hooks.values()):
-        with set_grad_enabled(create_graph):
-            replaced = hook(grad)
-        if replaced is None:
-            continue
-        if not isinstance(replaced, Tensor):
-            raise TypeError(f"expected Variable, but hook returned '{type(replaced).__name__}'")
-        name = getattr(hook, "__name__", hook)
-        if grad is not None and replaced.dtype is not grad.dtype:
-            was, got = (f"torch.{type_title(d)}Tensor" for d in (grad.dtype, replaced.dtype))
-            raise GradientError(
-                f"hook '{name}' has changed the type of value (was {was} got {got})"
-            )
-        if grad is not None and replaced.shape != grad.shape:
-            raise GradientError(f"hook '{name}' has changed the size of value")
-        grad = replaced
-    return grad
-
-
-def gradient_tensor(grad: Node, source: Tensor | None = None) -> Tensor:
-    """``grad`` as a tensor; it keeps its own history exactly when it has one, which is that of
-    ``source`` if that is given."""
-    if not grad.needs_grad:
-        return wrap(grad)
-    with set_grad_enabled(True):
-        return wrap(grad, source, name="Clone")
-
-
 def _gradient_sum(total: Node, *terms: Tensor) -> Tensor:
     """``total``, the sum of gradients, as a tensor with the history of ``terms``."""
     if not total.needs_grad:
@@ -354,8 +309,6 @@ def accumulate(
         watcher.accumulated(leaf)
     extra = leaf._extra
     if extra is not None and (extra.prehooks or extra.posthooks):
-        from lazyt.autograd.node_hooks import after, before
-
         (changed,) = before(leaf, [gradient_tensor(grad, source)])
         if changed is None:
             return

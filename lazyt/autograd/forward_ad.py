@@ -13,9 +13,9 @@ from lazyt.autograd.engine import Backward, find_variables, walk_tape
 from lazyt.autograd.levels import Level, Table, entered, replaced
 from lazyt.autograd.retracing import behind, link
 from lazyt.errors import GradientError, LazytError, ShapeError
-from lazyt.handle.dispatch import assign, wrap
+from lazyt.handle.dispatch import assign, lay_out, wrap
 from lazyt.handle.grad_mode import enable_grad
-from lazyt.handle.layout import lay_out, strides_like
+from lazyt.handle.layout import strides_like
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import (
     AccumulateGrad,

@@ -8,13 +8,12 @@ from typing import Any
 
 from lazyt.autograd.edges import GradientEdge as GradientEdge
 from lazyt.autograd.engine import running
-from lazyt.autograd.handles import RemovableHandle
 from lazyt.autograd.saving import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from lazyt.autograd.saving import save_on_cpu as save_on_cpu
 from lazyt.autograd.saving import saved_tensors_hooks as saved_tensors_hooks
 from lazyt.errors import GradientError
 from lazyt.handle.tape import GradFn as Node
-from lazyt.handle.tape import checks, output_number
+from lazyt.handle.tape import RemovableHandle, checks, output_number
 from lazyt.handle.tensor import Tensor
 
 __all__ = [

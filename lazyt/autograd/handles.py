@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, GradientError, LazytError, warn
@@ -14,34 +12,20 @@ from lazyt.handle.dispatch import add_property, method, type_title
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.hooks import hook
 from lazyt.handle.storage import Storage, raw
-from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, boundary, output_number, watched
+from lazyt.handle.tape import (
+    AccumulateGrad,
+    GradFn,
+    RemovableHandle,
+    boundaries,
+    boundary,
+    output_number,
+    watched,
+)
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import View
 
-_hook_keys = itertools.count()
 #: Leaves of tensors, by identity, that were told to require no gradient.
 _former: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDictionary()
-
-
-class RemovableHandle:
-    """What registering a hook returns; ``remove()`` takes the hook away. A context manager too."""
-
-    __slots__ = ("_hooks", "id")
-
-    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        self.id = next(_hook_keys)
-        self._hooks = hooks
-        hooks[self.id] = hook
-
-    def remove(self) -> None:
-        """Take the hook away; doing so twice is harmless."""
-        self._hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
 
 
 def require_grad(tensor: Tensor, wanted: bool) -> None:
@@ -77,6 +61,20 @@ def require_grad(tensor: Tensor, wanted: bool) -> None:
     if former is None or former.variable is not tensor:
         former = AccumulateGrad(tensor)
     make_leaf(tensor, former)
+
+
+def _requires_grad(self: Tensor) -> bool:
+    """Whether gradients flow to this tensor."""
+    view = self._view
+    if view is not None and view.multiple is not None:  # its grad_fn may be forbidden
+        return self._storage.fn is not None and not view.detached
+    return self._fn is not None
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise GradientError("requires_grad must be a bool")
+    require_grad(self, value if self.is_leaf else False)  # which is refused for results
 
 
 def _refuse_in_transform(name: str, others: str = "") -> None:
@@ -353,6 +351,7 @@ def zero_like(tensor: Tensor) -> Tensor:
 
 
 # Attached here because the handle must not know of gradients' bookkeeping.
+add_property("requires_grad", property(_requires_grad, _set_requires_grad))
 add_property("grad", property(_get_grad, _set_grad, _delete_grad))
 add_property("data", property(_get_data, _set_data))
 add_property("retains_grad", property(_retains_grad))

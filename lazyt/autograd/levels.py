@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
+from lazyt.autograd.node_hooks import run_hooks
 from lazyt.errors import GradientError, LazytError
 from lazyt.handle import pending
 from lazyt.handle.grad_mode import mode
@@ -198,8 +199,6 @@ class _BatchedFn(_CarriedFn):
 
     def advance(self, cotangents: list[Node | None]) -> list[tuple[Node, Node]]:
         """What the boundary says, for all examples; summed for what all of them share."""
-        from lazyt.autograd.engine import run_hooks
-
         level = Level(self.level.size, self.level.randomness)
         level.symbols = dict(self.level.symbols)
         table = dict(self.table)
@@ -280,7 +279,7 @@ _MASK = (
 # Modules whose functions are wrapped around others.
 _AROUND = frozenset({"calls", "cast_mode", "dispatch", "vectorizing", "derivatives", "staging"})
 _NO_MEMORY = "Cannot access data pointer of Tensor that doesn't have storage"
-RANDOM = (
+_RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
     "'different' randomness flags on vmap or perform the randomness operation out of vmap"
 )
@@ -326,6 +325,21 @@ class _Stack(threading.local):
 
 
 stack = _Stack()
+
+
+def _key_of_examples(key: Node) -> Node:
+    """What a random function inside of ``vmap`` uses for ``key``: one for all, or one of many.
+
+    Raises LazytError where randomness is an error.
+    """
+    for level in stack.levels:
+        if level.size and level.randomness == "error":
+            raise LazytError(_RANDOM)
+    for level in stack.levels:
+        if level.size and level.randomness == "different":
+            many = ops.random(key, (level.size, 2))
+            key = symbol(level, many)
+    return key
 
 
 class _Watcher:
@@ -401,10 +415,8 @@ class _Watcher:
 
     def random_key(self, make: Callable[[], Node]) -> Node:
         """The key of a random function: one for all examples, or one for each."""
-        from lazyt.autograd.vectorizing import random_key
-
         key: Node = make() if self.outer is None else self.outer.random_key(make)
-        return random_key(key)
+        return _key_of_examples(key)
 
     def whole(self, node: Node) -> Node:
         """The node for all examples of all levels."""

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lazyt import ops
-from lazyt.autograd.handles import RemovableHandle
 from lazyt.errors import GradientError, LazytError
+from lazyt.handle.dispatch import type_title, wrap
+from lazyt.handle.grad_mode import set_grad_enabled
 from lazyt.handle.storage import raw
-from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries, inputs_of, next_uid, watched
+from lazyt.handle.tape import GradFn, boundaries, inputs_of, next_uid
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node, rebuild, remake
 
@@ -42,13 +43,6 @@ def node_of(fn: GradFn) -> Node:
         if known is not None and known[0] is fn and fn.extra.history is not None:
             node = fn.extra.history
     return node
-
-
-def add(fn: GradFn, hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
-    """Register ``hook`` among ``hooks``, which are those before or after ``fn``."""
-    if not isinstance(fn, AccumulateGrad):
-        watched.add(fn)
-    return RemovableHandle(hooks, hook)
 
 
 # ---------------------------------------------------------------------- calling hooks
@@ -89,20 +83,51 @@ def after(
     return [places.get(i) for i in range(len(inputs))]
 
 
+def run_hooks(fn: GradFn, grad: Node, create_graph: bool) -> Node:
+    """``grad`` after the hooks of ``fn``, whose own work has a history with ``create_graph``."""
+    if fn._extra is None or not fn._extra.hooks:
+        return grad
+    found = call_hooks(fn._extra.hooks, gradient_tensor(grad), create_graph)
+    assert found is not None
+    return found.node
+
+
+def call_hooks(
+    hooks: dict[int, Callable[[Any], Any]], grad: Tensor | None, create_graph: bool
+) -> Tensor | None:
+    """``grad`` after ``hooks``, which are told None where there is none.
+
+    Raises TypeError for what is no tensor, and GradientError for one of another dtype or shape.
+    """
+    for hook in list(hooks.values()):
+        with set_grad_enabled(create_graph):
+            replaced = hook(grad)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{type(replaced).__name__}'")
+        name = getattr(hook, "__name__", hook)
+        if grad is not None and replaced.dtype is not grad.dtype:
+            was, got = (f"torch.{type_title(d)}Tensor" for d in (grad.dtype, replaced.dtype))
+            raise GradientError(
+                f"hook '{name}' has changed the type of value (was {was} got {got})"
+            )
+        if grad is not None and replaced.shape != grad.shape:
+            raise GradientError(f"hook '{name}' has changed the size of value")
+        grad = replaced
+    return grad
+
+
+def gradient_tensor(grad: Node, source: Tensor | None = None) -> Tensor:
+    """``grad`` as a tensor; it keeps its own history exactly when it has one, which is that of
+    ``source`` if that is given."""
+    if not grad.needs_grad:
+        return wrap(grad)
+    with set_grad_enabled(True):
+        return wrap(grad, source, name="Clone")
+
+
 # ---------------------------------------------------------------------- the graph
-
-
-def call(fn: GradFn, grads: Sequence[Tensor | None]) -> Any:
-    """What ``fn`` says of its inputs' gradients where ``grads`` is its result's."""
-    from lazyt.autograd.traversal import parts_of
-
-    given = grads[0]
-    parts: Sequence[Tensor | None] = [None] * len(fn.parents)
-    if given is not None:
-        parts = parts_of(fn, given)
-    chosen = inputs_of(type(fn).__name__, len(parts))
-    results = tuple(None if i is None else parts[i] for i in chosen)
-    return results[0] if len(results) == 1 else results
 
 
 class Derivative:

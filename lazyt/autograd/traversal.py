@@ -22,8 +22,17 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from lazyt import ops
+from lazyt.autograd.engine import (
+    Backward,
+    check_function,
+    flat_nodes,
+    flattened,
+    retain,
+    stale_nodes,
+    walk_tape,
+)
 from lazyt.autograd.function import FunctionBackward
-from lazyt.autograd.node_hooks import Derivative, after, before, substituted
+from lazyt.autograd.node_hooks import Derivative, after, before, call_hooks, substituted
 from lazyt.errors import GradientError
 from lazyt.handle.dispatch import wrap
 from lazyt.handle.grad_mode import mode, set_grad_enabled
@@ -38,6 +47,7 @@ from lazyt.handle.tape import (
     anomaly,
     boundaries,
     boundary,
+    inputs_of,
     leaves,
     next_uid,
     output_number,
@@ -138,8 +148,6 @@ class Traversal:
 
     def _add(self, roots: Sequence[Root]) -> None:
         """Start from ``roots`` as well."""
-        from lazyt.autograd.engine import walk_tape
-
         order = [f for f in walk_tape([r.fn for r in roots], None) if f not in self._waiting]
         wanted = None if self.targets is None else {fn for fn, _ in self.targets}
         for fn in order:
@@ -161,8 +169,6 @@ class Traversal:
 
     def _is_plain(self, fn: GradFn, wanted: set[GradFn] | None) -> bool:
         """Whether nothing of ``fn`` itself needs the tape."""
-        from lazyt.autograd.engine import stale_nodes
-
         if self.create_graph or (fn._extra is not None and fn._extra.interferes):
             return False  # a gradient has to tell what it was made of
         if isinstance(fn, AccumulateGrad):
@@ -184,8 +190,6 @@ class Traversal:
     # ------------------------------------------------------------------ one function
 
     def _visit(self, fn: GradFn) -> None:
-        from lazyt.autograd.engine import check_function
-
         received = self._received.pop(fn, {})
         if fn not in self._needed:
             pass
@@ -258,8 +262,6 @@ class Traversal:
 
     def _arrive(self, fn: GradFn, index: int, gradient: Tensor | None) -> Tensor | None:
         """The gradient of one output after its hooks; kept where somebody asked for it."""
-        from lazyt.autograd.engine import call_hooks, retain
-
         extra = fn._extra
         if extra is not None and not self.silent:
             hooks = extra.hooks if index == 0 else extra.others.get(index)
@@ -274,8 +276,6 @@ class Traversal:
 
     def parts_of(self, fn: GradFn, grads: Parts) -> Parts:
         """What those of its outputs mean for the parents of ``fn``, between the hooks around it."""
-        from lazyt.autograd.engine import check_function
-
         if type(fn).advance is not GradFn.advance:
             check_function(fn)
             return self._ask(fn, grads)
@@ -376,8 +376,6 @@ class Traversal:
         parents: Sequence[GradFn | None],
         nodes: Sequence[Node | None],
     ) -> Tensor:
-        from lazyt.autograd.engine import flat_nodes, flattened
-
         if self.create_graph and type(fn).__name__ in ENDS:
             part = flattened(part, flat_nodes([fn])[0])
         if not self.create_graph or not part.needs_grad:
@@ -444,8 +442,6 @@ class Traversal:
 
     def _follow_graph(self) -> None:
         """Go on through the graph where the tape does not know the way."""
-        from lazyt.autograd.engine import Backward
-
         targets = {} if self.targets is None else self.targets
         found: dict[AccumulateGrad, Node] = {}
         for pairs, places in ((self._below, {}), (self._past, targets)):
@@ -672,8 +668,6 @@ def replaced_values(
 ) -> tuple[dict[Node, Node], dict[int, Node]]:
     """What saved values are now that were written to without autograd knowing: by their nodes, and
     for operands by their numbers, too. Tensors of equal value are one node, but not one memory."""
-    from lazyt.autograd.engine import stale_nodes
-
     values: dict[Node, Node] = {}
     now_by_number: dict[int, Node] = {}
     for storage, _ in fn.saved:
@@ -757,3 +751,21 @@ def _look(fn: GradFn, gradient: Tensor, parts: Parts) -> None:
     for number, part in enumerate(parts):
         if part is not None and node is not None:
             watch(node, gradient.node, number, part.node)
+
+
+def _call(fn: GradFn, *grads: Tensor | None) -> Any:
+    """The gradients of the inputs of ``fn`` where ``grads`` is its result's.
+
+    Raises LazytError where the tensor that ``fn`` made no longer exists.
+    """
+    given = grads[0]
+    parts: Sequence[Tensor | None] = [None] * len(fn.parents)
+    if given is not None:
+        parts = parts_of(fn, given)
+    chosen = inputs_of(type(fn).__name__, len(parts))
+    results = tuple(None if i is None else parts[i] for i in chosen)
+    return results[0] if len(results) == 1 else results
+
+
+# Attached here because the tape must not know of derivatives.
+GradFn.__call__ = _call  # type: ignore[method-assign, assignment]

@@ -10,12 +10,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazyt import ops
-from lazyt.autograd.levels import RANDOM, Level, batched, entered, repeated, stack, symbol
+from lazyt.autograd.levels import Level, batched, entered, repeated, stack, symbol
 from lazyt.autograd.trees import Tree, flatten, spread, unflatten
 from lazyt.errors import BoundsError, LazytError, ShapeError
-from lazyt.handle.dispatch import assign, wrap
-from lazyt.handle.layout import lay_out, strides_like
+from lazyt.handle.dispatch import assign, lay_out, wrap
+from lazyt.handle.layout import strides_like
 from lazyt.handle.storage import Storage
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
@@ -323,19 +322,4 @@ def vmapped_function(rule: Callable[..., Any], info: Any, args: tuple[Any, ...])
     return unflatten(found, out_tree)
 
 
-def random_key(key: Node) -> Node:
-    """What a random function inside of ``vmap`` uses for ``key``: one for all, or one of many.
-
-    Raises LazytError where randomness is an error.
-    """
-    for level in stack.levels:
-        if level.size and level.randomness == "error":
-            raise LazytError(RANDOM)
-    for level in stack.levels:
-        if level.size and level.randomness == "different":
-            many = ops.random(key, (level.size, 2))
-            key = symbol(level, many)
-    return key
-
-
-__all__ = ["Vectorized", "random_key", "vmap", "vmapped"]
+__all__ = ["Vectorized", "vmap", "vmapped"]

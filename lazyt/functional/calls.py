@@ -22,7 +22,6 @@ import numpy as np
 
 from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.operands import as_number
-from lazyt.functional.random.generators import Generator
 from lazyt.handle.autocast import as_on_gpus
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, package_name
@@ -93,6 +92,9 @@ _NOT_WHOLE = frozenset({
 })  # fmt: skip
 _MANY = ("Any", "Sequence[int]", "tuple[int, ...]")
 
+
+#: Classes that annotations of arguments name, besides tensors; their modules add them.
+KINDS: dict[str, type] = {"DType": DType}
 
 #: Numbers of any kind, which tensors of one number may stand for.
 _SCALARS = frozenset({"alpha", "beta"})
@@ -170,10 +172,8 @@ def _fits(value: Any, part: str) -> bool:
         return hasattr(value, "__index__")
     if part in ("float", "Number", "Operand"):
         return isinstance(value, Tensor) or as_number(value) is not None
-    if part == "DType":
-        return isinstance(value, DType)
-    if part == "Generator":
-        return isinstance(value, Generator)
+    if part in KINDS:
+        return isinstance(value, KINDS[part])
     inner = re.fullmatch(r"(?:Sequence|Iterable|tuple|list)\[(.*?)(?:, \.\.\.)?\]", part)
     if inner is None:
         return True
@@ -187,7 +187,7 @@ def _title(part: str) -> str:
     inner = re.fullmatch(r"(?:Sequence|Iterable|tuple|list)\[(\w+).*\]", part)
     if inner is not None:
         return f"tuple of {inner.group(1)}s"
-    if part in ("Generator", "DType"):
+    if part in KINDS:
         return f"{package_name()}.{'dtype' if part == 'DType' else part}"
     return {"Operand": "Number", "float": "Number"}.get(part, part)
 
@@ -235,7 +235,7 @@ def _is_odd(value: Any) -> bool:
     """Whether hardly any function takes such a value."""
     if isinstance(value, (tuple, list)):
         return any(_is_odd(v) for v in value)
-    plain = (Tensor, str, DType, Generator, type(None), slice, type)
+    plain = (Tensor, str, *KINDS.values(), type(None), slice, type)
     if isinstance(value, plain) or as_number(value) is not None:
         return isinstance(value, str)
     return not hasattr(value, "__array__") and not callable(value)

@@ -32,10 +32,10 @@ from lazyt.functional.linalg import (
 from lazyt.functional.nn import normalizers
 from lazyt.functional.random import sampling
 from lazyt.functional.reductions import covariance, cumulative, reductions
+from lazyt.functional.results import add_method
 from lazyt.functional.shapes import rearranging, splitting, view_copies
 from lazyt.functional.sorting import distinct, searching, sorting
 from lazyt.handle.autocast import as_on_gpus
-from lazyt.handle.dispatch import add_method
 from lazyt.handle.tensor import Tensor
 
 # Public functions by module; a name ending in "_" has an in-place form too, and "." after it says
@@ -119,8 +119,8 @@ _TABLE: list[tuple[ModuleType, str]] = [
         """
         matmul mm bmm mv dot vdot outer ger inner""",
     ),
-    (creation, "new new_tensor"),
-    (filling, "new_zeros new_ones new_empty new_empty_strided new_full"),
+    (creation, "new_tensor"),
+    (filling, "new new_zeros new_ones new_empty new_empty_strided new_full"),
     (
         sampling,
         """

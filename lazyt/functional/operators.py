@@ -15,10 +15,10 @@ from lazyt.functional.indexing.brackets import getitem, setitem
 from lazyt.functional.linalg.products import matmul
 from lazyt.functional.printing import format_tensor, frame_text, hides_all
 from lazyt.functional.quick import quick
+from lazyt.functional.results import add_method, short_forms
 from lazyt.functional.type_promotion import get_default_dtype
 from lazyt.handle.autocast import raised_on_gpu
 from lazyt.handle.device import CPU
-from lazyt.handle.dispatch import add_method, short_forms
 from lazyt.handle.interop.numpy import readable_values
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from lazyt import ops
-from lazyt.errors import DTypeError, GradientError, warn
+from lazyt.errors import DTypeError, GradientError, LazytError, warn
+from lazyt.functional.calls import by_old_form, explain_call
 from lazyt.functional.type_promotion import c_name, can_cast, torch_name
 from lazyt.handle import pending
 from lazyt.handle.dispatch import (
+    arrange_like,
     assign,
     assign_value,
     check_writable,
+    lay_out,
     refuse_overlap,
     refuse_repeats,
     replaced_whole,
@@ -26,7 +29,6 @@ from lazyt.handle.dispatch import (
 )
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.hooks import hook
-from lazyt.handle.layout import arrange_like, lay_out
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import Reshape, Slice, Step
 from lazyt.ir.dtypes import DType
@@ -276,3 +278,88 @@ def takes_outputs(function: Callable[..., R]) -> Callable[..., R]:
     given = [*signature.parameters.values(), out]
     written.__signature__ = signature.replace(parameters=given)  # type: ignore[attr-defined]
     return written
+
+
+# ---------------------------------------------------------------------- in-place forms
+
+
+def _c_name(dtype: Any) -> str:
+    return {"float32": "float", "float64": "double"}.get(str(dtype).split(".")[-1], str(dtype))
+
+
+# In-place functions whose operands may not even be the tensor itself.
+_REFUSING_ITSELF = frozenset({
+    "index_add_", "index_copy_", "index_fill_", "index_reduce_", "put_", "scatter_",
+    "scatter_add_", "scatter_reduce_",
+})  # fmt: skip
+
+
+# In-place functions that take the number out of their last operand before they write, with its
+# place among the others.
+_FILLING = {"index_fill_": 2, "masked_fill_": 1}
+
+
+#: Functions of a tensor and an operand, with what does the same in less time where it can.
+short_forms: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {}
+
+
+def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+    """The function that writes ``function``'s result into its first argument."""
+
+    refuses_itself, dunder = name in _REFUSING_ITSELF, name.startswith("__")
+    end = _FILLING.get(name)
+
+    @functools.wraps(function)
+    def write(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if dunder and isinstance(args[0], (list, tuple, str, dict, type(None))):
+            return NotImplemented
+        if not isinstance(self, Tensor):
+            raise DTypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
+            )
+        check_writable(self)
+        if self._view is not None:
+            self._view.refuse_repeats()
+        storage = self._storage
+        for operand in args if end is None else args[:end]:
+            if isinstance(operand, Tensor):
+                own = operand._storage
+                if own is storage or own.share is not None:
+                    refuse_overlap(self, (operand,), refuses_itself)
+        if kwargs:
+            others = [v for k, v in kwargs.items() if end is None or k != "value"]
+            refuse_overlap(self, others, refuses_itself)
+            if kwargs.get("dtype", self.dtype) not in (None, self.dtype):
+                raise DTypeError(
+                    f"Bad in-place call: input tensor dtype {_c_name(self.dtype)} and output "
+                    f"tensor dtype {_c_name(kwargs['dtype'])} should match"
+                )
+        short = None if kwargs or len(args) != 1 else short_forms.get(function)
+        try:
+            result = function(self, *args, **kwargs) if short is None else short(self, args[0])
+        except (TypeError, AttributeError, ValueError, LazytError) as error:
+            if (old := by_old_form(name, (self, *args), kwargs)) is not None:
+                return write(*old[0], **old[1])
+            better = explain_call(error, function, name, (self, *args), kwargs, 1)
+            if better is None:
+                raise
+            raise better from None
+        return result if result is NotImplemented else write_result(self, result)
+
+    write.__name__ = write.__qualname__ = name
+    write.__doc__ = f"In-place form of ``{function.__name__}``."
+    return write
+
+
+def add_method(name: str, function: Callable[..., Any], inplace: bool = False) -> None:
+    """Make a function a method of Tensor.
+
+    Args:
+        inplace: also add the in-place form of the name: ``add`` gives ``add_``, ``__add__`` gives
+            ``__iadd__``; it writes the function's result into its first argument.
+    """
+    setattr(Tensor, name, function)
+    if not inplace:
+        return
+    changed = f"__i{name[2:]}" if name.startswith("__") else f"{name}_"
+    setattr(Tensor, changed, inplace_form(function, changed))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,13 +15,22 @@ from lazyt.handle import pending, tape
 from lazyt.handle.device import settled, waiting
 from lazyt.handle.grad_mode import blocks, first_version, mode
 from lazyt.handle.hooks import hook
-from lazyt.handle.layout import is_dense
+from lazyt.handle.layout import (
+    channels_last_3d,
+    common_order,
+    dense_strides,
+    follows,
+    is_dense,
+    strides_in,
+    strides_like,
+    suggests_channels_last,
+)
 from lazyt.handle.pending import PATIENCE
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, GradFn, Moves, Written, hand_over, output_number
 from lazyt.handle.tensor import Tensor
-from lazyt.handle.views import OVERLAP, Step, View
-from lazyt.ir.dtypes import DType, dtype_by_numpy
+from lazyt.handle.views import OVERLAP, Permute, Step, View, contiguous_strides, is_contiguous
+from lazyt.ir.dtypes import DType, bfloat16, dtype_by_numpy, float32
 from lazyt.ir.forms import PLACED, use
 from lazyt.ir.graph import Node, Shape, clock, record_source
 from lazyt.runtime.memory import Buffer
@@ -122,6 +130,183 @@ def wrap(node: Node, *parents: Any, name: str | None = None) -> Tensor:
     if _budget.nodes < 0 or config.eager or node.oldest < clock.now - PATIENCE:
         over_budget(storage)
     return tensor
+
+
+# In which order the elements of a result lie in memory, as PyTorch's users can see in strides.
+#
+# A result of functions that work element by element keeps the order of its operands: the sum of
+# two transposed matrices is a transposed matrix. Values of the graph are row-major, so such a
+# result is a permutation of a row-major storage; nothing is moved until somebody looks at the
+# memory itself.
+
+
+def lay_out(tensor: Tensor, strides: Shape) -> Tensor:
+    """A new ``tensor``, of which nobody knows yet, with dense ``strides``; returns it."""
+    shape = tuple(tensor.shape)
+    if is_contiguous(shape, strides):
+        if strides == contiguous_strides(shape):
+            return tensor
+        order = list(range(len(shape)))
+    else:
+        order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], shape[axis] != 1, axis))
+    storage = tensor._storage
+    node = storage.node
+    back = tuple(sorted(range(len(order)), key=order.__getitem__))
+    view = View(shape, strides, 0, (Permute(back),), "Permute")
+    view.root = True
+    storage.node = ops.permute(node, order)
+    view.show(storage.node, node)
+    tensor._view = view
+    return tensor
+
+
+def copied(input: Tensor, node: Node, name: str, wanted: Any) -> Tensor:
+    """A copy of ``input`` with the value ``node``, in the format ``wanted`` (None preserves)."""
+    result = wrap(node, input, name=name)
+    shape = tuple(input.shape)
+    if wanted is None and input._view is None:
+        return result
+    return lay_out(result, strides_in(shape, input.strides, wanted, name.lower()))
+
+
+# Functions whose last step is element-wise though PyTorch's have code, and results, of their own.
+_ROW_MAJOR = frozenset({
+    "Softmax", "LogSoftmax", "MaskedFill", "Tril", "Triu", "NativeLayerNorm",
+    "Mean", "Var", "Std", "Norm", "Logsumexp", "Cummax", "Cummin", "Addmm", "Addmv", "Baddbmm",
+    "Cdist", "LinalgLu", "LuUnpack", "Renorm", "RmsNorm", "Mvlgamma", "Logcumsumexp", "View",
+    "AvgPool3D", "MaxPool1D", "Normal", "Ones", "Bernoulli",
+})  # fmt: skip
+# Functions with other code that keep the order of their first operand.
+_PRESERVING = frozenset({
+    "Flip", "Put", "Clone", "ToCopy", "IndexPut", "IndexFill", "SelectScatter", "SliceScatter",
+    "DiagonalScatter", "AsStridedScatter", "Fill", "Sort", "PreluKernel", "Addr",
+})  # fmt: skip
+# Functions whose results have their channels last where the first operand has them last.
+_CHANNELED = frozenset({
+    "AvgPool2D", "MaxPool2DWithIndices", "MaxPool3DWithIndices", "AdaptiveAvgPool2D",
+    "AdaptiveMaxPool2D", "MaxUnpool2D", "ConstantPadNd", "ReflectPad2D", "ReflectPad3D",
+    "ReplicatePad2D", "ReplicatePad3D", "PixelShuffle", "PixelUnshuffle", "ChannelShuffle",
+    "NativeBatchNorm", "NativeGroupNorm", "Roll", "UpsampleNearest2D", "UpsampleNearest3D",
+    "UpsampleBilinear2D", "UpsampleBicubic2D", "UpsampleLanczos2D", "UpsampleTrilinear3D",
+})  # fmt: skip
+# Functions of lines that PyTorch computes as images of one row.
+_OF_ROWS = frozenset(
+    {"AvgPool1D", "MaxPool1DWithIndices", "AdaptiveAvgPool1D", "AdaptiveMaxPool1D"}
+)
+
+# Of whole numbers these are copies.
+_ROUNDING = frozenset({"Ceil", "Floor", "Round", "Trunc"})
+
+
+def _as_batch(shape: Shape, strides: Shape, rank: int) -> tuple[Shape, Shape]:
+    """Shape and strides of [N, C, *spatial], of one sample or of rows that have no height."""
+    if len(shape) == rank + 1:
+        shape, strides = (1, *shape), (shape[0] * strides[0], *strides)
+    if rank == 1:
+        shape = (*shape[:2], 1, shape[2])
+        strides = (*strides[:2], strides[2] * shape[3], strides[2])
+    return shape, strides
+
+
+# Functions of several tensors: any of a convolution's first two has its channels last, or all.
+_CHANNELS_OF_SEVERAL = {"Convolution": any, "Cat": all, "AdaptiveAvgPool3D": all}
+
+
+def _channel_strides(title: str, shape: Shape, parents: Sequence[Any]) -> Shape:
+    """The strides of the result of a function that looks for channels that lie last."""
+    given = [(tuple(p.shape), p.strides) for p in parents if isinstance(p, Tensor)]
+    first = given[0][0]
+    rank, chooses = len(first) - 2, _CHANNELS_OF_SEVERAL.get(title, all)
+    if title == "Convolution":
+        rank = len(given[1][0]) - 2
+        # Lines are made row-major first; three dimensions have kernels of both orders in two types.
+        given = [_as_batch(own, steps, rank) for own, steps in given[rank == 1 : 2]]
+        if rank == 3 and parents[0].dtype not in (float32, bfloat16):
+            return contiguous_strides(shape)
+    elif title in _OF_ROWS and len(first) == 3:
+        rank = 1
+        given = [_as_batch(*given[0], rank)]
+    elif title == "MaxPool3DWithIndices" and len(first) == 4:
+        own, steps = given[0]
+        found = follows((1, *own), (1, *steps), channels_last_3d)
+        return dense_strides(shape, (1, 2, 3, 0)) if found else contiguous_strides(shape)
+    elif title == "AdaptiveAvgPool3D" and set(shape[2:]) != {1}:
+        return contiguous_strides(shape)
+    elif title != "Cat":
+        given = given[:1]
+    if not chooses(suggests_channels_last(own, steps) for own, steps in given):
+        return contiguous_strides(shape)
+    wide, _ = _as_batch(shape, contiguous_strides(shape), rank)
+    sizes = tuple(max(n, 1) for n in wide)
+    strides = dense_strides(sizes, (0, *range(2, len(wide)), 1))
+    if rank == 1:
+        strides = (*strides[:2], strides[3])
+    return strides[len(strides) - len(shape) :]
+
+
+def arrange_like(result: Tensor, name: str, parents: Sequence[Any]) -> Tensor:
+    """``result`` of the function called ``name``, laid out as that function's operands ask for."""
+    node = result._storage.node
+    if not node.shape or (len(node.shape) == 1 and node.shape[0] > 1):  # there is one order
+        return result
+    if node.op.name == "detach":  # under no_grad
+        node = node.inputs[0]
+    title = name.partition("Backward")[0]
+    if title in _PRESERVING or (title in _ROUNDING and result.dtype.kind != "f"):
+        first = parents[0]
+        if first.shape != result.shape:
+            return result
+        return lay_out(result, strides_like(tuple(first.shape), first.strides))
+    if title in _CHANNELED or title in _OF_ROWS or title in _CHANNELS_OF_SEVERAL:
+        return lay_out(result, _channel_strides(title, tuple(result.shape), parents))
+    power_of_number = title == "Pow" and not isinstance(parents[0], Tensor)
+    if node.op.name != "map" or title in _ROW_MAJOR or power_of_number:
+        return result
+    shape = node.shape
+    views = [(p, p._view) for p in parents if isinstance(p, Tensor)]
+    key = (shape, *[
+        (p._storage.node.shape, None) if view is None else (view.shape, view.strides)
+        for p, view in views
+    ])  # fmt: skip
+    if key not in _elementwise:
+        if len(_elementwise) >= _MOST_KEPT:
+            _elementwise.clear()
+        _elementwise[key] = _elementwise_strides(
+            shape, [(tuple(p.shape), p.strides) for p, _ in views]
+        )
+    strides = _elementwise[key]
+    return result if strides is None else lay_out(result, strides)
+
+
+#: What ``_elementwise_strides`` gave, by shape, and by shapes and strides of the operands.
+_elementwise: dict[tuple[Any, ...], Shape | None] = {}
+_MOST_KEPT = 4096
+
+
+def _elementwise_strides(shape: Shape, given: Sequence[tuple[Shape, Shape]]) -> Shape | None:
+    """The strides of what an element-wise function makes of operands of these shapes and strides;
+    None where it is row-major."""
+    if all(is_contiguous(own, strides) for own, strides in given) or not _spans(shape, given):
+        return None
+    first, strides = given[0]
+    if all(pair == given[0] for pair in given) and first == shape and is_dense(first, strides):
+        return strides
+    return dense_strides(shape, common_order(shape, given))
+
+
+def _spans(shape: Shape, operands: Sequence[tuple[Shape, Shape]]) -> bool:
+    """Whether the operands' shapes broadcast to just ``shape``."""
+    rank = len(shape)
+    extents = [1] * rank
+    for own, _ in operands:
+        if len(own) > rank:
+            return False
+        for axis, extent in enumerate(own, rank - len(own)):
+            if extent != 1:
+                if extents[axis] not in (1, extent):
+                    return False
+                extents[axis] = extent
+    return tuple(extents) == shape
 
 
 def over_budget(storage: Storage) -> None:
@@ -410,10 +595,6 @@ _TITLES = {
 }  # fmt: skip
 
 
-def _c_name(dtype: Any) -> str:
-    return {"float32": "float", "float64": "double"}.get(str(dtype).split(".")[-1], str(dtype))
-
-
 def type_title(dtype: DType) -> str:
     """The name that PyTorch's messages give to a dtype, such as ``Long``."""
     return _TITLES[dtype.name]
@@ -422,18 +603,12 @@ def type_title(dtype: DType) -> str:
 # ---------------------------------------------------------------------- methods
 
 
-def method(*names: str, inplace: bool = False) -> Callable[[F], F]:
-    """Decorator: make a function a method of Tensor.
-
-    Args:
-        names: the method's names, the function's own by default.
-        inplace: also add the in-place form of every name: ``add`` gives ``add_``, ``__add__``
-            gives ``__iadd__``; it writes the function's result into its first argument.
-    """
+def method(*names: str) -> Callable[[F], F]:
+    """Decorator: make a function a method of Tensor, under its own name or those given."""
 
     def attach(function: F) -> F:
         for name in names or (function.__name__,):
-            add_method(name, function, inplace)
+            setattr(Tensor, name, function)
         return function
 
     return attach
@@ -442,78 +617,3 @@ def method(*names: str, inplace: bool = False) -> Callable[[F], F]:
 def add_property(name: str, value: property) -> None:
     """Make ``value`` a property of Tensor. Checkers know it from the generated stub."""
     setattr(Tensor, name, value)
-
-
-def add_method(name: str, function: Callable[..., Any], inplace: bool = False) -> None:
-    """``method`` for functions that are made rather than written."""
-    setattr(Tensor, name, function)
-    if not inplace:
-        return
-    changed = f"__i{name[2:]}" if name.startswith("__") else f"{name}_"
-    setattr(Tensor, changed, inplace_form(function, changed))
-
-
-# In-place functions whose operands may not even be the tensor itself.
-_APART = frozenset({
-    "index_add_", "index_copy_", "index_fill_", "index_reduce_", "put_", "scatter_",
-    "scatter_add_", "scatter_reduce_",
-})  # fmt: skip
-
-
-# In-place functions that take the number out of their last operand before they write, with its
-# place among the others.
-_FILLING = {"index_fill_": 2, "masked_fill_": 1}
-
-
-#: Functions of a tensor and an operand, with what does the same in less time where it can.
-short_forms: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {}
-
-
-def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
-    """The function that writes ``function``'s result into its first argument."""
-
-    apart, dunder = name in _APART, name.startswith("__")
-    end = _FILLING.get(name)
-
-    @functools.wraps(function)
-    def write(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if dunder and isinstance(args[0], (list, tuple, str, dict, type(None))):
-            return NotImplemented
-        if not isinstance(self, Tensor):
-            raise DTypeError(
-                f"{name}(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
-            )
-        check_writable(self)
-        if self._view is not None:
-            self._view.refuse_repeats()
-        storage = self._storage
-        for operand in args if end is None else args[:end]:
-            if isinstance(operand, Tensor):
-                own = operand._storage
-                if own is storage or own.share is not None:
-                    refuse_overlap(self, (operand,), apart)
-        if kwargs:
-            others = [v for k, v in kwargs.items() if end is None or k != "value"]
-            refuse_overlap(self, others, apart)
-            if kwargs.get("dtype", self.dtype) not in (None, self.dtype):
-                raise DTypeError(
-                    f"Bad in-place call: input tensor dtype {_c_name(self.dtype)} and output "
-                    f"tensor dtype {_c_name(kwargs['dtype'])} should match"
-                )
-        short = None if kwargs or len(args) != 1 else short_forms.get(function)
-        try:
-            result = function(self, *args, **kwargs) if short is None else short(self, args[0])
-        except (TypeError, AttributeError, ValueError, LazytError) as error:
-            from lazyt.functional.calls import by_old_form, explain_call
-
-            if (old := by_old_form(name, (self, *args), kwargs)) is not None:
-                return write(*old[0], **old[1])
-            better = explain_call(error, function, name, (self, *args), kwargs, 1)
-            if better is None:
-                raise
-            raise better from None
-        return result if result is NotImplemented else write_result(self, result)
-
-    write.__name__ = write.__qualname__ = name
-    write.__doc__ = f"In-place form of ``{function.__name__}``."
-    return write

@@ -189,8 +189,30 @@ _INFERENCE = (
 _uids = itertools.count(1)
 next_uid = _uids.__next__
 next_number = itertools.count(1).__next__
+_hook_keys = itertools.count()
 _new = object.__new__
 _weak = weakref.ref
+
+
+class RemovableHandle:
+    """What registering a hook returns; ``remove()`` takes the hook away. A context manager too."""
+
+    __slots__ = ("_hooks", "id")
+
+    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        self.id = next(_hook_keys)
+        self._hooks = hooks
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; doing so twice is harmless."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
 
 class Extra:
@@ -365,34 +387,32 @@ class GradFn:
         """A dict for users' notes."""
         return self.extra.metadata
 
-    def register_prehook(self, hook: Callable[[tuple[Any, ...]], Any]) -> Any:
+    def register_prehook(self, hook: Callable[[tuple[Any, ...]], Any]) -> RemovableHandle:
         """Call ``hook`` with the gradients that arrive here, as a tuple; what it returns replaces
         them. Returns a handle with ``remove()``.
 
         Raises LazytError where the tensor that this function made no longer exists.
         """
-        from lazyt.autograd.node_hooks import add
+        return self._register(self.extra.prehooks, hook)
 
-        return add(self, self.extra.prehooks, hook)
-
-    def register_hook(self, hook: Callable[..., Any]) -> Any:
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after this function's gradients are known; what
         it returns replaces ``grad_inputs``. Returns a handle with ``remove()``.
 
         Raises LazytError where the tensor that this function made no longer exists.
         """
-        from lazyt.autograd.node_hooks import add
+        return self._register(self.extra.posthooks, hook)
 
-        return add(self, self.extra.posthooks, hook)
+    def _register(
+        self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]
+    ) -> RemovableHandle:
+        if not isinstance(self, AccumulateGrad):
+            watched.add(self)
+        return RemovableHandle(hooks, hook)
 
-    def __call__(self, *grads: Any) -> Any:
-        """The inputs' gradients where ``grads`` is the result's.
+    if TYPE_CHECKING:  # ``autograd/traversal.py``, which knows derivatives, adds the method
 
-        Raises LazytError where the tensor that this function made no longer exists.
-        """
-        from lazyt.autograd.node_hooks import call
-
-        return call(self, grads)
+        def __call__(self, *grads: Any) -> Any: ...
 
     def name(self) -> str:
         """Its name, such as ``AddBackward0``."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from lazyt.errors import GradientError, warn
+from lazyt.errors import warn
 from lazyt.handle.device import CPU, device, device_of
 from lazyt.handle.hooks import hook
+from lazyt.handle.layout import follows
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, GradFn
 from lazyt.handle.views import View, contiguous_strides, is_contiguous
@@ -84,13 +85,6 @@ class Tensor(TensorMethods):
                 "this class as the tensors that they are, and give plain tensors"
             )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        from lazyt.functional.creation.creation import legacy_tensor
-
-        made = legacy_tensor(*args, **kwargs)
-        self._storage = made._storage
-        self._view = made._view
-
     # ------------------------------------------------------------------ the value
 
     @property
@@ -162,28 +156,10 @@ class Tensor(TensorMethods):
         """Whether the elements lie in row-major order, or in ``memory_format``, without gaps."""
         view = self._view
         if memory_format is not None:
-            from lazyt.handle.layout import follows
-
             return follows(tuple(self.shape), self.strides, memory_format)
         return view is None or is_contiguous(view.shape, view.strides)
 
     # ------------------------------------------------------------------ gradients
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether gradients flow to this tensor."""
-        view = self._view
-        if view is not None and view.multiple is not None:  # its grad_fn may be forbidden
-            return self._storage.fn is not None and not view.detached
-        return self._fn is not None
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        from lazyt.autograd.handles import require_grad
-
-        if not isinstance(value, bool):
-            raise GradientError("requires_grad must be a bool")
-        require_grad(self, value if self.is_leaf else False)  # which is refused for results
 
     @property
     def is_leaf(self) -> bool:
@@ -212,7 +188,11 @@ class Tensor(TensorMethods):
     def __hash__(self) -> int:
         return id(self)
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # written elsewhere
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+        requires_grad: bool
         grad: Tensor | None
         data: Tensor
 

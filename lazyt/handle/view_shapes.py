@@ -12,15 +12,17 @@ from lazyt.autograd.handles import root_view
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim, sizes_by_name, wrong_arguments
 from lazyt.functional.type_promotion import as_dtype
-from lazyt.handle.dispatch import add_property, check_writable, method, type_title, view_of, wrap
-from lazyt.handle.grad_mode import mode
-from lazyt.handle.layout import (
-    channel_order,
-    contiguous_format,
+from lazyt.handle.dispatch import (
+    add_property,
+    check_writable,
     copied,
-    dense_strides,
-    preserve_format,
+    method,
+    type_title,
+    view_of,
+    wrap,
 )
+from lazyt.handle.grad_mode import mode
+from lazyt.handle.layout import channel_order, contiguous_format, dense_strides, preserve_format
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, hand_over
 from lazyt.handle.tensor import Tensor

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import lazyt
 from lazyt.autograd.function import Function
-from lazyt.autograd.handles import RemovableHandle, take_over
+from lazyt.autograd.handles import take_over
 from lazyt.compat.absent import known_as
 from lazyt.errors import DTypeError, LazytError, warn
+from lazyt.handle.tape import RemovableHandle
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.parameter import Buffer, Parameter, UninitializedBuffer, is_uninitialized
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any, TypeVar
 
 import lazyt
-from lazyt.autograd.handles import RemovableHandle
 from lazyt.errors import LazytError, warn
 from lazyt.functional.creation.creation import in_memory
 from lazyt.functional.updates import (
@@ -29,6 +28,7 @@ from lazyt.functional.updates import (
 )
 from lazyt.handle.hooks import capturing, counted, each_call
 from lazyt.handle.pytree import Identity
+from lazyt.handle.tape import RemovableHandle
 from lazyt.handle.tensor import Tensor
 from lazyt.tracing.guards import ELEMENTS, KEYS, SIZE, Itself
 

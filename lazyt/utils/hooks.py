@@ -1,5 +1,5 @@
 """What registering a hook returns, by PyTorch's longer name."""
 
-from lazyt.autograd.handles import RemovableHandle
+from lazyt.handle.tape import RemovableHandle
 
 __all__ = ["RemovableHandle"]

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from lazyt import ops
-from lazyt.errors import DTypeError, GradientError, ShapeError
-from lazyt.functional.creation.nesting import is_sequence, node_of_nested, type_name
+from lazyt.errors import GradientError, ShapeError
+from lazyt.functional.creation.nesting import node_of_nested
 from lazyt.functional.elementwise.arithmetic import cast_to
 from lazyt.functional.operands import constant_of
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype
 from lazyt.handle.device import CPU, check_device, device, placed
 from lazyt.handle.dispatch import array_node, type_title, wrap
-from lazyt.handle.tensor import Size, Tensor
+from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node, Shape
 from lazyt.tracing.symbolic_numbers import is_lifted
@@ -199,34 +199,6 @@ def scalar_tensor(
     return tensor(s, dtype=wanted, device=device, requires_grad=requires_grad)
 
 
-def legacy_tensor(*args: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """``Tensor(2, 3)`` has that size; ``Tensor([..])`` has those values, in ``dtype``.
-
-    The default dtype is meant by None. A tensor is taken as it is. Raises DTypeError for other
-    arguments.
-    """
-    from lazyt.functional.creation.filling import empty
-
-    place = check_device(device)
-    wanted = get_default_dtype() if dtype is None else dtype
-    if len(args) == 1:
-        value = args[0]
-        if isinstance(value, Tensor):
-            if dtype is not None and value.dtype is not dtype:
-                raise DTypeError(
-                    f"expected a tensor of {dtype} (got one of {value.dtype}); use .to()"
-                )
-            same: Tensor = value.detach()
-            return same
-        if isinstance(value, Size):
-            return empty(value, dtype=wanted, device=place)
-        if not isinstance(value, int) or isinstance(value, bool):
-            if not is_sequence(value) and not hasattr(value, "__array__"):
-                raise DTypeError(f"new(): data must be a sequence (got {type_name(value)})")
-            return tensor(value, dtype=wanted, device=place)
-    return empty(args or (0,), dtype=wanted, device=place)
-
-
 def new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
@@ -234,10 +206,3 @@ def new_tensor(
     """A tensor of ``data``, in this tensor's dtype."""
     place = self.device if device is None else device
     return tensor(data, dtype=dtype or self.dtype, device=place, requires_grad=requires_grad)
-
-
-def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
-    """``new(2, 3)`` has that size, ``new([..])`` those values, in this tensor's dtype."""
-    if size is not None:
-        args = tuple(size)
-    return legacy_tensor(*args, dtype=self.dtype, device=self.device if device is None else device)

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from lazyt.errors import DTypeError, GradientError, LazytError, ShapeError
-from lazyt.functional.creation.creation import fresh
-from lazyt.functional.creation.nesting import refuse_number
+from lazyt.functional.creation.creation import fresh, tensor
+from lazyt.functional.creation.nesting import is_sequence, refuse_number, type_name
 from lazyt.functional.operands import as_number, as_shape, constant_of, expand_to, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, scalar_dtype
 from lazyt.handle.device import check_device
-from lazyt.handle.dispatch import type_title
-from lazyt.handle.layout import dense_strides, is_dense, lay_out, strided, strides_in
-from lazyt.handle.tensor import Tensor
+from lazyt.handle.dispatch import lay_out, method, type_title
+from lazyt.handle.layout import dense_strides, is_dense, strided, strides_in
+from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.view_shapes import arranged
 from lazyt.handle.views import contiguous_strides
 from lazyt.ir.dtypes import DType, package_name
@@ -268,3 +268,43 @@ def empty_permuted(
     made = _filled(shape, 0, "empty_permuted", dtype=dtype, device=device, layout=layout)
     lay_out(made, dense_strides(shape, order))
     return made.requires_grad_() if requires_grad else made
+
+
+def legacy_tensor(*args: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """``Tensor(2, 3)`` has that size; ``Tensor([..])`` has those values, in ``dtype``.
+
+    The default dtype is meant by None. A tensor is taken as it is. Raises DTypeError for other
+    arguments.
+    """
+    place = check_device(device)
+    wanted = get_default_dtype() if dtype is None else dtype
+    if len(args) == 1:
+        value = args[0]
+        if isinstance(value, Tensor):
+            if dtype is not None and value.dtype is not dtype:
+                raise DTypeError(
+                    f"expected a tensor of {dtype} (got one of {value.dtype}); use .to()"
+                )
+            same: Tensor = value.detach()
+            return same
+        if isinstance(value, Size):
+            return empty(value, dtype=wanted, device=place)
+        if not isinstance(value, int) or isinstance(value, bool):
+            if not is_sequence(value) and not hasattr(value, "__array__"):
+                raise DTypeError(f"new(): data must be a sequence (got {type_name(value)})")
+            return tensor(value, dtype=wanted, device=place)
+    return empty(args or (0,), dtype=wanted, device=place)
+
+
+def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
+    """``new(2, 3)`` has that size, ``new([..])`` those values, in this tensor's dtype."""
+    if size is not None:
+        args = tuple(size)
+    return legacy_tensor(*args, dtype=self.dtype, device=self.device if device is None else device)
+
+
+@method("__init__")
+def _initialize(self: Tensor, *args: Any, **kwargs: Any) -> None:
+    made = legacy_tensor(*args, **kwargs)
+    self._storage = made._storage
+    self._view = made._view

@@ -10,6 +10,7 @@ import numpy as np
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, NoKernelError
 from lazyt.functional import return_types
+from lazyt.functional.calls import by_old_form
 from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.operands import (
     Build,
@@ -25,10 +26,9 @@ from lazyt.functional.operands import (
     wrong_arguments,
 )
 from lazyt.functional.operands import scalar_build as scalar_build
-from lazyt.functional.results import give
+from lazyt.functional.results import give, inplace_form, short_forms
 from lazyt.functional.type_promotion import as_dtype, c_name, get_default_dtype, torch_name
 from lazyt.handle.autocast import raised_on_gpu
-from lazyt.handle.dispatch import inplace_form, short_forms
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, float16, float64, int32
 from lazyt.ir.forms import use
@@ -119,8 +119,6 @@ def _in_old_form(
     function: Callable[..., Tensor], parts: tuple[Any, ...], alpha: Any, out: Any
 ) -> Tensor:
     """``add(input, alpha, other)``, a form that PyTorch has left from older releases."""
-    from lazyt.functional.calls import by_old_form
-
     name = function.__name__
     named = {} if type(alpha) is int and alpha == 1 else {"alpha": alpha}
     found = by_old_form(name, parts, named if out is None else {**named, "out": out})

@@ -12,11 +12,9 @@ from lazyt.functional.elementwise.arithmetic import cast_to
 from lazyt.functional.operands import existing_dim, require_tensor, wrong_arguments
 from lazyt.functional.type_promotion import as_dtype, torch_name
 from lazyt.handle.device import CPU, check_device, device, place_name, transferred
-from lazyt.handle.dispatch import wrap
+from lazyt.handle.dispatch import copied, lay_out, wrap
 from lazyt.handle.layout import (
     contiguous_format,
-    copied,
-    lay_out,
     preserve_format,
     strides_like,
     suggests_channels_last,

@@ -20,10 +20,10 @@ from lazyt.functional.indexing.masks import true_positions
 from lazyt.functional.indexing.picking import checked_index, scatter_of
 from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
 from lazyt.functional.results import give, overwrite, view_of_plan
-from lazyt.handle.dispatch import check_writable, one_memory, refuse_overlap, type_title
+from lazyt.handle.dispatch import check_writable, lay_out, one_memory, refuse_overlap, type_title
 from lazyt.handle.hooks import capturing
 from lazyt.handle.interop.elements import write_number
-from lazyt.handle.layout import common_order, dense_strides, lay_out
+from lazyt.handle.layout import common_order, dense_strides
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.view_parts import element_view, find_part, note_part, select_view
 from lazyt.handle.views import contiguous_strides

@@ -12,9 +12,8 @@ from lazyt.functional.elementwise.arithmetic import scalar_build
 from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.operands import broadcast_pair, expand_to, mapped, require_tensor
 from lazyt.functional.results import give
-from lazyt.handle.dispatch import type_title
+from lazyt.handle.dispatch import lay_out, type_title
 from lazyt.handle.interop.numpy import read_values
-from lazyt.handle.layout import lay_out
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, float32, float64, int64
 from lazyt.ir.graph import Node

@@ -18,8 +18,8 @@ from lazyt.functional.operands import broadcast_pair, expand_to
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import refuse, torch_name
 from lazyt.handle import pending
-from lazyt.handle.dispatch import wrap
-from lazyt.handle.layout import dense_strides, lay_out
+from lazyt.handle.dispatch import lay_out, wrap
+from lazyt.handle.layout import dense_strides
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32
 from lazyt.ir.graph import Node, Shape, topological

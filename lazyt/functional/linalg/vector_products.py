@@ -11,8 +11,7 @@ from lazyt.functional.operands import normalize_dim, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import refuse, torch_name
 from lazyt.handle.autocast import in_low_precision
-from lazyt.handle.dispatch import type_title
-from lazyt.handle.layout import lay_out
+from lazyt.handle.dispatch import lay_out, type_title
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import strides_of_view
 from lazyt.ir.dtypes import bool_, int64

@@ -13,8 +13,8 @@ from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.operands import as_number, as_shape, require_tensor
 from lazyt.functional.results import give
 from lazyt.handle.autocast import raised
-from lazyt.handle.dispatch import wrap
-from lazyt.handle.layout import lay_out, strides_like
+from lazyt.handle.dispatch import lay_out, wrap
+from lazyt.handle.layout import strides_like
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node

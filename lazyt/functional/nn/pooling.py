@@ -19,8 +19,7 @@ from lazyt.functional.random.random import rand
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import refuse, require_floating
 from lazyt.handle.autocast import in_full_precision
-from lazyt.handle.dispatch import type_title
-from lazyt.handle.layout import lay_out
+from lazyt.handle.dispatch import lay_out, type_title
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.errors import DTypeError, LazytError, ShapeError
+from lazyt.functional.calls import KINDS
 from lazyt.functional.creation.creation import fresh
 from lazyt.functional.creation.nesting import stored
 from lazyt.handle.device import check_device
@@ -133,6 +134,9 @@ class Generator:
         mixed = (self._seed * 0x9E3779B97F4A7C15 + self._calls) & 0xFFFFFFFFFFFFFFFF
         words = np.array([mixed & 0xFFFFFFFF, mixed >> 32], np.uint32)
         return stored(words, (2,), uint32)
+
+
+KINDS["Generator"] = Generator
 
 
 class _Move:

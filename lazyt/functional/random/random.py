@@ -19,7 +19,8 @@ from lazyt.functional.random.generators import Generator, default_generator
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, iinfo, torch_name
 from lazyt.handle.device import check_device
-from lazyt.handle.layout import lay_out, strides_in
+from lazyt.handle.dispatch import lay_out
+from lazyt.handle.layout import strides_in
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import (
     DType,

@@ -17,8 +17,8 @@ from lazyt.functional.operands import (
     wrong_arguments,
 )
 from lazyt.functional.results import give
-from lazyt.handle.dispatch import wrap
-from lazyt.handle.layout import lay_out, suggests_channels_last
+from lazyt.handle.dispatch import lay_out, wrap
+from lazyt.handle.layout import suggests_channels_last
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import strides_of_view
 

@@ -18,8 +18,8 @@ from lazyt.functional.operands import (
     sizes_by_name,
 )
 from lazyt.functional.results import give
-from lazyt.handle.dispatch import type_title
-from lazyt.handle.layout import lay_out, strides_like
+from lazyt.handle.dispatch import lay_out, type_title
+from lazyt.handle.layout import strides_like
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32, int64
 from lazyt.ir.graph import Node

@@ -21,7 +21,8 @@ from lazyt.functional.operands import (
 from lazyt.functional.results import give
 from lazyt.functional.sorting.searching import insertion_places
 from lazyt.functional.sorting.sorting import run_starts
-from lazyt.handle.layout import dense_strides, lay_out
+from lazyt.handle.dispatch import lay_out
+from lazyt.handle.layout import dense_strides
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node

@@ -23,7 +23,8 @@ from lazyt.functional.operands import (
 from lazyt.functional.results import give
 from lazyt.functional.value_checks import from_to, values_hold
 from lazyt.handle.autocast import in_full_precision
-from lazyt.handle.layout import dense_strides, lay_out
+from lazyt.handle.dispatch import lay_out
+from lazyt.handle.layout import dense_strides
 from lazyt.handle.tape import remember
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64
