@@ -6,11 +6,11 @@ Written by docs/method_stubs.py; `make generate` writes it again.
 import builtins
 import collections.abc
 import lazyt
-import lazyt.autograd.handles
 import lazyt.functional.random.generators
 import lazyt.functional.return_types
 import lazyt.handle.interop.dlpack
 import lazyt.handle.layout
+import lazyt.handle.tape
 import lazyt.plan.explain
 import numpy
 import types
