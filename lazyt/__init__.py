@@ -23,7 +23,6 @@ from lazyt.config import misspelt as _misspelt
 from lazyt.errors import warn as _warn
 from lazyt.functional import return_types as return_types
 from lazyt.functional.calls import explain_calls as _explain_calls
-from lazyt.functional.calls import explain_methods as _explain_methods
 from lazyt.functional.creation.creation import *  # noqa: F403
 from lazyt.functional.creation.filling import *  # noqa: F403
 from lazyt.functional.creation.ramps import *  # noqa: F403
@@ -119,7 +118,6 @@ newaxis = None
 bool, half, float, double = bool_, float16, float32, float64
 short, int, long = int16, int32, int64
 globals().update(_INPLACE_FUNCTIONS)
-_explain_methods()
 _explain_calls(globals(), [n for n in globals() if not n.startswith("_")], __name__)
 
 if _TYPE_CHECKING:

@@ -7,6 +7,30 @@ its modules list in ``__all__``.
 import sys
 
 from lazyt.functional import methods
+from lazyt.functional.creation import creation, filling
+from lazyt.functional.elementwise import activations, conversions, division
+from lazyt.functional.indexing import combining, masks, writes
+from lazyt.functional.linalg import (
+    affine_products,
+    matrix_powers,
+    norms,
+    pseudoinverses,
+    solvers,
+    vector_products,
+)
+from lazyt.functional.nn import normalizers
+from lazyt.functional.random import sampling
+from lazyt.functional.reductions import covariance, cumulative
+from lazyt.functional.shapes import rearranging, splitting, view_copies
+from lazyt.functional.sorting import distinct, searching, sorting
+
+#: The modules that declare methods: what ``import lazyt`` loads of this package.
+_LOADED = (
+    activations, affine_products, combining, conversions, covariance, creation, cumulative,
+    distinct, division, filling, masks, matrix_powers, normalizers, norms, pseudoinverses,
+    rearranging, sampling, searching, solvers, sorting, splitting, vector_products, view_copies,
+    writes,
+)  # fmt: skip
 
 methods.install()
 

@@ -23,6 +23,7 @@ import numpy as np
 from lazyt.errors import DTypeError, LazytError
 from lazyt.functional.operands import as_number
 from lazyt.handle.autocast import as_on_gpus
+from lazyt.handle.function_table import Entry, entry_of
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, package_name
 from lazyt.ir.source_lines import position_of, recording
@@ -32,33 +33,11 @@ from lazyt.tracing.symbolic_numbers import LIFTED
 F = TypeVar("F", bound=Callable[..., Any])
 _frame = sys._getframe
 
-#: Modules whose functions check what they are given, as the commonest do, or take anything.
-_THEMSELVES = frozenset({
-    "lazyt.functional.elementwise.arithmetic", "lazyt.functional.elementwise.division",
-    "lazyt.functional.elementwise.unary", "lazyt.functional.random.generators",
-    "lazyt.handle.tensor_protocol",
-})  # fmt: skip
-#: The functions of those modules that leave it to ``explained``.
-_RARER = frozenset({
-    "addcdiv", "addcmul", "angle", "conj", "conj_physical", "conj_physical_", "float_power_",
-    "frexp", "gcd", "gcd_", "heaviside", "imag", "is_conj", "is_distributed", "is_inference",
-    "is_neg", "isreal", "lcm", "lcm_", "ldexp", "ldexp_", "lerp", "logaddexp", "logaddexp2",
-    "nextafter", "real", "resolve_conj", "resolve_neg", "typename",
-})  # fmt: skip
-#: Modules outside of lazyt.functional that hold functions for users.
-_OUTSIDE = frozenset(
-    {"lazyt.handle.view_parts", "lazyt.handle.view_shapes", "lazyt.linalg", "lazyt.nn.multihead"}
-)
 _POSITION = re.compile(r"\(position (\d+)\)")
 _ABOUT_ARGUMENTS = re.compile(
     r"\w+\(\)(: argument| received an invalid combination| missing \d| got an unexpected)"
 )
 _UNEXPECTED = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'")
-_METHODS = (
-    "as_strided", "as_strided_", "expand_as", "resize_as_", "resize_", "reshape_as", "swapaxes_",
-    "squeeze", "squeeze_", "swapdims_", "transpose_", "type_as", "unfold", "unsqueeze",
-    "unsqueeze_", "view_as",
-)  # fmt: skip
 #: Names that PyTorch takes from NumPy's users.
 _NUMPY_NAMES = {
     "axis": "dim", "keepdims": "keepdim",
@@ -80,16 +59,8 @@ _WHOLE = frozenset({
     "split_sizes", "indices_or_sections", "sections", "start", "normalized_shape",
     "physical_layout", "storage_offset", "destination", "bins",
 })  # fmt: skip
-#: Of those, what in these functions takes fractions, truth values or tensors of its own.
-_NOT_WHOLE = frozenset({
-    ("arange", "start"), ("range", "start"), ("linspace", "start"), ("logspace", "start"),
-    ("lerp", "start"), ("tensordot", "dims"), ("multi_margin_loss", "p"), ("narrow", "start"),
-    ("narrow_copy", "start"), ("repeat_interleave", "repeats"), ("tensor_split", "sections"),
-    ("tensor_split", "indices_or_sections"), ("max", "dim"), ("min", "dim"), ("var", "dim"),
-    ("std", "dim"), ("var_mean", "dim"), ("std_mean", "dim"), ("svd_lowrank", "q"),
-    ("pca_lowrank", "q"), ("histogram", "bins"), ("histogramdd", "bins"),
-    ("local_response_norm", "k"),
-})  # fmt: skip
+#: What holds for functions of which nothing is declared.
+_UNDECLARED = Entry(name="", function=len)
 _MANY = ("Any", "Sequence[int]", "tuple[int, ...]")
 
 
@@ -98,22 +69,22 @@ KINDS: dict[str, type] = {"DType": DType}
 
 #: Numbers of any kind, which tensors of one number may stand for.
 _SCALARS = frozenset({"alpha", "beta"})
-_SCALED = frozenset({"addcmul", "addcdiv"})  # these take their ``value`` so
 
 
 def _numbers_of(function: Callable[..., Any]) -> dict[str, tuple[int, str]]:
     """The arguments of a function that are numbers, by name: the number of their position, -1 for
     those that have none, and their kind: ``int``, ``ints`` (or one), or ``scalar``."""
+    entry = entry_of(function) or _UNDECLARED
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
-    code, said, own = function.__code__, function.__annotations__, function.__name__.rstrip("_")
+    code, said = function.__code__, function.__annotations__
     found = {}
     for place, name in enumerate(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]):
         kind = str(said.get(name, "")).removesuffix(" | None")
         position = place if place < code.co_argcount else -1
-        if name in _SCALARS or (name == "value" and own in _SCALED):
+        if name in _SCALARS or name in entry.scalars:
             found[name] = (position, "scalar")
-        elif (own, name) in _NOT_WHOLE:
+        elif name in entry.fractions:
             continue
         elif kind == "int":
             found[name] = (position, "int")
@@ -301,21 +272,10 @@ def _by_our_names(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[
     return {changed.get(name, name): value for name, value in kwargs.items()} if changed else None
 
 
-#: Forms that PyTorch has left from older releases: how many numbers come first of how many
-#: arguments, and which; the tensor itself stands first, or behind the first number of two.
-_OLD_FORMS: dict[str, tuple[str, ...]] = {
-    "add": ("self alpha other",), "sub": ("self alpha other",),
-    "addcmul": ("self value tensor1 tensor2",), "addcdiv": ("self value tensor1 tensor2",),
-    **dict.fromkeys(
-        ("addmm", "addmv", "addr", "addbmm", "baddbmm"),
-        ("beta self alpha first second", "beta self first second"),
-    ),
-}  # fmt: skip
-
-
-def by_old_form(name: str, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
-    """The arguments of a call in a form that PyTorch deprecates, in the present one; else None."""
-    for form in _OLD_FORMS.get(name.rstrip("_"), ()):
+def by_old_form(forms: Iterable[str], name: str, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    """The arguments of a call in a form that PyTorch deprecates, one of the ``old_forms`` of the
+    function's entry, in the present one; else None. Numbers stand first or behind the tensor."""
+    for form in forms:
         parts = form.split()
         values = args
         if parts[0] == "beta" and name.endswith("_"):  # x.addmm_(beta, alpha, a, b)
@@ -348,6 +308,7 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
     """``function`` whose failing calls are explained under ``name``, a name in module ``home``."""
     skip = int(method)
     numbers = _numbers_of(function)
+    old_forms = (entry_of(function) or _UNDECLARED).old_forms
     places = tuple((place, name) for name, (place, _) in numbers.items() if place >= 0)
 
     def settle(value: Any, argument: str) -> Any:
@@ -382,7 +343,7 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
                 return handle_torch_function(call, given, *args, **kwargs)
             if kwargs and (renamed := _by_our_names(function, kwargs)) is not None:
                 return call(*args, **renamed)
-            if name in _OLD_FORMS and (old := by_old_form(name, args, kwargs)) is not None:
+            if old_forms and (old := by_old_form(old_forms, name, args, kwargs)) is not None:
                 return call(*old[0], **old[1])
             better = explain_call(error, function, name, args, kwargs, skip)
             if better is None:
@@ -402,10 +363,8 @@ def explained(function: F, name: str, home: str, method: bool = False) -> F:
 
 def is_wrapped(function: Callable[..., Any]) -> bool:
     """Whether calls of a function are explained: not where it does so, at less cost, by itself."""
-    home = function.__module__
-    if home in _THEMSELVES:
-        return function.__name__ in _RARER
-    return home in _OUTSIDE or home.startswith("lazyt.functional.")
+    entry = entry_of(function)
+    return entry is not None and not entry.checks
 
 
 def explain_calls(
@@ -418,12 +377,8 @@ def explain_calls(
     """
     for name in public:
         value = names[name]
-        if isinstance(value, FunctionType) and is_wrapped(value):
-            names[name] = explained(as_on_gpus(value, name), prefix + name, home)
+        # What was explained as a method is a function of this module already.
+        known = isinstance(value, FunctionType) and value.__module__ != "lazyt"
+        if known and is_wrapped(value):
+            names[name] = explained(as_on_gpus(value), prefix + name, home)
             names[name].__qualname__ = name
-
-
-def explain_methods() -> None:
-    """Wrap those methods of views that take more than numbers of dimensions."""
-    for name in _METHODS:
-        setattr(Tensor, name, explained(getattr(Tensor, name), name, "lazyt", method=True))

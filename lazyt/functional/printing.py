@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lazyt.errors import LazytError
+from lazyt.handle.function_table import function
 
 __all__ = [
     "get_printoptions", "set_printoptions",
@@ -37,6 +38,7 @@ _PROFILES = {
 }
 
 
+@function()
 def set_printoptions(
     precision: int | None = None,
     threshold: float | None = None,
@@ -68,6 +70,7 @@ def set_printoptions(
     _OPTIONS.sci_mode = sci_mode
 
 
+@function()
 def get_printoptions() -> dict[str, Any]:
     """The current print settings by name."""
     return dict(vars(_OPTIONS))

@@ -27,6 +27,7 @@ from lazyt.handle.dispatch import (
     wrap,
     write_result,
 )
+from lazyt.handle.function_table import entry_of
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.hooks import hook
 from lazyt.handle.tensor import Tensor
@@ -287,27 +288,17 @@ def _c_name(dtype: Any) -> str:
     return {"float32": "float", "float64": "double"}.get(str(dtype).split(".")[-1], str(dtype))
 
 
-# In-place functions whose operands may not even be the tensor itself.
-_REFUSING_ITSELF = frozenset({
-    "index_add_", "index_copy_", "index_fill_", "index_reduce_", "put_", "scatter_",
-    "scatter_add_", "scatter_reduce_",
-})  # fmt: skip
-
-
-# In-place functions that take the number out of their last operand before they write, with its
-# place among the others.
-_FILLING = {"index_fill_": 2, "masked_fill_": 1}
-
-
 #: Functions of a tensor and an operand, with what does the same in less time where it can.
 short_forms: dict[Callable[..., Any], Callable[[Any, Any], Any]] = {}
 
 
 def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
     """The function that writes ``function``'s result into its first argument."""
-
-    refuses_itself, dunder = name in _REFUSING_ITSELF, name.startswith("__")
-    end = _FILLING.get(name)
+    entry = entry_of(function)
+    separate = entry is not None and entry.separate
+    end = entry.fills if entry is not None else None
+    old_forms = entry.old_forms if entry is not None else ()
+    dunder = name.startswith("__")
 
     @functools.wraps(function)
     def write(self: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -325,10 +316,10 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
             if isinstance(operand, Tensor):
                 own = operand._storage
                 if own is storage or own.share is not None:
-                    refuse_overlap(self, (operand,), refuses_itself)
+                    refuse_overlap(self, (operand,), separate)
         if kwargs:
             others = [v for k, v in kwargs.items() if end is None or k != "value"]
-            refuse_overlap(self, others, refuses_itself)
+            refuse_overlap(self, others, separate)
             if kwargs.get("dtype", self.dtype) not in (None, self.dtype):
                 raise DTypeError(
                     f"Bad in-place call: input tensor dtype {_c_name(self.dtype)} and output "
@@ -338,7 +329,7 @@ def inplace_form(function: Callable[..., Any], name: str) -> Callable[..., Tenso
         try:
             result = function(self, *args, **kwargs) if short is None else short(self, args[0])
         except (TypeError, AttributeError, ValueError, LazytError) as error:
-            if (old := by_old_form(name, (self, *args), kwargs)) is not None:
+            if (old := by_old_form(old_forms, name, (self, *args), kwargs)) is not None:
                 return write(*old[0], **old[1])
             better = explain_call(error, function, name, (self, *args), kwargs, 1)
             if better is None:

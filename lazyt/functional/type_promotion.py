@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from lazyt.errors import DTypeError
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import (
     ALL,
@@ -154,11 +155,13 @@ def c_name(dtype: DType) -> str:
     return _C_NAMES.get(dtype, dtype.name)
 
 
+@function()
 def get_default_dtype() -> DType:
     """The dtype of new floating point tensors."""
     return _default
 
 
+@function()
 def set_default_dtype(dtype: DType) -> None:
     """Make ``dtype`` the dtype of new floating point tensors; raises DTypeError for others."""
     global _default
@@ -219,6 +222,7 @@ def _promoted(a: DType, b: DType) -> DType | None:
 _TABLE = {(a, b): _promoted(a, b) for a in ALL for b in ALL}
 
 
+@function()
 def promote_types(type1: DType, type2: DType) -> DType:
     """The smallest dtype that both convert to; raises DTypeError for wide unsigned mixtures."""
     for place, given in enumerate((type1, type2), 1):
@@ -301,6 +305,7 @@ def promote_pair(a: DType, a_rank: int, b: DType, b_rank: int) -> DType:
     return strong if category(strong) >= category(weak) else promote_types(strong, weak)
 
 
+@function()
 def can_cast(from_: DType, to: DType) -> bool:
     """Whether PyTorch writes a ``from_`` result into a ``to`` tensor without complaint."""
     if from_.kind == "f" and to.kind != "f":

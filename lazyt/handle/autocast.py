@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from lazyt.errors import ArgumentError, DeviceError, LazytError, warn
 from lazyt.handle.device import check_device
+from lazyt.handle.function_table import entry_of
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bfloat16, float16, float32, float64
 from lazyt.ir.forms import use
@@ -283,50 +284,17 @@ def cast_call(
         mode.dtype = outer
 
 
-# What autocast does on GPUs, function by function: PyTorch's lists for CUDA.
+# What autocast does on GPUs: for each function what PyTorch's lists for CUDA say, in its entry.
 #
-# A function that is not here takes the types it is given, whatever it does on the CPU. Functions
-# that PyTorch writes in Python of others that are listed are listed here by what comes of it.
+# A function of which nothing is said takes the types it is given, whatever it does on the CPU.
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-#: In the low precision, beside what is on the CPU.
-LOW = _names("addmv addr conv_tbc gru_cell lstm_cell mv rnn_relu_cell rnn_tanh_cell")
-#: In float32: what grows fast, norms, losses, sizes.
-FULL = _names("""
-    acos asin cosh erfinv exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh tan
-    arccos arcsin
-
-    binary_cross_entropy_with_logits cdist cosine_embedding_loss cosine_similarity cross_entropy
-    dist frobenius_norm gaussian_nll_loss group_norm hinge_embedding_loss huber_loss kl_div l1_loss
-    layer_norm local_response_norm logsumexp margin_ranking_loss mse_loss multi_margin_loss
-    multilabel_margin_loss native_layer_norm nll_loss normalize nuclear_norm pairwise_distance pdist
-    poisson_nll_loss renorm rms_norm smooth_l1_loss soft_margin_loss softplus triplet_margin_loss
-
-    gumbel_softmax interpolate softmin upsample upsample_bilinear upsample_nearest
-""")
-#: In float32 unless the call says in which dtype.
-FULL_BY_DEFAULT = _names("""
-    cumprod cumsum log_softmax matrix_norm norm prod softmax sum vector_norm
-""")
-#: In the widest dtype among their tensors.
-WIDEST = _names("""
-    addcdiv addcmul arctan2 atan2 bilinear cross dot grid_sample index_put scatter_add tensordot
-    vdot
-""")
-#: Refused, in PyTorch's words.
-UNSAFE = frozenset({"binary_cross_entropy"})
-
-
-def as_on_gpus(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The function of this name as autocast wants it on GPUs: itself if it is on no list."""
-    found = next((r for names, r in _RULES if name in names), None)
-    if found is None:
+def as_on_gpus(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as autocast wants it on GPUs: itself where its entry says nothing of that."""
+    entry = entry_of(function)
+    if entry is None or not entry.cast:
         return function
-    rule: Callable[..., Any] = found
+    rule = _RULES[entry.cast]
 
     def cast(*args: Any, **kwargs: Any) -> Any:
         if use.any and mode.dtype is not None and kwargs.get("out") is None:
@@ -377,10 +345,11 @@ def _unsafe(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     )
 
 
-_RULES = (
-    (LOW, _low), (FULL, _full), (FULL_BY_DEFAULT, _full_by_default), (WIDEST, _widest),
-    (UNSAFE, _unsafe),
-)  # fmt: skip
+#: By what an entry says of it.
+_RULES: dict[str, Callable[..., Any]] = {
+    "low": _low, "full": _full, "full_by_default": _full_by_default, "widest": _widest,
+    "unsafe": _unsafe,
+}  # fmt: skip
 
 
 # Autocast by functions instead of blocks, by PyTorch's names; ``autocast`` itself is simpler.

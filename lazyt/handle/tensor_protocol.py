@@ -18,6 +18,7 @@ from lazyt.functional.shapes.splitting import unbind
 from lazyt.handle import pending
 from lazyt.handle.device import place_name
 from lazyt.handle.dispatch import add_property, array_node, assign, method, wrap
+from lazyt.handle.function_table import function
 from lazyt.handle.hooks import capturing, hook
 from lazyt.handle.interop.numpy import item, only_number, readable_values
 from lazyt.handle.layout import strided
@@ -101,18 +102,21 @@ add_property("imag", property(_imaginary))
 add_property("output_nr", property(_output_nr))
 
 
+@function()
 @method()
 def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made in inference mode and is closed to autograd."""
     return input._storage.version < 0
 
 
+@function()
 @method()
 def is_distributed(input: Tensor) -> bool:
     """Whether the tensor is one of several parts on other machines: never."""
     return False
 
 
+@function()
 @method()
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     """The same tensor as an instance of a subclass of Tensor."""
@@ -121,6 +125,7 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     return made
 
 
+@function()
 @method()
 def to_dense(
     self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
@@ -130,6 +135,7 @@ def to_dense(
     return found
 
 
+@function()
 @method()
 def const_data_ptr(self: Tensor) -> int:
     """``data_ptr`` for memory that is only read."""
@@ -140,6 +146,7 @@ def const_data_ptr(self: Tensor) -> int:
 add_property("grad_dtype", property(lambda self: self.dtype))
 
 
+@function()
 def typename(obj: Any, /) -> str:
     """The name of a tensor's type, or of any object's class."""
     if isinstance(obj, Tensor):
@@ -178,6 +185,7 @@ def _converter(dtype: DType) -> Callable[[Any], Any]:
     return {"f": float, "b": bool}.get(dtype.kind, int)
 
 
+@function()
 @method()
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace every element by what a Python function gives for it; returns the tensor.
@@ -188,6 +196,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     return _looped(self, callable, (), "apply_")
 
 
+@function()
 @method()
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """``apply_`` of a function of two arguments: this tensor's element and the other's."""
@@ -198,6 +207,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     return _looped(self, callable, (tensor,), "map_")
 
 
+@function()
 @method()
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """``apply_`` of a function of three arguments."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from lazyt.errors import BoundsError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim
 from lazyt.handle.dispatch import method, view_of
+from lazyt.handle.function_table import function
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import GradFn, Moves, Written, record_view
@@ -159,6 +160,7 @@ def element_view(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
     return view_of(input, moves, (), (), offset, "Select")
 
 
+@function()
 @method()
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """Element ``index`` along ``dim``. Raises BoundsError when it is out of range."""
@@ -175,6 +177,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return select_view(input, axis, index % shape[axis])
 
 
+@function(fractions=("start",))
 @method()
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """``length`` elements from ``start`` along ``dim``.
@@ -234,6 +237,7 @@ def slice_along(input: Tensor, dim: int, start: Any, end: Any, step: int) -> Ten
     )
 
 
+@function()
 @method()
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of the matrices over ``dim1`` and ``dim2``, as the last dimension."""
@@ -257,6 +261,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return view_of(input, (window,), new, outer, input._offset + shift, "Diagonal")
 
 
+@function(method=True)
 @method()
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All slices of ``size`` along ``dimension``, ``step`` apart, as a new last dimension."""
@@ -295,6 +300,7 @@ def _look_past(part: Storage, whole: Storage, fn: GradFn) -> None:
     whole.fn.operands = Written(region, base.shape, base.dtype, 0, ())
 
 
+@function(method=True)
 @method()
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A view of the whole storage with any strides.

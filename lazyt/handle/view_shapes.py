@@ -21,6 +21,7 @@ from lazyt.handle.dispatch import (
     view_of,
     wrap,
 )
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.grad_mode import mode
 from lazyt.handle.layout import channel_order, contiguous_format, dense_strides, preserve_format
 from lazyt.handle.storage import Storage
@@ -109,6 +110,7 @@ def _arranged(input: Tensor, shape: Shape, name: str) -> Tensor | None:
     return view_of(input, (Reshape(shape),), shape, strides, input._offset, name)
 
 
+@function()
 @method()
 @remembered
 @sizes_by_name("size")
@@ -130,12 +132,14 @@ def view(input: Tensor, *size: Any, dtype: DType | None = None) -> Tensor:
     return found
 
 
+@function(method=True)
 @method()
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """``input.view(other.shape)``."""
     return view(input, tuple(other.shape))
 
 
+@function()
 @method()
 @remembered
 @sizes_by_name("shape")
@@ -151,12 +155,14 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
     return wrap(ops.reshape(input.node, wanted), input, name="UnsafeView")
 
 
+@function(method=True)
 @method()
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """``input.reshape(other.shape)``."""
     return reshape(input, tuple(other.shape))
 
 
+@function()
 @method()
 @remembered
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -178,6 +184,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, (*shape[:start], merged, *shape[end + 1 :]))
 
 
+@function()
 @method()
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Dimension ``dim`` split into ``sizes``, of which one may be -1."""
@@ -210,6 +217,7 @@ def _permuted(input: Tensor, axes: Shape, name: str) -> Tensor:
     )
 
 
+@function()
 @method()
 @remembered
 @sizes_by_name("dims")
@@ -235,6 +243,7 @@ def _swapped(input: Tensor, first: int, second: int, name: str) -> Tensor:
     return _permuted(input, tuple(axes), name)
 
 
+@function()
 @method("transpose", "swapdims")
 @remembered
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -246,9 +255,10 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return _swapped(input, first, second, "Transpose")
 
 
-swapdims = transpose
+swapdims = declare("swapdims", transpose)
 
 
+@function()
 @method()
 @remembered
 def t(input: Tensor) -> Tensor:
@@ -279,6 +289,7 @@ def _matrices_transposed(input: Tensor, name: str = "mT") -> Tensor:
     return _swapped(input, rank - 2, rank - 1, "Transpose") if rank else input
 
 
+@function()
 @method()
 def adjoint(input: Tensor) -> Tensor:
     """``mH``: the last two dimensions exchanged; all elements are real. ShapeError for vectors."""
@@ -307,6 +318,7 @@ add_property("mH", property(_conjugate_matrices))
 add_property("H", property(_conjugate_matrix))
 
 
+@function()
 @method("movedim", "moveaxis")
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Dimensions moved to other places, the rest in their order."""
@@ -329,9 +341,10 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     return _permuted(input, axes, "Permute")
 
 
-moveaxis = movedim
+moveaxis = declare("moveaxis", movedim)
 
 
+@function(method=True)
 @method()
 @remembered
 def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
@@ -356,6 +369,7 @@ def squeeze(input: Tensor, dim: Any = None, *more: int) -> Tensor:
     return view_of(input, moves, new, tuple(strides[i] for i in kept), input._offset, name)
 
 
+@function(method=True)
 @method()
 @remembered
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
@@ -374,6 +388,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     )
 
 
+@function()
 @method()
 @remembered
 @sizes_by_name("size")
@@ -422,18 +437,21 @@ def expand(input: Tensor, *size: Any) -> Tensor:
     return view_of(input, tuple(moves), full, tuple(steps), input._offset, "Expand")
 
 
+@function(method=True)
 @method()
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """``input.expand(other.shape)``."""
     return expand(input, tuple(other.shape))
 
 
+@function()
 @method()
 def alias(input: Tensor) -> Tensor:
     """Another tensor of the same memory, shape and strides."""
     return view_of(input, (), tuple(input.shape), input.strides, input._offset, "Alias")
 
 
+@function()
 @method()
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with memory of its own, in the order of the original or in ``memory_format``.
@@ -443,6 +461,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     return copied(input, input.node, "Clone", memory_format)
 
 
+@function()
 @method()
 def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Tensor:
     """The tensor itself when its elements lie in the order ``memory_format``, else a copy.
@@ -505,51 +524,59 @@ def _become(self: Tensor, shown: Tensor) -> Tensor:
     return self
 
 
+@function()
 @method()
 def t_(self: Tensor) -> Tensor:
     """Transpose this matrix in place; vectors stay. Raises ShapeError for more dimensions."""
     return _become(self, t(self))
 
 
+@function(method=True)
 @method("transpose_", "swapdims_")
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """Exchange two dimensions in place."""
     return _become(self, transpose(self, dim0, dim1))
 
 
-swapdims_ = transpose_
+swapdims_ = declare("swapdims_", transpose_, method=True)
 
 
+@function()
 @method()
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """``transpose`` by NumPy's name. Raises BoundsError."""
     return transpose(input, axis0, axis1)
 
 
+@function(method=True)
 @method()
 def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
     """``transpose_`` by NumPy's name. Raises BoundsError."""
     return _become(self, transpose(self, axis0, axis1))
 
 
+@function(method=True)
 @method()
 def squeeze_(self: Tensor, dim: Any = None, *more: int) -> Tensor:
     """Drop dimensions of extent one in place: all, or those of ``dim`` (and ``more``) that are."""
     return _become(self, squeeze(self, dim, *more))
 
 
+@function(method=True)
 @method()
 def unsqueeze_(self: Tensor, dim: int) -> Tensor:
     """Add a dimension of extent one at ``dim`` in place."""
     return _become(self, unsqueeze(self, dim))
 
 
+@function(method=True)
 @method()
 def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Show the storage with any strides from now on. Raises as ``as_strided`` does."""
     return _become(self, as_strided(self, size, stride, storage_offset))
 
 
+@function()
 @method()
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension: a view where the elements are contiguous, else a copy."""
@@ -557,6 +584,7 @@ def ravel(input: Tensor) -> Tensor:
     return found
 
 
+@function()
 @method()
 @sizes_by_name("size")
 def broadcast_to(input: Tensor, *size: Any) -> Tensor:
@@ -564,18 +592,21 @@ def broadcast_to(input: Tensor, *size: Any) -> Tensor:
     return expand(input, *size)
 
 
+@function()
 def detach(input: Tensor) -> Tensor:
     """A tensor of the same memory without gradient history."""
     found: Tensor = input.detach()
     return found
 
 
+@function()
 def detach_(input: Tensor) -> Tensor:
     """Drop a tensor's gradient history. Raises GradientError for views."""
     found: Tensor = input.detach_()
     return found
 
 
+@function()
 @method()
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape."""
@@ -585,6 +616,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 # ---------------------------------------------------------------------- other memory in place
 
 
+@function(method=True)
 @method()
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = contiguous_format) -> Tensor:
     """Take another size over the same memory, which grows where it must; new elements are zeros.
@@ -628,6 +660,7 @@ def _show(self: Tensor, shape: Shape, strides: Shape, offset: int) -> None:
     self._storage, self._view = storage, view
 
 
+@function(method=True)
 @method()
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """``resize_`` to the size of another tensor."""
@@ -636,6 +669,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     return resized
 
 
+@function()
 @method()
 def set_(
     self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None

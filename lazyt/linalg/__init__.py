@@ -45,6 +45,7 @@ from lazyt.functional.linalg.solvers import linalg_slogdet as slogdet
 from lazyt.functional.linalg.vector_products import linalg_cross as cross
 from lazyt.functional.linalg.vector_products import linalg_vander as vander
 from lazyt.functional.linalg.vector_products import vecdot
+from lazyt.handle.function_table import function as _function
 from lazyt.handle.tensor import Tensor
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@_function()
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A view of the diagonals of matrices in the last two dimensions; raises BoundsError."""
     view: Tensor = A.diagonal(offset, dim1, dim2)

@@ -12,6 +12,7 @@ from typing import Any
 import lazyt
 from lazyt.errors import LazytError, ShapeError, warn
 from lazyt.functional.shapes.joining import cat
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 
@@ -193,6 +194,7 @@ def _in_heads(
     return q, k, v, _grown(mask), _grown(padding)
 
 
+@function()
 def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
     in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None,

@@ -14,6 +14,7 @@ from lazyt.functional.operands import constant_of
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype
 from lazyt.handle.device import CPU, check_device, device, placed
 from lazyt.handle.dispatch import array_node, type_title, wrap
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node, Shape
@@ -40,6 +41,7 @@ def fresh(node: Node, requires_grad: bool = False, place: device = CPU) -> Tenso
 # ------------------------------------------------------------------ from values
 
 
+@function()
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
@@ -84,6 +86,7 @@ def in_memory(shape: Shape, value: float, dtype: Any, device: Any) -> Tensor:
     return found
 
 
+@function()
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, without a copy where it is one, or an array, of that dtype."""
     place = data.device if device is None and isinstance(data, Tensor) else check_device(device)
@@ -190,6 +193,7 @@ def frombuffer(
     return found.requires_grad_() if requires_grad else found
 
 
+@function()
 def scalar_tensor(
     s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False,
@@ -199,6 +203,7 @@ def scalar_tensor(
     return tensor(s, dtype=wanted, device=device, requires_grad=requires_grad)
 
 
+@function(method=True)
 def new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,

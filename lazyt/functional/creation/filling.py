@@ -13,6 +13,7 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, scalar_dtype
 from lazyt.handle.device import check_device
 from lazyt.handle.dispatch import lay_out, method, type_title
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import dense_strides, is_dense, strided, strides_in
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.handle.view_shapes import arranged
@@ -80,6 +81,7 @@ def _size(size: Any, kwargs: dict[str, Any], function: str) -> Shape:
     return as_shape(size, function)
 
 
+@function()
 def zeros(*size: Any, **kwargs: Any) -> Tensor:
     """A tensor of zeros: ``zeros(2, 3)`` or ``zeros((2, 3))``.
 
@@ -89,6 +91,7 @@ def zeros(*size: Any, **kwargs: Any) -> Tensor:
     return _filled(_size(size, kwargs, "zeros"), 0, "zeros", **kwargs)
 
 
+@function()
 def ones(*size: Any, **kwargs: Any) -> Tensor:
     """A tensor of ones: ``ones(2, 3)`` or ``ones((2, 3))``.
 
@@ -98,6 +101,7 @@ def ones(*size: Any, **kwargs: Any) -> Tensor:
     return _filled(_size(size, kwargs, "ones"), 1, "ones", **kwargs)
 
 
+@function()
 def empty(*size: Any, **kwargs: Any) -> Tensor:
     """A tensor whose values do not matter: zeros here.
 
@@ -107,6 +111,7 @@ def empty(*size: Any, **kwargs: Any) -> Tensor:
     return _filled(_size(size, kwargs, "empty"), 0, "empty", **kwargs)
 
 
+@function()
 def full(
     size: Any, fill_value: Any, *, out: Tensor | None = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -172,11 +177,15 @@ def _new(name: str, value: int) -> Callable[..., Tensor]:
     return function
 
 
-zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
-empty_like = _like("empty_like", 0)
-new_zeros, new_ones, new_empty = _new("new_zeros", 0), _new("new_ones", 1), _new("new_empty", 0)
+zeros_like = declare("zeros_like", _like("zeros_like", 0))
+ones_like = declare("ones_like", _like("ones_like", 1))
+empty_like = declare("empty_like", _like("empty_like", 0))
+new_zeros = declare("new_zeros", _new("new_zeros", 0), method=True)
+new_ones = declare("new_ones", _new("new_ones", 1), method=True)
+new_empty = declare("new_empty", _new("new_empty", 0), method=True)
 
 
+@function()
 def full_like(
     input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
@@ -190,6 +199,7 @@ def full_like(
     )  # fmt: skip
 
 
+@function(method=True)
 def new_full(
     self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
@@ -203,6 +213,7 @@ def new_full(
 # ------------------------------------------------------------------ any order of memory
 
 
+@function()
 def empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
@@ -231,6 +242,7 @@ def empty_strided(
     return made.requires_grad_() if requires_grad else made
 
 
+@function(method=True)
 def new_empty_strided(
     self: Tensor, size: Any, stride: Any, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -241,6 +253,7 @@ def new_empty_strided(
                          requires_grad=requires_grad)  # fmt: skip
 
 
+@function()
 def empty_permuted(
     size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
@@ -296,6 +309,7 @@ def legacy_tensor(*args: Any, dtype: DType | None = None, device: Any = None) ->
     return empty(args or (0,), dtype=wanted, device=place)
 
 
+@function(method=True)
 def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
     """``new(2, 3)`` has that size, ``new([..])`` those values, in this tensor's dtype."""
     if size is not None:

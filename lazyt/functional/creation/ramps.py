@@ -17,6 +17,7 @@ from lazyt.functional.operands import as_number, constant_of, expand_to, mapped,
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype
 from lazyt.handle.device import check_device, device
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int64
 from lazyt.ir.graph import Node
@@ -31,6 +32,7 @@ _ARANGE_ENDS = (
 )  # fmt: skip
 
 
+@function(fractions=("start",))
 def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, out: Tensor | None = None,
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -60,6 +62,7 @@ def arange(
     return _made(_ramp(count, start, step, wanted), out, requires_grad, place)
 
 
+@function(fractions=("start",))
 def range(
     start: Any, end: Any = None, step: Any = 1, *, out: Tensor | None = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -174,6 +177,7 @@ def _ramp(count: int, start: Any, step: Any, dtype: DType) -> Node:
     return ops.cast(node, dtype)
 
 
+@function(fractions=("start",))
 def linspace(
     start: Any, end: Any, steps: int, *, out: Tensor | None = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -210,6 +214,7 @@ def _spaced(start: float, end: float, steps: int, dtype: DType) -> Node:
     return ops.cast(ops.apply("where", early, low, high), dtype)
 
 
+@function(fractions=("start",))
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, out: Tensor | None = None,
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -228,6 +233,7 @@ def logspace(
     return _made(ops.cast(node, wanted), out, requires_grad, place)
 
 
+@function()
 def eye(
     n: int, m: int | None = None, *, out: Tensor | None = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,

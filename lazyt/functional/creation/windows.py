@@ -15,6 +15,7 @@ from lazyt.functional.creation.creation import fresh
 from lazyt.functional.operands import constant_of, expand_to
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype
 from lazyt.handle.device import check_device
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, float64
 from lazyt.ir.graph import Node
@@ -64,6 +65,7 @@ def _cosines(*weights: float) -> Callable[[Node, int], Node]:
     return shape
 
 
+@function()
 def hann_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -76,6 +78,7 @@ def hann_window(
                    requires_grad)  # fmt: skip
 
 
+@function()
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
     dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
@@ -86,6 +89,7 @@ def hamming_window(
                    requires_grad)  # fmt: skip
 
 
+@function()
 def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -100,6 +104,7 @@ def _triangle(place: Node, last: int) -> Node:
     return ops.apply("minimum", rise, ops.apply("sub", _number(2), rise))
 
 
+@function()
 def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -109,6 +114,7 @@ def bartlett_window(
                    requires_grad)  # fmt: skip
 
 
+@function()
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,

@@ -15,6 +15,7 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, require_floating
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.scalar import Expr, call, const
@@ -97,6 +98,7 @@ def _relu(x: Expr) -> Expr:
     return call("bound_below", x, _of(0, x))
 
 
+@function(method=True, inplace="function")
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(x, 0)``, with gradient 0 at 0. Raises DTypeError for bools."""
     node = require_tensor(input, "relu").node
@@ -115,11 +117,13 @@ def written(input: Tensor, result: Tensor, inplace: bool) -> Tensor:
     return write_result(input, result)
 
 
+@function()
 def relu_(input: Tensor) -> Tensor:
     """``relu`` in place."""
     return relu(input, True)
 
 
+@function()
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function, exactly or by ``tanh``. Raises LazytError."""
     if approximate not in ("none", "tanh"):
@@ -132,6 +136,7 @@ def _silu(x: Expr) -> Expr:
     return call("mul", x, call("sigmoid", x))
 
 
+@function()
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)``."""
     return written(input, _apply(_silu, "silu", "Silu", input), inplace)
@@ -144,11 +149,13 @@ def _softplus(x: Expr, beta: Expr, threshold: Expr) -> Expr:
     return call("where", high, x, call("div", soft, beta))
 
 
+@function(cast="full")
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """``log(1 + exp(beta * x)) / beta``, and x itself above the threshold."""
     return _apply(_softplus, "softplus", "Softplus", input, beta, threshold)
 
 
+@function()
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))``."""
     return written(input, _apply(mish_of, "mish", "Mish", input), inplace)
@@ -160,11 +167,13 @@ def _elu(x: Expr, alpha: Expr) -> Expr:
     return call("where", below, call("mul", alpha, low), x)
 
 
+@function()
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above 0, ``alpha * (exp(x) - 1)`` below."""
     return written(input, _apply(_elu, "elu", "Elu", input, alpha), inplace)
 
 
+@function()
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above 0, ``alpha * (exp(x / alpha) - 1)`` below. Raises LazytError for alpha 0."""
     if alpha == 0:
@@ -185,6 +194,7 @@ def _selu(x: Expr) -> Expr:
     return call("mul", _of(_SELU_SCALE, x), _elu(x, _of(_SELU_ALPHA, x)))
 
 
+@function()
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``elu`` scaled so that variances are kept (Klambauer et al. 2017)."""
     return written(input, _apply(_selu, "selu", "Elu", input), inplace)
@@ -194,12 +204,14 @@ def _leaky(x: Expr, slope: Expr) -> Expr:
     return call("where", call("gt", x, _of(0, x)), x, call("mul", x, slope))
 
 
+@function()
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x above 0, ``negative_slope * x`` below."""
     result = _apply(_leaky, "leaky_relu", "LeakyRelu", input, negative_slope)
     return written(input, result, inplace)
 
 
+@function(method=True)
 @in_low_precision
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """``leaky_relu`` with a learned slope, one for all or one per channel (dimension 1).
@@ -236,6 +248,7 @@ def _clipped(x: Expr, low: Expr, high: Expr) -> Expr:
     return call("bound_above", call("bound_below", x, low), high)
 
 
+@function()
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
@@ -253,6 +266,7 @@ def hardtanh(
     return written(input, result, inplace)
 
 
+@function()
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """x kept within [0, 6]."""
     return hardtanh(input, 0.0, 6.0, inplace)
@@ -263,6 +277,7 @@ def _hardsigmoid(x: Expr) -> Expr:
     return call("div", shifted, _of(6, x))
 
 
+@function()
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``relu6(x + 3) / 6``."""
     return written(input, _apply(_hardsigmoid, "hardsigmoid", "Hardsigmoid", input), inplace)
@@ -272,6 +287,7 @@ def _hardswish(x: Expr) -> Expr:
     return call("mul", x, _hardsigmoid(x))
 
 
+@function()
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * relu6(x + 3) / 6``."""
     return written(input, _apply(_hardswish, "hardswish", "Hardswish", input), inplace)
@@ -281,6 +297,7 @@ def _logsigmoid(x: Expr) -> Expr:
     return call("neg", softplus_of(call("neg", x)))
 
 
+@function()
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(x))`` without underflow."""
     return _apply(_logsigmoid, "log_sigmoid", "LogSigmoid", input)
@@ -290,6 +307,7 @@ def _softsign(x: Expr) -> Expr:
     return call("div", x, call("add", _of(1, x), call("abs", x)))
 
 
+@function()
 def softsign(input: Tensor) -> Tensor:
     """``x / (1 + |x|)``; of whole numbers in the default dtype."""
     if input.dtype.kind != "f":
@@ -301,6 +319,7 @@ def _threshold(x: Expr, limit: Expr, value: Expr) -> Expr:
     return call("where", call("le", x, limit), value, x)  # NaN stays
 
 
+@function()
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x above the threshold, ``value`` elsewhere. Raises DTypeError for what is no number, and
     LazytError for a ``value`` that the dtype cannot hold."""
@@ -325,6 +344,7 @@ def _softshrink(x: Expr, width: Expr) -> Expr:
     return call("where", call("gt", x, width), call("sub", x, width), low)
 
 
+@function()
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved towards 0 by ``lambd``, and 0 within it. Raises LazytError for a negative one."""
     require_floating("softshrink_check", require_tensor(input, "softshrink").dtype)
@@ -341,17 +361,20 @@ def _hardshrink(x: Expr, width: Expr) -> Expr:
     return call("where", call("le", call("abs", x), width), _of(0, x), x)  # NaN stays
 
 
+@function(method=True)
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x, and 0 within ``lambd`` of 0."""
     return _apply(_hardshrink, "hardshrink", "Hardshrink", input, lambd, exact=1)
 
 
+@function()
 def tanhshrink(input: Tensor) -> Tensor:
     """``x - tanh(x)``."""
     result: Tensor = input - tanh(input)
     return result
 
 
+@function()
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along ``dim`` times the sigmoid of the second. Raises LazytError."""
     require_floating("glu_cpu", input.dtype)
@@ -371,6 +394,7 @@ def _sloped(x: Expr, draw: Expr, low: Expr, width: Expr) -> Expr:
     return call("where", call("le", x, _of(0, x)), call("mul", x, slope), x)
 
 
+@function()
 def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     inplace: bool = False,
@@ -399,26 +423,31 @@ def rrelu(
 # ------------------------------------------------------------------ in place
 
 
+@function()
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``celu`` in place."""
     return celu(input, alpha, True)
 
 
+@function()
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``elu`` in place."""
     return elu(input, alpha, True)
 
 
+@function()
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``hardtanh`` in place."""
     return hardtanh(input, min_val, max_val, True)
 
 
+@function()
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """``leaky_relu`` in place."""
     return leaky_relu(input, negative_slope, True)
 
 
+@function()
 def rrelu_(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
 ) -> Tensor:
@@ -426,11 +455,13 @@ def rrelu_(
     return rrelu(input, lower, upper, training, True)
 
 
+@function()
 def selu_(input: Tensor) -> Tensor:
     """``selu`` in place."""
     return selu(input, True)
 
 
+@function()
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """``threshold`` in place."""
     return _threshold_of(input, threshold, value, True)

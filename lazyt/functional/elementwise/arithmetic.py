@@ -29,6 +29,7 @@ from lazyt.functional.operands import scalar_build as scalar_build
 from lazyt.functional.results import give, inplace_form, short_forms
 from lazyt.functional.type_promotion import as_dtype, c_name, get_default_dtype, torch_name
 from lazyt.handle.autocast import raised_on_gpu
+from lazyt.handle.function_table import declare, entry_of, function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, float16, float64, int32
 from lazyt.ir.forms import use
@@ -121,13 +122,18 @@ def _in_old_form(
     """``add(input, alpha, other)``, a form that PyTorch has left from older releases."""
     name = function.__name__
     named = {} if type(alpha) is int and alpha == 1 else {"alpha": alpha}
-    found = by_old_form(name, parts, named if out is None else {**named, "out": out})
+    entry = entry_of(function)
+    assert entry is not None
+    found = by_old_form(
+        entry.old_forms, name, parts, named if out is None else {**named, "out": out}
+    )
     if found is None:
         text = f"{name}() takes 2 positional arguments but {len(parts)} were given"
         raise DTypeError(text)
     return function(*found[0], **found[1])
 
 
+@function(method=True, inplace="method", checks=True, old_forms=("self alpha other",))
 def add(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input + alpha * other``. Raises ShapeError, DTypeError as PyTorch does."""
     if old:
@@ -138,6 +144,7 @@ def add(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = 
     return give(mapped(_ADD, (x, y), dtype, dtype), "Add", (input, other), out)
 
 
+@function(method=True, inplace="method", checks=True, old_forms=("self alpha other",))
 def sub(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """``input - alpha * other``. Raises DTypeError for bool operands."""
     if old:
@@ -165,12 +172,14 @@ def _refuse_bool(a: Any, b: Any) -> None:
         )
 
 
+@function(method=True, checks=True)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * input``. Raises DTypeError as ``sub``, and unless ``input`` is a tensor."""
     check_pair(input, other, "rsub")
     return sub(other, input, alpha=alpha)
 
 
+@function(method=True, inplace="method", checks=True)
 def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input * other``; of bools, the logical and."""
     x, y, dtype = pair(input, other, "mul")
@@ -211,6 +220,7 @@ def _itself(x: Expr) -> Expr:
 _TRUTH_POWERS: dict[bool, Build] = {False: _always, True: _itself}
 
 
+@function(method=True, inplace="method", checks=True, cast="full")
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``. Raises LazytError for integers to negative integer powers."""
     if use.any and out is None:
@@ -235,6 +245,7 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     return give(mapped(_POW, (x, y), dtype, dtype), name, (input, exponent), out)
 
 
+@function(method=True, checks=True)
 def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent`` in float64."""
     x, y, _ = pair(input, exponent, "float_power")
@@ -252,8 +263,20 @@ def _require_tensors(input: Any, other: Any, name: str, numbers: bool) -> None:
         require_tensor(other, name, "other", 2)
 
 
+def _declared(function: Binary, name: str, doc: str, facts: dict[str, Any]) -> Binary:
+    """Declares a function as a method, with the ``facts`` of its entry."""
+    function.__doc__ = doc
+    function.__name__ = function.__qualname__ = name
+    return declare(name, function, **{"method": True, "checks": True, **facts})
+
+
 def _same(
-    name: str, title: str, doc: str, kinds: str = "buif", scalar: str | None = None
+    name: str,
+    title: str,
+    doc: str,
+    kinds: str = "buif",
+    scalar: str | None = None,
+    **facts: Any,
 ) -> Binary:
     """A function whose result has the promoted dtype of its operands.
 
@@ -269,12 +292,10 @@ def _same(
             raise NoKernelError(f"\"{kernel}_cpu\" not implemented for '{torch_name(dtype)}'")
         return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
 
-    function.__doc__ = doc
-    function.__name__ = function.__qualname__ = name
-    return function
+    return _declared(function, name, doc, facts)
 
 
-def _floating(name: str, title: str, doc: str) -> Binary:
+def _floating(name: str, title: str, doc: str, **facts: Any) -> Binary:
     """A function that computes whole numbers in the default dtype."""
     build = scalar_build(name)
 
@@ -286,12 +307,10 @@ def _floating(name: str, title: str, doc: str) -> Binary:
             dtype = get_default_dtype()
         return give(mapped(build, (x, y), dtype, dtype), title, (input, other), out)
 
-    function.__doc__ = doc
-    function.__name__ = function.__qualname__ = name
-    return function
+    return _declared(function, name, doc, {"inplace": "method", **facts})
 
 
-def _comparison(name: str, doc: str) -> Binary:
+def _comparison(name: str, doc: str, **facts: Any) -> Binary:
     """A function to bool that compares in the promoted dtype."""
     build = scalar_build(name)
 
@@ -299,12 +318,10 @@ def _comparison(name: str, doc: str) -> Binary:
         x, y, dtype = pair(input, other, name)
         return give(mapped(build, (x, y), dtype, None), name, (input, other), out)
 
-    function.__doc__ = doc
-    function.__name__ = function.__qualname__ = name
-    return function
+    return _declared(function, name, doc, {"inplace": "method", **facts})
 
 
-def _logical(name: str, doc: str) -> Binary:
+def _logical(name: str, doc: str, **facts: Any) -> Binary:
     """A function to bool of operands taken as truth values."""
     build = scalar_build(name)
 
@@ -313,28 +330,40 @@ def _logical(name: str, doc: str) -> Binary:
         x, y, _ = pair(input, other, name)
         return give(mapped(build, (x, y), bool_, None), name, (input, other), out)
 
-    function.__doc__ = doc
-    function.__name__ = function.__qualname__ = name
-    return function
+    return _declared(function, name, doc, {"inplace": "method", **facts})
 
 
 maximum = _same("maximum", "Maximum", "The larger element; NaN wins.")
 minimum = _same("minimum", "Minimum", "The smaller element; NaN wins.")
 fmax = _same("fmax", "Fmax", "The larger element; a number wins over NaN.")
 fmin = _same("fmin", "Fmin", "The smaller element; a number wins over NaN.")
-hypot = _same("hypot", "Hypot", "sqrt(input**2 + other**2) without overflow.", "f")
-bitwise_and = _same("bitwise_and", "BitwiseAnd", "Bits set in both.", "bui")
-bitwise_or = _same("bitwise_or", "BitwiseOr", "Bits set in either.", "bui")
-bitwise_xor = _same("bitwise_xor", "BitwiseXor", "Bits set in one only.", "bui")
+hypot = _same(
+    "hypot", "Hypot", "sqrt(input**2 + other**2) without overflow.", "f", inplace="method"
+)
+bitwise_and = _same("bitwise_and", "BitwiseAnd", "Bits set in both.", "bui", inplace="method")
+bitwise_or = _same("bitwise_or", "BitwiseOr", "Bits set in either.", "bui", inplace="method")
+bitwise_xor = _same("bitwise_xor", "BitwiseXor", "Bits set in one only.", "bui", inplace="method")
 bitwise_left_shift = _same(
-    "bitwise_left_shift", "Shift", "Bits moved up by ``other`` places.", "ui", "shift_left"
+    "bitwise_left_shift",
+    "Shift",
+    "Bits moved up by ``other`` places.",
+    "ui",
+    "shift_left",
+    inplace="method",
 )
 bitwise_right_shift = _same(
-    "bitwise_right_shift", "Shift", "Bits moved down by ``other`` places.", "ui", "shift_right"
+    "bitwise_right_shift",
+    "Shift",
+    "Bits moved down by ``other`` places.",
+    "ui",
+    "shift_right",
+    inplace="method",
 )
-atan2 = _floating("atan2", "Atan2", "The angle of the point (other, input), in radians.")
+atan2 = _floating(
+    "atan2", "Atan2", "The angle of the point (other, input), in radians.", cast="widest"
+)
 copysign = _floating("copysign", "Copysign", "``input`` with the sign of ``other``.")
-xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.")
+xlogy = _floating("xlogy", "Xlogy", "input * log(other), 0 where input is 0.", inplace="function")
 eq = _comparison("eq", "Where the operands are equal.")
 ne = _comparison("ne", "Where the operands differ.")
 lt = _comparison("lt", "Where ``input`` is less.")
@@ -346,6 +375,7 @@ logical_or = _logical("logical_or", "Where either is true.")
 logical_xor = _logical("logical_xor", "Where exactly one is true.")
 
 
+@function(checks=True)
 def result_type(tensor: Any, other: Any) -> DType:
     """The dtype that arithmetic on the two operands gives, by PyTorch's promotion rules.
 
@@ -358,6 +388,7 @@ def result_type(tensor: Any, other: Any) -> DType:
     return operand_dtype([tensor, other])
 
 
+@function(method=True, inplace="function", checks=True)
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input ** 2``."""
     return pow(input, 2, out=out)
@@ -372,14 +403,14 @@ def cast_to(input: Tensor, dtype: Any) -> Tensor:
 
 
 # Other names that PyTorch has for the same functions.
-subtract = sub
-multiply = mul
-arctan2 = atan2
-not_equal = ne
-less = lt
-less_equal = le
-greater = gt
-greater_equal = ge
+subtract = declare("subtract", sub, method=True, inplace="method", checks=True)
+multiply = declare("multiply", mul, method=True, inplace="method", checks=True)
+arctan2 = declare("arctan2", atan2, method=True, inplace="method", checks=True, cast="widest")
+not_equal = declare("not_equal", ne, method=True, inplace="method", checks=True)
+less = declare("less", lt, method=True, inplace="method", checks=True)
+less_equal = declare("less_equal", le, method=True, inplace="method", checks=True)
+greater = declare("greater", gt, method=True, inplace="method", checks=True)
+greater_equal = declare("greater_equal", ge, method=True, inplace="method", checks=True)
 
 
 # Further functions of two operands: whole-number, step and scaling functions, and neighbours.
@@ -404,6 +435,7 @@ def _lcm(x: Expr, y: Expr) -> Expr:
     return call("abs", call("mul", call("floordiv", x, divisor), y))
 
 
+@function(method=True, inplace="function")
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The greatest common divisor, not negative; 0 of two zeros.
 
@@ -413,6 +445,7 @@ def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(mapped(_GCD, (x, y), dtype, dtype), "gcd", (input, other), out)
 
 
+@function(method=True, inplace="function")
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The least common multiple, not negative; 0 where an operand is 0.
 
@@ -428,6 +461,7 @@ def _heaviside(x: Expr, at_zero: Expr) -> Expr:
     return call("where", call("eq", x, zero), at_zero, step)
 
 
+@function(method=True, inplace="method")
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below 0, 1 above, ``values`` at 0. Raises LazytError for operands of two dtypes."""
     x, y = require_tensor(input, "heaviside"), require_tensor(values, "heaviside", "values", 2)
@@ -454,6 +488,7 @@ def logaddexp_expr(a: Expr, b: Expr) -> Expr:
     return call("where", same, a, call("add", top, call("log1p", call("exp_nonpositive", gap))))
 
 
+@function(method=True)
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``log(exp(input) + exp(other))`` without overflow. Raises NoKernelError for whole numbers."""
     x, y, dtype = _operands(input, other, "logaddexp", "f")
@@ -469,6 +504,7 @@ def _logaddexp2(a: Expr, b: Expr) -> Expr:
     return call("where", same, a, call("add", top, rise))
 
 
+@function(method=True)
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``log2(2**input + 2**other)``, without overflow. Raises DTypeError for whole numbers."""
     x, y, dtype = _operands(input, other, "logaddexp2", "f")
@@ -479,6 +515,7 @@ def _ldexp(x: Expr, n: Expr) -> Expr:
     return call("mul", x, call("pow", const(2, x.dtype), n))
 
 
+@function(method=True)
 def float_power_(input: Tensor, exponent: Any) -> Tensor:
     """``float_power`` in place. Raises DTypeError unless ``input`` is float64."""
     dtype = require_tensor(input, "float_power_").dtype
@@ -490,6 +527,7 @@ def float_power_(input: Tensor, exponent: Any) -> Tensor:
     return inplace_form(float_power, "float_power_")(input, exponent)
 
 
+@function(method=True, inplace="function")
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input * 2**other``; whole numbers count as the default dtype."""
     require_tensor(input, "ldexp")
@@ -534,6 +572,7 @@ _FLOAT16 = _half_neighbour(10, -24, 65504.0)
 _BFLOAT16 = _half_neighbour(7, -133, 3.3895313892515355e38)
 
 
+@function(method=True, inplace="method")
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The neighbour of ``input`` towards ``other`` among the numbers of the dtype.
 
@@ -551,6 +590,7 @@ def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
 _MANTISSA, _EXPONENT = scalar_build("mantissa"), scalar_build("exponent")
 
 
+@function(method=True)
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.frexp:
     """``input = mantissa * 2**exponent`` with 1/2 <= \\|mantissa\\| < 1, the exponent in int32.
 
@@ -601,6 +641,13 @@ def _add_scaled(
     return give(mapped(build, nodes, dtype, dtype), title, parts, out)
 
 
+@function(
+    method=True,
+    inplace="method",
+    cast="widest",
+    scalars=("value",),
+    old_forms=("self value tensor1 tensor2",),
+)
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -608,6 +655,13 @@ def addcmul(
     return _add_scaled(_add_product, "Addcmul", (input, tensor1, tensor2), value, out)
 
 
+@function(
+    method=True,
+    inplace="method",
+    cast="widest",
+    scalars=("value",),
+    old_forms=("self value tensor1 tensor2",),
+)
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
@@ -629,6 +683,7 @@ _LERP_FORMS = (
 )
 
 
+@function(method=True, inplace="method")
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
     """``input + weight * (end - input)``. Raises DTypeError for operands of different dtypes
     and for whole numbers."""

@@ -25,6 +25,7 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import c_name, get_default_dtype, promote_operands, torch_name
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.storage import raw
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
@@ -69,6 +70,7 @@ _WHERE_FORMS = (
 )
 
 
+@function()
 def where(
     condition: Tensor, input: Any = None, other: Any = None, *, out: Tensor | None = None
 ) -> Any:
@@ -112,6 +114,7 @@ def _operand(value: Any) -> Operand:
     return number
 
 
+@function()
 def where_method(self: Tensor, condition: Tensor, other: Any) -> Any:
     """This tensor where ``condition`` holds, else ``other``."""
     return where(condition, self, other)
@@ -123,6 +126,7 @@ _CLAMP_FORMS = (
 )
 
 
+@function(method=True, inplace="function")
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     """``input`` kept within [min, max], numbers or tensors. Raises LazytError without either."""
     require_tensor(input, "clamp")
@@ -232,12 +236,14 @@ _CLAMPS: dict[Build, Build] = {
 }
 
 
+@function(method=True, inplace="function")
 def clamp_min(input: Tensor, min: Any, *, out: Tensor | None = None) -> Tensor:
     """``input``, but at least ``min``."""
     found = clamp(input, min, None, out=out)
     return titled(found, f"ClampMinBackward{int(isinstance(min, Tensor))}")
 
 
+@function(method=True, inplace="function")
 def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
     """``input``, but at most ``max``."""
     found = clamp(input, None, max, out=out)
@@ -248,6 +254,7 @@ def clamp_max(input: Tensor, max: Any, *, out: Tensor | None = None) -> Tensor:
 _STORED = {int64: "int64_t", int8: "int8_t", uint8: "uint8_t", int16: "int16_t"}
 
 
+@function(method=True, inplace="method", fills=1)
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``input`` with ``value`` where ``mask`` holds. Raises DTypeError, ShapeError as PyTorch."""
     if mask.dtype is not bool_:
@@ -282,6 +289,7 @@ def _replace(x: Expr, nan: Expr, high: Expr, low: Expr) -> Expr:
     return call("where", call("isnan", x), nan, kept)
 
 
+@function(method=True, inplace="function")
 def nan_to_num(
     input: Tensor,
     nan: float | None = None,
@@ -322,6 +330,7 @@ def _close(a: Expr, b: Expr, rtol: Expr, atol: Expr, equal_nan: Expr) -> Expr:
     return call("logical_or", call("logical_or", call("eq", a, b), near), both_nan)
 
 
+@function(method=True)
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
@@ -340,6 +349,7 @@ def isclose(
     return give(mapped(_close, nodes, dtype, None), "isclose", (input, other))
 
 
+@function(method=True)
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
@@ -351,6 +361,7 @@ def allclose(
     return bool(give(node, "all", ()).item())
 
 
+@function(method=True)
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all values are equal; looks at the values."""
     require_tensor(input, "equal")
@@ -366,4 +377,4 @@ def equal(input: Tensor, other: Tensor) -> bool:
 _EQUAL = scalar_build("eq")
 
 # Other names that PyTorch has for the same functions.
-clip = clamp
+clip = declare("clip", clamp, method=True, inplace="function")

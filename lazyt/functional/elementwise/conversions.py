@@ -13,6 +13,7 @@ from lazyt.functional.operands import existing_dim, require_tensor, wrong_argume
 from lazyt.functional.type_promotion import as_dtype, torch_name
 from lazyt.handle.device import CPU, check_device, device, place_name, transferred
 from lazyt.handle.dispatch import copied, lay_out, wrap
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import (
     contiguous_format,
     preserve_format,
@@ -49,16 +50,16 @@ def _converter(name: str, dtype: DType) -> Callable[..., Tensor]:
     return function
 
 
-float = _converter("float", dtypes.float32)
-double = _converter("double", dtypes.float64)
-half = _converter("half", dtypes.float16)
-bfloat16 = _converter("bfloat16", dtypes.bfloat16)
-long = _converter("long", dtypes.int64)
-int = _converter("int", dtypes.int32)
-short = _converter("short", dtypes.int16)
-char = _converter("char", dtypes.int8)
-byte = _converter("byte", dtypes.uint8)
-bool = _converter("bool", dtypes.bool_)
+float = declare("float", _converter("float", dtypes.float32), method=True)
+double = declare("double", _converter("double", dtypes.float64), method=True)
+half = declare("half", _converter("half", dtypes.float16), method=True)
+bfloat16 = declare("bfloat16", _converter("bfloat16", dtypes.bfloat16), method=True)
+long = declare("long", _converter("long", dtypes.int64), method=True)
+int = declare("int", _converter("int", dtypes.int32), method=True)
+short = declare("short", _converter("short", dtypes.int16), method=True)
+char = declare("char", _converter("char", dtypes.int8), method=True)
+byte = declare("byte", _converter("byte", dtypes.uint8), method=True)
+bool = declare("bool", _converter("bool", dtypes.bool_), method=True)
 
 
 _TO_FORMS = (
@@ -71,6 +72,7 @@ _TO_FORMS = (
 )
 
 
+@function(method=True)
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``.
 
@@ -109,6 +111,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return result
 
 
+@function(method=True)
 def type(self: Tensor, dtype: Any = None, non_blocking: Any = False) -> Any:
     """The tensor type's name, such as ``lazyt.FloatTensor``; with ``dtype``, a conversion."""
     if dtype is None:
@@ -124,6 +127,7 @@ def type(self: Tensor, dtype: Any = None, non_blocking: Any = False) -> Any:
     return cast_to(self, legacy if isinstance(legacy, DType) else as_dtype(dtype))
 
 
+@function(method=True)
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """This tensor in the dtype of ``other``."""
     return cast_to(self, other.dtype)
@@ -138,17 +142,20 @@ def moved(self: Tensor, place: device) -> Tensor:
     return made
 
 
+@function(method=True)
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """This tensor on the CPU: itself when it is there."""
     return self if self.device is CPU else moved(self, CPU)
 
 
+@function(method=True)
 def cuda(self: Tensor, device: Any = None, non_blocking: Any = False) -> Tensor:
     """This tensor on a GPU. Raises DeviceError, saying what is missing."""
     place = check_device("cuda" if device is None else device)
     return self if self.device == place else moved(self, place)
 
 
+@function(method=True)
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """A copy in memory that GPUs read by themselves; this tensor where there is no GPU."""
     if not _has_gpu(device) or is_pinned(self):
@@ -163,6 +170,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return made
 
 
+@function(method=True)
 def record_stream(self: Tensor, s: Any) -> None:
     """Keep the memory, once the tensor is gone, until what the stream ``s`` is doing then is done.
 
@@ -182,55 +190,65 @@ def _has_gpu(device: Any) -> builtins.bool:
     return device is not None or device_count() > 0
 
 
+@function(method=True)
 def is_pinned(self: Tensor, device: Any = None) -> builtins.bool:
     """Whether the memory is pinned for transfers to a GPU."""
     data = self._storage.node.data
     return data is not None and builtins.type(data).__name__ == "PinnedBuffer"
 
 
+@function(method=True)
 def is_floating_point(input: Tensor) -> builtins.bool:
     """Whether the elements are floating point."""
     require_tensor(input, "is_floating_point")
     return input.dtype.kind == "f"
 
 
+@function(method=True)
 def is_complex(input: Tensor) -> builtins.bool:
     """Whether the elements are complex: there are no complex types."""
     require_tensor(input, "is_complex")
     return False
 
 
+@function(method=True)
 def is_signed(input: Tensor) -> builtins.bool:
     """Whether the elements can be negative."""
     return input.dtype.is_signed
 
 
+@function()
 def is_tensor(obj: Any) -> builtins.bool:
     """Whether ``obj`` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
+@function(method=True)
 def element_size(self: Tensor) -> builtins.int:
     """Bytes per element."""
     return self.dtype.itemsize
 
 
+@function(method=True)
 def size(self: Tensor, dim: Any = None) -> Any:
     """The shape, or the extent of one dimension. Raises BoundsError for a bad dimension."""
     return self.shape if dim is None else self.shape[existing_dim(dim, self.ndim)]
 
 
+@function(method=True)
 def dim(self: Tensor) -> builtins.int:
     """Number of dimensions."""
     return self.ndim
 
 
+@function(method=True)
 def numel(input: Tensor) -> builtins.int:
     """Number of elements."""
     require_tensor(input, "numel")
     return input.shape.numel()
 
 
+@function(method=True)
 def get_device(input: Tensor) -> builtins.int:
     """Number of the GPU, -1 on the CPU."""
     index = require_tensor(input, "get_device").device.index
@@ -238,5 +256,5 @@ def get_device(input: Tensor) -> builtins.int:
 
 
 # Other names that PyTorch has for the same functions.
-ndimension = dim
-nelement = numel
+ndimension = declare("ndimension", dim, method=True)
+nelement = declare("nelement", numel, method=True)

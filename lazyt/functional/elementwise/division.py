@@ -14,6 +14,7 @@ from lazyt.functional.indexing.picking import Range, value_range, within
 from lazyt.functional.operands import Build, floating_number, mapped, pair, scalar_build
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64
 from lazyt.ir.graph import Node
@@ -25,6 +26,7 @@ _DIV, _FLOORDIV = scalar_build("div"), scalar_build("floordiv")
 _MOD, _FMOD = scalar_build("mod"), scalar_build("fmod")
 
 
+@function(method=True, inplace="method", checks=True)
 def div(
     input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -103,6 +105,7 @@ def _refuse_zeros(dividend: Node, divisor: Node, dtype: DType) -> None:
         raise LazytError("ZeroDivisionError")
 
 
+@function(method=True, inplace="method", checks=True)
 def floor_divide(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input / other`` rounded down. Raises LazytError for a whole number by 0."""
     return _divided_down(input, other, "FloorDivide", out)
@@ -116,6 +119,7 @@ def _divided_down(input: Any, other: Any, title: str, out: Tensor | None) -> Ten
     return give(mapped(_FLOORDIV, (x, y), dtype, dtype), title, (input, other), out)
 
 
+@function(method=True, inplace="method", checks=True)
 def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The remainder with the sign of ``other``, as Python's ``%``.
 
@@ -128,6 +132,7 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     return give(mapped(_MOD, (x, y), dtype, dtype), "Remainder", (input, other), out)
 
 
+@function(method=True, inplace="method", checks=True)
 def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """The remainder with the sign of ``input``, as C's ``fmod``.
 
@@ -141,5 +146,5 @@ def fmod(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 # Other names that PyTorch has for the same function.
-divide = div
-true_divide = div
+divide = declare("divide", div, method=True, inplace="method", checks=True)
+true_divide = declare("true_divide", div, method=True, inplace="method", checks=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -10,10 +11,11 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import GradientError, LazytError, NoKernelError
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.elementwise.unary import floating
+from lazyt.functional.elementwise.unary import floating, floating_function
 from lazyt.functional.operands import Build, check_pair, mapped, pair, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, torch_name
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node
@@ -27,7 +29,8 @@ Function = Callable[..., Tensor]
 
 def _whole(name: str, doc: str, build: Build | None = None, title: str = "") -> Function:
     """A function of float32 and float64, without half types, as PyTorch has it."""
-    inner = floating(name, title or f"Special{name.title().replace('_', '')}", doc, build)
+    title = title or f"Special{name.title().replace('_', '')}"
+    inner = floating_function(name, title, doc, build, raised=False)
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         if require_tensor(input, f"special_{name}").dtype.is_half:
@@ -36,7 +39,11 @@ def _whole(name: str, doc: str, build: Build | None = None, title: str = "") -> 
 
     function.__doc__ = doc
     function.__name__ = function.__qualname__ = name
-    return function
+    return declare(name, function)
+
+
+#: A function of ``lazyt.special`` alone, which is no method.
+_special = functools.partial(floating, method=False, inplace="")
 
 
 def _number(value: float, like: Expr) -> Expr:
@@ -85,14 +92,14 @@ def _spherical_j0(x: Expr) -> Expr:
 
 
 i0 = floating("i0", "I0", "The modified Bessel function of the first kind, order 0.")
-i0e = floating("i0e", "SpecialI0E", "``i0(x) * exp(-|x|)``.")
-i1 = floating("i1", "SpecialI1", "The modified Bessel function of the first kind, order 1.")
-i1e = floating("i1e", "SpecialI1E", "``i1(x) * exp(-|x|)``.")
+i0e = _special("i0e", "SpecialI0E", "``i0(x) * exp(-|x|)``.")
+i1 = _special("i1", "SpecialI1", "The modified Bessel function of the first kind, order 1.")
+i1e = _special("i1e", "SpecialI1E", "``i1(x) * exp(-|x|)``.")
 erfcx = _whole("erfcx", "``exp(x**2) * erfc(x)``, without overflow above 0.")
-ndtr = floating("ndtr", "SpecialNdtr", "The normal distribution function.", _ndtr)
+ndtr = _special("ndtr", "SpecialNdtr", "The normal distribution function.", _ndtr)
 ndtri = _whole("ndtri", "The inverse of the normal distribution function; NaN outside [0, 1].")
 log_ndtr = _whole("log_ndtr", "The logarithm of the normal distribution function.", _log_ndtr)
-entr = floating("entr", "SpecialEntr", "``-x * log(x)``; 0 at 0, -inf below.", _entr)
+entr = _special("entr", "SpecialEntr", "``-x * log(x)``; 0 at 0, -inf below.", _entr)
 bessel_j0 = _whole("bessel_j0", "The Bessel function of the first kind, order 0.")
 bessel_j1 = _whole("bessel_j1", "The Bessel function of the first kind, order 1.")
 bessel_y0 = _whole("bessel_y0", "The Bessel function of the second kind, order 0.")
@@ -115,6 +122,7 @@ spherical_bessel_j0 = _whole("spherical_bessel_j0", "``sin(x) / x``, 1 at 0.", _
 _AIRY = scalar_build("airy_ai")
 
 
+@function()
 def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Airy's function Ai; without gradient, as in PyTorch. NaN at the infinities."""
     node = require_tensor(input, "special_airy_ai").node
@@ -147,8 +155,18 @@ def _incomplete(name: str, doc: str) -> Function:
     return function
 
 
-igamma = _incomplete("igamma", "The regularised lower incomplete gamma function P(input, other).")
-igammac = _incomplete("igammac", "The regularised upper incomplete gamma function Q(input, other).")
+igamma = declare(
+    "igamma",
+    _incomplete("igamma", "The regularised lower incomplete gamma function P(input, other)."),
+    method=True,
+    inplace="method",
+)
+igammac = declare(
+    "igammac",
+    _incomplete("igammac", "The regularised upper incomplete gamma function Q(input, other)."),
+    method=True,
+    inplace="method",
+)
 
 _ZETA = scalar_build("zeta")
 
@@ -176,7 +194,7 @@ def _binary(name: str, build: Build, title: str, frozen: bool) -> Function:
     return function
 
 
-zeta = _binary("zeta", _ZETA, "SpecialZeta", False)
+zeta = declare("zeta", _binary("zeta", _ZETA, "SpecialZeta", False))
 zeta.__doc__ = "Hurwitz's zeta function: the sum of ``(k + other) ** -input`` over k >= 0."
 
 
@@ -191,7 +209,7 @@ def _shifted(name: str) -> Build:
 def _polynomial(name: str, build: Build, doc: str) -> Function:
     made = _binary(name, build, name, True)
     made.__doc__ = f"{doc} of degree ``n`` at ``input``; without gradient, as in PyTorch."
-    return made
+    return declare(name, made)
 
 
 def _kinds(shifted: bool) -> list[Function]:
@@ -234,6 +252,7 @@ legendre_polynomial_p = _polynomial(
 _XLOG1PY = scalar_build("xlog1py")
 
 
+@function()
 def xlog1py(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """``input * log1p(other)``, 0 where ``input`` is 0 and ``other`` is no NaN."""
     x, y, dtype = pair(input, other, "special_xlog1py")
@@ -261,6 +280,7 @@ def _polygamma_build(n: int) -> Build:
     return found
 
 
+@function()
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The ``n``-th derivative of ``digamma``. Raises LazytError for a negative ``n``."""
     order = operator.index(n)
@@ -272,6 +292,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(mapped(build, (node,), dtype, dtype), "Polygamma", (input,), out)
 
 
+@function()
 def polygamma_method(self: Tensor, n: int) -> Tensor:
     """The ``n``-th derivative of ``digamma`` at each element."""
     return polygamma(n, self)
@@ -294,6 +315,7 @@ def _mvlgamma_build(p: int) -> Build:
     return found
 
 
+@function(method=True, inplace="method")
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension ``p``.
 

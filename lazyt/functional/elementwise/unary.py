@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, NoKernelError
@@ -14,7 +15,8 @@ from lazyt.functional.operands import Build, constant_of, mapped, require_tensor
 from lazyt.functional.quick import quick_unary
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, torch_name
-from lazyt.handle.autocast import FULL, raised_on_gpu
+from lazyt.handle.autocast import raised_on_gpu
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_
@@ -97,27 +99,42 @@ __all__ = [
 Unary = Callable[..., Tensor]
 
 
-def _named(function: Unary, name: str, doc: str) -> Unary:
+def _declared(function: Unary, name: str, doc: str, facts: dict[str, Any]) -> Unary:
+    """Declares a function as a method, with the ``facts`` of its entry."""
     function.__doc__ = doc
     function.__name__ = function.__qualname__ = name
-    return function
+    return declare(name, function, **{"method": True, **facts})
 
 
-def floating(name: str, title: str, doc: str, build: Build | None = None) -> Unary:
-    """A function that gives floating point; bools and integers count as the default dtype."""
+def floating_function(name: str, title: str, doc: str, build: Build | None, raised: bool) -> Unary:
+    """A function that gives floating point; bools and integers count as the default dtype.
+
+    ``raised``: autocast on GPUs computes it in float32.
+    """
     rule = build or scalar_build(name)
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        if use.any and out is None and name in FULL:
+        if raised and use.any and out is None:
             input = raised_on_gpu(require_tensor(input, name))
         node = require_tensor(input, name).node
         dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
         return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
 
-    return _named(quick_unary(function), name, doc)
+    made = quick_unary(function)
+    made.__doc__ = doc
+    made.__name__ = made.__qualname__ = name
+    return made
 
 
-def _keeping(name: str, title: str, doc: str, whole: bool, booleans: bool = False) -> Unary:
+def floating(name: str, title: str, doc: str, build: Build | None = None, **facts: Any) -> Unary:
+    """A ``floating_function`` that is declared."""
+    made = floating_function(name, title, doc, build, facts.get("cast") == "full")
+    return _declared(made, name, doc, {"inplace": "function", **facts})
+
+
+def _keeping(
+    name: str, title: str, doc: str, whole: bool, booleans: bool = False, **facts: Any
+) -> Unary:
     """A function that keeps the dtype; with ``whole``, integers are copied as they are."""
     rule = scalar_build(name)
 
@@ -131,10 +148,10 @@ def _keeping(name: str, title: str, doc: str, whole: bool, booleans: bool = Fals
             return give(ops.cast(node, dtype), title, (input,), out)
         return give(mapped(rule, (node,), dtype, dtype), title, (input,), out)
 
-    return _named(quick_unary(function), name, doc)
+    return _declared(quick_unary(function), name, doc, {"inplace": "function", **facts})
 
 
-def _testing(name: str, doc: str) -> Unary:
+def _testing(name: str, doc: str, **facts: Any) -> Unary:
     """A function to bool of floating point; integers count as the default dtype."""
     rule = scalar_build(name)
 
@@ -143,10 +160,10 @@ def _testing(name: str, doc: str) -> Unary:
         dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
         return give(mapped(rule, (node,), dtype, None), name, (input,))
 
-    return _named(function, name, doc)
+    return _declared(function, name, doc, {"checks": True, **facts})
 
 
-def _signing(name: str, doc: str, build: Build | None = None) -> Unary:
+def _signing(name: str, doc: str, build: Build | None = None, **facts: Any) -> Unary:
     """``_testing`` with ``out``, a tensor of bools."""
     rule = build or scalar_build(name)
 
@@ -157,7 +174,7 @@ def _signing(name: str, doc: str, build: Build | None = None) -> Unary:
         dtype = node.dtype if node.dtype.kind == "f" else get_default_dtype()
         return give(mapped(rule, (node,), dtype, None), name, (input,), out)
 
-    return _named(function, name, doc)
+    return _declared(function, name, doc, {"checks": True, **facts})
 
 
 def _isposinf(x: Expr) -> Expr:
@@ -197,39 +214,43 @@ def _frac(x: Expr) -> Expr:
     return call("sub", x, call("trunc", x))
 
 
-exp = floating("exp", "Exp", "e to the power of each element.")
+exp = floating("exp", "Exp", "e to the power of each element.", cast="full")
 exp2 = floating("exp2", "Exp2", "2 to the power of each element.")
-expm1 = floating("expm1", "Expm1", "exp(x) - 1, accurate near 0.")
-log = floating("log", "Log", "The natural logarithm.")
-log2 = floating("log2", "Log2", "The logarithm to base 2.")
-log10 = floating("log10", "Log10", "The logarithm to base 10.")
-log1p = floating("log1p", "Log1P", "log(1 + x), accurate near 0.")
+expm1 = floating("expm1", "Expm1", "exp(x) - 1, accurate near 0.", cast="full")
+log = floating("log", "Log", "The natural logarithm.", cast="full")
+log2 = floating("log2", "Log2", "The logarithm to base 2.", cast="full")
+log10 = floating("log10", "Log10", "The logarithm to base 10.", cast="full")
+log1p = floating("log1p", "Log1P", "log(1 + x), accurate near 0.", cast="full")
 sqrt = floating("sqrt", "Sqrt", "The square root; NaN below 0.")
-rsqrt = floating("rsqrt", "Rsqrt", "1 / sqrt(x).")
-reciprocal = floating("reciprocal", "Reciprocal", "1 / x.")
+rsqrt = floating("rsqrt", "Rsqrt", "1 / sqrt(x).", cast="full")
+reciprocal = floating("reciprocal", "Reciprocal", "1 / x.", cast="full")
 sin = floating("sin", "Sin", "The sine of radians.")
 cos = floating("cos", "Cos", "The cosine of radians.")
-tan = floating("tan", "Tan", "The tangent of radians.")
-asin = floating("asin", "Asin", "The angle whose sine it is.")
-acos = floating("acos", "Acos", "The angle whose cosine it is.")
+tan = floating("tan", "Tan", "The tangent of radians.", cast="full")
+asin = floating("asin", "Asin", "The angle whose sine it is.", cast="full")
+acos = floating("acos", "Acos", "The angle whose cosine it is.", cast="full")
 atan = floating("atan", "Atan", "The angle whose tangent it is.")
-sinh = floating("sinh", "Sinh", "The hyperbolic sine.")
-cosh = floating("cosh", "Cosh", "The hyperbolic cosine.")
+sinh = floating("sinh", "Sinh", "The hyperbolic sine.", cast="full")
+cosh = floating("cosh", "Cosh", "The hyperbolic cosine.", cast="full")
 tanh = floating("tanh", "Tanh", "The hyperbolic tangent.")
 asinh = floating("asinh", "Asinh", "The inverse hyperbolic sine.")
 acosh = floating("acosh", "Acosh", "The inverse hyperbolic cosine.")
 atanh = floating("atanh", "Atanh", "The inverse hyperbolic tangent.")
 erf = floating("erf", "Erf", "The error function.")
 erfc = floating("erfc", "Erfc", "1 - erf(x).")
-erfinv = floating("erfinv", "Erfinv", "The inverse of the error function.")
-lgamma = floating("lgamma", "Lgamma", "The logarithm of the absolute gamma function.")
-digamma = floating("digamma", "Digamma", "The derivative of lgamma.")
+erfinv = floating(
+    "erfinv", "Erfinv", "The inverse of the error function.", inplace="method", cast="full"
+)
+lgamma = floating(
+    "lgamma", "Lgamma", "The logarithm of the absolute gamma function.", inplace="method"
+)
+digamma = floating("digamma", "Digamma", "The derivative of lgamma.", inplace="method")
 sigmoid = floating("sigmoid", "Sigmoid", "1 / (1 + exp(-x)).")
 sinc = floating("sinc", "Sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc)
 deg2rad = floating("deg2rad", "Deg2Rad", "Degrees as radians.", _scaled(math.pi / 180))
 rad2deg = floating("rad2deg", "Rad2Deg", "Radians as degrees.", _scaled(180 / math.pi))
 abs = _keeping("abs", "Abs", "The absolute value.", whole=False)
-sign = _keeping("sign", "Sign", "-1, 0 or 1.", whole=False, booleans=True)
+sign = _keeping("sign", "Sign", "-1, 0 or 1.", whole=False, booleans=True, inplace="method")
 floor = _keeping("floor", "Floor", "The next whole number below.", whole=True)
 ceil = _keeping("ceil", "Ceil", "The next whole number above.", whole=True)
 trunc = _keeping("trunc", "Trunc", "The whole number towards 0.", whole=True)
@@ -241,6 +262,7 @@ isposinf = _signing("isposinf", "Where the value is +inf.", _isposinf)
 isneginf = _signing("isneginf", "Where the value is -inf.", _isneginf)
 
 
+@function(method=True, inplace="function", checks=True)
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The part after the point, with the sign of x. Raises NoKernelError for whole numbers."""
     node = require_tensor(input, "frac").node
@@ -254,6 +276,7 @@ _NEG, _ROUND = scalar_build("neg"), scalar_build("round")
 _NOT, _INVERT = scalar_build("logical_not"), scalar_build("bitwise_not")
 
 
+@function(method=True, inplace="function", checks=True)
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``-input``. Raises DTypeError for bools."""
     node = require_tensor(input, "neg").node
@@ -265,6 +288,7 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(mapped(_NEG, (node,), node.dtype, node.dtype), "Neg", (input,), out)
 
 
+@function(method=True, checks=True)
 def positive(input: Tensor) -> Tensor:
     """``+input``: the tensor itself. Raises DTypeError for bools."""
     if require_tensor(input, "positive").dtype is bool_:
@@ -272,12 +296,14 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
+@function(method=True, inplace="method", checks=True)
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Where ``input`` is false (zero)."""
     node = require_tensor(input, "logical_not").node
     return give(mapped(_NOT, (node,), bool_, None), "logical_not", (input,), out)
 
 
+@function(method=True, inplace="method", checks=True)
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Every bit inverted; of bools, the logical not. Raises DTypeError for floating point."""
     node = require_tensor(input, "bitwise_not").node
@@ -305,6 +331,7 @@ def _round_from(x: Expr, scale: Expr) -> Expr:
     return call("mul", call("round", call("div", x, scale)), scale)
 
 
+@function(method=True, inplace="function", checks=True)
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest whole number, or multiple of ``10**-decimals``; halves go to even."""
     node = require_tensor(input, "round").node
@@ -322,6 +349,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     return give(mapped(build, (node, scale), dtype, dtype), "Round", (input,), out)
 
 
+@function(method=True, inplace="function", checks=True)
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 - x)), with x kept within [eps, 1 - eps] when ``eps`` is given."""
     node = require_tensor(input, "logit").node
@@ -333,11 +361,13 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     return give(mapped(_logit_inside, (node, low, high), dtype, dtype), "Logit", (input,), out)
 
 
+@function(method=True, checks=True)
 def is_nonzero(input: Tensor) -> bool:
     """The truth of a tensor of one element; raises as ``bool(tensor)`` does."""
     return bool(require_tensor(input, "is_nonzero"))
 
 
+@function(method=True, inplace="method", checks=True)
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sign`` for the real types that there are."""
     found: Tensor = sign(input, out=out)
@@ -345,36 +375,40 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 # Other names that PyTorch has for the same functions.
-arcsin = asin
-arccos = acos
-arctan = atan
-arcsinh = asinh
-arccosh = acosh
-arctanh = atanh
-absolute = abs
-fix = trunc
-negative = neg
+arcsin = declare("arcsin", asin, method=True, inplace="function", checks=True, cast="full")
+arccos = declare("arccos", acos, method=True, inplace="function", checks=True, cast="full")
+arctan = declare("arctan", atan, method=True, inplace="function", checks=True)
+arcsinh = declare("arcsinh", asinh, method=True, inplace="function", checks=True)
+arccosh = declare("arccosh", acosh, method=True, inplace="function", checks=True)
+arctanh = declare("arctanh", atanh, method=True, inplace="function", checks=True)
+absolute = declare("absolute", abs, method=True, inplace="method", checks=True)
+fix = declare("fix", trunc, method=True, inplace="function", checks=True)
+negative = declare("negative", neg, method=True, inplace="function", checks=True)
 
 
 # What PyTorch defines for complex numbers, for the real types that there are.
 
 
+@function()
 def real(input: Tensor) -> Tensor:
     """The tensor itself: all types are real."""
     return require_tensor(input, "real")
 
 
+@function()
 def imag(input: Tensor) -> Tensor:
     """Raises LazytError: only complex numbers have an imaginary part."""
     require_tensor(input, "imag")
     raise LazytError("imag is not implemented for tensors with non-complex dtypes.")
 
 
+@function(method=True)
 def conj(input: Tensor) -> Tensor:
     """The tensor itself: real numbers are their own conjugates."""
     return require_tensor(input, "conj")
 
 
+@function(method=True, inplace="function")
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The tensor itself, or its values written to ``out``."""
     if out is None:
@@ -382,22 +416,26 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(require_tensor(input, "conj_physical").node, "ConjPhysical", (input,), out)
 
 
+@function(method=True)
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself: no tensor is conjugated lazily."""
     return require_tensor(input, "resolve_conj")
 
 
+@function(method=True)
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor itself: no tensor has a negation pending that PyTorch's API would show."""
     return require_tensor(input, "resolve_neg")
 
 
+@function(method=True)
 def is_conj(input: Tensor) -> bool:
     """Whether the conjugate bit is set; never."""
     require_tensor(input, "is_conj")
     return False
 
 
+@function(method=True)
 def is_neg(input: Tensor) -> bool:
     """Whether the negative bit is set; never."""
     require_tensor(input, "is_neg")
@@ -408,6 +446,7 @@ def _true(x: Expr) -> Expr:
     return call("eq", const(0, x.dtype), const(0, x.dtype))
 
 
+@function(method=True)
 def isreal(input: Tensor) -> Tensor:
     """True everywhere, in bool."""
     node = require_tensor(input, "isreal").node
@@ -420,6 +459,7 @@ def _angle(x: Expr) -> Expr:
     return call("where", call("isnan", x), x, turned)
 
 
+@function(method=True)
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """pi for negative numbers, 0 for others; whole numbers count as the default dtype."""
     node = require_tensor(input, "angle").node

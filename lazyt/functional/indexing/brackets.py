@@ -21,6 +21,7 @@ from lazyt.functional.indexing.picking import checked_index, scatter_of
 from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.handle.dispatch import check_writable, lay_out, one_memory, refuse_overlap, type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.hooks import capturing
 from lazyt.handle.interop.elements import write_number
 from lazyt.handle.layout import common_order, dense_strides
@@ -634,6 +635,7 @@ def _broadcast_value(value: Node, result: Shape) -> Node:
     return expand_to(value, result)
 
 
+@function(method=True, cast="widest")
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of ``input`` with ``values`` at ``indices``, added up when ``accumulate``."""
     plan = plan_index(tuple(input.shape), tuple(indices))
@@ -646,6 +648,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     )
 
 
+@function(method=True, inplace="function")
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """``index_put`` in place."""
     check_writable(input)

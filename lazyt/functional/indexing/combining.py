@@ -14,6 +14,7 @@ from lazyt.functional.indexing.picking import (
 from lazyt.functional.operands import constant_of, expand_to, mapped, normalize_dim
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import torch_name
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int32, int64
 from lazyt.ir.graph import Node
@@ -81,6 +82,7 @@ def _reduced(base: Node, place: _Place, updates: Node, reduce: str, include_self
     return mapped(build, (total, ops.cast(count, dtype)), dtype, dtype)
 
 
+@function(method=True, inplace="method", separate=True)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
     include_self: bool = True, out: Tensor | None = None,
@@ -105,6 +107,7 @@ def scatter_reduce(
     return give(node, "ScatterReduce", (input, src), out)
 
 
+@function(method=True, inplace="method", separate=True)
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
     include_self: bool = True, out: Tensor | None = None,
@@ -163,6 +166,7 @@ def _check_slices(input: Tensor, axis: int, index: Tensor, source: Tensor) -> No
         )
 
 
+@function(method=True, inplace="method", separate=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of ``input`` with ``source`` at the positions ``index`` of its flattened elements.
 

@@ -13,6 +13,7 @@ from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.operands import broadcast_pair, expand_to, mapped, require_tensor
 from lazyt.functional.results import give
 from lazyt.handle.dispatch import lay_out, type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.interop.numpy import read_values
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, float32, float64, int64
@@ -67,6 +68,7 @@ def coordinates(mask: Node) -> list[Node]:
     return parts
 
 
+@function(method=True)
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """Where elements are not zero: a (count, rank) tensor, or one vector per dimension.
 
@@ -85,6 +87,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     return lay_out(found, (1, count)) if out is None else found
 
 
+@function(method=True)
 def nonzero_static(
     input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None
 ) -> Tensor:
@@ -118,6 +121,7 @@ def nonzero_static(
     return give(ops.concat(columns, 1), "nonzero_static", (), out)
 
 
+@function(method=True)
 def argwhere(input: Tensor) -> Tensor:
     """``nonzero`` as a (count, rank) tensor."""
     require_tensor(input, "argwhere")
@@ -125,6 +129,7 @@ def argwhere(input: Tensor) -> Tensor:
     return found
 
 
+@function(method=True)
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where ``mask`` holds, as a vector; both broadcast. Looks at the mask."""
     require_tensor(input, "masked_select")
@@ -137,6 +142,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     return give(picked, "MaskedSelect", (input, mask), out)
 
 
+@function(method=True, inplace="method")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``input`` with the elements where ``mask`` holds replaced by those of ``source`` in order."""
     if mask.dtype is not bool_:
@@ -167,6 +173,7 @@ def _size(shape: tuple[int, ...]) -> int:
     return total
 
 
+@function(method=True)
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each whole number occurs, or the sum of its weights; looks at the values.
 

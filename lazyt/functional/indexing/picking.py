@@ -26,6 +26,7 @@ from lazyt.functional.operands import (
 from lazyt.functional.results import give, known_values
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle import pending
+from lazyt.handle.function_table import function
 from lazyt.handle.hooks import capturing
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int32, int64
@@ -353,6 +354,7 @@ def _check_sizes(
             )
 
 
+@function(method=True)
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     out: Tensor | None = None,
@@ -375,6 +377,7 @@ def gather(
     return give(gather_node(input.node, places, axis), "Gather", (input, index), out)
 
 
+@function(method=True)
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
@@ -411,6 +414,7 @@ def take_along_dim(
     return give(node, "Gather", (source, picks), out)
 
 
+@function(method=True)
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices of ``input`` along ``dim`` that the vector ``index`` names."""
     if len(index.shape) > 1:
@@ -443,6 +447,7 @@ def vector_index(index: Tensor, extent: int) -> Node:
     return node if node.shape else ops.reshape(node, (1,))
 
 
+@function(method=True)
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements of the flattened tensor at ``index``, in its shape.
 
@@ -502,6 +507,7 @@ def _scatter(input: Tensor, dim: int, index: Tensor, src: Any, kind: str) -> Nod
     return scattered(input.node, places, updates, axis, kind) if places.size else input.node
 
 
+@function(method=True, inplace="method", separate=True)
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
     reduce: str | None = None, out: Tensor | None = None,
@@ -516,6 +522,7 @@ def scatter(
     return give(_scatter(input, dim, index, given, kind), "Scatter", (input, given, index), out)
 
 
+@function(method=True, inplace="method", cast="widest", separate=True)
 def scatter_add(
     input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None
 ) -> Tensor:

@@ -19,6 +19,7 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.results import give, overwrite
 from lazyt.handle.dispatch import check_writable, refuse_overlap, type_title, wrap
+from lazyt.handle.function_table import function
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
@@ -110,6 +111,7 @@ def _check_source(input: Tensor, source: Tensor, slices: Shape, axis: int, funct
     )
 
 
+@function(method=True, inplace="method", separate=True)
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1,
     out: Tensor | None = None,
@@ -126,6 +128,7 @@ def index_add(
     return give(node, "IndexAdd", (input, source, index), out)
 
 
+@function(method=True, inplace="method", separate=True)
 def index_copy(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
@@ -141,6 +144,7 @@ def index_copy(
     return give(node, "IndexCopy", (input, source, index), out)
 
 
+@function(method=True, inplace="method", separate=True, fills=2)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of ``input`` with the slices at ``index`` filled with a number.
 
@@ -173,6 +177,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 # In-place functions that are no in-place form of another function.
 
 
+@function(method=True)
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write ``src``, broadcast and converted, into this tensor. Raises ShapeError."""
     if as_number(src) is not None:
@@ -197,6 +202,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return overwrite(self, node, "Copy", (self, src))
 
 
+@function(method=True, inplace="function")
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Write one value everywhere. Raises LazytError for a tensor with dimensions."""
     if isinstance(value, Tensor):
@@ -217,6 +223,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     return overwrite(self, expand_to(filler, tuple(self.shape)), "Fill", (self, value))
 
 
+@function()
 def fill(input: Tensor, value: Any) -> Tensor:
     """A copy of ``input``'s size and dtype with one value everywhere. Raises as ``fill_`` does."""
     if isinstance(value, Tensor) or not require_tensor(input, "fill").requires_grad:
@@ -225,6 +232,7 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return give(without_slope(filled.node, input.node), "Fill", (input,))
 
 
+@function(method=True)
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Write one value on the main diagonal.
 
@@ -246,6 +254,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     return self
 
 
+@function(method=True, inplace="function")
 def zero_(self: Tensor) -> Tensor:
     """Write zeros everywhere."""
     before = self._fn

@@ -23,6 +23,7 @@ from lazyt.functional.type_promotion import (
     torch_name,
 )
 from lazyt.handle.autocast import in_low_precision
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node, Shape
@@ -72,6 +73,11 @@ def _check_types(input: Tensor, mat1: Tensor, mat2: Tensor) -> None:
             )
 
 
+@function(
+    method=True,
+    inplace="method",
+    old_forms=("beta self alpha first second", "beta self first second"),
+)
 @in_low_precision
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1,
@@ -90,6 +96,12 @@ def addmm(
     return give(_plus(input, product, beta, alpha), "Addmm", (input, mat1, mat2), out)
 
 
+@function(
+    method=True,
+    inplace="function",
+    cast="low",
+    old_forms=("beta self alpha first second", "beta self first second"),
+)
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1,
     out: Tensor | None = None,
@@ -110,6 +122,12 @@ def addmv(
     return give(_plus(input, product, beta, alpha, True), "Addmv", (input, mat, vec), out)
 
 
+@function(
+    method=True,
+    inplace="method",
+    cast="low",
+    old_forms=("beta self alpha first second", "beta self first second"),
+)
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1,
     out: Tensor | None = None,
@@ -149,6 +167,11 @@ def _check_batches(input: Tensor, batch1: Tensor, batch2: Tensor) -> None:
         )
 
 
+@function(
+    method=True,
+    inplace="method",
+    old_forms=("beta self alpha first second", "beta self first second"),
+)
 @in_low_precision
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1,
@@ -163,6 +186,11 @@ def baddbmm(
     return give(_plus(input, product, beta, alpha), "Baddbmm", (input, batch1, batch2), out)
 
 
+@function(
+    method=True,
+    inplace="method",
+    old_forms=("beta self alpha first second", "beta self first second"),
+)
 @in_low_precision
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1,

@@ -26,6 +26,7 @@ from lazyt.functional.linalg.solvers import substituted
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give, takes_outputs
 from lazyt.handle.autocast import in_full_precision
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node
 from lazyt.ops.matrix_algebra import (
@@ -69,6 +70,7 @@ def _cholesky_parts(input: Tensor, upper: bool, function: str) -> tuple[Node, No
     return transpose(factor) if upper else factor, info
 
 
+@function(method=True)
 @in_full_precision
 def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """``torch.cholesky``: the triangular factor of positive definite matrices.
@@ -85,6 +87,7 @@ def _cholesky(input: Tensor, upper: bool, out: Tensor | None, function: str) -> 
     return give_columns(factor, "LinalgCholeskyEx", (input,), out)
 
 
+@function()
 @in_full_precision
 def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """``L`` with ``input = L @ L.mT``, or ``U`` with ``input = U.mT @ U`` when ``upper``.
@@ -96,6 +99,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = 
     return _cholesky(input, upper, out, "linalg.cholesky")
 
 
+@function()
 @takes_outputs
 @in_full_precision
 def cholesky_ex(
@@ -126,6 +130,7 @@ def _qr_parts(A: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     return give_columns(q, "LinalgQr", (A,)), give_columns(r, "LinalgQr", (A,))
 
 
+@function()
 @takes_outputs
 @in_full_precision
 def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
@@ -143,6 +148,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     return return_types.linalg_qr(_qr_parts(A, mode))
 
 
+@function(method=True)
 @takes_outputs
 @in_full_precision
 def qr(input: Tensor, some: bool = True) -> return_types.qr:
@@ -151,6 +157,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
     return return_types.qr(_qr_parts(input, "reduced" if some else "complete"))
 
 
+@function(method=True)
 @takes_outputs
 @in_full_precision
 def geqrf(input: Tensor) -> return_types.geqrf:
@@ -198,6 +205,7 @@ def _eigen_parts(input: Tensor, UPLO: str, suffix: str) -> list[Node]:
     return parts[:-1]
 
 
+@function()
 @takes_outputs
 @in_full_precision
 def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
@@ -214,6 +222,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     )
 
 
+@function()
 @in_full_precision
 def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """Rising eigenvalues of symmetric matrices. Raises LinAlgError without convergence."""
@@ -242,6 +251,7 @@ def _check_driver(driver: str | None) -> None:
         )
 
 
+@function()
 @takes_outputs
 @in_full_precision
 def linalg_svd(
@@ -268,6 +278,7 @@ def _svd_results(A: Tensor, parts: Sequence[Node]) -> tuple[Tensor, Tensor, Tens
     )
 
 
+@function()
 @in_full_precision
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """Falling singular values. Raises as ``svd``."""
@@ -276,6 +287,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
     return give(singular_parts(A, "values")[0], "LinalgSvd", (A,), out)
 
 
+@function(method=True)
 @takes_outputs
 @in_full_precision
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
@@ -342,6 +354,7 @@ def _check(input: Tensor, tau: Tensor, function: str) -> None:
     check_same_dtype(input, tau, function, ("input", "tau"))
 
 
+@function()
 @in_full_precision
 def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns, as many as ``input`` has, of the product of the reflectors in ``input``.
@@ -359,6 +372,7 @@ def householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None
     return give_columns(node, "LinalgHouseholderProduct", (input, tau), out)
 
 
+@function(method=True)
 @in_full_precision
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``linalg.householder_product``."""
@@ -366,6 +380,7 @@ def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor
     return householder_product(input, input2, out=out)
 
 
+@function(method=True)
 @in_full_precision
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False, *,

@@ -11,6 +11,7 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import promote_pair, refuse, torch_name
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
@@ -26,6 +27,7 @@ __all__ = [
 # How near vectors are: cosines, p-norms of differences, and vectors of length 1.
 
 
+@function(cast="full")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along ``dim``; both tensors broadcast.
 
@@ -47,6 +49,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return result
 
 
+@function(cast="full")
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -56,6 +59,7 @@ def pairwise_distance(
     return result
 
 
+@function(cast="full")
 def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
@@ -91,6 +95,7 @@ def _check_vectors(input: Tensor, name: str) -> None:
         )
 
 
+@function(cast="full")
 @in_full_precision
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0,
@@ -136,6 +141,7 @@ def _lengths(gaps: Node, p: float, axis: int) -> Node:
     return norm_node(gaps, p, (axis,))
 
 
+@function(cast="full")
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norms of the differences of all pairs of rows, in the order of ``combinations``.
 

@@ -11,6 +11,7 @@ from lazyt.functional.operands import expand_to, mapped
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import promote_types, refuse, torch_name
 from lazyt.handle.autocast import in_given_precision, lowered
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
@@ -24,6 +25,7 @@ _MUL = scalar_build("mul")
 _ELLIPSIS = 1000  # labels above stand for the dimensions of "...", counted from the last
 
 
+@function()
 def einsum(*args: Any) -> Tensor:
     """The sum of products that an equation says: ``einsum("bij,bjk->bik", x, y)``.
 
@@ -351,6 +353,7 @@ def _arranged(
 # The bilinear map of two vectors.
 
 
+@function(cast="widest")
 @in_given_precision
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x1 @ weight[k] @ x2 + bias[k]``: [*, in1] and [*, in2] to [*, out]. Raises ShapeError."""

@@ -13,6 +13,7 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, refuse
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int32, int64
@@ -37,12 +38,14 @@ def _triangle(input: Tensor, diagonal: int, kind: str, title: str, out: Tensor |
     return give(node, title, (input,), out)
 
 
+@function(method=True, inplace="method")
 def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of matrices, zero above. Raises ShapeError for vectors."""
     require_tensor(input, "tril")
     return _triangle(input, diagonal, "le", "Tril", out)
 
 
+@function(method=True, inplace="method")
 def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of matrices, zero below. Raises ShapeError for vectors."""
     require_tensor(input, "triu")
@@ -66,6 +69,7 @@ def _triangle_indices(
     return tensor(both, dtype=wanted, device=device)
 
 
+@function()
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
     layout: Any = None,
@@ -80,6 +84,7 @@ def tril_indices(
     )  # fmt: skip
 
 
+@function()
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
     layout: Any = None,
@@ -113,6 +118,7 @@ def _shifted(rows: Node, offset: int) -> Node:
     return ops.apply("add", rows, ops.constant(offset, int64)) if offset else rows
 
 
+@function(method=True)
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices with the last dimension of ``input`` on a diagonal."""
     require_tensor(input, "diag_embed")
@@ -129,6 +135,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return give(node, "DiagEmbed", (input,))
 
 
+@function(method=True)
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A matrix with the vector on its diagonal, or the diagonal of a matrix as a copy."""
     require_tensor(input, "diag")
@@ -142,12 +149,14 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     return copy
 
 
+@function(method=True)
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with all elements on its diagonal."""
     require_tensor(input, "diagflat")
     return diag(input.reshape(-1), offset)
 
 
+@function(method=True)
 @in_full_precision
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix' diagonal. Raises ShapeError for other ranks."""
@@ -160,6 +169,7 @@ def trace(input: Tensor) -> Tensor:
     return titled(total, "TraceBackward0")
 
 
+@function()
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of ``r`` elements of a vector, one a row. Raises LazytError for no vector."""
     require_tensor(input, "combinations")

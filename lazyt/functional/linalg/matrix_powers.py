@@ -16,12 +16,14 @@ from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import c_name
 from lazyt.handle.autocast import in_low_precision
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ops.matrix_algebra import identity
 
 __all__ = ["chain_matmul", "matrix_exp", "matrix_power"]
 
 
+@function(method=True)
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """``input`` times itself ``n`` times, its inverse for negative ``n``, by repeated squaring.
 
@@ -51,6 +53,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     return give(result.node, "LinalgMatrixPower", (result,), out)
 
 
+@function(method=True)
 def matrix_exp(input: Tensor) -> Tensor:
     """The exponential of square matrices, computed in float64 and rounded; 16-bit floats too.
 
@@ -65,6 +68,7 @@ def matrix_exp(input: Tensor) -> Tensor:
 # ------------------------------------------------------------------- several factors
 
 
+@function()
 @in_low_precision
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of several matrices, in the cheapest order. Raises ShapeError for other ranks."""
@@ -94,6 +98,7 @@ def _check_factors(tensors: Sequence[Tensor]) -> None:
             raise ShapeError(f"multi_dot(): {name} must be {wanted} but got {rank}D")
 
 
+@function()
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of several matrices in the order that takes the fewest multiplications.
 

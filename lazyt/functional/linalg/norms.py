@@ -24,6 +24,7 @@ from lazyt.functional.reductions.reductions import kept_shape, reduce_node
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, torch_name
 from lazyt.handle.autocast import in_full_precision
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
@@ -126,6 +127,7 @@ def _check_not_empty(shape: tuple[int, ...], p: float, axes: tuple[int, ...], di
     raise ShapeError(head + f"the dimension {axis} because this dimension is {tail}")
 
 
+@function(cast="full_by_default")
 @numpy_names
 def vector_norm(
     input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
@@ -171,6 +173,7 @@ def _check_order(ord: Any) -> None:
         raise LazytError(f"linalg.matrix_norm: Order {text} not supported.")
 
 
+@function(cast="full_by_default")
 def matrix_norm(
     input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: Any = None, out: Tensor | None = None,
@@ -223,6 +226,7 @@ def _extreme(values: Tensor, largest: bool) -> Tensor:
     return result
 
 
+@function(cast="full_by_default")
 @numpy_names
 def linalg_norm(
     input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
@@ -251,6 +255,7 @@ def linalg_norm(
     return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
+@function(method=True, cast="full_by_default")
 @numpy_names
 def norm(
     input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False,
@@ -270,6 +275,7 @@ def norm(
     return matrix_norm(input, p, places, keepdim, dtype=dtype, out=out)
 
 
+@function(cast="full")
 def frobenius_norm(
     input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -277,6 +283,7 @@ def frobenius_norm(
     return vector_norm(input, 2, dim, keepdim, out=out)
 
 
+@function(cast="full")
 def nuclear_norm(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -295,6 +302,7 @@ def nuclear_norm(
     return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, out=out)
 
 
+@function()
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm over all dimensions but ``dim``, which are kept; over all for -1."""
     require_tensor(v, "norm_except_dim", "v")
@@ -305,6 +313,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return norm(v, pow, [a for a in range(rank) if a != kept], keepdim=True)
 
 
+@function(method=True, cast="full")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of ``input - other``, which broadcast. Raises DTypeError for whole numbers."""
     gap: Tensor = input - other
@@ -322,6 +331,7 @@ def _shrinking(size: Expr, limit: Expr) -> Expr:
     return call("where", call("gt", size, limit), factor, const(1, size.dtype))
 
 
+@function(method=True, inplace="method", cast="full")
 def renorm(
     input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None
 ) -> Tensor:
@@ -347,6 +357,7 @@ def renorm(
 # ------------------------------------------------------------------- condition numbers
 
 
+@function()
 @in_full_precision
 def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     """How much ``input`` magnifies errors: the norm times that of the inverse; ``inf`` if singular.

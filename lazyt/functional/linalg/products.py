@@ -23,6 +23,7 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import c_name, check_product_types, refuse, torch_name
 from lazyt.handle.autocast import in_low_precision, lowered
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int8, int32, uint8
 from lazyt.ir.graph import Node, Shape
@@ -75,6 +76,7 @@ def _mismatch(a: Shape, b: Shape) -> ShapeError:
     )
 
 
+@function(method=True, cast="widest")
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors. Raises ShapeError for other ranks or sizes."""
     require_tensor(input, "dot")
@@ -98,11 +100,13 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(node, "Dot", (input, tensor), out)
 
 
+@function(method=True, cast="widest")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``dot``: of real numbers the same. Raises ShapeError and DTypeError."""
     return dot(input, other, out=out)
 
 
+@function(method=True, cast="low")
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A matrix times a vector. Raises ShapeError for other ranks or sizes."""
     require_tensor(input, "mv")
@@ -142,6 +146,7 @@ def check_vector_types(input: Tensor, mat: Tensor, vec: Tensor) -> None:
     _check_not_bool(mat, "addmv_impl_cpu")
 
 
+@function(method=True)
 @in_low_precision
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices. Raises ShapeError for other ranks or sizes."""
@@ -167,6 +172,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(node, "Mm", (input, mat2), out)
 
 
+@function(method=True)
 @in_low_precision
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products of the matrices of two batches. Raises ShapeError for other ranks or sizes."""
@@ -192,6 +198,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(node, "Bmm", (input, mat2), out)
 
 
+@function(method=True)
 @in_low_precision
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input @ other`` for vectors, matrices and batches of them, which broadcast.
@@ -298,6 +305,7 @@ def _lead_labels(node: Node, own: Shape, lead: Shape) -> tuple[tuple[int, ...], 
     return tuple(labels), node if full == node.shape else ops.reshape(node, full)
 
 
+@function(method=True)
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of the elements of two vectors. Raises ShapeError for other ranks."""
     require_tensor(input, "outer")
@@ -309,6 +317,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(product.node, "Mul", (input, vec2), out)
 
 
+@function(method=True)
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products summed over the last dimensions of both. Raises ShapeError and DTypeError."""
     require_tensor(input, "inner")
@@ -354,6 +363,7 @@ def _uncontractable(a: Tensor, b: Tensor, left: int, right: int) -> ShapeError:
     )
 
 
+@function(cast="widest", fractions=("dims",))
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Products summed over ``dims``: a number of last/first dimensions, or two lists of them.
 
@@ -384,6 +394,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     return give(node, "Tensordot", (a, b), out)
 
 
+@function()
 @in_low_precision
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``, the transposition only a label. Raises ShapeError."""
@@ -444,7 +455,7 @@ def _affine(x: Node, weight: Node, bias: Node | None, right: tuple[int, ...]) ->
 
 
 # Other names that PyTorch has for the same functions.
-ger = outer
+ger = declare("ger", outer, method=True)
 
 
 # Products of matrices of small integers, summed in larger ones.

@@ -27,6 +27,7 @@ from lazyt.functional.results import give, known_values, takes_outputs
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32, float64, int64
 from lazyt.ir.graph import Node
@@ -66,6 +67,7 @@ def _tolerance(A: Tensor, value: Any) -> Node:
     return ops.reshape(ops.broadcast_to(node, shape), (*shape, 1, 1))
 
 
+@function()
 def pinv(
     input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None,
     rtol: Any = None, out: Tensor | None = None,
@@ -91,6 +93,7 @@ def pinv(
     return give(inverse, "LinalgPinv", (input,), out)
 
 
+@function(method=True)
 @in_full_precision
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """``linalg.pinv`` with ``rtol=rcond``."""
@@ -98,6 +101,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return pinv(input, rtol=rcond)
 
 
+@function()
 @in_full_precision
 def linalg_matrix_rank(
     input: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
@@ -128,6 +132,7 @@ def linalg_matrix_rank(
     return give(ops.reduce_("sum", counted, (len(lead),)), "", (), out)
 
 
+@function()
 def matrix_rank(input: Tensor, tol: Any = None, symmetric: bool = False) -> Tensor:
     """``linalg.matrix_rank``."""
     return linalg_matrix_rank(input, tol, symmetric)
@@ -138,6 +143,7 @@ def matrix_rank(input: Tensor, tol: Any = None, symmetric: bool = False) -> Tens
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+@function()
 @takes_outputs
 @in_full_precision
 def lstsq(
@@ -252,6 +258,7 @@ def _check_matrix(A: Tensor, function: str) -> None:
         raise ArgumentError(f"{function}: A must have two dimensions or more, but it has {A.ndim}")
 
 
+@function(fractions=("q",))
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> Factors:
@@ -266,6 +273,7 @@ def svd_lowrank(
     return _factors(shifted, 6 if q is None else q, 2 if niter is None else niter)
 
 
+@function(fractions=("q",))
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Factors:
     """``svd_lowrank`` of samples [*, m, n] without their mean: the principal components.
 

@@ -28,6 +28,7 @@ from lazyt.functional.linalg.matrix_checks import (
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give, takes_outputs
 from lazyt.handle.autocast import in_full_precision
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32
 from lazyt.ir.graph import Node
@@ -73,6 +74,7 @@ def _inverse_parts(A: Tensor) -> list[Node]:
     return ops.library("inv", A.node)
 
 
+@function()
 @in_full_precision
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices. Raises LinAlgError for singular ones."""
@@ -82,6 +84,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give_columns(inverted, "LinalgInvEx", (A,), out)
 
 
+@function(method=True)
 @in_full_precision
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``linalg.inv``. Raises LinAlgError for singular matrices."""
@@ -89,6 +92,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return inv(input, out=out)
 
 
+@function()
 @takes_outputs
 @in_full_precision
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
@@ -109,6 +113,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 # ------------------------------------------------------------------- determinants
 
 
+@function(method=True)
 def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``linalg.det``: the determinants of square matrices; 1 for empty ones."""
     require_tensor(input, "det")
@@ -118,6 +123,7 @@ def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return give(ops.library("det", input.node)[0], "LinalgDet", (input,), out)
 
 
+@function()
 def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinants of square matrices; 1 for empty ones."""
     require_tensor(A, "linalg_det", "A")
@@ -131,6 +137,7 @@ def _signs_and_logs(input: Tensor, function: str) -> tuple[Tensor, Tensor]:
     return give(sign, "LinalgSlogdet", (input,)), give(size, "LinalgSlogdet", (input,))
 
 
+@function(method=True)
 @takes_outputs
 def slogdet(input: Tensor) -> return_types.slogdet:
     """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
@@ -138,6 +145,7 @@ def slogdet(input: Tensor) -> return_types.slogdet:
     return return_types.slogdet(_signs_and_logs(input, "linalg.slogdet"))
 
 
+@function()
 @takes_outputs
 def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The sign of determinants and the logarithm of their size; 0 and -inf for singular ones."""
@@ -145,6 +153,7 @@ def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
     return return_types.linalg_slogdet(_signs_and_logs(A, "linalg.slogdet"))
 
 
+@function(method=True)
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of determinants: NaN for negative ones, -inf for 0."""
     require_tensor(input, "logdet")
@@ -193,6 +202,7 @@ def _solution(A: Tensor, B: Tensor, left: bool) -> tuple[Node, Node]:
     return (ops.reshape(x, x.shape[:-1]) if vector else x), info
 
 
+@function()
 @in_full_precision
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """``X`` with ``A @ X = B``, or ``X @ A = B`` unless ``left``; batches broadcast.
@@ -206,6 +216,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     return _solved(x, A, B, left, out)
 
 
+@function()
 @takes_outputs
 @in_full_precision
 def solve_ex(
@@ -233,6 +244,7 @@ def substituted(a: Node, b: Node, upper: bool, unit: bool, left: bool = True) ->
     return ops.library("triangular", a, b, mode=mode)[0]
 
 
+@function()
 def solve_triangular(
     input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False,
     out: Tensor | None = None,
@@ -250,6 +262,7 @@ def solve_triangular(
     return give_columns(x, "LinalgSolveTriangular", (input, B), out)
 
 
+@function(method=True)
 @takes_outputs
 @in_full_precision
 def triangular_solve(
@@ -285,6 +298,7 @@ def triangular_solve(
     )
 
 
+@function(method=True)
 @in_full_precision
 def cholesky_solve(
     input: Tensor, input2: Tensor, upper: bool = False, *, out: Tensor | None = None
@@ -312,6 +326,7 @@ def cholesky_solve(
     return give_columns(x, "CholeskySolve", (input, input2), out)
 
 
+@function(method=True)
 @in_full_precision
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``A`` from its Cholesky factor."""
@@ -327,6 +342,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
 # ------------------------------------------------------------------- tensors as matrices
 
 
+@function()
 @in_full_precision
 def tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse for ``tensordot`` over ``ind`` dimensions. Raises ShapeError and LinAlgError."""
@@ -345,6 +361,7 @@ def tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tens
     return result if out is None else give(result.node, "View", (flat,), out)
 
 
+@function()
 @in_full_precision
 def tensorsolve(
     input: Tensor, other: Tensor, dims: Any = None, *, out: Tensor | None = None
@@ -366,6 +383,7 @@ def tensorsolve(
     return give(ops.reshape(flat.node, rest), "View", (flat,), out)
 
 
+@function()
 def eig(A: Tensor) -> Any:
     """Not supported: eigenvalues of general matrices are complex, and no tensor is.
 
@@ -379,6 +397,7 @@ def eig(A: Tensor) -> Any:
     )
 
 
+@function()
 def eigvals(A: Tensor) -> Any:
     """Not supported, as ``eig``; raises LazytError."""
     require_tensor(A, "eigvals", "A")
@@ -417,6 +436,7 @@ def _packed(A: Tensor, parts: list[Node]) -> tuple[Tensor, Tensor]:
     return give_columns(parts[0], "LinalgLuFactorEx", (A,)), give(ops.cast(parts[1], int32), "", ())
 
 
+@function()
 @takes_outputs
 def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
     """``L`` (below the diagonal) and ``U`` in one matrix, and LAPACK's pivots, from 1, in int32.
@@ -429,6 +449,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
     return return_types.linalg_lu_factor(_packed(A, parts))
 
 
+@function()
 @takes_outputs
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
@@ -445,6 +466,7 @@ def lu_factor_ex(
     return return_types.linalg_lu_factor_ex((*_packed(A, parts), info))
 
 
+@function(method=True)
 @takes_outputs
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """``torch.lu``: packed factors and pivots, with ``get_infos`` also ``info``; stays lazy."""
@@ -454,6 +476,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, 
     return (*packed, give(as_info(parts[-1]), "", ())) if get_infos else packed
 
 
+@function()
 @takes_outputs
 def linalg_lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     """``P``, ``L`` and ``U`` with ``A = P @ L @ U``; P is a permutation matrix."""
@@ -492,6 +515,7 @@ def _order_of(pivots: Tensor, count: int, dtype: Any) -> Node:
     return ops.library("exchanges", numbers, mode=str(count))[0]
 
 
+@function()
 @takes_outputs
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
@@ -512,6 +536,7 @@ def lu_unpack(
     return return_types.lu_unpack((exchange, low, high))
 
 
+@function()
 def linalg_lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False,
     out: Tensor | None = None,
@@ -539,6 +564,7 @@ def linalg_lu_solve(
     return (give_columns if left else give)(x if left else turned(x), "LinalgLuSolve", (LU, B), out)
 
 
+@function(method=True)
 @in_full_precision
 def lu_solve(
     input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None

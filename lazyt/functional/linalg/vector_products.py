@@ -12,6 +12,7 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import refuse, torch_name
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.dispatch import lay_out, type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import strides_of_view
 from lazyt.ir.dtypes import bool_, int64
@@ -19,6 +20,7 @@ from lazyt.ir.dtypes import bool_, int64
 __all__ = ["cross", "kron", "vander"]
 
 
+@function(cast="widest")
 def linalg_cross(
     input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None
 ) -> Tensor:
@@ -48,6 +50,7 @@ def linalg_cross(
     return give(ops.concat(parts, axis), "LinalgCross", (input, other), out)
 
 
+@function(method=True, cast="widest")
 def cross(
     input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
@@ -61,6 +64,7 @@ def cross(
     return linalg_cross(input, other, dim=dim, out=out)
 
 
+@function()
 @in_low_precision
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The scalar products of vectors along ``dim``; the rest broadcasts.
@@ -75,6 +79,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
     return give(total.node, "LinalgVecdot", (x, y), out)
 
 
+@function(method=True)
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: blocks of ``other`` times each element of ``input``.
 
@@ -93,6 +98,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if strides is None or out is not None else lay_out(result, strides)
 
 
+@function()
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of a vector as columns, falling unless ``increasing``.
 
@@ -108,6 +114,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return table if increasing else table.flip(-1)
 
 
+@function()
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Rising powers of the elements of vectors, along a new last dimension.
 

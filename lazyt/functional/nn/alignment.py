@@ -17,6 +17,7 @@ from lazyt.functional.results import give, known_values
 from lazyt.functional.type_promotion import refuse
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32, int64
 from lazyt.ir.graph import Node
@@ -188,6 +189,7 @@ def _check_labels(rows: Node, sizes: Sequence[int], classes: int) -> None:
             raise BoundsError(f"Target {found} is out of bounds.")
 
 
+@function()
 @in_full_precision
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,

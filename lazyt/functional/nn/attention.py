@@ -17,6 +17,7 @@ from lazyt.functional.reductions.reductions import reduce_node
 from lazyt.functional.results import give
 from lazyt.handle.autocast import in_low_precision
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 from lazyt.ir.graph import Node
@@ -26,6 +27,7 @@ from lazyt.ir.scalar import Expr, call, const
 _MUL, _ADD = scalar_build("mul"), scalar_build("add")
 
 
+@function()
 @in_low_precision
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,

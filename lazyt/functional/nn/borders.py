@@ -14,6 +14,7 @@ from lazyt.functional.operands import as_number, as_shape, require_tensor
 from lazyt.functional.results import give
 from lazyt.handle.autocast import raised
 from lazyt.handle.dispatch import lay_out, wrap
+from lazyt.handle.function_table import function
 from lazyt.handle.layout import strides_like
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
@@ -60,6 +61,7 @@ def as_cut(node: Node, input: Tensor, most: int) -> Tensor:
     return lay_out(result, strides_like(tuple(result.shape), input.strides))
 
 
+@function()
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
@@ -180,6 +182,7 @@ def _wrapped(node: Node, axis: int, low: int, high: int) -> Node:
 # Constant borders, and flat positions as coordinates.
 
 
+@function()
 def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     """``input`` with borders of ``value``.
 
@@ -217,6 +220,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     return as_cut(ops.pad(node, low, high, (0,) * rank, number), input, max((*low, *high, 0)))
 
 
+@function()
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Positions in the flattened ``shape`` as one coordinate tensor per dimension.
 

@@ -28,6 +28,7 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, refuse_cast, require_floating
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64, uint8
 from lazyt.ir.graph import Node
@@ -165,6 +166,7 @@ def _smoothed(loss: Node, logs: Node, weights: Node | None, axis: int, smoothing
     return ops.apply("add", ops.apply("mul", loss, keep), ops.apply("mul", even, share))
 
 
+@function(cast="full")
 @in_full_precision
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
@@ -181,6 +183,7 @@ def nll_loss(
     return give(ops.cast(node, input.dtype), "NllLoss", (input,))
 
 
+@function(cast="full")
 @in_full_precision
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
@@ -205,6 +208,7 @@ def cross_entropy(
     return give(ops.cast(node, input.dtype), "NllLoss", (input,))
 
 
+@function()
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
@@ -281,6 +285,7 @@ def _soft_loss(
     return reduced(loss, reduction, loss.dtype)
 
 
+@function(cast="full")
 @in_full_precision
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None,
@@ -297,6 +302,7 @@ def hinge_embedding_loss(
     return reduced_tensor(loss, reduction)
 
 
+@function(cast="full")
 @in_full_precision
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
@@ -315,6 +321,7 @@ def margin_ranking_loss(
     return reduced_tensor(clamp_min(-target * (input1 - input2) + margin, 0), reduction)
 
 
+@function(cast="full")
 @in_full_precision
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
@@ -332,6 +339,7 @@ def soft_margin_loss(
     return reduced_tensor(exponent.to(input.dtype).exp().log1p(), reduction)
 
 
+@function()
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
@@ -388,6 +396,7 @@ def _class_scores(input: Tensor, target: Tensor, weight: Tensor | None) -> tuple
     return (input.reshape(1, -1) if single else input), target.reshape(-1)
 
 
+@function(cast="full", fractions=("p",))
 @in_full_precision
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
@@ -433,6 +442,7 @@ def _is_target(target: Node, classes: int) -> tuple[Node, Node]:
     return ops.reduce_("any", hits, (1,)), listed
 
 
+@function(cast="full")
 @in_full_precision
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
@@ -477,6 +487,7 @@ def multilabel_margin_loss(
 _EPS = 1e-12  # PyTorch's constant below the root of the cosine
 
 
+@function(cast="full")
 @in_full_precision
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
@@ -515,6 +526,7 @@ def _check_triplet(anchor: Tensor, positive: Tensor, negative: Tensor, margin: f
         )
 
 
+@function(cast="full")
 @in_full_precision
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
@@ -535,6 +547,7 @@ def triplet_margin_loss(
     return reduced_tensor(clamp_min(margin + near - far, 0), reduction)
 
 
+@function()
 def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *,
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,

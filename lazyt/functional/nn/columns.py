@@ -12,6 +12,7 @@ from lazyt.functional.nn.convolution import Sizes, spread, windows
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import require_floating
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, float32
 from lazyt.ir.graph import Node
@@ -72,6 +73,7 @@ def _batch(input: Tensor, rank: int, names: str) -> Node:
     return ops.reshape(node, (1, *shape)) if len(shape) == rank else node
 
 
+@function()
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
@@ -101,6 +103,7 @@ def unfold(
     return give(result, "Im2Col", (input,))
 
 
+@function()
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,
@@ -169,6 +172,7 @@ def _check_pixels(input: Tensor, name: str, setting: str, factor: int) -> None:
         raise LazytError(f"{name} expects a positive {setting}, but got {factor}")
 
 
+@function()
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """[*, C * r * r, H, W] as [*, C, H * r, W * r] (Shi et al. 2016). Raises ShapeError."""
     require_tensor(input, "pixel_shuffle")
@@ -187,6 +191,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return give(ops.reshape(node, size), "PixelShuffle", (input,))
 
 
+@function()
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """[*, C, H * r, W * r] as [*, C * r * r, H, W]. Raises ShapeError."""
     require_tensor(input, "pixel_unshuffle")
@@ -206,6 +211,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return give(ops.reshape(node, size), "PixelUnshuffle", (input,))
 
 
+@function()
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels (dimension 1) of ``groups`` dealt out in turn (Zhang et al. 2018).
 
@@ -232,6 +238,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return give(ops.reshape(node, shape), "ChannelShuffle", (input,))
 
 
+@function()
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """``channel_shuffle``."""
     require_tensor(input, "native_channel_shuffle")

@@ -16,6 +16,7 @@ from lazyt.functional.operands import mapped, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import torch_name
 from lazyt.handle.autocast import in_low_precision
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
@@ -238,6 +239,7 @@ def _conv(
     return give(node, "Convolution", (input, weight, bias))
 
 
+@function()
 @in_low_precision
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
@@ -248,6 +250,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@function()
 @in_low_precision
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
@@ -258,6 +261,7 @@ def conv2d(
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@function()
 @in_low_precision
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
@@ -317,6 +321,7 @@ def _transposed(rank: int, name: str) -> Callable[..., Tensor]:
     return in_low_precision(function)
 
 
+@function(cast="low")
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """``conv1d`` of (time, batch, C) with (K, C, O), to (time, batch, O). Raises ShapeError."""
     for name, operand, rank, axes in (
@@ -373,6 +378,6 @@ def _spread_out(x: Node, w: Node, spreads: Sequence[Spread], groups: int) -> Nod
     return _out_of_groups(ops.contract_spread(x, w, left, right, (n, g, o, *spreads)))
 
 
-conv_transpose1d = _transposed(1, "conv_transpose1d")
-conv_transpose2d = _transposed(2, "conv_transpose2d")
-conv_transpose3d = _transposed(3, "conv_transpose3d")
+conv_transpose1d = declare("conv_transpose1d", _transposed(1, "conv_transpose1d"))
+conv_transpose2d = declare("conv_transpose2d", _transposed(2, "conv_transpose2d"))
+conv_transpose3d = declare("conv_transpose3d", _transposed(3, "conv_transpose3d"))

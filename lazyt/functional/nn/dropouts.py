@@ -17,6 +17,7 @@ from lazyt.functional.operands import constant_of, mapped, mixed, require_tensor
 from lazyt.functional.random.random import drop_mask
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, refuse_cast
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.scalar import Expr, call
@@ -35,6 +36,7 @@ def check_probability(p: float) -> None:
         raise ProbabilityError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+@function()
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Elements set to 0 with probability ``p``, the others scaled by ``1 / (1 - p)``.
 
@@ -66,6 +68,7 @@ def _channels(shape: Shape, single: bool) -> Shape:
     return (*shape[:kept], *(1,) * (len(shape) - kept))
 
 
+@function()
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -101,6 +104,7 @@ _AMBIGUOUS = (
 )
 
 
+@function()
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -118,6 +122,7 @@ def dropout2d(
     return _dropped(input, p, training, inplace, _feature_mask(input))
 
 
+@function()
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -174,6 +179,7 @@ def _alpha_dropped(input: Tensor, p: float, training: bool, inplace: bool, shape
     return written(input, give(result, "AlphaDropout", (input,)), inplace)
 
 
+@function()
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -183,6 +189,7 @@ def alpha_dropout(
     return _alpha_dropped(input, p, training, inplace, tuple(input.shape))
 
 
+@function()
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:

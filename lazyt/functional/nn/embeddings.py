@@ -14,6 +14,7 @@ from lazyt.functional.nn.pooling import largest
 from lazyt.functional.operands import constant_of, require_tensor
 from lazyt.functional.results import give, known_values, overwrite
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.grad_mode import no_grad
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int32, int64, package_name
@@ -103,6 +104,7 @@ def renormalize_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     return weight
 
 
+@function()
 def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
@@ -217,6 +219,7 @@ def _check_mode(mode: str, by_frequency: bool, sparse: bool, weighted: bool) -> 
         )
 
 
+@function()
 def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
     norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
@@ -359,6 +362,7 @@ def _scattered(found: Node, present: Node | None, offsets: Tensor, bags: int, mo
 # ------------------------------------------------------------------ classes
 
 
+@function()
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """Class numbers as rows with a single 1. Raises LazytError for numbers out of range."""
     require_tensor(input, "one_hot")

@@ -15,6 +15,7 @@ from lazyt.functional.operands import constant_of, mixed, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import require_floating
 from lazyt.handle.autocast import in_full_precision
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
@@ -49,6 +50,7 @@ _UNIT = (
 )
 
 
+@function()
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The places [N, H, W, 2] (or [N, D, H, W, 3]) that affine maps [N, 2, 3] ([N, 3, 4]) give.
 
@@ -332,6 +334,7 @@ def _check(input: Tensor, grid: Tensor, mode: str, border: str) -> None:
         )
 
 
+@function(cast="widest")
 @in_full_precision
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",

@@ -20,6 +20,7 @@ from lazyt.functional.nn.pooling import (
 from lazyt.functional.operands import Build, constant_of, mixed
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import require_floating
+from lazyt.handle.function_table import function
 from lazyt.handle.layout import channels_last, channels_last_3d
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import float32, float64, int64, uint8
@@ -384,6 +385,7 @@ def _check(
     )
 
 
+@function(cast="full")
 def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
@@ -446,6 +448,7 @@ def _sizes_decide(input: Tensor, axes: Sequence[Axis]) -> bool:
     return rank == 2 and axes[0].new + axes[1].new <= 128
 
 
+@function(cast="full")
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
@@ -455,12 +458,14 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+@function(cast="full")
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` with ``mode="nearest"``."""
     _deprecated("upsample_nearest", "interpolate")
     return interpolate(input, size, scale_factor, "nearest")
 
 
+@function(cast="full")
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """``interpolate`` with ``mode="bilinear"`` and aligned corners."""
     _deprecated("upsample_bilinear", "interpolate")

@@ -23,6 +23,7 @@ from lazyt.functional.type_promotion import c_name, promote_pair, promote_types,
 from lazyt.functional.value_checks import check_unit_interval, check_variances
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.scalar import Expr, call, const
 
@@ -75,6 +76,7 @@ def _smooth(x: Expr, y: Expr, beta: Expr) -> Expr:
     return call("where", call("lt", gap, beta), near, call("sub", gap, _half(beta)))
 
 
+@function(cast="full")
 @in_full_precision
 def mse_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
@@ -91,6 +93,7 @@ def mse_loss(
     return _pairwise(_squared, "MseLoss", input, target, reduction, weight=weight)
 
 
+@function(cast="full")
 @in_full_precision
 def l1_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
@@ -104,6 +107,7 @@ def l1_loss(
     return _pairwise(_absolute, "Mean", input, target, reduction, weight=weight)
 
 
+@function(cast="full")
 @in_full_precision
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
@@ -120,6 +124,7 @@ def huber_loss(
     return _pairwise(_huber, "HuberLoss", input, target, reduction, delta, weight=weight)
 
 
+@function(cast="full")
 @in_full_precision
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
@@ -160,6 +165,7 @@ def _binary_cross_entropy(x: Expr, y: Expr, fixed: Expr) -> Expr:
     return call("where", inside, usual, call("add", _entropy(fixed, y, _bounded_log), rise))
 
 
+@function(cast="unsafe")
 @in_full_precision
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
@@ -195,6 +201,7 @@ def _with_logits(x: Expr, y: Expr, positive: Expr) -> Expr:
     return call("add", call("mul", call("sub", one, y), x), call("mul", slope, soft))
 
 
+@function(cast="full")
 @in_full_precision
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
@@ -250,6 +257,7 @@ _TWO_MEANS = (
 )
 
 
+@function(cast="full")
 @in_full_precision
 def kl_div(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
@@ -301,6 +309,7 @@ def _check_variance(input: Tensor, var: Tensor) -> Tensor:
     raise ReductionError("var is of incorrect size")
 
 
+@function(cast="full")
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
@@ -332,6 +341,7 @@ def gaussian_nll_loss(
     return reduced_tensor(loss, reduction)
 
 
+@function(cast="full")
 @in_full_precision
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,

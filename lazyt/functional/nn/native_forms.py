@@ -32,6 +32,7 @@ from lazyt.functional.operands import require_tensor
 from lazyt.functional.random.random import drop_mask
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, refuse_cast
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 
@@ -77,8 +78,10 @@ __all__ = [
     "triplet_margin_loss",
 ]
 
-rms_norm = normalization.rms_norm
-scaled_dot_product_attention = attention.scaled_dot_product_attention
+rms_norm = declare("rms_norm", normalization.rms_norm, cast="full")
+scaled_dot_product_attention = declare(
+    "scaled_dot_product_attention", attention.scaled_dot_product_attention
+)
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -93,6 +96,7 @@ def _name_of(reduction: int) -> str:
 # ------------------------------------------------------------------ normalisation
 
 
+@function()
 def batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
@@ -103,6 +107,7 @@ def batch_norm(
     return normalization.batch_norm(input, running_mean, running_var, *options)
 
 
+@function()
 def instance_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
@@ -113,6 +118,7 @@ def instance_norm(
     return normalization.instance_norm(input, running_mean, running_var, *options)
 
 
+@function(cast="full")
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5, cudnn_enable: bool = True,
@@ -122,6 +128,7 @@ def layer_norm(
     return normalization.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
+@function(cast="full")
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enabled: bool = True,
@@ -159,11 +166,23 @@ alpha_dropout, alpha_dropout_ = _dropouts(dropouts.alpha_dropout, "alpha_dropout
 feature_alpha_dropout, feature_alpha_dropout_ = _dropouts(
     dropouts.feature_alpha_dropout, "feature_alpha_dropout"
 )
+for _made in (
+    dropout,
+    dropout_,
+    feature_dropout,
+    feature_dropout_,
+    alpha_dropout,
+    alpha_dropout_,
+    feature_alpha_dropout,
+    feature_alpha_dropout_,
+):
+    declare(_made.__name__, _made)
 
 
 # ------------------------------------------------------------------ tables, grids, borders
 
 
+@function()
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
@@ -174,11 +193,13 @@ def embedding(
     return embeddings.embedding(indices, weight, padding, None, 2.0, scale_grad_by_freq, sparse)
 
 
+@function()
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Rows that ``indices`` name shortened to ``max_norm`` in place. Raises BoundsError."""
     return embeddings.renormalize_rows(input, indices, max_norm, norm_type)
 
 
+@function()
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -188,6 +209,7 @@ def grid_sampler(
     return grid_sampling.grid_sample(input, grid, mode, border, align_corners)
 
 
+@function()
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """``nn.functional.affine_grid``."""
     return grid_sampling.affine_grid(theta, size, align_corners)
@@ -198,6 +220,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
     return borders.pad(input, pad, "constant", value)
 
 
+@function()
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     """Maxima over so many bins of the last dimension, and their places. Raises ShapeError."""
     require_tensor(input, "adaptive_max_pool1d")
@@ -209,6 +232,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
 # The default is what PyTorch 2.13 does, not the mean that its signatures name.
 
 
+@function(cast="full")
 def kl_div(
     input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
@@ -218,6 +242,7 @@ def kl_div(
     return losses.divergence(input, target, name, log_target)
 
 
+@function(cast="full")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None,
     pos_weight: Tensor | None = None, reduction: int = 0,
@@ -229,6 +254,7 @@ def binary_cross_entropy_with_logits(
     )
 
 
+@function(cast="full")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
@@ -237,6 +263,7 @@ def cosine_embedding_loss(
     return class_losses.cosine_embedding_loss(input1, input2, target, margin, reduction=name)
 
 
+@function(cast="full")
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0
 ) -> Tensor:
@@ -245,6 +272,7 @@ def hinge_embedding_loss(
     return class_losses.hinge_embedding_loss(input, target, margin, reduction=name)
 
 
+@function(cast="full")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
@@ -253,6 +281,7 @@ def margin_ranking_loss(
     return class_losses.margin_ranking_loss(input1, input2, target, margin, reduction=name)
 
 
+@function(cast="full")
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
     eps: float = 1e-6, swap: bool = False, reduction: int = 0,
@@ -263,6 +292,7 @@ def triplet_margin_loss(
     )
 
 
+@function(cast="full")
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Tensor:
@@ -271,6 +301,7 @@ def poisson_nll_loss(
     return likelihoods.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=name)
 
 
+@function()
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: int = 0, zero_infinity: bool = False,
@@ -297,6 +328,7 @@ def _refuse_whole(input: Tensor) -> None:
         refuse_cast(get_default_dtype(), input.dtype)
 
 
+@function(cast="full")
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
     eps: float,
@@ -307,6 +339,7 @@ def native_layer_norm(
     return result, *_statistics(input.detach(), dims, eps)  # PyTorch has no gradient of them
 
 
+@function()
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,
     group: int, eps: float,
@@ -322,6 +355,7 @@ def native_group_norm(
     return result, mean.reshape(N, group), scale.reshape(N, group)
 
 
+@function()
 def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
@@ -339,6 +373,7 @@ def native_batch_norm(
     return result, mean.reshape(-1), scale.reshape(-1)
 
 
+@function()
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Elements set to 0 with probability ``p``, the others scaled, and a mask of those kept.
 
@@ -353,6 +388,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     return input * mask * (1 / (1 - p) if p < 1 else 0.0), mask
 
 
+@function()
 def convolution(
     input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int],
     padding: Sequence[int], dilation: Sequence[int], transposed: bool,
@@ -375,6 +411,7 @@ def convolution(
     return found
 
 
+@function()
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -382,6 +419,7 @@ def grid_sampler_2d(
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
+@function()
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -392,6 +430,7 @@ def grid_sampler_3d(
 # ------------------------------------------------------------------ steps of recurrent networks
 
 
+@function(cast="low")
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
@@ -400,6 +439,7 @@ def rnn_tanh_cell(
     return tanh(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
 
 
+@function(cast="low")
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
@@ -408,6 +448,7 @@ def rnn_relu_cell(
     return relu(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
 
 
+@function(cast="low")
 def lstm_cell(
     input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
@@ -431,6 +472,7 @@ def lstm_cell(
     return sigmoid(leave) * tanh(memory), memory
 
 
+@function(cast="low")
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,

@@ -14,6 +14,7 @@ from lazyt.functional.operands import Build, constant_of, mapped, normalize_dim,
 from lazyt.functional.reductions.reductions import mean_node
 from lazyt.functional.results import give, overwrite
 from lazyt.functional.type_promotion import get_default_dtype, refuse, require_floating
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Size, Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node
@@ -94,6 +95,7 @@ def _check_normalized(
     return tuple(range(rank - len(wanted), rank))
 
 
+@function(cast="full")
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5,
@@ -109,6 +111,7 @@ def layer_norm(
     return give(node, "NativeLayerNorm", (input, weight, bias))
 
 
+@function(cast="full")
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     eps: float | None = None,
@@ -142,6 +145,7 @@ def _check_channels(channels: int, parts: dict[str, Tensor | None]) -> None:
             raise ShapeError(f"{name} should contain {channels} elements not {part.numel()}")
 
 
+@function()
 def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
     weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
@@ -220,6 +224,7 @@ def _update_running(running: Tensor | None, new: Node, scale: float, momentum: f
     overwrite(running, node, "RunningStatistics", ())
 
 
+@function(cast="full")
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
@@ -268,6 +273,7 @@ def _check_group_size(shape: tuple[int, ...], groups: int) -> None:
         )
 
 
+@function()
 def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
     weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
@@ -307,6 +313,7 @@ def instance_norm(
     return give(result, "View", (input, weight, bias))
 
 
+@function(cast="full", fractions=("k",))
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:

@@ -11,6 +11,7 @@ from lazyt.functional.reductions.reductions import reduce_node, wider
 from lazyt.functional.repeated import repeated
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, require_floating
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType
 from lazyt.ir.graph import Node
@@ -68,6 +69,7 @@ def log_softmax_node(node: Node, axis: int) -> Node:
     return mapped(_SUB, (gap, ops.apply("log", total)), dtype, None)
 
 
+@function(method=True, cast="full_by_default")
 @numpy_names
 def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """Exponentials along ``dim`` that add up to 1. Raises DTypeError for whole numbers."""
@@ -77,6 +79,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = 
     return give(ops.cast(node, wanted), "Softmax", (input,), out)
 
 
+@function(method=True, cast="full_by_default")
 @numpy_names
 def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of ``softmax``, without overflow. Raises DTypeError for whole numbers."""
@@ -99,6 +102,7 @@ def _log_plus(total: Expr, top: Expr) -> Expr:
     return call("add", call("log", total), top)
 
 
+@function(method=True, cast="full")
 @numpy_names
 def logsumexp(
     input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None

@@ -20,6 +20,7 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import refuse, require_floating
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import lay_out, type_title
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
 from lazyt.ir.graph import Node
@@ -377,6 +378,7 @@ def _window_counts(spatial: Sizes, plan: Windows, include_pad: bool) -> Node:
     return total
 
 
+@function()
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
@@ -385,6 +387,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@function()
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
@@ -397,6 +400,7 @@ def avg_pool2d(
     return _avg_pool(2, input, kernel_size, *options)
 
 
+@function()
 @in_full_precision
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
@@ -533,17 +537,20 @@ def _average(rank: int, input: Tensor, output_size: Any) -> Tensor:
     return give(ops.cast(node, input.dtype), f"AdaptiveAvgPool{rank}D", (input,))
 
 
+@function()
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means over so many bins of the last dimension. Raises ShapeError."""
     require_tensor(input, "adaptive_avg_pool1d")
     return _average(1, input, output_size)
 
 
+@function()
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means over so many bins of the last two dimensions; None keeps one. Raises ShapeError."""
     return _average(2, input, output_size)
 
 
+@function()
 @in_full_precision
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means over so many bins of the last three dimensions; None keeps one. Raises ShapeError."""
@@ -646,6 +653,7 @@ def _power_pool(pool: Callable[..., Tensor], rank: int, input: Tensor, p: float,
     return total
 
 
+@function()
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -653,6 +661,7 @@ def lp_pool1d(
     return _power_pool(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@function()
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -660,6 +669,7 @@ def lp_pool2d(
     return _power_pool(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@function()
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -886,3 +896,25 @@ def _unpool(rank: int) -> Callable[..., Tensor]:
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = _unpool(1), _unpool(2), _unpool(3)
+for _made in (
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+):
+    declare(_made.__name__, _made)

@@ -11,6 +11,7 @@ from lazyt.functional.operands import constant_of, mapped, normalize_dim, requir
 from lazyt.functional.random.random import uniform_node
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import torch_name
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.scalar import Expr, call, const
 
@@ -23,6 +24,7 @@ def _implicit_dim(name: str, rank: int) -> int:
     return 0 if rank in (0, 1, 3) else 1
 
 
+@function(cast="full_by_default")
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -35,6 +37,7 @@ def softmax(
     return normalizers.softmax(input, axis, dtype)
 
 
+@function(cast="full_by_default")
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -43,6 +46,7 @@ def log_softmax(
     return normalizers.log_softmax(input, axis, dtype)
 
 
+@function(cast="full")
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -60,6 +64,7 @@ def _disturbed(x: Expr, draw: Expr, tau: Expr) -> Expr:
     return call("div", call("add", x, noise), tau)
 
 
+@function(cast="full")
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:

@@ -19,6 +19,7 @@ from lazyt.functional.calls import KINDS
 from lazyt.functional.creation.creation import fresh
 from lazyt.functional.creation.nesting import stored
 from lazyt.handle.device import check_device
+from lazyt.handle.function_table import function
 from lazyt.handle.hooks import each_call, filled, random_key
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import package_name, uint8, uint32
@@ -176,6 +177,7 @@ def returning(generators: Iterable[Generator]) -> Iterator[None]:
 default_generator = Generator()
 
 
+@function(checks=True)
 def manual_seed(seed: int) -> Generator:
     """Start the random numbers again from ``int(seed)``; returns the default generator.
 
@@ -184,21 +186,25 @@ def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(int(seed))
 
 
+@function(checks=True)
 def seed() -> int:
     """Start the random numbers from a seed that nobody chose, and return it."""
     return default_generator.seed()
 
 
+@function(checks=True)
 def initial_seed() -> int:
     """The seed of the default generator."""
     return default_generator.initial_seed()
 
 
+@function(checks=True)
 def get_rng_state() -> Tensor:
     """State of the default generator."""
     return default_generator.get_state()
 
 
+@function(checks=True)
 def set_rng_state(new_state: Tensor) -> None:
     """Go on from a state of the default generator."""
     default_generator.set_state(new_state)

@@ -20,6 +20,7 @@ from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, get_default_dtype, iinfo, torch_name
 from lazyt.handle.device import check_device
 from lazyt.handle.dispatch import lay_out
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import strides_in
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import (
@@ -168,6 +169,7 @@ def _shape_of(size: Any, kwargs: dict[str, Any], name: str) -> Shape:
     return as_shape(size, name)
 
 
+@function()
 def rand(*size: Any, **kwargs: Any) -> Tensor:
     """Numbers evenly distributed over [0, 1): ``rand(2, 3)`` or ``rand((2, 3))``.
 
@@ -178,6 +180,7 @@ def rand(*size: Any, **kwargs: Any) -> Tensor:
     return _made(uniform_node, shape, "rand", kernel="check_uniform_bounds", **kwargs)
 
 
+@function()
 def randn(*size: Any, **kwargs: Any) -> Tensor:
     """Numbers of the normal distribution with mean 0 and deviation 1, as ``rand``."""
     shape = _shape_of(size, kwargs, "randn")
@@ -211,6 +214,11 @@ def _like(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
 
 
 rand_like, randn_like = _like(rand, "rand_like"), _like(randn, "randn_like")
+for _made in (
+    rand_like,
+    randn_like,
+):
+    declare(_made.__name__, _made)
 
 
 def _check_whole(given: list[Any]) -> None:
@@ -232,6 +240,7 @@ _INTEGER_FORMS = (
 )
 
 
+@function()
 def randint(
     low: Any = 0, high: Any = None, size: Any = None, *, dtype: Any = None, **kwargs: Any
 ) -> Tensor:
@@ -259,6 +268,7 @@ def randint(
     return _made(draw, as_shape((size,), "randint"), "randint", dtype=wanted, **kwargs)
 
 
+@function()
 def randint_like(
     input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, **kwargs: Any
 ) -> Tensor:
@@ -277,6 +287,7 @@ def _orders(shape: Shape, dtype: DType, generator: Generator | None) -> Node:
     return ops.cast(ops.sort("order", uniform_node(shape, float64, generator)), dtype)
 
 
+@function()
 def randperm(n: int, *, dtype: Any = None, out: Tensor | None = None, **kwargs: Any) -> Tensor:
     """The numbers 0 to n-1 in random order, int64 by default.
 

@@ -42,6 +42,7 @@ from lazyt.functional.value_checks import (
     check_weights,
 )
 from lazyt.handle.device import check_device
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, float32, float64, int64
 from lazyt.ir.graph import Node, Shape
@@ -75,6 +76,7 @@ def _chances(shape: Shape, p: Any, generator: Generator | None) -> Node:
     return ops.apply("lt", uniform_node(shape, wide, generator), limit)
 
 
+@function(method=True)
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None,
     out: Tensor | None = None,
@@ -106,6 +108,7 @@ _NORMAL_FORMS = (
 )
 
 
+@function()
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
     dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
@@ -150,6 +153,7 @@ _POISSON: Build = lambda rate, u: call("poisson", rate, u)  # noqa: E731
 _BINOMIAL: Build = lambda n, p, u: call("binomial", n, p, u)  # noqa: E731
 
 
+@function()
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Whole numbers of the Poisson distribution with the rates ``input``, in its dtype.
 
@@ -164,6 +168,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     return give(mapped(_POISSON, (node, drawn), float64, node.dtype), "Poisson", (input,))
 
 
+@function()
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """How many of ``count`` trials succeed with probability ``prob``, in ``count``'s dtype.
 
@@ -212,6 +217,7 @@ def _distinct(rows: Node, count: int, generator: Generator | None) -> Node:
     return ops.slice_(order, (0, 0), (rows.shape[0], count), (1, 1))
 
 
+@function(method=True)
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *,
     generator: Generator | None = None, out: Tensor | None = None,
@@ -268,6 +274,7 @@ def _from(positional: Any, kwargs: dict[str, Any], function: str) -> Any:
     return found
 
 
+@function(method=True)
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None,
     **kwargs: Any,
@@ -285,6 +292,7 @@ def uniform_(
     return _written(self, mapped(_scaled, nodes, wide, wide))
 
 
+@function(method=True)
 def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -298,6 +306,7 @@ def normal_(
     return _written(self, mapped(_scaled, nodes, wide, wide))
 
 
+@function(method=True)
 def random_(
     self: Tensor, from_: int | None = None, to: int | None = None, *,
     generator: Generator | None = None, **kwargs: Any,
@@ -320,6 +329,7 @@ def random_(
     )
 
 
+@function(method=True)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write 1 with probability ``p``, a number or a tensor, else 0.
 
@@ -328,6 +338,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     return _written(self, _chances(tuple(self.shape), p, generator))
 
 
+@function(method=True)
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Write numbers of the exponential distribution with rate ``lambd``.
 
@@ -352,6 +363,7 @@ def _trials(u: Expr, scale: Expr) -> Expr:
     return call("ceil", call("mul", call("log1p", call("neg", u)), scale))
 
 
+@function(method=True)
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Write how many trials it takes until one of probability ``p`` succeeds, 1 or more.
 
@@ -371,6 +383,7 @@ def _tangent(u: Expr, median: Expr, sigma: Expr) -> Expr:
     return call("add", median, call("mul", sigma, call("tan", turn)))
 
 
+@function(method=True)
 def cauchy_(
     self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
@@ -391,6 +404,7 @@ def _raised(drawn: Expr, mean: Expr, std: Expr) -> Expr:
     return call("exp", _scaled(drawn, mean, std))
 
 
+@function(method=True)
 def log_normal_(
     self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
 ) -> Tensor:

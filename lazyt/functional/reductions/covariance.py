@@ -8,6 +8,7 @@ from lazyt.functional.linalg.products import mm
 from lazyt.functional.operands import require_tensor
 from lazyt.functional.type_promotion import torch_name
 from lazyt.functional.value_checks import all_hold, at_least_zero, compared, values_hold
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_
 
@@ -36,6 +37,7 @@ def _check_weights(weights: Tensor, name: str, whole: bool, count: int) -> None:
         raise LazytError(f"cov(): {name} cannot be negative")
 
 
+@function(method=True)
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     aweights: Tensor | None = None,
@@ -99,6 +101,7 @@ def _covariance(
     return result
 
 
+@function(method=True)
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of variables in rows, observed in columns: ``cov`` over the deviations.
 

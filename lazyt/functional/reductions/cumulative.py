@@ -14,6 +14,7 @@ from lazyt.functional.operands import mapped, normalize_dim, numpy_names, requir
 from lazyt.functional.results import give
 from lazyt.functional.shapes.joining import cat
 from lazyt.functional.type_promotion import as_dtype, c_name, torch_name
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64, uint8
 from lazyt.ir.graph import Node
@@ -45,12 +46,14 @@ def _scan(input: Tensor, kind: str, dim: int, dtype: Any, out: Tensor | None) ->
     return ops.scan(kind, node, axis)
 
 
+@function(method=True, inplace="method", cast="full_by_default")
 @numpy_names
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     """Running sums along ``dim``; of bools and integers in int64."""
     return give(_scan(input, "sum", dim, dtype, out), "Cumsum", (input,), out)
 
 
+@function(method=True, inplace="method", cast="full_by_default")
 @numpy_names
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Tensor | None = None) -> Tensor:
     """Running products along ``dim``; of bools and integers in int64."""
@@ -82,18 +85,21 @@ def _running_extreme(input: Tensor, kind: str, dim: int, out: Pair | None) -> Pa
     return give(ops.cast(values, dtype), "Cum" + kind, (input,), places[0]), last
 
 
+@function(method=True)
 @numpy_names
 def cummax(input: Tensor, dim: int, *, out: Pair | None = None) -> return_types.cummax:
     """Running maxima along ``dim`` and where each was last reached."""
     return return_types.cummax(_running_extreme(input, "max", dim, out))
 
 
+@function(method=True)
 @numpy_names
 def cummin(input: Tensor, dim: int, *, out: Pair | None = None) -> return_types.cummin:
     """Running minima along ``dim`` and where each was last reached."""
     return return_types.cummin(_running_extreme(input, "min", dim, out))
 
 
+@function(method=True)
 @numpy_names
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """``log(cumsum(exp(x)))`` without overflow. Raises NoKernelError for whole numbers.
@@ -132,6 +138,7 @@ def _check_joined(input: Tensor, part: Tensor, axis: int) -> None:
             )
 
 
+@function(method=True)
 @numpy_names
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,

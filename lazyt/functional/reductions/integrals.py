@@ -11,6 +11,7 @@ from lazyt.functional.operands import as_number, normalize_dim, normalize_dims, 
 from lazyt.functional.results import give
 from lazyt.functional.shapes.joining import cat
 from lazyt.functional.type_promotion import get_default_dtype
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, uint8
 
@@ -48,6 +49,7 @@ def _widths(y: Tensor, x: Tensor, axis: int) -> Tensor:
     return gaps
 
 
+@function()
 def trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1
 ) -> Tensor:
@@ -71,12 +73,14 @@ def trapezoid(
     return result
 
 
+@function()
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """``trapezoid``."""
     require_tensor(y, "trapz", "y")
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
+@function()
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1
 ) -> Tensor:
@@ -95,6 +99,7 @@ def cumulative_trapezoid(
 # ------------------------------------------------------------------- derivatives
 
 
+@function()
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:

@@ -28,6 +28,7 @@ from lazyt.functional.operands import (
 from lazyt.functional.results import check_output, give
 from lazyt.functional.type_promotion import as_dtype, torch_name
 from lazyt.handle.autocast import in_full_precision
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.tape import remember, titled
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int64, uint8
@@ -97,6 +98,7 @@ def _folded(kind: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any) -> No
     return reduce_node(kind, node, normalize_dims(dim, len(node.shape)), keepdim)
 
 
+@function(method=True, cast="full_by_default")
 @numpy_names
 def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
@@ -109,6 +111,7 @@ def sum(
     return found if dim is None else titled(found, "SumBackward1")
 
 
+@function(method=True)
 @numpy_names
 def nansum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
@@ -119,6 +122,7 @@ def nansum(
     return titled(found, "NansumBackward0")
 
 
+@function(method=True)
 @numpy_names
 def nanmean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
@@ -139,6 +143,7 @@ def nanmean(
     return result if out is None else give(result.node, "Div", (input,), out)
 
 
+@function(method=True, cast="full_by_default")
 @numpy_names
 @in_full_precision
 def prod(
@@ -184,6 +189,7 @@ def _require_float(name: str, which: str, dtype: DType) -> None:
         )
 
 
+@function(method=True)
 @numpy_names
 def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None,
@@ -261,8 +267,10 @@ def _spread_function(name: str, root: bool, doc: str) -> Reduction:
     return numpy_names(function)
 
 
-var = _spread_function("var", False, "variance")
-std = _spread_function("std", True, "standard deviation")
+var = declare("var", _spread_function("var", False, "variance"), method=True, fractions=("dim",))
+std = declare(
+    "std", _spread_function("std", True, "standard deviation"), method=True, fractions=("dim",)
+)
 
 
 def _spread_and_mean(name: str, root: bool) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -280,8 +288,8 @@ def _spread_and_mean(name: str, root: bool) -> Callable[..., tuple[Tensor, Tenso
     return numpy_names(function)
 
 
-var_mean = _spread_and_mean("var_mean", False)
-std_mean = _spread_and_mean("std_mean", True)
+var_mean = declare("var_mean", _spread_and_mean("var_mean", False), fractions=("dim",))
+std_mean = declare("std_mean", _spread_and_mean("std_mean", True), fractions=("dim",))
 
 
 def _truth(kind: str) -> Reduction:
@@ -303,10 +311,11 @@ def _truth(kind: str) -> Reduction:
     return numpy_names(function)
 
 
-all = _truth("all")
-any = _truth("any")
+all = declare("all", _truth("all"), method=True)
+any = declare("any", _truth("any"), method=True)
 
 
+@function(method=True)
 @numpy_names
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """How many elements are not zero, in int64."""
@@ -349,8 +358,8 @@ def _extreme(name: str, kind: str, title: str) -> Reduction:
     return numpy_names(function)
 
 
-amax = _extreme("amax", "max", "Amax")
-amin = _extreme("amin", "min", "Amin")
+amax = declare("amax", _extreme("amax", "max", "Amax"), method=True)
+amin = declare("amin", _extreme("amin", "min", "Amin"), method=True)
 
 
 def _position(input: Tensor, kind: str, dim: Any, keepdim: bool) -> Node:
@@ -386,8 +395,8 @@ def _finder(name: str, word: str) -> Reduction:
     return numpy_names(function)
 
 
-argmax = _finder("argmax", "largest")
-argmin = _finder("argmin", "smallest")
+argmax = declare("argmax", _finder("argmax", "largest"), method=True)
+argmin = declare("argmin", _finder("argmin", "smallest"), method=True)
 
 
 def _extreme_along(
@@ -439,6 +448,7 @@ def _other(dim: Any, other: Tensor | None) -> Any:
     return dim if other is None else other
 
 
+@function(method=True, fractions=("dim",))
 @numpy_names
 def max(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None,
@@ -448,6 +458,7 @@ def max(
     return _max_or_min(input, _other(dim, other), keepdim, "max", return_types.max, out)
 
 
+@function(method=True, fractions=("dim",))
 @numpy_names
 def min(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None,
@@ -457,6 +468,7 @@ def min(
     return _max_or_min(input, _other(dim, other), keepdim, "min", return_types.min, out)
 
 
+@function(method=True)
 @numpy_names
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False,

@@ -18,6 +18,7 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.results import give
 from lazyt.handle.dispatch import lay_out, wrap
+from lazyt.handle.function_table import declare, function
 from lazyt.handle.layout import suggests_channels_last
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.views import strides_of_view
@@ -55,6 +56,7 @@ def _tensors(tensors: Any, function: str) -> list[Tensor]:
     return found
 
 
+@function()
 def cat(
     tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -99,6 +101,7 @@ def _check_join(first: tuple[int, ...], shape: tuple[int, ...], place: int, numb
             )
 
 
+@function()
 def stack(
     tensors: Any, dim: int = 0, *, axis: int | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -178,16 +181,19 @@ def _at_least(tensor: Tensor, rank: int) -> Tensor:
     return found
 
 
+@function()
 def atleast_1d(*tensors: Any) -> Any:
     """Tensors with at least one dimension."""
     return _each(tensors, 1)
 
 
+@function()
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dimensions; new ones come first."""
     return _each(tensors, 2)
 
 
+@function()
 def atleast_3d(*tensors: Any) -> Any:
     """Tensors with at least three dimensions."""
     return _each(tensors, 3)
@@ -203,28 +209,33 @@ def _each(tensors: Any, rank: int) -> Any:
     return tuple(_at_least(t, rank) for t in items)
 
 
+@function()
 def hstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along the columns; vectors along themselves."""
     items = [_at_least(t, 1) for t in _tensors(tensors, "hstack")]
     return cat(items, 0 if len(items[0].shape) == 1 else 1, out=out)
 
 
+@function()
 def vstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along the rows; vectors become rows."""
     return cat([_at_least(t, 2) for t in _tensors(tensors, "vstack")], 0, out=out)
 
 
+@function()
 def dstack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along the third dimension."""
     return cat([_at_least(t, 3) for t in _tensors(tensors, "dstack")], 2, out=out)
 
 
+@function()
 def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along the columns; vectors become columns."""
     items = _tensors(tensors, "column_stack")
     return hstack([t.reshape(-1, 1) if len(t.shape) <= 1 else t for t in items], out=out)
 
 
+@function()
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Views of the tensors, expanded to their common shape."""
     items = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
@@ -232,6 +243,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(t if tuple(t.shape) == shape else t.expand(shape) for t in items)
 
 
+@function()
 def broadcast_shapes(*shapes: Any) -> Any:
     """The common shape of several. Raises ShapeError when there is none."""
     from lazyt.handle.tensor import Size
@@ -257,6 +269,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
     return Size(common)
 
 
+@function()
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinate grids of vectors, as views; ``indexing`` is ``ij`` or ``xy``."""
     items = list(
@@ -290,6 +303,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     return tuple(grids)
 
 
+@function()
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of the elements of vectors, one a row. Raises LazytError for others."""
     for tensor in tensors:
@@ -300,6 +314,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return stack([g.reshape(-1) for g in meshgrid(*tensors)], dim=1)
 
 
+@function()
 def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
     items = [_at_least(t, 2) for t in tensors]
@@ -321,6 +336,6 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 # Other names that PyTorch has for the same functions.
-concat = cat
-concatenate = cat
-row_stack = vstack
+concat = declare("concat", cat)
+concatenate = declare("concatenate", cat)
+row_stack = declare("row_stack", vstack)

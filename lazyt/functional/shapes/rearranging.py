@@ -19,6 +19,7 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.results import give
 from lazyt.handle.dispatch import lay_out, type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.layout import strides_like
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int32, int64
@@ -29,6 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@function(method=True)
 @sizes_by_name("repeats")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """``input`` copied ``repeats[i]`` times along dimension i. Raises ShapeError for too few."""
@@ -55,6 +57,7 @@ def tiled_node(node: Node, counts: Sequence[int]) -> Node:
     return ops.reshape(node, tuple(c * n for c, n in zip(counts, shape)))
 
 
+@function(method=True)
 @sizes_by_name("dims")
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """As ``repeat``, with missing counts as 1."""
@@ -64,6 +67,7 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     return repeat(input, counts)
 
 
+@function(method=True, fractions=("repeats",))
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
@@ -120,6 +124,7 @@ def _repeated_positions(counts: Tensor) -> Tensor:
     return found
 
 
+@function(method=True)
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along dimensions; what falls off an end comes back at the other."""
     require_tensor(input, "roll")
@@ -154,6 +159,7 @@ def _rolled(node: Node, shift: int, axis: int) -> Node:
     return ops.concat((late, early), axis)
 
 
+@function(method=True)
 @sizes_by_name("dims")
 def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     """A copy with the order of elements reversed along ``dims``: ``flip(x, 0, 1)`` or a tuple.
@@ -168,6 +174,7 @@ def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     return give(ops.flip(input.node, axes) if axes else input.node, "Flip", (input,))
 
 
+@function(method=True)
 def fliplr(input: Tensor) -> Tensor:
     """Columns in reverse order. Raises LazytError for fewer than two dimensions."""
     require_tensor(input, "fliplr")
@@ -176,6 +183,7 @@ def fliplr(input: Tensor) -> Tensor:
     return flip(input, 1)
 
 
+@function(method=True)
 def flipud(input: Tensor) -> Tensor:
     """Rows in reverse order. Raises LazytError for no dimensions."""
     require_tensor(input, "flipud")
@@ -184,6 +192,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, 0)
 
 
+@function(method=True)
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """A copy turned by ``k`` quarter turns in the plane of two dimensions."""
     require_tensor(input, "rot90")

@@ -10,6 +10,7 @@ from typing import Any
 from lazyt.errors import BoundsError, LazytError
 from lazyt.functional.operands import normalize_dim, require_tensor, wrong_arguments
 from lazyt.functional.type_promotion import torch_name
+from lazyt.handle.function_table import function
 from lazyt.handle.tape import fn_type
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.view_parts import select_view
@@ -82,6 +83,7 @@ def _split(tensor: Tensor, size: Any, dim: int) -> list[Tensor]:
     return _cut(tensor, axis, _equal_sizes(tensor.shape[axis], operator.index(size)))
 
 
+@function(method=True)
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of parts along ``dim``: of one size, the last perhaps smaller, or of given sizes.
 
@@ -92,6 +94,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return _marked(parts, "SplitWithSizes" if several else "Split")
 
 
+@function(method=True)
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of parts of given sizes along ``dim``. Raises LazytError for another total."""
     require_tensor(input, "split_with_sizes")
@@ -108,6 +111,7 @@ def _chunked(input: Tensor, chunks: int, dim: int) -> list[Tensor]:
     return _cut(input, axis, _equal_sizes(extent, -(-extent // chunks)))
 
 
+@function(method=True)
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` views of nearly equal parts along ``dim``."""
     require_tensor(input, "chunk")
@@ -121,6 +125,7 @@ _TENSOR_SPLIT = (
 )
 
 
+@function(method=True, fractions=("indices_or_sections", "sections"))
 def tensor_split(
     input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None,
     indices: Any = None,
@@ -183,6 +188,7 @@ def _evenly(input: Tensor, given: Any, dim: int, rank: int, name: str) -> tuple[
     return tensor_split(input, given, dim)
 
 
+@function(method=True)
 def hsplit(
     input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
 ) -> tuple[Tensor, ...]:
@@ -192,6 +198,7 @@ def hsplit(
     return _evenly(input, given, 0 if len(input.shape) == 1 else 1, 1, "hsplit")
 
 
+@function(method=True)
 def vsplit(
     input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
 ) -> tuple[Tensor, ...]:
@@ -201,6 +208,7 @@ def vsplit(
     return _evenly(input, given, 0, 2, "vsplit")
 
 
+@function(method=True)
 def dsplit(
     input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
 ) -> tuple[Tensor, ...]:
@@ -210,6 +218,7 @@ def dsplit(
     return _evenly(input, given, 2, 3, "dsplit")
 
 
+@function(method=True)
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of all slices along ``dim``, without that dimension."""
     require_tensor(input, "unbind")
@@ -233,18 +242,21 @@ def _unknown(parts: list[Tensor]) -> tuple[Tensor, ...]:
     return tuple(parts)
 
 
+@function(method=True)
 def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """``split`` whose parts may be written to in place."""
     require_tensor(input, "unsafe_split")
     return _unknown(_split(input, split_size, dim))
 
 
+@function(method=True)
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """``split`` into given sizes whose parts may be written to in place."""
     require_tensor(input, "unsafe_split_with_sizes")
     return _unknown(_given_sizes(input, split_sizes, dim))
 
 
+@function(method=True)
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """``chunk`` whose parts may be written to in place."""
     require_tensor(input, "unsafe_chunk")

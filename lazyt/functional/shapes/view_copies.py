@@ -9,6 +9,7 @@ from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.operands import as_shape, normalize_dim, require_tensor, sizes_by_name
 from lazyt.functional.results import give
 from lazyt.functional.shapes.splitting import split, unbind
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.handle.view_parts import as_strided, diagonal, narrow, select, slice_along, unfold
 from lazyt.handle.view_shapes import (
@@ -70,18 +71,21 @@ def _copies(parts: tuple[Tensor, ...], name: str, input: Tensor, out: Any) -> An
     return None
 
 
+@function()
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of ``input``."""
     require_tensor(input, "alias_copy")
     return _copied(input, "Alias", input, out)
 
 
+@function()
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of ``input`` without gradient history."""
     require_tensor(input, "detach_copy")
     return give(input.detach().node, "detach_copy", (), out)
 
 
+@function()
 def as_strided_copy(
     input: Tensor, size: Any, stride: Any, storage_offset: int | None = None, *,
     out: Tensor | None = None,
@@ -90,6 +94,7 @@ def as_strided_copy(
     return _copied(as_strided(input, size, stride, storage_offset), "AsStrided", input, out)
 
 
+@function()
 def diagonal_copy(
     input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Tensor | None = None
 ) -> Tensor:
@@ -98,6 +103,7 @@ def diagonal_copy(
     return _copied(diagonal(input, offset, dim1, dim2), "Diagonal", input, out)
 
 
+@function()
 def expand_copy(
     input: Tensor, size: Any, *, implicit: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -105,16 +111,19 @@ def expand_copy(
     return _copied(expand(input, size), "Expand", input, out)
 
 
+@function()
 def permute_copy(input: Tensor, dims: Any, *, out: Tensor | None = None) -> Tensor:
     """A copy with the dimensions in another order. Raises as ``permute`` does."""
     return _copied(permute(input, dims), "Permute", input, out)
 
 
+@function()
 def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = None) -> Tensor:
     """A copy of one element along ``dim``. Raises as ``select`` does."""
     return _copied(select(input, dim, index), "Select", input, out)
 
 
+@function()
 def slice_copy(
     input: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1, *,
     out: Tensor | None = None,
@@ -127,23 +136,27 @@ def slice_copy(
     return _copied(slice_along(input, dim, start, end, step), "Slice", input, out)
 
 
+@function()
 def squeeze_copy(input: Tensor, dim: Any = None, *, out: Tensor | None = None) -> Tensor:
     """A copy without dimensions of extent one: all, or those of ``dim`` that are."""
     require_tensor(input, "squeeze_copy")
     return _copied(squeeze(input, dim), "Squeeze", input, out)
 
 
+@function()
 def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of a matrix transposed. Raises ShapeError for more than two dimensions."""
     require_tensor(input, "t_copy")
     return _copied(t(input), "T", input, out)
 
 
+@function()
 def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = None) -> Tensor:
     """A copy with two dimensions exchanged."""
     return _copied(transpose(input, dim0, dim1), "Transpose", input, out)
 
 
+@function()
 def unfold_copy(
     input: Tensor, dimension: int, size: int, step: int, *, out: Tensor | None = None
 ) -> Tensor:
@@ -151,12 +164,14 @@ def unfold_copy(
     return _copied(unfold(input, dimension, size, step), "Unfold", input, out)
 
 
+@function()
 def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """A copy with a dimension of extent one at ``dim``."""
     require_tensor(input, "unsqueeze_copy")
     return _copied(unsqueeze(input, dim), "Unsqueeze", input, out)
 
 
+@function()
 def view_copy(input: Tensor, size: Any, *, out: Tensor | None = None) -> Tensor:
     """A copy under another shape, or of the bits as another dtype. Raises as ``view`` does."""
     if isinstance(size, DType):
@@ -164,6 +179,7 @@ def view_copy(input: Tensor, size: Any, *, out: Tensor | None = None) -> Tensor:
     return _copied(reshape(input, size), "View", input, out)
 
 
+@function(method=True, fractions=("start",))
 def narrow_copy(
     input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None
 ) -> Tensor:
@@ -183,18 +199,21 @@ def narrow_copy(
     return _copied(narrow(input, axis, start, length), "Narrow", input, out)
 
 
+@function()
 def unbind_copy(input: Tensor, dim: int = 0, *, out: Any = None) -> Any:
     """Copies of all slices along ``dim``; written into the tensors ``out`` where given."""
     require_tensor(input, "unbind_copy")
     return _copies(unbind(input, dim), "Unbind", input, out)
 
 
+@function()
 def split_copy(input: Tensor, split_size: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Copies of parts of one size along ``dim``; written into the tensors ``out`` where given."""
     require_tensor(input, "split_copy")
     return _copies(split(input, split_size, dim), "Split", input, out)
 
 
+@function()
 def split_with_sizes_copy(input: Tensor, split_sizes: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Copies of parts of given sizes along ``dim``. Raises LazytError for another total."""
     require_tensor(input, "split_with_sizes_copy")
@@ -225,6 +244,7 @@ def _replaced(input: Tensor, part: View, src: Tensor, name: str) -> Tensor:
     return give(part.write_back(input.node, value), name, (input, src))
 
 
+@function(method=True)
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of ``input`` with ``src`` as its element ``index`` along ``dim``.
 
@@ -235,6 +255,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replaced(input, part, src, "SelectScatter")
 
 
+@function(method=True)
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Tensor:
@@ -248,6 +269,7 @@ def slice_scatter(
     return _replaced(input, part, src, "SliceScatter")
 
 
+@function(method=True)
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
@@ -261,6 +283,7 @@ def diagonal_scatter(
     return _replaced(input, part, src, "DiagonalScatter")
 
 
+@function(method=True)
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:
@@ -278,6 +301,7 @@ def as_strided_scatter(
     return give(node, "AsStridedScatter", (input, src))
 
 
+@function(method=True)
 @sizes_by_name("size")
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """The sum over the dimensions along which ``size`` would broadcast to the tensor's shape.

@@ -22,6 +22,7 @@ from lazyt.functional.results import give
 from lazyt.functional.sorting.searching import insertion_places
 from lazyt.functional.sorting.sorting import run_starts
 from lazyt.handle.dispatch import lay_out
+from lazyt.handle.function_table import function
 from lazyt.handle.layout import dense_strides
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import bool_, int64
@@ -149,6 +150,7 @@ def _row_starts(rows: Node) -> Node:
     return ops.reduce_("any", run_starts(ops.permute(rows, (1, 0))), (0,))
 
 
+@function(method=True)
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False,
     return_counts: bool = False, dim: int | None = None,
@@ -186,6 +188,7 @@ def _starts(row: Node) -> Node:
     return run_starts(row) if row.size else expand_to(ops.constant(True, bool_), (0,))
 
 
+@function(method=True)
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -209,6 +212,7 @@ def unique_consecutive(
     return _give_runs(input, values, runs, shape, return_inverse, return_counts, name, axis)
 
 
+@function()
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False,
     out: Tensor | None = None,

@@ -13,6 +13,7 @@ from lazyt.functional.operands import constant_of, mapped, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.sorting.searching import bin_between, counted, edges_of, insertion_places
 from lazyt.functional.type_promotion import torch_name
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import int64
 from lazyt.ir.graph import Node, Shape
@@ -74,6 +75,7 @@ def _ends(edges: Node, first: int, last: int) -> Node:
     return ops.slice_(edges, (first,), (last - first,), (1,))
 
 
+@function(fractions=("bins",))
 def histogramdd(
     input: Tensor, bins: Any, range: Sequence[float] | None = None,
     weight: Tensor | None = None, density: bool = False,

@@ -21,6 +21,7 @@ from lazyt.functional.operands import (
 )
 from lazyt.functional.results import give
 from lazyt.handle.dispatch import type_title
+from lazyt.handle.function_table import function
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.dtypes import DType, bool_, int32, int64
 from lazyt.ir.graph import Node
@@ -156,6 +157,7 @@ def _resorted(sequence: Tensor, sorter: Tensor | None) -> Node:
     return ops.pick_rows(node, sorter.node)
 
 
+@function()
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None,
@@ -186,6 +188,7 @@ def searchsorted(
     return give(ops.cast(places, result), "searchsorted", (), out)
 
 
+@function()
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False,
     out: Tensor | None = None,
@@ -251,6 +254,7 @@ def counted(place: Node, amount: Node, bins: int) -> Node:
     return ops.slice_(total, (0,), (bins,), (1,))
 
 
+@function(method=True)
 def histc(
     input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None
 ) -> Tensor:
@@ -302,6 +306,7 @@ def bin_between(kind: DType) -> Expr:
     return call("where", inside, found, bins)
 
 
+@function(method=True, fractions=("bins",))
 def histogram(
     input: Tensor, bins: Any = 100, *, range: Sequence[float] | None = None,
     weight: Tensor | None = None, density: bool = False, out: Sequence[Tensor] | None = None,

@@ -24,6 +24,7 @@ from lazyt.functional.results import give
 from lazyt.functional.value_checks import from_to, values_hold
 from lazyt.handle.autocast import in_full_precision
 from lazyt.handle.dispatch import lay_out
+from lazyt.handle.function_table import function
 from lazyt.handle.layout import dense_strides
 from lazyt.handle.tape import remember
 from lazyt.handle.tensor import Tensor
@@ -107,6 +108,7 @@ def _sorted(node: Node, dim: int, descending: bool) -> tuple[Node, Node]:
     return rows_back(values, axis, rank), rows_back(order, axis, rank)
 
 
+@function(method=True)
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None,
     out: Sequence[Tensor] | None = None,
@@ -120,6 +122,7 @@ def sort(
     return give_pair(nodes, "Sort", input, out, return_types.sort)
 
 
+@function(method=True)
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None,
     out: Tensor | None = None,
@@ -129,6 +132,7 @@ def argsort(
     return give(order, "Sort", (input,), out)
 
 
+@function(method=True)
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` in ascending order along its first dimension."""
     values = _sorted(require_tensor(input, "msort").node, 0, False)[0]
@@ -190,6 +194,7 @@ def _best_of(blocks: Node, largest: bool) -> Node:
     return choose(nothing, constant_of(math.nan, dtype), least, dtype)
 
 
+@function(method=True)
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
     out: Sequence[Tensor] | None = None,
@@ -266,6 +271,7 @@ def _one_each(rows: Node, value: int) -> Node:
     return expand_to(constant_of(value, int64), (*rows.shape[:-1], 1))
 
 
+@function(method=True)
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *,
     out: Sequence[Tensor] | None = None,
@@ -362,6 +368,7 @@ def _same(x: Expr, y: Expr) -> Expr:
     return call("logical_or", call("eq", x, y), both)
 
 
+@function(method=True)
 def median(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *,
     out: Sequence[Tensor] | None = None,
@@ -373,6 +380,7 @@ def median(
     return _median(input, dim, keepdim, False, out)
 
 
+@function(method=True)
 def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *,
     out: Sequence[Tensor] | None = None,
@@ -408,6 +416,7 @@ def _mode_place(rows: Node) -> Node:
     return ops.reshape(ops.arg_reduce("argmax", length, last), (*rows.shape[:-1], 1))
 
 
+@function(method=True)
 def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Sequence[Tensor] | None = None
 ) -> Any:
@@ -525,6 +534,7 @@ def _at_ranks(rows: Node, place: Node, interpolation: str) -> Node:
     return mapped(_interpolate, (low, high, weight), dtype, dtype)
 
 
+@function(method=True)
 @in_full_precision
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
@@ -540,6 +550,7 @@ def quantile(
     return _quantile(input, q, dim, keepdim, interpolation, "quantile", out)
 
 
+@function(method=True)
 @in_full_precision
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
