@@ -127,7 +127,7 @@ def test_storages_are_objects() -> None:
     assert lt.FloatStorage([1, 2]).to(lt.int64).tolist() == [1, 2]
     assert lt.TypedStorage(2, dtype=lt.int32).nbytes() == lt.UntypedStorage(8).nbytes()
     assert str(lt.IntStorage([5])).endswith(
-        "lazyt.handle.storage.TypedStorage(dtype=lazyt.int32, device=cpu) of size 1]"
+        "lazyt.storage.TypedStorage(dtype=lazyt.int32, device=cpu) of size 1]"
     )
     with pytest.raises(IndexError, match="index 9 out of range for storage of size 6"):
         x.storage()[9]

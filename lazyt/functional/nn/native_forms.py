@@ -166,7 +166,7 @@ alpha_dropout, alpha_dropout_ = _dropouts(dropouts.alpha_dropout, "alpha_dropout
 feature_alpha_dropout, feature_alpha_dropout_ = _dropouts(
     dropouts.feature_alpha_dropout, "feature_alpha_dropout"
 )
-for _made in (
+for _forms in (
     dropout,
     dropout_,
     feature_dropout,
@@ -176,7 +176,7 @@ for _made in (
     feature_alpha_dropout,
     feature_alpha_dropout_,
 ):
-    declare(_made.__name__, _made)
+    declare(_forms.__name__, _forms)
 
 
 # ------------------------------------------------------------------ tables, grids, borders

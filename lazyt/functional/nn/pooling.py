@@ -896,7 +896,7 @@ def _unpool(rank: int) -> Callable[..., Tensor]:
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = _unpool(1), _unpool(2), _unpool(3)
-for _made in (
+for _forms in (
     max_pool1d,
     max_pool1d_with_indices,
     max_pool2d,
@@ -917,4 +917,4 @@ for _made in (
     max_unpool2d,
     max_unpool3d,
 ):
-    declare(_made.__name__, _made)
+    declare(_forms.__name__, _forms)

@@ -214,11 +214,11 @@ def _like(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
 
 
 rand_like, randn_like = _like(rand, "rand_like"), _like(randn, "randn_like")
-for _made in (
+for _forms in (
     rand_like,
     randn_like,
 ):
-    declare(_made.__name__, _made)
+    declare(_forms.__name__, _forms)
 
 
 def _check_whole(given: list[Any]) -> None:

@@ -1,0 +1,94 @@
+"""One entry of the function table is a whole function of the API."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lazyt
+from lazyt.functional.calls import explain_calls
+from lazyt.functional.elementwise.unary import floating
+from lazyt.handle import function_table
+from lazyt.ir.scalar import Expr, call
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _cube(x: Expr) -> Expr:
+    return call("mul", call("mul", x, x), x)
+
+
+@pytest.fixture
+def cube(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A function that is declared now, as a module of the package declares its own."""
+    monkeypatch.setattr(function_table, "entries", list(function_table.entries))
+    declared = floating("probe_cube", "ProbeCube", "The third power.", _cube, cast="full")
+    names = {"probe_cube": declared}
+    explain_calls(names, ["probe_cube"], "lazyt")
+    yield names["probe_cube"]
+    for name in ("probe_cube", "probe_cube_"):
+        delattr(lazyt.Tensor, name)
+
+
+def test_a_declared_function_is_a_method_with_an_in_place_form(cube: Any) -> None:
+    x = lazyt.tensor([1.0, -2.0, 3.0])
+    assert cube(x).tolist() == x.probe_cube().tolist() == [1.0, -8.0, 27.0]
+    assert x.probe_cube_() is x and x.tolist() == [1.0, -8.0, 27.0]
+    out = lazyt.empty(3)
+    assert cube(x, out=out) is out and out.tolist() == [1.0, -512.0, 19683.0]
+
+
+def test_it_has_derivatives_of_all_orders_under_its_own_name(cube: Any) -> None:
+    x = lazyt.tensor([1.0, -2.0], requires_grad=True)
+    y = x.probe_cube()
+    assert type(y.grad_fn).__name__ == "ProbeCubeBackward0"
+    (first,) = lazyt.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = lazyt.autograd.grad(first.sum(), x)
+    assert first.tolist() == [3.0, 12.0] and second.tolist() == [6.0, -12.0]
+
+
+def test_its_wrong_calls_are_explained_and_it_is_documented(
+    cube: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TypeError, match=r"probe_cube\(\): argument 'input' .* must be Tensor"):
+        cube("text")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'dime'"):
+        cube(lazyt.ones(2), dime=0)
+    assert cube.__doc__ == "The third power."
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import method_stubs
+
+    stub = method_stubs.tensor_stub()
+    assert "def probe_cube(self" in stub and "def probe_cube_(self" in stub
+
+
+def test_autocast_knows_its_class(cube: Any) -> None:
+    (entry,) = function_table.named("probe_cube")
+    assert entry.cast == "full" and entry.method and entry.inplace == "function"
+    assert function_table.entry_of(cube) is entry
+
+
+def test_entries_name_functions_of_the_api() -> None:
+    """Every function that users call has an entry, or checks and explains nothing of its own."""
+    public = {n: getattr(lazyt, n) for n in dir(lazyt) if not n.startswith("_")}
+    functional = {
+        name
+        for name, value in public.items()
+        if str(getattr(value, "__wrapped__", value).__class__.__name__) == "function"
+        and _home(value).startswith("lazyt.functional.")
+        and not name.endswith("_")
+    }
+    missing = sorted(n for n in functional if function_table.entry_of(public[n]) is None)
+    assert len(functional) > 350
+    assert not missing, missing
+
+
+def _home(function: Any) -> str:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    found = sys.modules.get(function.__module__)
+    return found.__name__ if found is not None else ""
