@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +36,7 @@ def cube(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_a_declared_function_is_a_method_with_an_in_place_form(cube: Any) -> None:
-    x = lazyt.tensor([1.0, -2.0, 3.0])
+    x: Any = lazyt.tensor([1.0, -2.0, 3.0])
     assert cube(x).tolist() == x.probe_cube().tolist() == [1.0, -8.0, 27.0]
     assert x.probe_cube_() is x and x.tolist() == [1.0, -8.0, 27.0]
     out = lazyt.empty(3)
@@ -43,11 +44,11 @@ def test_a_declared_function_is_a_method_with_an_in_place_form(cube: Any) -> Non
 
 
 def test_it_has_derivatives_of_all_orders_under_its_own_name(cube: Any) -> None:
-    x = lazyt.tensor([1.0, -2.0], requires_grad=True)
+    x: Any = lazyt.tensor([1.0, -2.0], requires_grad=True)
     y = x.probe_cube()
     assert type(y.grad_fn).__name__ == "ProbeCubeBackward0"
-    (first,) = lazyt.autograd.grad(y.sum(), x, create_graph=True)
-    (second,) = lazyt.autograd.grad(first.sum(), x)
+    first: Any = lazyt.autograd.grad(y.sum(), x, create_graph=True)[0]
+    second: Any = lazyt.autograd.grad(first.sum(), x)[0]
     assert first.tolist() == [3.0, 12.0] and second.tolist() == [6.0, -12.0]
 
 
@@ -60,9 +61,7 @@ def test_its_wrong_calls_are_explained_and_it_is_documented(
         cube(lazyt.ones(2), dime=0)
     assert cube.__doc__ == "The third power."
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    import method_stubs
-
-    stub = method_stubs.tensor_stub()
+    stub = importlib.import_module("method_stubs").tensor_stub()
     assert "def probe_cube(self" in stub and "def probe_cube_(self" in stub
 
 
