@@ -1,10 +1,27 @@
-"""What a shortcut found well at one call, compared at the next ones by one call of compiled C.
+"""What the generated functions of fast paths call, and the state that they compare by compiled C.
 
-A shortcut looks at every tensor that its function reaches: whose storage and value it has, who
-else refers to them. Whatever it looks at is a word in memory: a slot of an object, a count of
-references, the size of a dict. A call takes these words down before it looks; if it then finds all
-well, a later call with the same words would find so too, and need not look. Where a word belongs to
-an object that may be gone, a word before it tells that it is there.
+A fast path tests every tensor that its function reaches: whose storage and value it has, who else
+refers to them. Whatever it reads is a word in memory: a slot of an object, a count of references,
+the size of a dict. A call records these words before it tests; if all tests pass, they would pass
+at a later call with the same words, too, and need not run. Where a word belongs to an object that
+may be gone, a word before it tells that it is there. ``fast_path_code`` writes the functions.
+
+Memory. Each tensor of the call is in one of these classes:
+
+- *Arguments*: any tensor of the right form, with memory of its own. Their buffers are looked up at
+  every call.
+- *Captured tensors*: those that the function finds in Python's state, the same at every call. A
+  ``Snapshot`` records the words of memory that their tests read; while these words are the same,
+  the quick lines run without the tests.
+- *Donated memory* (``Launch.own``): a captured tensor that the plan overwrites in place; its own
+  buffer where reference counts show that nobody else can see it, else a copy.
+- *Spare buffers*: a written tensor that the plan does not overwrite alternates between two
+  buffers; the old one is the spare of the next call where nobody else refers to it.
+- *Results and gradients*: new tensors, or ``Reusable`` ones of an earlier call that nobody else
+  refers to. A result that is no gradient alternates between two, as the last one is often still in
+  use.
+- *Cells*: one number that Python computes and the plan alone reads, in memory of its own.
+- *Scratch*: one arena, kept between calls up to ``MOST_BYTES``.
 """
 
 from __future__ import annotations
@@ -17,18 +34,22 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.functional.indexing.picking import value_range
+from lazyt.functional.updates import equal_counts
 from lazyt.handle.pending import realize_nodes
+from lazyt.handle.pytree import Flat, Opening
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import DType
+from lazyt.ir.dtypes import DType, float64
 from lazyt.ir.graph import Node, Shape
 from lazyt.runtime.cpython import dict_tags, direct
 from lazyt.runtime.cpython.words import COUNT, SIZE, TYPE, Words, known, slot_address
 from lazyt.runtime.memory import Buffer
+from lazyt.tracing.arguments import is_part, value_of_part
 from lazyt.tracing.capture import Bounds, leaf_of
-from lazyt.tracing.replay import is_within
-from lazyt.tracing.reuse import MOST_BYTES, Kept, attributes, finished
+from lazyt.tracing.guards import Names
+from lazyt.tracing.replay import Made, Replay, is_within
+from lazyt.tracing.reuse import MOST_BYTES, Reusable, attributes, finished
 from lazyt.tracing.sources import signature
 
 # Arguments of a captured call, compared by one call of compiled C with what they have to be.
@@ -41,7 +62,7 @@ _OF_STORAGE = ("share", "fn", "node")
 
 
 class Admission:
-    """What the arguments of one shortcut have to be.
+    """What the arguments of one fast path have to be.
 
     Attributes:
         admit: takes the tuple of them; True says that all suit, False says nothing.
@@ -83,28 +104,28 @@ class Admission:
         self.admit = direct.admitting(ctypes.addressof(self._words))
 
 
-#: Uses for which words are worth taking down.
+#: Uses for which words are worth recording.
 _WORTH = 16
 
 
-class Steady:
-    """The words of one shortcut.
+class Snapshot:
+    """The words in memory that the tests of one fast path read.
 
     Attributes:
-        words: those that were taken down last.
-        holds: whether all was found well when they were.
+        words: those that were recorded last.
+        is_valid: whether all tests passed when they were.
         pointers: of the plan's inputs and outputs, at that time.
         uses: calls since then that found the same words.
 
     Args:
-        tensors: those that the shortcut finds in places, with their storages and the numbers of
-            references that it counts there, for those that it writes to.
-        gradients: leaves, with the numbers of their gradients among ``kept``.
-        kept: tensors of earlier calls.
+        tensors: the captured ones, with their storages, and whether the fast path writes to them
+            (the words are reference counts, too, then).
+        gradients: leaves, with the numbers of their gradients among ``reusable``.
+        reusable: tensors of earlier calls.
     """
 
     __slots__ = (
-        "_gradients", "_kept", "_misses", "_patience", "_tensors", "holds", "pointers",
+        "_gradients", "_misses", "_patience", "_reusable", "_tensors", "is_valid", "pointers",
         "uses", "words",
     )  # fmt: skip
 
@@ -112,27 +133,27 @@ class Steady:
         self,
         tensors: Sequence[tuple[Tensor, Storage, bool]],
         gradients: Sequence[tuple[AccumulateGrad, int]],
-        kept: list[Kept | None],
+        reusable: list[Reusable | None],
     ) -> None:
-        self._tensors, self._gradients, self._kept = tensors, gradients, kept
+        self._tensors, self._gradients, self._reusable = tensors, gradients, reusable
         self.uses, self._misses, self._patience = 0, 0, 1
         self.words = Words(())
-        self.holds = False
+        self.is_valid = False
         self.pointers: list[int] = []
 
-    def take(self) -> bool:
-        """Take the words down, unless that was of no use too often; whether it was done.
+    def record(self) -> bool:
+        """Record the words, unless that was of no use too often; whether it was done.
 
         References that this function has while it looks are gone when it takes the counts.
         """
-        self.holds = False
+        self.is_valid = False
         self._misses += 1
         if self.uses >= _WORTH:
             self._patience = 1
         if self._misses < self._patience:
             return False
         self.uses, self._misses, self._patience = 0, 0, min(2 * self._patience, 64)
-        if any(self._kept[number] is None for _, number in self._gradients):
+        if any(self._reusable[number] is None for _, number in self._gradients):
             return False
         try:
             self.words = Words([*self._places()])
@@ -141,18 +162,18 @@ class Steady:
             return False
         return True
 
-    def find_well(self, pointers: Sequence[int]) -> None:
-        """All that the words stand for is as it has to be."""
-        self.holds, self.pointers = True, list(pointers)
+    def confirm(self, pointers: Sequence[int]) -> None:
+        """All tests passed: the recorded words stand for that."""
+        self.is_valid, self.pointers = True, list(pointers)
 
     def _places(self) -> Iterator[int]:
         for tensor, storage, written in self._tensors:
             yield from self._of_tensor(tensor, storage, written)
         for leaf, number in self._gradients:
-            kept = self._kept[number]
-            assert kept is not None
+            gradient = self._reusable[number]
+            assert gradient is not None
             yield slot_address(leaf, "grad")
-            yield from kept.places()
+            yield from gradient.places()
 
     def _of_tensor(self, tensor: Tensor, storage: Storage, written: bool) -> Iterator[int]:
         yield id(tensor) + TYPE
@@ -174,7 +195,7 @@ class Steady:
 
 
 def is_ours(function: Any) -> bool:
-    """Whether a function runs no code of the user's, who may come to hold what is found well.
+    """Whether a function runs no code of the user's, who may refer to what was tested.
 
     Schedules of learning rates call functions of the user.
     """
@@ -196,21 +217,11 @@ def available() -> bool:
     return known()
 
 
-# Replays for calls that come as the last one came, each as one generated function.
-#
-# What a replay looks up in general is known here: the very tensors that places hold, their
-# storages, the slots of the plan. What is left is to compare, to pack pointers, to call the plan
-# and to put results in place (``shortcut_text`` writes that). Where anything is otherwise the
-# function returns ``MISSED``, with nothing changed, and ``Replay.run`` does it in general.
-#
-# Memory is used again: a written tensor changes between two buffers, and gradients and results are
-# those of an earlier call, each where the reference counts show that nobody else can see it.
-
-
+#: What a fast path returns, with nothing changed, where the call is not like the last one.
 MISSED: Any = object()
 
 
-class Shortcut:
+class FastPath:
     """A generated function and what has to be known about it.
 
     Attributes:
@@ -270,16 +281,122 @@ def fresh(shape: Shape, dtype: DType, data: Buffer, flag: str | None, version: i
     return storage
 
 
-def keep(
-    kept: list[Kept | None], number: int, kind: type[Tensor], shape: Shape, dtype: DType,
+def make_reusable(
+    reusable: list[Reusable | None], number: int, kind: type[Tensor], shape: Shape, dtype: DType,
     data: Buffer, flag: str | None, version: int,
-) -> Kept:  # fmt: skip
-    """A new tensor, kept for later calls unless it is large."""
-    made = Kept(kind, shape, dtype, data, flag, version)
-    kept[number] = made if data.nbytes <= MOST_BYTES else None
+) -> Reusable:  # fmt: skip
+    """A new tensor, which later calls may use again unless it is large."""
+    made = Reusable(kind, shape, dtype, data, flag, version)
+    reusable[number] = made if data.nbytes <= MOST_BYTES else None
     return made
 
 
 def is_other(storages: Sequence[Storage]) -> bool:
     """Whether all storages differ."""
     return len({id(storage) for storage in storages}) == len(storages)
+
+
+def leaves_of(shape: Any, opening: Opening, args: Any, kwargs: Any) -> list[Any] | None:
+    """The leaves of a call's arguments, None where these have another shape."""
+    flat = Flat((args, kwargs), opening)
+    return flat.leaves if flat.shape == shape else None
+
+
+#: Bytes of the largest number from Python that goes to a device with others.
+MOST_IN_TRAY = 4096
+
+
+class Cell:
+    """Memory of one number, written again and again.
+
+    Attributes:
+        buffer: the memory.
+        number: its ``value`` is the number, rounded as C rounds.
+    """
+
+    __slots__ = ("buffer", "number")
+
+    def __init__(self, dtype: DType) -> None:
+        kind = ctypes.c_double if dtype is float64 else ctypes.c_float
+        self.buffer = Buffer(dtype.itemsize)
+        self.number = kind.from_address(self.buffer.ptr)
+
+
+def done(
+    found: dict[str, Any], names: Sequence[str], leaves: dict[str, Callable[[float], Node]]
+) -> list[Any]:
+    """What the calls gave that came before an exception; leaves where only numbers were made."""
+    return [
+        leaves[name](found[name]) if name in leaves else found[name]
+        for name in names
+        if name in found
+    ]
+
+
+#: Functions that the text calls by these names.
+_HELPERS = (
+    "alone", "computed", "fresh", "gradient_of", "in_range", "is_other", "make_reusable", "write",
+)  # fmt: skip
+
+
+class Text:
+    """The text of one fast path, and what is known of the call that it was written after.
+
+    Attributes:
+        replay: what the text does in less time.
+        leaves: the leaves of the call's arguments.
+        names: objects that the text names; ``bind`` gives an object a name.
+        lines: the text so far; ``quick`` what is left of it while the ``Snapshot`` holds, if
+            ``is_quick``.
+        given, stores, nodes: expressions of tensors that come in, of their storages and nodes, by
+            the tensors' numbers.
+        arguments: numbers of the tensors that are arguments.
+        captured: storages of the tensors that are the same at every call.
+        first: the number that a captured tensor has the first time, by all its numbers.
+        makers: fresh storages that are one plain tensor each, with the tensor.
+        checked: the captured tensors, with their storages.
+        gradients: fresh storages that become gradients, by the identity of the leaf.
+        attached: leaves whose last gradient may be reused, by fresh storage.
+    """
+
+    def __init__(self, replay: Replay, leaves: Sequence[Any]) -> None:
+        self.replay, self.leaves = replay, leaves
+        self.names = Names()
+        self.bind = self.names.bind
+        self.lines: list[str] = []
+        self.quick: list[str] = []
+        self.is_quick = dict_tags.available() and available()
+        self.given: dict[int, str] = {}
+        self.stores: dict[int, str] = {}
+        self.nodes: dict[int, str] = {}
+        self.captured: dict[int, Storage] = {}
+        self.first: dict[int, int] = {}
+        self.arguments = {n for n, leaf in enumerate(x for x in leaves if isinstance(x, Tensor))}
+        self.makers: dict[int, Made] = {}
+        self.gradients: dict[int, int] = {}
+        self.attached: dict[int, AccumulateGrad] = {}
+        self.checked: list[tuple[Tensor, Storage]] = []
+        self.names.table.update(
+            __name__=__name__,  # no code of the user's, to a capture that calls it
+            MISSED=MISSED, reusable=[None] * (2 * len(replay.flags)), turn=[0],
+            is_part=is_part, value_of_part=value_of_part, equal_counts=equal_counts,
+            **{name: globals()[name] for name in _HELPERS},
+        )  # fmt: skip
+
+    def add(self, *lines: str) -> None:
+        """Appends lines of the text."""
+        self.lines.extend(lines)
+
+    def both(self, *lines: str) -> None:
+        """Appends lines of the text that are needed while the snapshot holds, too."""
+        self.add(*lines)
+        self.quick.extend(lines)
+
+    def require(self, *tests: str) -> None:
+        """All ``tests`` have to be true; else the function ends."""
+        self.add(f"if not ({' and '.join(tests)}): return MISSED")
+
+    def parts(self) -> Iterator[Any]:
+        """What the effects and the results are made of."""
+        yield from (part for _, part in self.replay.effects)
+        yield from self.replay.results

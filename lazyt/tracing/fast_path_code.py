@@ -1,7 +1,15 @@
-"""The text of shortcuts, first part: is everything as it was?
+"""Writes the fast path of a captured function: one Python function for calls like the last one.
 
-Modes of the thread, arguments, Python's state, and the tensors that places hold. After that nothing
-can be missed any more, and ``shortcut_launch`` goes on.
+In the order of the text it writes: ``Tests`` (is everything as it was: modes of the thread,
+arguments, Python's state, captured tensors), ``Launch`` (what Python computes at every call, the
+buffers, the plan) and ``Results`` (writes, gradients and the function's result). After the tests
+nothing can be missed any more. All three write into one ``Text``, which holds what is known of the
+call.
+
+``fast_path`` says what becomes of memory.
+
+Where anything is otherwise the function returns ``MISSED``, with nothing changed, and
+``Replay.run`` does the call in general.
 """
 
 from __future__ import annotations
@@ -16,13 +24,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lazyt.config import config
 from lazyt.functional import type_promotion
-from lazyt.functional.updates import equal_counts
 from lazyt.handle import autocast, grad_mode
-from lazyt.handle.pytree import Flat, Opening, Tree
+from lazyt.handle.pytree import Opening, Tree
 from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import DType, float64
 from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node
 from lazyt.ops.leaves import INPUT
@@ -30,12 +36,17 @@ from lazyt.runtime import events
 from lazyt.runtime.cpython import dict_tags
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing import fast_path
-from lazyt.tracing import fast_path as steady
-from lazyt.tracing.arguments import is_part, value_of_part
-from lazyt.tracing.fast_path import MISSED, Admission, Shortcut, Steady, is_ours
+from lazyt.tracing.fast_path import (
+    MOST_IN_TRAY,
+    Admission,
+    Cell,
+    FastPath,
+    Snapshot,
+    Text,
+    is_ours,
+)
 from lazyt.tracing.guards import (
     CannotWrite,
-    Names,
     conditions,
     dict_below,
     leaf_of_grad,
@@ -51,77 +62,59 @@ from lazyt.tracing.templates import Origin
 if TYPE_CHECKING:
     from lazyt.plan.steps import Launcher
 
-#: Functions that the text calls by these names.
-_HELPERS = ("alone", "computed", "fresh", "gradient_of", "in_range", "is_other", "keep", "write")
-
 
 def refuse(what: str) -> NoReturn:
     """Raises CannotWrite."""
     raise CannotWrite(what)
 
 
-def _leaves_of(shape: Any, opening: Opening, args: Any, kwargs: Any) -> list[Any] | None:
-    """The leaves of a call's arguments, None where these have another shape."""
-    flat = Flat((args, kwargs), opening)
-    return flat.leaves if flat.shape == shape else None
+class _Part:
+    """What writes one part of a ``Text`` has at hand."""
+
+    def __init__(self, text: Text) -> None:
+        self.text, self.names, self.bind = text, text.names, text.bind
+        self.lines, self.quick = text.lines, text.quick
+        self.add, self.both, self.require = text.add, text.both, text.require
+        self.replay, self.parts, self.leaves = text.replay, text.parts, text.leaves
+        self.given, self.stores, self.nodes, self.first = (
+            text.given, text.stores, text.nodes, text.first
+        )  # fmt: skip
+        self.arguments, self.captured, self.checked = text.arguments, text.captured, text.checked
+        self.makers, self.gradients, self.attached = text.makers, text.gradients, text.attached
 
 
-class Inlet:
-    """Writes the function's first half. Locals of the text: ``a0`` ... leaves of the arguments;
-    ``s3``, ``n3``, ``d3`` storage, node and buffer of the tensor that was given with number 3;
-    ``e0`` ... kept tensors of fresh storages, with ``f0`` whether they are free.
+class Tests(_Part):
+    """Writes the tests. Locals of the text: ``a0`` ... leaves of the arguments; ``s3``, ``n3``,
+    ``d3`` storage, node and buffer of the tensor that was given with number 3; ``e0`` ... reusable
+    tensors of fresh storages, with ``f0`` whether they are free.
 
     Attributes:
-        names: objects that the text names.
-        lines: the text so far; ``quick`` what is left of it where ``Steady`` has found all well,
-            if ``is_quick``.
         tagged: dicts that the tags tell of.
-        given, stores, nodes: expressions of tensors that come in, of their storages and nodes.
-        steady: storages of those tensors that are the same at every call.
-        arguments: numbers of the tensors that are arguments.
-        first: the number that a tensor in places has the first time, by all its numbers.
-        makers: fresh storages that are one plain tensor each, with the tensor.
-        looked_at: the steady tensors, with their storages.
-        gradients: those that become gradients, by the identity of the leaf.
+
+    Args:
+        opening, shape: as of ``write_fast_path``.
+        polled, moving: likewise.
     """
 
     def __init__(
-        self, replay: Replay, opening: Opening, shape: Any, leaves: Sequence[Any], result: Any,
-        polled: set[int], moving: Sequence[int],
-    ) -> None:  # fmt: skip
-        self.replay, self._opening = replay, opening
+        self, text: Text, opening: Opening, shape: Any, polled: set[int], moving: Sequence[int]
+    ) -> None:
+        super().__init__(text)
+        self._opening, self._shape = opening, shape
         self._moving = list(moving)
-        self.shape, self.leaves, self.result = shape, leaves, result
-        self.names = Names()
-        self.bind = self.names.bind
-        self.lines: list[str] = []
-        self.quick: list[str] = []
-        self.is_quick = dict_tags.available() and steady.available()
+        replay = text.replay
         written = [w.table for w, _ in replay.effects if isinstance(w, InTable)]
         own = {id(dict_below(table)) for table in written}
         self.tagged = tagged_dicts(replay.guards, polled | own) if dict_tags.available() else {}
-        self.given: dict[int, str] = {}
-        self.stores: dict[int, str] = {}
-        self.nodes: dict[int, str] = {}
-        self.steady: dict[int, Storage] = {}
-        self.first: dict[int, int] = {}
-        self.arguments = {n for n, leaf in enumerate(x for x in leaves if isinstance(x, Tensor))}
-        self.used = {replay.holders[i] for i in replay.used}
-        self.makers: dict[int, Made] = {}
-        self.gradients: dict[int, int] = {}
-        self.looked_at: list[tuple[Tensor, Storage]] = []
+        self._used = {replay.holders[i] for i in replay.used}
+        self._head: list[str] = []  # tests of modes, arguments and state
         self._known: set[Storage] = set()
         self._seen: dict[int, tuple[int, str, Tensor]] = {}  # arguments by their storages
         self._admitted: tuple[int, int, Sequence[Any]] | None = None
         self._late: list[str] = []  # lines about arguments, once all else is known to be right
-        self.names.table.update(
-            __name__=__name__,  # no code of the user's, to a capture that calls it
-            MISSED=MISSED, KNOWN=self._known, kept=[None] * (2 * len(replay.flags)), turn=[0],
-            is_part=is_part, value_of_part=value_of_part, equal_counts=equal_counts,
-            **{name: getattr(fast_path, name) for name in _HELPERS},
-        )  # fmt: skip
+        text.names.table["KNOWN"] = self._known
 
-    def write_tests(self, tags: dict_tags.Tags | None) -> None:
+    def write(self, tags: dict_tags.Tags | None) -> None:
         """Writes everything up to the point where the function has to go through."""
         self._write_modes()
         self._write_arguments()
@@ -135,18 +128,19 @@ class Inlet:
         if tags is not None and self.tagged:
             self.names.table["unchanged"] = tags.hold
             self.add("if not unchanged(): return MISSED")
-        self.head, self.lines = self.lines, []
+        self._head = self.lines[:]
+        self.lines.clear()
         self._twins = self._find_twins()
         self._write_tensors()
         self._write_gradients()
-        self._part_ways()
-        self._write_kept()
+        self._write_aliasing()
+        self._write_reusable()
         self.both(*self._late)
         for origin, bounds in self.replay.checks.inputs:
             holder, never = self._holder(origin)
             test = f"if not in_range({self.nodes[holder]}, {self.bind(bounds)}): return MISSED"
             (self.add if never else self.both)(test)
-            self.is_quick = self.is_quick and (never or holder in self.arguments)
+            self.text.is_quick &= never or holder in self.arguments
         if self.replay.checks.computed is not None:
             self._check_computed(self.replay.checks.computed)
 
@@ -155,7 +149,7 @@ class Inlet:
         hold, so that it stays within its bounds."""
         kind, number = origin
         holder = number if kind == "part" else self.replay.holders[number]
-        never = kind == "source" and holder in self.steady and number not in self.replay.written
+        never = kind == "source" and holder in self.captured and number not in self.replay.written
         return holder, never
 
     def _check_computed(self, checks: ComputedChecks) -> None:
@@ -166,9 +160,7 @@ class Inlet:
             for holder, never in holders
         ]
         self.both(f"if not {self.bind(checks.hold_of)}({', '.join(nodes)}): return MISSED")
-        self.is_quick = self.is_quick and all(
-            never or holder in self.arguments for holder, never in holders
-        )
+        self.text.is_quick &= all(never or holder in self.arguments for holder, never in holders)
 
     def _write_modes(self) -> None:
         """What decides, beside arguments and state, what a function does."""
@@ -183,32 +175,19 @@ class Inlet:
             f"not {bind(events.watching)}",
         )  # fmt: skip
 
-    def add(self, *lines: str) -> None:
-        """Appends lines of the text."""
-        self.lines.extend(lines)
-
-    def both(self, *lines: str) -> None:
-        """Appends lines of the text that are needed where all was found well, too."""
-        self.add(*lines)
-        self.quick.extend(lines)
-
-    def require(self, *tests: str) -> None:
-        """All ``tests`` have to be true; else the function ends."""
-        self.add(f"if not ({' and '.join(tests)}): return MISSED")
-
     # ------------------------------------------------------------------ arguments
 
     def _write_arguments(self) -> None:
         self._count = 0
         before = len(self.lines)
-        if any(Tree.structures(self.shape)):
-            leaves_of = functools.partial(_leaves_of, self.shape, self._opening)
+        if any(Tree.structures(self._shape)):
+            leaves_of = functools.partial(fast_path.leaves_of, self._shape, self._opening)
             self.names.table["leaves_of"] = leaves_of
             self.add("opened = leaves_of(args, kwargs)", "if opened is None: return MISSED")
             for number in range(len(self.leaves)):
                 self._leaf(f"opened[{number}]")
         else:
-            for part, text in zip(self.shape[1], ("args", "kwargs"), strict=True):
+            for part, text in zip(self._shape[1], ("args", "kwargs"), strict=True):
                 self._take(part, text)
         plain = dict.fromkeys(self.stores[n] for n in self.stores if n not in self.replay.parts)
         if len(plain) > 1:
@@ -220,7 +199,7 @@ class Inlet:
 
     def _admit(self, before: int) -> None:
         """Notes where the tests of arguments are, if all are tensors that C can look at."""
-        (_, given), (_, named) = self.shape[1]
+        (_, given), (_, named) = self._shape[1]
         names = [f"a{n}" for n in range(len(given))]
         if not (named or any(given) or self.replay.parts) and [*self.given.values()] == names:
             self._admitted = (before, len(self.lines), self.leaves)
@@ -228,19 +207,19 @@ class Inlet:
     def first_lines(self) -> list[str]:
         """The head, where compiled C looks at arguments first; all tensors in places are known."""
         if self._admitted is None:
-            return self.head
+            return self._head
         before, after, examples = self._admitted
         try:
             admission = Admission(examples, self._known)
         except LookupError:
-            return self.head
+            return self._head
         self.names.table.update(admission=admission, admit=admission.admit)
         taken = [f"    a{n} = args[{n}]; s{n} = a{n}._storage" for n in range(len(examples))]
-        taken += ["else:", *("    " + line for line in self.head[before:after])]
-        start = [*self.head[:before], "if not kwargs and admit(args):"]
-        return [*start, *taken, *self.head[after:]]
+        taken += ["else:", *("    " + line for line in self._head[before:after])]
+        start = [*self._head[:before], "if not kwargs and admit(args):"]
+        return [*start, *taken, *self._head[after:]]
 
-    def _part_ways(self) -> None:
+    def _write_aliasing(self) -> None:
         """What is written must not be what another argument or a gradient is, or is a part of: the
         function may read that after it wrote."""
         gradients = {number for number, _ in self._numbered(True)}
@@ -287,7 +266,7 @@ class Inlet:
             self._object(name, text, value)
 
     def _object(self, name: str, text: str, value: Any) -> None:
-        """An object that is the same at every call, which the shortcut does not keep alive."""
+        """An object that is the same at every call, which the fast path does not keep alive."""
         try:
             refer = weakref.ref(value)
         except TypeError:
@@ -329,12 +308,12 @@ class Inlet:
         self.nodes[number] = f"n{number}"
         if part:
             self._late.append(f"n{number} = value_of_part({name})")
-        elif number in self.used:
+        elif number in self._used:
             self._late.append(f"n{number} = {store}.node")
             self._late.append(f"if n{number}.data is None or n{number}.inputs:")
             self._late.append(f"    n{number} = computed({store})")
 
-    # ------------------------------------------------------------------ tensors in places
+    # ------------------------------------------------------------------ captured tensors
 
     def _place_tests(self) -> list[str]:
         tests: list[str] = []
@@ -353,7 +332,7 @@ class Inlet:
         return [(n, p) for n, p in places if isinstance(p.where, GradOf) is gradients]
 
     def _write_tensors(self) -> None:
-        """Looks at the tensors that places hold, which are the same at every call."""
+        """Looks at the captured tensors, which are the same at every call."""
         seen: dict[int, int] = {}
         for number, place in self._numbered(False):
             tensor = place.where.get(())
@@ -361,8 +340,11 @@ class Inlet:
             self.given[number] = self.bind(tensor)
             if first == number:
                 self._tensor(tensor, number)
-            self.stores[number], self.nodes[number] = self.stores[first], self.nodes[first]
-            self.steady[number] = self.steady[first]
+            self.stores[number], self.nodes[number] = (
+                self.stores[first],
+                self.nodes[first],
+            )
+            self.captured[number] = self.captured[first]
 
     def _tensor(self, tensor: Tensor, number: int) -> None:
         storage, bind = tensor._storage, self.bind
@@ -370,13 +352,17 @@ class Inlet:
         if storage.share is not None or tensor._view is not None or storage in self._known:
             refuse("a tensor that shares memory")
         if id(storage) in self._seen:
-            refuse("an argument that a place holds, too")
+            refuse("an argument that is captured, too")
         if tensor.__dict__ or not (fn is None or type(fn) is AccumulateGrad):
             refuse("a tensor with attributes or with history")
         self._known.add(storage)
-        self.looked_at.append((tensor, storage))
+        self.checked.append((tensor, storage))
         t, s, n, f = bind(tensor), bind(storage), f"n{number}", bind(fn)
-        self.stores[number], self.nodes[number], self.steady[number] = s, n, storage
+        self.stores[number], self.nodes[number], self.captured[number] = (
+            s,
+            n,
+            storage,
+        )
         tests = [
             f"{t}._storage is {s}", f"{t}._view is None", f"{s}.fn is {f}",
             f"type({t}) is {bind(type(tensor))}", f"not {t}.__dict__",
@@ -388,7 +374,7 @@ class Inlet:
             tests += [f"{f}._extra is None", f"not {f}.post_hooks"]
         self.add(f"if {s}.share is not None and not alone({s}): return MISSED", f"{n} = {s}.node")
         self.require(*tests)
-        if number in self.used:
+        if number in self._used:
             self.add(f"d{number} = {n}.data", f"if d{number} is None: return MISSED")
 
     def _find_twins(self) -> dict[int, int]:
@@ -403,22 +389,24 @@ class Inlet:
             twin = numbers.get(id(leaf.grad))
             if twin is not None and id(leaf) not in self.gradients:
                 found[number] = twin
-                if number in self.used:
-                    self.used.add(twin)
+                if number in self._used:
+                    self._used.add(twin)
         return found
 
     def _twin(self, number: int, twin: int, leaf: str) -> None:
         """A gradient that is a tensor which another place holds."""
         first = self.first[number] = self.first[twin]
         self.given[number] = self.given[twin]
-        self.stores[number], self.nodes[number] = self.stores[first], self.nodes[first]
-        self.steady[number] = self.steady[first]
+        self.stores[number], self.nodes[number] = (
+            self.stores[first],
+            self.nodes[first],
+        )
+        self.captured[number] = self.captured[first]
         self.require(f"{leaf}.grad is {self.given[twin]}")
 
     def _write_gradients(self) -> None:
-        """Looks at gradients, and finds out which kept ones are free."""
+        """Looks at gradients, and finds out which reusable ones are free."""
         used: list[str] = []
-        self._attached: dict[int, AccumulateGrad] = {}
         for number, place in self._numbered(True):
             leaf = leaf_of_grad(place.where)
             f, looks = self.bind(leaf), self.bind(place.looks)
@@ -432,28 +420,31 @@ class Inlet:
                 refuse("an argument that is a gradient, too")
             line = f"s{number} = gradient_of({f}, {looks}, KNOWN)"
             test = f"if s{number} is None: return MISSED"
-            if number in self.used or fresh is None:
-                s, n = self.stores[number], self.nodes[number] = f"s{number}", f"n{number}"
+            if number in self._used or fresh is None:
+                s, n = self.stores[number], self.nodes[number] = (
+                    f"s{number}",
+                    f"n{number}",
+                )
                 self.add(line, test, f"{n} = {s}.node")
-                if number in self.used:
+                if number in self._used:
                     used.append(s)
                     self.add(f"d{number} = n{number}.data", f"if d{number} is None: return MISSED")
             else:
-                self._attached[fresh] = leaf
+                self.attached[fresh] = leaf
                 e = f"e{fresh}"
-                self.add(f"{e} = kept[{2 * fresh}]")
+                self.add(f"{e} = reusable[{2 * fresh}]")
                 free = f"{e} is not None and {f}.grad is {e}.tensor and {e}.is_free(1)"
                 self.add(f"f{fresh} = {free}")
                 self.add(f"if not f{fresh}:", f"    {line}", f"    {test}", f"    del s{number}")
         if len(used) > 1:
             self.require(f"is_other(({', '.join(used)}))")
-        self.is_quick = self.is_quick and len(self._attached) == len(self._numbered(True))
+        self.text.is_quick &= len(self.attached) == len(self._numbered(True))
 
-    def _write_kept(self) -> None:
-        """Finds out which kept tensors are free, but for those that are gradients now."""
+    def _write_reusable(self) -> None:
+        """Finds out which reusable tensors are free, but for those that are gradients now."""
         turns = False
         for fresh in self.makers:
-            if fresh not in self._attached:
+            if fresh not in self.attached:
                 place = str(2 * fresh)
                 if fresh not in self.gradients.values():  # the last result is still in use
                     place += " + turn[0]"
@@ -462,96 +453,86 @@ class Inlet:
                     turns = True
                 e = f"e{fresh}"
                 free = f"{e} is not None and ({e}.holds() or {e}.is_free(0))"
-                self.both(f"{e} = kept[{place}]", f"f{fresh} = {free}")
+                self.both(f"{e} = reusable[{place}]", f"f{fresh} = {free}")
 
 
-# The text of shortcuts, second part: what Python does at every call, and the plan.
-
-
-#: Bytes of the largest number from Python that goes to a device with others.
-MOST_IN_TRAY = 4096
-
-
-class Cell:
-    """Memory of one number, written again and again.
+class Launch(_Part):
+    """Writes what Python computes at every call, the buffers, and the plan. Locals: ``c0`` ... what
+    Python gave anew, ``b0`` ... buffers of the plan's outputs, ``l3`` the leaf below the gradient
+    mark of tensor 3.
 
     Attributes:
-        buffer: the memory.
-        number: its ``value`` is the number, rounded as C rounds.
+        launcher: of a plan on a device; None on the CPU.
+        roots: what becomes of each fresh and written storage: the number of an output of the plan,
+            or the origin of a buffer that comes in.
+        own: expressions of the buffers that the plan overwrites, by their sources.
+        in_place: those sources whose new value is there.
     """
 
-    __slots__ = ("buffer", "number")
-
-    def __init__(self, dtype: DType) -> None:
-        kind = ctypes.c_double if dtype is float64 else ctypes.c_float
-        self.buffer = Buffer(dtype.itemsize)
-        self.number = kind.from_address(self.buffer.ptr)
-
-
-class Midway(Inlet):
-    """Writes the second part. Locals: ``c0`` ... what Python gave anew, ``b0`` ... buffers of the
-    plan's outputs, ``l3`` the leaf below the gradient mark of tensor 3."""
-
-    def find_outputs(self) -> None:
-        """Where the plan's results go, and which fresh storages are one plain tensor each."""
-        assert self.replay.prepared is not None and self.replay.prepared[0] is not None
+    def __init__(self, text: Text) -> None:
+        super().__init__(text)
+        assert self.replay.prepared is not None
         prepared, inputs, outputs = self.replay.prepared
         assert prepared is not None
-        self._launcher = prepared.plan.launcher
-        self._code = prepared.plan.code  # once: another thread may replace it
-        if self._launcher is None and self._code.executable is None:
+        self.launcher = prepared.plan.launcher
+        self._plan_code = prepared.plan.code  # once: another thread may replace it
+        self._fixed, self._sources, self._outputs = [*prepared.fixed], inputs, outputs
+        if self._plan_code.table is not None:
+            self._fixed.append(self._plan_code.table)
+        self.roots: list[Any] = []
+        self.own: dict[int, str] = {}
+        self.in_place: set[int] = set()
+        self._cells: dict[int, Cell] = {}
+
+    def find_outputs(self) -> None:
+        """Where the plan's results go, and which fresh storages are one plain tensor each.
+
+        Raises CannotWrite for plans that a fast path does not launch.
+        """
+        code, sources = self._plan_code, self._sources
+        if self.launcher is None and code.executable is None:
             refuse("a plan without kernels")
-        if self._code.heat is not None:
+        if code.heat is not None:
             refuse("a plan that may get other kernels soon")
-        if self._launcher is not None and not self._launcher.is_direct:
+        if self.launcher is not None and not self.launcher.is_direct:
             refuse("a plan of a device without kernels, or with results on the host")
-        self._fixed, self._inputs = prepared.fixed, inputs
-        if self._code.table is not None:
-            self._fixed = [*self._fixed, self._code.table]
-        self._roots: list[Any] = []  # the number of an output, or an origin
-        # Memory of written sources that the plan writes over, and those whose new value is there.
-        self._own: dict[int, str] = {inputs[n][1]: "" for n in self._code.program.overwritten}
-        self._in_place: set[int] = set()
-        for kind, value in outputs:
+        self.own = {sources[n][1]: "" for n in code.program.overwritten}
+        for kind, value in self._outputs:
             if kind == "output":
-                found = self._code.program.results[value]
-                if -1 - found in self._code.program.overwritten:
-                    self._in_place.add(inputs[-1 - found][1])
-                self._roots.append(found if found >= 0 else self._input(-1 - found))
+                found = code.program.results[value]
+                if -1 - found in code.program.overwritten:
+                    self.in_place.add(sources[-1 - found][1])
+                self.roots.append(found if found >= 0 else self._input(-1 - found))
             else:
-                self._roots.append((kind, value))
+                self.roots.append((kind, value))
         self._cells = self._find_cells()
         self._find_makers()
 
     def _find_makers(self) -> None:
         made: dict[int, set[Made]] = {}
-        for part in self._parts():
+        for part in self.parts():
             if isinstance(part, Made) and part.source < 0:
                 made.setdefault(part.number, set()).add(part)
         for number in range(len(self.replay.flags)):
-            root = self._roots[number]
-            own = isinstance(root, int) and self._roots.count(root) == 1
+            root = self.roots[number]
+            own = isinstance(root, int) and self.roots.count(root) == 1
             first, *others = made.get(number, {None})
             if own and first is not None and not others and first.view is None:
                 self.makers[number] = first
         for where, part in self.replay.effects:
             if isinstance(where, GradOf) and isinstance(part, Made):
-                once = sum(other is part for other in self._parts()) == 1
+                once = sum(other is part for other in self.parts()) == 1
                 if self.makers.get(part.number) is part and once and part.kind is Tensor:
                     self.gradients[id(leaf_of_grad(where))] = part.number
 
     def _input(self, number: int) -> Any:
-        if number >= len(self._inputs):
-            return ("constant", self._fixed[number - len(self._inputs)])
-        return self._inputs[number]
-
-    def _parts(self) -> Iterator[Any]:
-        yield from (part for _, part in self.replay.effects)
-        yield from self.replay.results
+        if number >= len(self._sources):
+            return ("constant", self._fixed[number - len(self._sources)])
+        return self._sources[number]
 
     # ------------------------------------------------------------------ the plan
 
-    def _buffer(self, origin: Any) -> str:
+    def buffer(self, origin: Any) -> str:
         """The expression of a buffer: output, or what comes in from an origin."""
         if isinstance(origin, int):
             return f"b{origin}"
@@ -561,41 +542,41 @@ class Midway(Inlet):
         if kind == "call":
             cell = self._cells.get(value)
             return f"c{value}.data" if cell is None else self.bind(cell.buffer)
-        if kind == "source" and self._own.get(value):
-            return f"{self._own[value]}"
+        if kind == "source" and self.own.get(value):
+            return f"{self.own[value]}"
         holder = value if kind == "part" else self.replay.holders[value]
         if kind == "part" or holder in self.arguments:
             return f"{self.nodes[holder]}.data"
         return f"d{self.first[holder]}"
 
-    def write_plan(self) -> None:
+    def write(self) -> None:
         """What Python does at every call, the buffers, and the plan."""
-        if any(map(self._is_shared, range(len(self._roots)))):
-            self.is_quick = False  # the memory is looked up where tensors are looked at
+        if any(map(self._is_shared, range(len(self.roots)))):
+            self.text.is_quick = False  # the memory is looked up where tensors are looked at
         self._write_calls()
-        for number, size in enumerate(self._code.sizes):
-            add = self.add if self._is_steady(number) else self.both
+        for number, size in enumerate(self._plan_code.sizes):
+            add = self.add if self._is_unchanged(number) else self.both
             add(f"b{number} = {self._target(number, size)}")
-        for source in self._own:
+        for source in self.own:
             self._take_over(source)
         self.names.table.update(
             Buffer=Buffer, INPUT=INPUT, refs=sys.getrefcount,
             own_buffer=own_buffer, spares=[None] * len(self.replay.written),
         )  # fmt: skip
-        if self._launcher is not None:
-            self._write_launch(self._launcher)
+        if self.launcher is not None:
+            self._write_launch(self.launcher)
             return
-        pointers = [f"{self._buffer(origin)}.ptr" for origin in self._inputs]
+        pointers = [f"{self.buffer(origin)}.ptr" for origin in self._sources]
         pointers += [f"{self.bind(buffer)}.ptr" for buffer in self._fixed]
-        outputs = range(len(self._code.sizes))
+        outputs = range(len(self._plan_code.sizes))
         pointers += [f"b{number}.ptr" for number in outputs]
-        moving = [not self._is_steady(origin) for origin in self._inputs]
-        moving += [False] * len(self._fixed) + [not self._is_steady(n) for n in outputs]
-        executable = self._code.executable
+        moving = [not self._is_unchanged(origin) for origin in self._sources]
+        moving += [False] * len(self._fixed) + [not self._is_unchanged(n) for n in outputs]
+        executable = self._plan_code.executable
         assert executable is not None
         if len(pointers) != executable.inputs + executable.outputs:
             refuse("a plan of other outputs")
-        size = self._code.program.arena_bytes
+        size = self._plan_code.program.arena_bytes
         if size > MOST_BYTES:
             self.both(f"arena = Buffer({size})")
         elif size:
@@ -615,11 +596,11 @@ class Midway(Inlet):
 
     def _is_shared(self, number: int) -> bool:
         """Whether a root is the memory of a tensor in places, which another one is to have, too."""
-        root, fresh = self._roots[number], len(self.replay.flags)
+        root, fresh = self.roots[number], len(self.replay.flags)
         if isinstance(root, int) or root[0] != "source":
             return False
-        own = number >= fresh and self.replay.written[number - fresh] in self._in_place
-        return self.replay.holders[root[1]] in self.steady and not own
+        own = number >= fresh and self.replay.written[number - fresh] in self.in_place
+        return self.replay.holders[root[1]] in self.captured and not own
 
     def _write_launch(self, launcher: Launcher) -> None:
         """The plan on a device. What never changes is there already."""
@@ -627,8 +608,8 @@ class Midway(Inlet):
             Buffer=launcher.device.allocate, run=launcher.launch, run_at=launcher.launch_at,
             brought=launcher.brought, device=launcher.device,
         )  # fmt: skip
-        given = [self._buffer(origin) for origin in self._inputs]
-        numbers = [n for n, origin in enumerate(self._inputs) if origin[0] == "call"]
+        given = [self.buffer(origin) for origin in self._sources]
+        numbers = [n for n, origin in enumerate(self._sources) if origin[0] == "call"]
         sizes = [self._sizes_of_inputs()[n] for n in numbers]
         if numbers and max(sizes) <= MOST_IN_TRAY:  # to the same place at every call
             self.names.table["fill"] = launcher.tray(sizes).fill
@@ -636,26 +617,28 @@ class Midway(Inlet):
             for place, number in enumerate(numbers):
                 given[number] = f"h[{place}]"
         host = [
-            n for n, origin in enumerate(self._inputs)
+            n for n, origin in enumerate(self._sources)
             if not self._is_placed(origin) and not given[n].startswith("h[")
         ]  # fmt: skip
         if host:
             self.both(f"g = brought(({', '.join(given[n] for n in host)},))")
         for place, number in enumerate(host):
             given[number] = f"g[{place}]"
-        moving = [n for n, origin in enumerate(self._inputs) if not self._is_steady(origin)]
+        moving = [n for n, origin in enumerate(self._sources) if not self._is_unchanged(origin)]
         given += [self.bind(buffer) for buffer in launcher.brought(self._fixed)]
-        moving += [len(given) + n for n in range(len(self._code.sizes)) if not self._is_steady(n)]
-        outputs = [f"b{number}" for number in range(len(self._code.sizes))]
+        moving += [
+            len(given) + n for n in range(len(self._plan_code.sizes)) if not self._is_unchanged(n)
+        ]
+        outputs = [f"b{number}" for number in range(len(self._plan_code.sizes))]
         self.add(f"run([{', '.join(given)}], [{', '.join(outputs)}])")
         self.add(f"found = [b.ptr for b in ({', '.join((*given, *outputs))},)]")
         everything = (*given, *outputs)
-        self.quick.append("found = steady.pointers")
+        self.quick.append("found = snapshot.pointers")
         self.quick += [f"found[{n}] = {everything[n]}.ptr" for n in moving]
         self.quick.append("run_at(tuple(found))")
 
     def _sizes_of_inputs(self) -> dict[int, int]:
-        return {s.index: s.nbytes for s in self._code.program.slots if s.kind == "input"}
+        return {s.index: s.nbytes for s in self._plan_code.program.slots if s.kind == "input"}
 
     def _is_placed(self, origin: Any) -> bool:
         """Whether a buffer is on the device at every call, as far as is known."""
@@ -664,19 +647,19 @@ class Midway(Inlet):
         if holder in self.arguments and holder not in self.replay.parts:
             given = [leaf for leaf in self.leaves if isinstance(leaf, Tensor)]
             return given[holder]._storage.node.form < PLACED
-        return holder in self.steady and self.steady[holder].node.form < PLACED
+        return holder in self.captured and self.captured[holder].node.form < PLACED
 
-    def _is_steady(self, origin: Any) -> bool:
+    def _is_unchanged(self, origin: Any) -> bool:
         """Whether a buffer, that of an output by its number or one that comes in, is the same at
-        every call as long as ``Steady`` finds all well."""
+        every call as long as the ``Snapshot`` holds."""
         if isinstance(origin, int):
-            users = [r for r, root in enumerate(self._roots) if root == origin]
-            return len(users) == 1 and users[0] in self._attached
+            users = [r for r, root in enumerate(self.roots) if root == origin]
+            return len(users) == 1 and users[0] in self.attached
         kind, value = origin
         if kind == "call":
-            return value in self._cells and self._launcher is None
+            return value in self._cells and self.launcher is None
         return kind == "constant" or (
-            kind == "source" and self.replay.holders[value] in self.steady
+            kind == "source" and self.replay.holders[value] in self.captured
         )
 
     def _write_calls(self) -> None:
@@ -684,7 +667,7 @@ class Midway(Inlet):
         came."""
         names: list[str] = []
         made = [f.compute if isinstance(f, PythonNumber) else f for f, _ in self.replay.calls]
-        self.is_quick = self.is_quick and all(map(is_ours, made))
+        self.text.is_quick &= all(map(is_ours, made))
         leaves: dict[str, Callable[[float], Node]] = {}
         for place, (function, fills) in enumerate(self.replay.calls):
             count = sum(filled for _, filled in self.replay.calls[:place])
@@ -696,7 +679,7 @@ class Midway(Inlet):
         if names:
             self.names.table.update(
                 names=names, leaves=leaves, Interrupted=Interrupted, calls=self.replay.calls,
-                done=_done,
+                done=fast_path.done,
             )  # fmt: skip
             self.both(
                 "except Exception as error:",
@@ -711,7 +694,7 @@ class Midway(Inlet):
         return {
             number: Cell(function.dtype)
             for number, function in enumerate(fills)
-            if isinstance(function, PythonNumber) and ("call", number) not in self._roots
+            if isinstance(function, PythonNumber) and ("call", number) not in self.roots
         }
 
     def _take_over(self, source: int) -> None:
@@ -720,10 +703,10 @@ class Midway(Inlet):
         if source not in self.replay.written:
             refuse("memory that is written to and belongs to another tensor")
         holder, own = self.replay.holders[source], f"o{source}"
-        if holder in self.steady:
+        if holder in self.captured:
             number = self.first[holder]
             n, d, leaf = f"n{number}", f"d{number}", f"l{number}"
-            marked = isinstance(self.steady[holder].fn, AccumulateGrad)
+            marked = isinstance(self.captured[holder].fn, AccumulateGrad)
             counts = lone_counts(marked)
             test = f"{n}.op is INPUT"
             if marked:
@@ -737,82 +720,42 @@ class Midway(Inlet):
         else:
             held = (1, 0, int(holder not in self.arguments))
             self.add(f"{own}, u{source} = own_buffer({self.stores[holder]}, {held})")
-        self._own[source] = own
+        self.own[source] = own
 
     def _target(self, number: int, size: int) -> str:
         """Where the plan writes an output: to memory of an earlier call, or to new memory."""
-        users = [r for r, root in enumerate(self._roots) if root == number]
+        users = [r for r, root in enumerate(self.roots) if root == number]
         if len(users) == 1:
             fresh = len(self.replay.flags)
             if users[0] in self.makers:
                 return f"e{users[0]}.buffer if f{users[0]} else Buffer({size})"
-            if users[0] >= fresh and self._swaps(users[0] - fresh):
+            if users[0] >= fresh and self.swaps(users[0] - fresh):
                 return f"spares[{users[0] - fresh}] or Buffer({size})"
         return f"Buffer({size})"
 
-    def _swaps(self, place: int) -> bool:
+    def swaps(self, place: int) -> bool:
         """Whether a written tensor may change between two buffers: no result shares the old one."""
         source = self.replay.written[place]
-        root = self._roots[len(self.replay.flags) + place]
+        root = self.roots[len(self.replay.flags) + place]
         holder = self.replay.holders[source]
         # What is known of integers by their nodes (ranges of indices) is thought never to change.
         floats = self.replay.types[len(self.replay.flags) + place].dtype.kind == "f"
-        kept = ("source", source) not in self._roots
-        return floats and kept and isinstance(root, int) and holder in self.steady
+        kept = ("source", source) not in self.roots
+        return floats and kept and isinstance(root, int) and holder in self.captured
 
 
-def _done(
-    found: dict[str, Any], names: Sequence[str], leaves: dict[str, Callable[[float], Node]]
-) -> list[Any]:
-    """What the calls gave that came before an exception; leaves where only numbers were made."""
-    return [
-        leaves[name](found[name]) if name in leaves else found[name]
-        for name in names
-        if name in found
-    ]
-
-
-# The text of shortcuts, last part: what the function leaves behind.
-
-
-def shorten(
-    replay: Replay, opening: Opening, shape: Any, leaves: Sequence[Any], result: Any,
-    polled: set[int], moving: Sequence[int],
-) -> Shortcut | None:  # fmt: skip
-    """The shortcut of a replay that has just been run; None where there is none.
+class Results(_Part):
+    """Writes what the function leaves behind. Locals: ``r0`` ... fresh storages, ``t0`` ... tensors
+    of the result.
 
     Args:
-        opening: what is taken apart of arguments.
-        shape: the shape of the call's (args, kwargs), see ``Tree``.
-        leaves: its leaves, with the tensors of the call.
         result: the shape of the function's result.
-        polled: identities of dicts whose tags change though nothing that matters does.
-        moving: which leaves are numbers that are followed.
     """
-    if replay.alive or replay.prepared is None or replay.prepared[0] is None:
-        return None
-    checks = replay.checks.computed
-    if checks is not None and checks.places is None:
-        return None
-    writer = _Outlet(replay, opening, shape, leaves, result, polled, moving)
-    tags = dict_tags.Tags([*writer.tagged.values()]) if writer.tagged else None
-    if replay.guards.broken([leaf for leaf in leaves if isinstance(leaf, Tensor)]) is not None:
-        return None
-    try:
-        writer.find_outputs()
-        writer.write_tests(tags)
-        writer.write_plan()
-        writer.write_back()
-        writer.hand_out()
-    except CannotWrite:
-        return None
-    text = "\n".join(["def call(args, kwargs):", *("    " + line for line in writer.joined())])
-    exec(compile(text, "<shortcut>", "exec"), writer.names.table)
-    return Shortcut(writer.names.table["call"], tags, text)
 
-
-class _Outlet(Midway):
-    """Writes the last part. Locals: ``r0`` ... fresh storages, ``t0`` ... tensors of the result."""
+    def __init__(self, text: Text, launch: Launch, result: Any) -> None:
+        super().__init__(text)
+        self.launch, self._result = launch, result
+        self._certificate = ""
 
     def write_back(self) -> None:
         """New values of written tensors, and counts of writes."""
@@ -820,18 +763,19 @@ class _Outlet(Midway):
         for place, source in enumerate(self.replay.written):
             holder = self.replay.holders[source]
             shape, dtype = self.replay.types[fresh + place]
-            data = self._buffer(self._roots[fresh + place])
-            write = f"write({self.stores[holder]}, {self.bind(shape)}, {self.bind(dtype)}, {data})"
-            if source in self._in_place:
+            data = self.launch.buffer(self.launch.roots[fresh + place])
+            form = f"{self.bind(shape)}, {self.bind(dtype)}"
+            write = f"write({self.stores[holder]}, {form}, {data})"
+            if source in self.launch.in_place:
                 floats = dtype.kind == "f"  # see ``_swaps``
                 self.add(f"if not u{source}: {write}" if floats else write)
-                self.is_quick = self.is_quick and floats and holder in self.steady
-            elif self._swaps(place):
+                self.text.is_quick &= floats and holder in self.captured
+            elif self.launch.swaps(place):
                 self._swap(self.first[holder], place, data, write)
-                self.is_quick = False
-            elif source in self._own:  # its old memory was written over on the way
+                self.text.is_quick = False
+            elif source in self.launch.own:  # its old memory was written over on the way
                 self.add(write)
-                self.is_quick = False
+                self.text.is_quick = False
             else:
                 self.both(write)
         for source, count in enumerate(self.replay.counts):
@@ -843,7 +787,7 @@ class _Outlet(Midway):
 
     def _swap(self, holder: int, place: int, data: str, write: str) -> None:
         n, d, leaf = f"n{holder}", f"d{holder}", f"l{holder}"
-        marked = isinstance(self.steady[holder].fn, AccumulateGrad)
+        marked = isinstance(self.captured[holder].fn, AccumulateGrad)
         counts = lone_counts(marked)
         test = f"refs({n}) == {counts[0]}"
         target = f"{n}.data = {data}"
@@ -866,54 +810,54 @@ class _Outlet(Midway):
         replay, bind = self.replay, self.bind
         names: dict[int, str] = {}
         fresh = [self._fresh(number) for number in range(len(replay.flags))]
-        for part in self._parts():
+        for part in self.parts():
             if isinstance(part, Made) and id(part) not in names:
                 names[id(part)] = self._tensor_text(part, fresh, len(names))
         texts = [
             names[id(p)] if isinstance(p, Made)
             else f"{bind(p.recipe)}()" if isinstance(p, Computed) else bind(p)
-            for p in self._parts()
+            for p in self.parts()
         ]  # fmt: skip
         for (where, _), text in zip(replay.effects, texts):
             if isinstance(where, GradOf):
                 leaf = leaf_of_grad(where)
                 self.add(f"{bind(leaf)}.grad = {text}")
-                self.is_quick = self.is_quick and leaf in self._attached.values()
+                self.text.is_quick &= leaf in self.attached.values()
             else:
                 self.both(f"{bind(where)}.put((), {text})")
         self._certify()
         for function in replay.late:
             self.both(f"{bind(function)}()")
-        self.both(f"return {self._built(self.result, iter(texts[len(replay.effects) :]))}")
+        self.both(f"return {self._built(self._result, iter(texts[len(replay.effects) :]))}")
 
     def _certify(self) -> None:
         """Where all was as it has to be, the words that were taken down before stand for that."""
-        tests = ["taken", *(f"u{n}" for n in self._own), *(f"f{n}" for n in self._attached)]
-        found = "found" if self._launcher is not None else "()"
-        self._certificate = f"if {' and '.join(tests)}: steady.find_well({found})"
+        tests = ["recorded", *(f"u{n}" for n in self.launch.own), *(f"f{n}" for n in self.attached)]
+        found = "found" if self.launch.launcher is not None else "()"
+        self._certificate = f"if {' and '.join(tests)}: snapshot.confirm({found})"
         self.add(self._certificate)
 
-    def joined(self) -> list[str]:
-        """The lines of the function."""
-        if not (self.is_quick and self.looked_at):
+    def joined(self, tests: Tests) -> list[str]:
+        """The lines of the function, those of the tests first."""
+        if not (self.text.is_quick and self.checked):
             rest = [line for line in self.lines if line != self._certificate]
-            return [*self.first_lines(), *rest]
-        own = [self.replay.holders[source] for source in self._own]
-        written = {id(self.steady[holder]) for holder in own}
-        watched = Steady(
-            [(tensor, storage, id(storage) in written) for tensor, storage in self.looked_at],
-            [(leaf, 2 * fresh) for fresh, leaf in self._attached.items()],
-            self.names.table["kept"],
+            return [*tests.first_lines(), *rest]
+        own = [self.replay.holders[source] for source in self.launch.own]
+        written = {id(self.captured[holder]) for holder in own}
+        watched = Snapshot(
+            [(tensor, storage, id(storage) in written) for tensor, storage in self.checked],
+            [(leaf, 2 * fresh) for fresh, leaf in self.attached.items()],
+            self.names.table["reusable"],
         )
-        self.names.table.update(steady=watched)
-        device = " and not device.branched" if self._launcher is not None else ""
+        self.names.table.update(snapshot=watched)
+        device = " and not device.branched" if self.launch.launcher is not None else ""
         return [
-            *self.first_lines(),
-            f"if steady.holds{device}:",
-            "    if steady.words.hold():",
-            "        steady.uses += 1",
+            *tests.first_lines(),
+            f"if snapshot.is_valid{device}:",
+            "    if snapshot.words.hold():",
+            "        snapshot.uses += 1",
             *("        " + line for line in self.quick),
-            "taken = steady.take()",
+            "recorded = snapshot.record()",
             *self.lines,
         ]
 
@@ -921,7 +865,7 @@ class _Outlet(Midway):
         """Makes a fresh storage; returns its name."""
         replay, bind = self.replay, self.bind
         shape, dtype = replay.types[number]
-        facts = f"{bind(shape)}, {bind(dtype)}, {self._buffer(self._roots[number])}, "
+        facts = f"{bind(shape)}, {bind(dtype)}, {self.launch.buffer(self.launch.roots[number])}, "
         facts += f"{replay.flags[number]!r}, {replay.ages[number]}"
         maker = self.makers.get(number)
         if maker is None:
@@ -930,15 +874,16 @@ class _Outlet(Midway):
         place = str(2 * number)
         if number not in self.gradients.values():
             place += " + turn[0]"
-        line = f"if not f{number}: e{number} = keep(kept, {place}, {bind(maker.kind)}, {facts})"
-        (self.add if number in self._attached else self.both)(line)
+        made = f"make_reusable(reusable, {place}, {bind(maker.kind)}, {facts})"
+        line = f"if not f{number}: e{number} = {made}"
+        (self.add if number in self.attached else self.both)(line)
         return "None"
 
     def _tensor_text(self, part: Made, fresh: list[str], number: int) -> str:
         if part.source >= 0:
             if part.number < 0 or part.number not in self.given:
                 refuse("a new tensor over memory that was given")
-            if part.number >= len(self.arguments) and part.number not in self.steady:
+            if part.number >= len(self.arguments) and part.number not in self.captured:
                 refuse("a gradient that was given")
             return self.given[part.number]
         if self.makers.get(part.number) is part:
@@ -960,3 +905,43 @@ class _Outlet(Midway):
         if kind is list:
             return f"[{items}]"
         return f"({items})" if kind is tuple else f"{self.bind(kind)}({items})"
+
+
+def write_fast_path(
+    replay: Replay, opening: Opening, shape: Any, leaves: Sequence[Any], result: Any,
+    polled: set[int], moving: Sequence[int],
+) -> FastPath | None:  # fmt: skip
+    """The fast path of a replay that has just been run; None where there is none.
+
+    Args:
+        opening: what is taken apart of arguments.
+        shape: the shape of the call's (args, kwargs), see ``Tree``.
+        leaves: its leaves, with the tensors of the call.
+        result: the shape of the function's result.
+        polled: identities of dicts whose tags change though nothing that matters does.
+        moving: which leaves are numbers that are followed.
+    """
+    if replay.alive or replay.prepared is None or replay.prepared[0] is None:
+        return None
+    checks = replay.checks.computed
+    if checks is not None and checks.places is None:
+        return None
+    text = Text(replay, leaves)
+    tests = Tests(text, opening, shape, polled, moving)
+    tags = dict_tags.Tags([*tests.tagged.values()]) if tests.tagged else None
+    if replay.guards.broken([leaf for leaf in leaves if isinstance(leaf, Tensor)]) is not None:
+        return None
+    launch = Launch(text)
+    results = Results(text, launch, result)
+    try:
+        launch.find_outputs()
+        tests.write(tags)
+        launch.write()
+        results.write_back()
+        results.hand_out()
+    except CannotWrite:
+        return None
+    lines = results.joined(tests)
+    source = "\n".join(["def call(args, kwargs):", *("    " + line for line in lines)])
+    exec(compile(source, "<fast path>", "exec"), text.names.table)
+    return FastPath(text.names.table["call"], tags, source)

@@ -26,8 +26,8 @@ from lazyt.runtime.cpython import forks
 from lazyt.runtime.cpython.interrupts import handling
 from lazyt.tracing.arguments import Changing, Values, is_gone, key_of, keys_differ
 from lazyt.tracing.capture import Run, names_to_read, note_state, watch
-from lazyt.tracing.fast_path import MISSED, Shortcut
-from lazyt.tracing.fast_path_code import shorten
+from lazyt.tracing.fast_path import MISSED, FastPath
+from lazyt.tracing.fast_path_code import write_fast_path
 from lazyt.tracing.first_calls import observe, settle
 from lazyt.tracing.frames import global_names, is_user_module
 from lazyt.tracing.guards import CannotWatch, Guards
@@ -53,7 +53,7 @@ _FULL = 4
 _REMEMBERED = 4096
 
 
-class Sightings:
+class CaptureHistory:
     """What was captured for nothing, and which kinds of arguments (shapes, types, values of words)
     came without being captured.
     """
@@ -95,15 +95,15 @@ class Sightings:
         return True
 
 
-# Which shortcuts a captured function has, and when one is made anew.
+# Which fast paths a captured function has, and when one is made anew.
 
 
-#: Shortcuts of one function; misses after which one is made anew, at most.
-_MOST_SHORTCUTS, _SHORTCUT_PATIENCE = 8, 64
+#: Fast paths of one function; misses after which one is made anew, at most.
+_MOST_FAST_PATHS, _FAST_PATH_PATIENCE = 8, 64
 
 
-class Shortcuts:
-    """The shortcuts of one captured function, those that were used last first.
+class FastPaths:
+    """The fast paths of one captured function, those that were used last first.
 
     Attributes:
         calls: their functions.
@@ -115,59 +115,59 @@ class Shortcuts:
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
         self.calls: list[Callable[..., Any]] = []
-        self._known: dict[Replay, _Course] = {}
+        self._known: dict[Replay, _Attempts] = {}
 
     def forget(self, replays: Sequence[Replay]) -> None:
-        """Drops the shortcuts of replays that no call can have any more."""
+        """Drops the fast paths of replays that no call can have any more."""
         for replay in replays:
             self._known.pop(replay, None)
         self._list()
 
     def _list(self) -> None:
-        found = [c.shortcut.call for c in self._known.values() if c.shortcut is not None]
+        found = [c.fast_path.call for c in self._known.values() if c.fast_path is not None]
         self.calls = found[::-1]
 
     def follow(
         self, replay: Replay, shape: Any, leaves: Sequence[Any], result: Any, moving: Sequence[int]
     ) -> None:
-        """A replay was run in general: give it a shortcut, or another one, if that is worth it.
+        """A replay was run in general: give it a fast path, or another one, if that is worth it.
 
-        The other arguments are those of ``shorten``. While the plan may get other kernels soon
-        there is none yet, and the run does not count.
+        The other arguments are those of ``write_fast_path``. While the plan may get other kernels
+        soon there is none yet, and the run does not count.
         """
         prepared = replay.prepared[0] if replay.prepared is not None else None
         if prepared is not None and prepared.plan.code.heat is not None:
             return
-        course = self._known.get(replay)
-        if course is None:
-            if len(self._known) >= _MOST_SHORTCUTS:
+        attempts = self._known.get(replay)
+        if attempts is None:
+            if len(self._known) >= _MOST_FAST_PATHS:
                 self._known.pop(next(iter(self._known)))
-            course = self._known[replay] = _Course()
-        course.misses += 1
-        if course.misses >= course.patience:
-            course.misses, course.patience = 0, min(2 * course.patience, _SHORTCUT_PATIENCE)
-            if course.shortcut is not None and course.shortcut.tags is not None:
-                course.polled.update(map(id, course.shortcut.tags.all_changed()))
-            course.shortcut = shorten(
-                replay, self._opening, shape, leaves, result, course.polled, moving
+            attempts = self._known[replay] = _Attempts()
+        attempts.misses += 1
+        if attempts.misses >= attempts.patience:
+            attempts.misses, attempts.patience = 0, min(2 * attempts.patience, _FAST_PATH_PATIENCE)
+            if attempts.fast_path is not None and attempts.fast_path.tags is not None:
+                attempts.polled.update(map(id, attempts.fast_path.tags.all_changed()))
+            attempts.fast_path = write_fast_path(
+                replay, self._opening, shape, leaves, result, attempts.polled, moving
             )
         self._list()
 
 
-class _Course:
-    """How the shortcuts of one replay went.
+class _Attempts:
+    """How the fast paths of one replay went.
 
     Attributes:
-        shortcut: the last one.
+        fast_path: the last one.
         polled: identities of dicts that change though nothing that matters does.
         misses: calls since it was made that it missed.
         patience: how many of them until another is made; doubles each time.
     """
 
-    __slots__ = ("misses", "patience", "polled", "shortcut")
+    __slots__ = ("fast_path", "misses", "patience", "polled")
 
     def __init__(self) -> None:
-        self.shortcut: Shortcut | None = None
+        self.fast_path: FastPath | None = None
         self.polled: set[int] = set()
         self.misses = 0
         self.patience = 1
@@ -190,7 +190,7 @@ class Captured:
 
     _unwatched = frozenset({
         "_captures", "_changing", "_codes", "_failures", "_harmless", "_last_key", "_lock",
-        "_opening", "_reasons", "_shortcuts", "_sightings", "fullgraph",
+        "_opening", "_reasons", "_fast_paths", "_history", "fullgraph",
     })  # fmt: skip
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
@@ -201,11 +201,11 @@ class Captured:
         self._captures: dict[Any, list[tuple[Replay, Any]]] = {}
         self._harmless: set[Any] = set()  # keys of calls that may work on copies
         self._failures = 0
-        self._sightings = Sightings()
+        self._history = CaptureHistory()
         self._reasons: list[str] = []
         self._lock = forks.renewed(RLock())
         self._opening = Opening(is_user_module)
-        self._shortcuts = Shortcuts(self._opening)
+        self._fast_paths = FastPaths(self._opening)
         self._changing = Changing()
         self._last_key: Any = None
 
@@ -219,7 +219,7 @@ class Captured:
             return self.function(*args, **kwargs)
         try:
             with self._lock:
-                for call in self._shortcuts.calls:
+                for call in self._fast_paths.calls:
                     result = call(args, kwargs)
                     if result is not MISSED:
                         return result
@@ -230,7 +230,7 @@ class Captured:
             return resume(stopped, lambda: self.function(*args, **kwargs))
 
     def _call(self, args: Any, kwargs: Any) -> Any:
-        """The result of a call without a shortcut."""
+        """The result of a call without a fast path."""
         with self._lock:
             flat = self._opening.flatten((args, kwargs))
             shape, leaves = flat.shape, flat.leaves
@@ -252,8 +252,8 @@ class Captured:
                 except Missed as missed:
                     reason = reason or str(missed)
                     continue
-                self._sightings.replayed()
-                self._shortcuts.follow(replay, shape, leaves, result, moving)
+                self._history.replayed()
+                self._fast_paths.follow(replay, shape, leaves, result, moving)
                 return Tree.build(result, iter(values.originals(parts, tensors)))
             if self._is_rare(key):
                 return self.function(*args, **kwargs)
@@ -270,7 +270,7 @@ class Captured:
     def _is_rare(self, key: Any) -> bool:
         """Whether arguments of a kind come too seldom to be captured, as far as is known."""
         full = sum(map(len, self._captures.values())) >= _MOST
-        if key in self._captures or not self._sightings.is_rare(key, full):
+        if key in self._captures or not self._history.is_rare(key, full):
             return False
         reason = (
             f"not captured: none of the last {UNUSED} captures was replayed, so new arguments "
@@ -459,7 +459,7 @@ class Captured:
             self._captures.pop(next(iter(self._captures)))
         self._failures = 0
         self._say("captured")
-        if not self._sightings.captured(len(known) > 1):
+        if not self._history.captured(len(known) > 1):
             self._failures = _PATIENCE - 1
             self._fail(
                 f"the last {UNUSED} captures were never replayed, because what the function "
@@ -473,7 +473,7 @@ class Captured:
         ]
         if gone:
             self._captures = {k: found for k, found in self._captures.items() if not is_gone(k)}
-            self._shortcuts.forget(gone)
+            self._fast_paths.forget(gone)
 
     def _fail(self, reason: str) -> None:
         self._failures += 1

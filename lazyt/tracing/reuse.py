@@ -27,7 +27,7 @@ _references = sys.getrefcount
 _weak_references = weakref.getweakrefcount
 #: Larger buffers go back to the pool: allocating takes no time beside computing them.
 MOST_BYTES = 1 << 20
-#: Uses of a kept tensor after which words of it are taken down.
+#: Uses of a tensor after which the words that tell whether it is free are recorded.
 _WORTH = 3
 
 
@@ -40,7 +40,7 @@ def finished(node: Node, flag: str) -> Storage:
     return storage
 
 
-class Kept:
+class Reusable:
     """A tensor of memory of its own that was handed out.
 
     Attributes:
@@ -74,7 +74,7 @@ class Kept:
         self._leaf = leaf
         self._fn = storage.fn
         self._version = version
-        self._alone = _alone(flag is not None)
+        self._alone = _lone_references(flag is not None)
         self._uses = 0
         self._words: Words | None = None
         self.holds = _never
@@ -142,10 +142,10 @@ def _never() -> bool:
 
 
 @functools.cache
-def _alone(flagged: bool) -> tuple[int, ...]:
+def _lone_references(flagged: bool) -> tuple[int, ...]:
     """References to storage, node, buffer, leaf and history of a tensor that nobody else has, as
-    ``Kept`` counts them."""
-    example = Kept.__new__(Kept)
+    ``Reusable`` counts them."""
+    example = Reusable.__new__(Reusable)
     leaf = ops.input_((), float32, Buffer(4))
     example._storage = storage = finished(leaf, "sum") if flagged else Storage(leaf)
     example._leaf = leaf

@@ -37,7 +37,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:2000", help="first:end")
     parser.add_argument("--kind", choices=("objects", "simple", "steps"), default="objects")
-    parser.add_argument("--compile", action="store_true", help="compile plans, run shortcuts")
+    parser.add_argument("--compile", action="store_true", help="compile plans, run fast paths")
     given = parser.parse_args()
     first, _, end = given.seeds.partition(":")
     wrong = []

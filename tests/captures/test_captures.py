@@ -2,7 +2,7 @@
 
 No record is needed: the programs run on lazyt twice, see ``making_objects`` and ``making_steps``.
 Most are interpreted, which changes nothing for captures and replays; some are compiled, so that
-their later calls go through shortcuts. ``python -m tests.captures.run_captures`` runs more of them.
+their later calls take fast paths. ``python -m tests.captures.run_captures`` runs more of them.
 """
 
 from __future__ import annotations

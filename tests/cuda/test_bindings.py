@@ -35,7 +35,7 @@ before = [lib.null_graphs(), lib.null_launches(), lib.null_copies(), lib.null_al
 for _ in range(5):
     step(x)
 after = [lib.null_graphs(), lib.null_launches(), lib.null_copies(), lib.null_allocations()]
-assert step._shortcuts.calls and net.weight._storage.share is None
+assert step._fast_paths.calls and net.weight._storage.share is None
 print([b - a for a, b in zip(before, after)])
 """
 

@@ -57,7 +57,7 @@ def test_a_size_that_is_run_often_gets_kernels_of_its_own(captured: bool) -> Non
     assert run(function, x, OFTEN) == few
     assert promoted() == 1
     assert run(function, x, 2 * OFTEN) == few == run(program, x, 1)
-    assert not captured or len(function._shortcuts.calls) == 2, "one for each size"
+    assert not captured or len(function._fast_paths.calls) == 2, "one for each size"
     number = len(reasons())
     planning.clear()  # as in another process: the plan on disk is the one for these sizes
     assert run(program, x, OFTEN) == few

@@ -286,7 +286,7 @@ def test_captures_go_on_under_the_fast_path() -> None:
     assert lt.wait_for_compiler(300) and background_compiles() >= 1
     after = {bits(step(x)) for _ in range(2)}
     assert before == after and len(after) == 1
-    assert len(step._shortcuts.calls) == 1, "from the first call that runs the new kernels"
+    assert len(step._fast_paths.calls) == 1, "from the first call that runs the new kernels"
     assert {bits(step(x)) for _ in range(50)} == after
     assert step.why() == ["captured"]
 

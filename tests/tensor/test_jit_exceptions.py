@@ -11,7 +11,7 @@ import lazyt as lt
 from tests.tensor.test_jit_histories import Made, values
 
 pytestmark = [pytest.mark.lazy, pytest.mark.filterwarnings("ignore:lazyt.jit leaves")]
-FAILING = [2, 3, 6]  # a replay in general, one that would make a shortcut, a shortcut
+FAILING = [2, 3, 6]  # a replay in general, one that would make a fast path, a fast path
 
 
 def agree(make: Callable[[int], Made], failing: int, raises: bool = True) -> None:

@@ -14,7 +14,7 @@ import lazyt as lt
 from lazyt.runtime.cpu import compile
 from lazyt.tracing.capture import leaf_of
 from tests.tensor.test_jit import numbers
-from tests.tensor.test_jit_shortcuts import Training, shortened
+from tests.tensor.test_jit_fast_paths import Training, has_fast_path
 
 pytestmark = [
     pytest.mark.lazy,
@@ -48,7 +48,7 @@ def test_state_stays_where_it_is(kind: Any) -> None:
         before = places()
         for _ in range(2):
             step(x, y)
-        assert places() == before and shortened(step)
+        assert places() == before and has_fast_path(step)
 
 
 HOLDERS: dict[str, Callable[[Any], Any]] = {
@@ -155,7 +155,7 @@ def test_a_failure_before_the_plan_leaves_everything() -> None:
     assert w._version == 5
 
 
-def test_gradients_that_were_assigned_take_shortcuts() -> None:
+def test_gradients_that_were_assigned_take_fast_paths() -> None:
     weights = [numbers(3, 4).requires_grad_(), numbers(5).requires_grad_()]
     plain = [w.detach().clone().requires_grad_() for w in weights]
     given = [numbers(3, 4), numbers(5)]
@@ -175,7 +175,7 @@ def test_gradients_that_were_assigned_take_shortcuts() -> None:
                 own[1].mul_(0.5)
             run()
         captured.append(run)
-    assert shortened(captured[0]) and captured[0].why() == ["captured"]
+    assert has_fast_path(captured[0]) and captured[0].why() == ["captured"]
     for a, b in zip(weights, plain, strict=True):
         assert a._version == b._version and a.tolist() == b.tolist()
 

@@ -1,7 +1,7 @@
 """Twenty ways in which a captured function could go wrong: each is right, or refused with a reason.
 
 Every function is called, captured and plain, often enough that it would be replayed, through its
-shortcut too, before and after what the trap is about.
+fast path too, before and after what the trap is about.
 """
 
 from __future__ import annotations

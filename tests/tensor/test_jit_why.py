@@ -193,7 +193,7 @@ def test_a_part_that_the_function_knows_by_another_name_is_named() -> None:
 
 
 def test_a_captured_function_called_from_another_and_directly_is_captured_once() -> None:
-    """What a shortcut keeps for itself is no state of the program."""
+    """What a fast path keeps for itself is no state of the program."""
     inner = lt.jit(lambda x: x * 2)
     outer = lt.jit(lambda x: inner(x) + inner(x + 1))
     for n in range(20):

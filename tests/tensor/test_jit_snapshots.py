@@ -1,4 +1,4 @@
-"""What shortcuts compare as words of memory: they notice what looking would have noticed."""
+"""What fast paths compare as words of memory: they notice what looking would have noticed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import lazyt as lt
 from lazyt import nn
 from lazyt.runtime.cpython import dict_tags, words
 from lazyt.tracing import fast_path
-from tests.tensor.test_jit_shortcuts import CHANGES, Training, shortened
+from tests.tensor.test_jit_fast_paths import CHANGES, Training, has_fast_path
 
 pytestmark = [
     pytest.mark.lazy,
@@ -23,26 +23,26 @@ pytestmark = [
 
 
 def state_of(captured: Any) -> Any:
-    """The words of a captured function's first shortcut; None where it has none."""
-    calls = captured._shortcuts.calls
-    return calls[0].__globals__.get("steady") if calls else None
+    """The words of a captured function's first fast path; None where it has none."""
+    calls = captured._fast_paths.calls
+    return calls[0].__globals__.get("snapshot") if calls else None
 
 
 def is_quick(captured: Any) -> bool:
     """Whether the next call finds all as it was."""
     state = state_of(captured)
-    return state is not None and state.holds
+    return state is not None and state.is_valid
 
 
 def trained(make: Callable[[Any], Any] = lambda p: lt.optim.SGD(p, 0.1, 0.9)) -> Training:
-    """A step whose shortcut finds all as it was."""
+    """A step whose fast path finds all as it was."""
     made = Training(make)
     made.run(8)
     for _ in range(70):
         if is_quick(made.steps[0]):
             return made
         made.run(1)
-    raise AssertionError("the shortcut is never quick")
+    raise AssertionError("the fast path is never quick")
 
 
 def subclass(net: Any, _: Any) -> None:
@@ -86,7 +86,7 @@ def test_changes_between_two_calls_are_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_shortcuts_notice_is_noticed(name: str) -> None:
+def test_what_fast_paths_notice_is_noticed(name: str) -> None:
     trained().run(4, CHANGES[name])
 
 
@@ -198,7 +198,7 @@ def test_a_schedule_of_the_users_may_hold_what_it_likes() -> None:
     captured: Any = lt.jit(step)
     for _ in range(20):
         captured(lt.ones(4).realize())
-    assert captured.why() == ["captured"] and shortened(captured) and not is_quick(captured)
+    assert captured.why() == ["captured"] and has_fast_path(captured) and not is_quick(captured)
     expected = 1.0
     for _ in range(20):
         expected = (expected - 0.5) * 0.5
@@ -222,5 +222,5 @@ def test_words_that_changed_are_found() -> None:
 
 
 def test_what_is_never_well_is_looked_for_less_and_less() -> None:
-    state = fast_path.Steady([], [], [])
-    assert [n for n in range(300) if state.take()] == [0, 2, 6, 14, 30, 62, 126, 190, 254]
+    state = fast_path.Snapshot([], [], [])
+    assert [n for n in range(300) if state.record()] == [0, 2, 6, 14, 30, 62, 126, 190, 254]

@@ -165,16 +165,16 @@ def test_threads_call_the_same_function() -> None:
 
 
 @pytest.mark.lazy
-def test_shortcuts_have_it_only_where_every_argument_is_a_plain_tensor() -> None:
+def test_fast_paths_have_it_only_where_every_argument_is_a_plain_tensor() -> None:
     tensors = lt.jit(lambda x, y: x + y)
     number = lt.jit(lambda x, y: x + y)
     for _ in range(6):
         tensors(plain(), plain()).realize()
         number(plain(), 2.0).realize()
-    (call,) = tensors._shortcuts.calls
+    (call,) = tensors._fast_paths.calls
     if "admit" not in call.__globals__:
         admission()  # skips where there is none
     assert call((plain(), plain(4)), {}) is MISSED and call((plain(), plain()), {}) is not MISSED
     assert call((plain(), plain()), {"y": 1}) is MISSED
     assert "admit" in call.__globals__
-    assert all("admit" not in other.__globals__ for other in number._shortcuts.calls)
+    assert all("admit" not in other.__globals__ for other in number._fast_paths.calls)

@@ -1,4 +1,4 @@
-"""Shortcuts of captured functions: every change is noticed, and memory in use is left alone."""
+"""Fast paths of captured functions: every change is noticed, and memory in use is left alone."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.tensor.test_jit import numbers
 pytestmark = pytest.mark.lazy
 
 
-def shortened(captured: Any) -> bool:
-    """Whether a call with these arguments would take a shortcut."""
-    return bool(captured._shortcuts.calls)
+def has_fast_path(captured: Any) -> bool:
+    """Whether a call with these arguments would take a fast path."""
+    return bool(captured._fast_paths.calls)
 
 
 class Training:
@@ -75,10 +75,10 @@ class Training:
 
 @pytest.fixture(scope="module")
 def training() -> Training:
-    """A step that takes its shortcut."""
+    """A step that takes its fast path."""
     made = Training()
     made.run(5)
-    assert shortened(made.steps[0])
+    assert has_fast_path(made.steps[0])
     return made
 
 
@@ -211,10 +211,10 @@ def test_other_functions_train_the_same_parameters() -> None:
     lambda p: lt.optim.SGD(p, 0.1),
     lambda p: lt.optim.RMSprop(p, 1e-2, momentum=0.5),
 ])  # fmt: skip
-def test_optimizers_take_shortcuts(make: Callable[[Any], Any]) -> None:
+def test_optimizers_take_fast_paths(make: Callable[[Any], Any]) -> None:
     made = Training(make)
     made.run(9)
-    assert shortened(made.steps[0]) and made.steps[0].why() == ["captured"]
+    assert has_fast_path(made.steps[0]) and made.steps[0].why() == ["captured"]
 
 
 def test_indices_that_are_drawn_or_computed_inside() -> None:
@@ -321,7 +321,7 @@ def test_without_tags_everything_is_compared(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(dict_tags, "available", lambda: False)
     made = Training()
     made.run(5)
-    assert shortened(made.steps[0])
+    assert has_fast_path(made.steps[0])
     for name in ("rate", "momentum", "weight", "method", "gradient"):
         made.run(3, CHANGES[name])
 
@@ -346,7 +346,7 @@ def test_threads_train_networks_of_their_own() -> None:
 
 
 def test_what_a_step_costs() -> None:
-    # 17 us on a busy machine of 2 cores; without shortcuts, 125.
+    # 17 us on a busy machine of 2 cores; without fast paths, 125.
     net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     step: Any = lt.jit(Training.make_step(net, lt.optim.SGD(net.parameters(), 0.01)))
     chain: Any = lt.jit(lambda x: x * 2 + 1)
