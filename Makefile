@@ -24,12 +24,13 @@ on_tensors := $(addprefix tests/,amp array_api data differential distributions e
 	functional index_sums integer_edges nn operator_programs optim overrides \
 	peer_modules peer_samples profiler reported serialization signal tensor torch_cases transforms)
 
-.PHONY: help demo test quick bits cuda check bench gpu generate docs clean
+.PHONY: help demo test quick house bits cuda check bench gpu generate docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a network on handwritten digits, draw the result (ARGS='--epochs 3')"
 	@echo "make test    run the tests (WORKERS=2 processes, ARGS='-k softmax', SHARE=0 to 5 runs fused)"
+	@echo "make house   how the package is laid out, in numbers"
 	@echo "make quick   lint and test what git says has changed, in less than two minutes"
 	@echo "make bits    after make test: run again without fusion, compare every value looked at"
 	@echo "make cuda    compile all kinds of GPU kernels, run them on the emulator, delete their barriers"
@@ -66,6 +67,10 @@ test: $(VENV)/dev.stamp
 # Of the changed files and what imports them (tests/quick.py); ARGS='--since HEAD~3 --seconds 60'.
 quick: $(VENV)/dev.stamp
 	$(test_env) $(python) -m tests.quick --workers $(WORKERS) $(ARGS)
+
+# Modules, lines, folders, imports in circles, modules that a call visits (tests/house.py).
+house: $(VENV)/dev.stamp
+	$(python) -m tests.house
 
 # The values of the last `make test`, computed by other kernels: those for any shape, one operation at
 # a time.

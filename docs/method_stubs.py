@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -20,6 +21,21 @@ import lazyt.nn  # attaches methods, too
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "lazyt" / "tensor_methods.pyi"
 INPLACE = ROOT / "lazyt" / "inplace_functions.pyi"
+
+
+def defining_module(kind: type) -> str:
+    """The module whose file has the class, which may call itself ``lazyt``'s own."""
+    if kind.__module__ != "lazyt":
+        return kind.__module__
+    found = (
+        name
+        for name, module in sorted(sys.modules.items())
+        if name.startswith("lazyt.")
+        and vars(module).get(kind.__name__) is kind
+        and f"class {kind.__name__}" in inspect.getsource(module)
+    )
+    return next(found, kind.__module__)
+
 
 #: Methods whose result depends on their arguments, with the forms that there are.
 FORMS: dict[str, tuple[str, ...]] = {
@@ -100,8 +116,9 @@ class Names:
             return "Size"
         if kind is lazyt.dtype:
             return "DType"
-        self.modules.add(kind.__module__)
-        return f"{kind.__module__}.{kind.__qualname__}"
+        home = defining_module(kind)
+        self.modules.add(home)
+        return f"{home}.{kind.__qualname__}"
 
     def _generic(self, origin: Any, arguments: tuple[Any, ...]) -> str:
         inner = ["..." if a is Ellipsis else self._argument(a) for a in arguments]

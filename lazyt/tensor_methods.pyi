@@ -5,10 +5,10 @@ Written by docs/method_stubs.py; `make generate` writes it again.
 
 import builtins
 import collections.abc
-import lazyt
 import lazyt.functional.random.generators
 import lazyt.functional.return_types
 import lazyt.handle.interop.dlpack
+import lazyt.handle.interop.storage_objects
 import lazyt.handle.layout
 import lazyt.handle.tape
 import lazyt.plan.explain
@@ -1059,11 +1059,11 @@ class TensorMethods:
         """Drop dimensions of extent one in place:"""
     def std(self, dim: Any = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> Tensor:
         """The standard deviation, of a sample by default."""
-    def storage(self) -> lazyt.TypedStorage:
+    def storage(self) -> lazyt.handle.interop.storage_objects.TypedStorage:
         """The memory that this tensor, and its views, show, as elements of its dtype."""
     def storage_offset(self) -> builtins.int:
         """Where in its storage the tensor begins, in elements."""
-    def storage_type(self) -> builtins.type[lazyt.TypedStorage]:
+    def storage_type(self) -> builtins.type[lazyt.handle.interop.storage_objects.TypedStorage]:
         """The class of ``storage()``."""
     @typing.overload
     def stride(self, dim: None = None) -> builtins.tuple[builtins.int, ...]:
@@ -1177,7 +1177,7 @@ class TensorMethods:
         """With a dimension of extent one at ``dim``."""
     def unsqueeze_(self, dim: builtins.int) -> Tensor:
         """Add a dimension of extent one at ``dim`` in place."""
-    def untyped_storage(self) -> lazyt.UntypedStorage:
+    def untyped_storage(self) -> lazyt.handle.interop.storage_objects.UntypedStorage:
         """The memory that this tensor, and its views, show, as bytes."""
     def var(self, dim: Any = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> Tensor:
         """The variance, of a sample by default."""

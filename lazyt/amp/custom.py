@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import lazyt
 from lazyt.errors import ArgumentError
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.autocast import autocast, get_autocast_dtype, is_autocast_enabled
 from lazyt.handle.tensor import Tensor
 

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-import lazyt
 from lazyt.errors import ArgumentError, DeviceError, LazytError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.device import check_device
 from lazyt.handle.hooks import looks
 from lazyt.handle.pytree import Identity

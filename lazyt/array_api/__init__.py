@@ -9,23 +9,23 @@ PyTorch (``array_api_compat.size(x)`` knows that).
 
 from math import e, inf, nan, pi
 
-from lazyt import bool as bool
-from lazyt import float32 as float32
-from lazyt import float64 as float64
-from lazyt import int8 as int8
-from lazyt import int16 as int16
-from lazyt import int32 as int32
-from lazyt import int64 as int64
-from lazyt import uint8 as uint8
-from lazyt import uint16 as uint16
-from lazyt import uint32 as uint32
-from lazyt import uint64 as uint64
 from lazyt.array_api import linalg as linalg
 from lazyt.array_api.creation import *  # noqa: F403
 from lazyt.array_api.elementwise import *  # noqa: F403
 from lazyt.array_api.functions import *  # noqa: F403
 from lazyt.array_api.info import Info as __array_namespace_info__
 from lazyt.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
+from lazyt.functional.namespace import bool as bool
+from lazyt.functional.namespace import float32 as float32
+from lazyt.functional.namespace import float64 as float64
+from lazyt.functional.namespace import int8 as int8
+from lazyt.functional.namespace import int16 as int16
+from lazyt.functional.namespace import int32 as int32
+from lazyt.functional.namespace import int64 as int64
+from lazyt.functional.namespace import uint8 as uint8
+from lazyt.functional.namespace import uint16 as uint16
+from lazyt.functional.namespace import uint32 as uint32
+from lazyt.functional.namespace import uint64 as uint64
 
 __array_api_version__ = "2024.12"
 newaxis = None

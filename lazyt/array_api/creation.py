@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import lazyt
 from lazyt.errors import DTypeError
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import lazyt
 from lazyt.array_api.creation import promote, together
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 _UNARY = {

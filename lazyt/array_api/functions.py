@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import lazyt
 from lazyt.array_api.creation import together
 from lazyt.errors import LazytError, ShapeError
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 __all__ = [

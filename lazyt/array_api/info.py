@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazyt
 from lazyt.array_api.creation import KINDS
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.device import check_device, device
 
 _ALL = (*KINDS["bool"], *KINDS["numeric"])

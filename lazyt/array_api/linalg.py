@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import lazyt
+from lazyt import linalg
 from lazyt.array_api.creation import together
 from lazyt.array_api.functions import axes_of
 from lazyt.array_api.functions import sum as total
 from lazyt.errors import ShapeError
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 __all__ = [
@@ -86,7 +87,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product of vectors of three elements along an axis."""
-    return lazyt.linalg.cross(*together(x1, x2), dim=axis)
+    return linalg.cross(*together(x1, x2), dim=axis)
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
@@ -101,78 +102,78 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
 
 def det(x: Tensor, /) -> Tensor:
     """Determinants."""
-    return lazyt.linalg.det(x)
+    return linalg.det(x)
 
 
 def slogdet(x: Tensor, /) -> SlogdetResult:
     """Signs, and logarithms of absolute values, of determinants."""
-    return SlogdetResult(*lazyt.linalg.slogdet(x))
+    return SlogdetResult(*linalg.slogdet(x))
 
 
 def inv(x: Tensor, /) -> Tensor:
     """Inverse matrices."""
-    return lazyt.linalg.inv(x)
+    return linalg.inv(x)
 
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solutions of ``x1 @ y = x2``; ``x2`` is a vector only if it has one dimension."""
     left, right = together(x1, x2)
     if right.ndim == 1:
-        column: Tensor = lazyt.linalg.solve(left, right.unsqueeze(-1)).squeeze(-1)
+        column: Tensor = linalg.solve(left, right.unsqueeze(-1)).squeeze(-1)
         return column
-    return lazyt.linalg.solve(left, right)
+    return linalg.solve(left, right)
 
 
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """Triangular factors of positive definite matrices."""
-    return lazyt.linalg.cholesky(x, upper=upper)
+    return linalg.cholesky(x, upper=upper)
 
 
 def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
     """Orthonormal and upper triangular factors."""
-    return QRResult(*lazyt.linalg.qr(x, mode))
+    return QRResult(*linalg.qr(x, mode))
 
 
 def eigh(x: Tensor, /) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric matrices."""
-    return EighResult(*lazyt.linalg.eigh(x))
+    return EighResult(*linalg.eigh(x))
 
 
 def eigvalsh(x: Tensor, /) -> Tensor:
     """Eigenvalues of symmetric matrices."""
-    return lazyt.linalg.eigvalsh(x)
+    return linalg.eigvalsh(x)
 
 
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
     """Singular values and vectors."""
-    return SVDResult(*lazyt.linalg.svd(x, full_matrices))
+    return SVDResult(*linalg.svd(x, full_matrices))
 
 
 def svdvals(x: Tensor, /) -> Tensor:
     """Singular values."""
-    return lazyt.linalg.svdvals(x)
+    return linalg.svdvals(x)
 
 
 def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
     """Pseudoinverses; singular values below ``rtol`` times the largest count as zero."""
-    return lazyt.linalg.pinv(x, rtol=rtol)
+    return linalg.pinv(x, rtol=rtol)
 
 
 def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
     """How many singular values are above ``rtol`` times the largest."""
-    return lazyt.linalg.matrix_rank(x, rtol=rtol)
+    return linalg.matrix_rank(x, rtol=rtol)
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
     """Matrices multiplied with themselves."""
-    return lazyt.linalg.matrix_power(x, n)
+    return linalg.matrix_power(x, n)
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """Norms of matrices."""
-    return lazyt.linalg.matrix_norm(x, ord, (-2, -1), keepdims)
+    return linalg.matrix_norm(x, ord, (-2, -1), keepdims)
 
 
 def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
     """Norms of vectors along axes, of all elements by default."""
-    return lazyt.linalg.vector_norm(x, ord, axis, keepdims)
+    return linalg.vector_norm(x, ord, axis, keepdims)

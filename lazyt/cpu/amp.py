@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import lazyt
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.autocast import autocast as _autocast
 
 __all__ = ["autocast"]

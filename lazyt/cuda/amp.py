@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import lazyt
 from lazyt.amp.custom import custom_bwd as custom_bwd
 from lazyt.amp.custom import custom_fwd as custom_fwd
 from lazyt.amp.scaling import GradScaler as _GradScaler
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.autocast import autocast as _autocast
 from lazyt.handle.device import device_count
 

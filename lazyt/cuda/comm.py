@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import lazyt
 from lazyt.errors import ArgumentError, ShapeError
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.device import device_count
 
 __all__ = [

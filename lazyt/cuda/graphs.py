@@ -10,11 +10,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import lazyt
+from lazyt import nn
 from lazyt.cuda.streams import Stream, StreamContext
 from lazyt.errors import DeviceError
 from lazyt.handle.device import CudaDevice, launch_pending, wanted_device
 from lazyt.handle.hooks import capturing
+from lazyt.tracing.jit import jit
 from lazyt.tracing.recorded_work import RecordedWork, WorkRecorder
 
 __all__ = [
@@ -176,8 +177,8 @@ def make_graphed_callables(
     if isinstance(callables, tuple):
         pairs = zip(callables, sample_args, strict=True)
         return tuple(make_graphed_callables(one, args) for one, args in pairs)
-    if isinstance(callables, lazyt.nn.Module):
-        forward, quick = callables.forward, lazyt.jit(callables.forward)
+    if isinstance(callables, nn.Module):
+        forward, quick = callables.forward, jit(callables.forward)
         mode = callables.training
         module = callables
 
@@ -188,4 +189,4 @@ def make_graphed_callables(
 
         object.__setattr__(module, "forward", inside)
         return module
-    return lazyt.jit(callables)
+    return jit(callables)

@@ -251,9 +251,9 @@ def _record_memory_history(enabled: Any = "all", *_: Any, **__: Any) -> None:
     """Note every allocation from now on; None ends it. Without a GPU there is nothing to note."""
     found = used_device(None)
     if found is None and enabled is not None:
-        from lazyt.cuda import is_available
+        from lazyt.handle.device import device_count
 
-        found = wanted_device() if is_available() else None
+        found = wanted_device() if device_count() > 0 else None
     if found is not None:
         found.pool.history = None if enabled is None else []
 

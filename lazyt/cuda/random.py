@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import lazyt
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.device import device_count
 
 __all__ = [

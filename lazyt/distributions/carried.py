@@ -6,8 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any
 
-import lazyt
-from lazyt import Size, Tensor
 from lazyt.distributions import constraints
 from lazyt.distributions.compounds import TransformedDistribution
 from lazyt.distributions.continuous import Cauchy, Exponential, Gamma, Normal, Uniform
@@ -20,6 +18,8 @@ from lazyt.distributions.transforms import (
     PowerTransform,
     StickBreakingTransform,
 )
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Size, Tensor
 
 __all__ = [
     "Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Kumaraswamy", "LogNormal",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import lazyt
-from lazyt import Size, Tensor
+from lazyt import nn
 from lazyt.distributions import constraints
 from lazyt.distributions.discrete import Binomial
 from lazyt.distributions.distribution import Distribution
@@ -18,6 +17,8 @@ from lazyt.distributions.parameters import (
     probs_to_logits,
 )
 from lazyt.errors import ArgumentError
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Size, Tensor
 
 __all__ = ["Categorical", "Multinomial", "OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
@@ -160,14 +161,14 @@ class OneHotCategorical(OfCategories):
 
     def _mode(self) -> Tensor:
         place = self.probs.argmax(dim=-1)
-        return lazyt.nn.functional.one_hot(place, self.param_shape[-1]).to(self.probs)
+        return nn.functional.one_hot(place, self.param_shape[-1]).to(self.probs)
 
     def _variance(self) -> Tensor:
         return self.probs * (1 - self.probs)
 
     def _draw(self, shape: Size) -> Tensor:
         place = self._categorical._draw(shape[:-1])
-        return lazyt.nn.functional.one_hot(place, shape[-1]).to(self.probs)
+        return nn.functional.one_hot(place, shape[-1]).to(self.probs)
 
     def _log_density(self, value: Tensor) -> Tensor:
         return self._categorical.log_prob(value.argmax(-1))
@@ -224,7 +225,7 @@ class Multinomial(OfCategories):
 
     def _draw(self, shape: Size) -> Tensor:
         places = self._categorical._draw(Size((self.total_count, *shape[:-1])))
-        return lazyt.nn.functional.one_hot(places, shape[-1]).sum(0).to(self.probs)
+        return nn.functional.one_hot(places, shape[-1]).sum(0).to(self.probs)
 
     def _log_density(self, value: Tensor) -> Any:
         logits, value = lazyt.broadcast_tensors(self.logits, value)

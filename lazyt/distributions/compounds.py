@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazyt
-from lazyt import Size, Tensor
 from lazyt.distributions import constraints
 from lazyt.distributions.categories import Categorical
 from lazyt.distributions.distribution import Distribution
 from lazyt.distributions.parameters import sum_rightmost
 from lazyt.distributions.transforms import ComposeTransform, Transform
 from lazyt.errors import ArgumentError
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Size, Tensor
 
 __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import lazyt
-from lazyt import Tensor
+from lazyt import linalg
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Tensor
 
 __all__ = [
     "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",
@@ -288,7 +289,7 @@ class _PositiveSemidefinite(_Symmetric):
         symmetric = super().check(value)
         if value.shape[-2] != value.shape[-1]:
             return symmetric
-        return _both(symmetric, (lazyt.linalg.eigvalsh(value) >= 0).all(-1))
+        return _both(symmetric, (linalg.eigvalsh(value) >= 0).all(-1))
 
 
 class _PositiveDefinite(_Symmetric):
@@ -296,7 +297,7 @@ class _PositiveDefinite(_Symmetric):
         symmetric = super().check(value)
         if value.shape[-2] != value.shape[-1]:
             return symmetric
-        return _both(symmetric, lazyt.linalg.cholesky_ex(value).info == 0)
+        return _both(symmetric, linalg.cholesky_ex(value).info == 0)
 
 
 class _Joined(Constraint):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import lazyt
-from lazyt import Size, Tensor
+from lazyt import nn, special
 from lazyt.distributions import constraints
 from lazyt.distributions.distribution import Distribution, ExponentialFamily
 from lazyt.distributions.parameters import broadcast_all, open_uniform, standard_normal
 from lazyt.errors import ArgumentError
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Size, Tensor
 from lazyt.functional.random.sampling import log_gamma_draws
 
 __all__ = [
@@ -335,7 +336,7 @@ class Gamma(ExponentialFamily):
         return a - self.rate.log() + lazyt.lgamma(a) + (1.0 - a) * lazyt.digamma(a)
 
     def _cdf(self, value: Tensor) -> Tensor:
-        return lazyt.special.gammainc(self.concentration, self.rate * value)
+        return special.gammainc(self.concentration, self.rate * value)
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -396,7 +397,7 @@ class Dirichlet(ExponentialFamily):
         above = (self.concentration - 1).clamp(min=0.0)
         mode = above / above.sum(-1, True)
         corner = self.concentration.argmax(-1)
-        picked = lazyt.nn.functional.one_hot(corner, self._event_shape[0]).to(mode)
+        picked = nn.functional.one_hot(corner, self._event_shape[0]).to(mode)
         return lazyt.where((self.concentration < 1).all(-1, True), picked, mode)
 
     def _variance(self) -> Tensor:
@@ -548,7 +549,7 @@ class VonMises(Distribution):
 
     def _log_density(self, value: Tensor) -> Any:
         k = self.concentration
-        bessel = lazyt.special.i0e(k).log()  # of exp(-k) I0(k)
+        bessel = special.i0e(k).log()  # of exp(-k) I0(k)
         return k * (lazyt.cos(value - self.loc) - 1) - math.log(2 * math.pi) - bessel
 
     def _mean(self) -> Any:
@@ -559,4 +560,4 @@ class VonMises(Distribution):
 
     def _variance(self) -> Tensor:
         k = self.concentration
-        return 1 - lazyt.special.i1e(k) / lazyt.special.i0e(k)
+        return 1 - special.i1e(k) / special.i0e(k)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import lazyt
-from lazyt import Size, Tensor
+from lazyt import nn
 from lazyt.distributions import constraints
 from lazyt.distributions.distribution import Distribution, ExponentialFamily
 from lazyt.distributions.parameters import (
@@ -19,6 +18,8 @@ from lazyt.distributions.parameters import (
     probs_to_logits,
 )
 from lazyt.errors import ArgumentError
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Size, Tensor
 from lazyt.functional.random.sampling import log_gamma_draws
 from lazyt.functional.value_checks import tensors_hold
 
@@ -87,7 +88,7 @@ class Bernoulli(_Odds, ExponentialFamily):
 
     def _cross(self, value: Tensor) -> Tensor:
         logits, value = broadcast_all(self.logits, value)
-        return lazyt.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
     def _log_density(self, value: Tensor) -> Tensor:
         return -self._cross(value)
@@ -103,7 +104,7 @@ class Bernoulli(_Odds, ExponentialFamily):
         return (lazyt.logit(self.probs),)
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        return lazyt.nn.functional.softplus(natural_params[0])
+        return nn.functional.softplus(natural_params[0])
 
 
 class Geometric(_Odds):
@@ -189,7 +190,7 @@ class Binomial(_Odds):
     def _log_density(self, value: Tensor) -> Any:
         n, logits = self.total_count, self.logits
         ways = lazyt.lgamma(n + 1) - lazyt.lgamma(value + 1) - lazyt.lgamma(n - value + 1)
-        return ways + value * logits - n * lazyt.nn.functional.softplus(logits)
+        return ways + value * logits - n * nn.functional.softplus(logits)
 
     def _even_count(self) -> int:
         most = int(self.total_count.max())
@@ -245,7 +246,7 @@ class NegativeBinomial(_Odds):
         return lazyt.poisson((log_gamma_draws(self.total_count, tuple(shape)) + self.logits).exp())
 
     def _log_density(self, value: Tensor) -> Any:
-        n, log_sigmoid = self.total_count, lazyt.nn.functional.logsigmoid
+        n, log_sigmoid = self.total_count, nn.functional.logsigmoid
         plain = n * log_sigmoid(-self.logits) + value * log_sigmoid(self.logits)
         ways = lazyt.lgamma(n + value) - lazyt.lgamma(1.0 + value) - lazyt.lgamma(n)
         # No failure to wait for, and no success: certain, though both gamma functions are infinite.

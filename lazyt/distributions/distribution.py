@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import lazyt
-from lazyt import Size, Tensor
+from lazyt import autograd
 from lazyt.distributions import constraints
 from lazyt.distributions.parameters import lazy_property
 from lazyt.errors import ArgumentError, warn
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Size, Tensor
 from lazyt.functional.value_checks import tensors_hold
 
 __all__ = ["Distribution", "ExponentialFamily"]
@@ -311,7 +312,7 @@ class ExponentialFamily(Distribution):
         carried = self._mean_carrier_measure
         params = [p.detach().requires_grad_() for p in self._natural_params]
         normalizer = self._log_normalizer(*params)
-        slopes = lazyt.autograd.grad(normalizer.sum(), params, create_graph=True)
+        slopes = autograd.grad(normalizer.sum(), params, create_graph=True)
         result = normalizer - carried
         for p, slope in zip(params, slopes):
             rest = p * slope

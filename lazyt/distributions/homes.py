@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazyt
-from lazyt import Tensor
+from lazyt import linalg
 from lazyt.distributions import multivariate, parameters
 from lazyt.distributions.multivariate import half_log_det, mahalanobis
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Tensor
 
 #: Classes by the modules that PyTorch has them in.
 CLASSES = {
@@ -44,7 +45,7 @@ def batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
 def capacitance_factor(W: Tensor, D: Tensor) -> Tensor:
     """The Cholesky factor of ``I + W.mT @ diag(D)^-1 @ W``."""
     inner = (W.mT / D.unsqueeze(-2)) @ W
-    found: Tensor = lazyt.linalg.cholesky(inner + lazyt.eye(inner.shape[-1], dtype=inner.dtype))
+    found: Tensor = linalg.cholesky(inner + lazyt.eye(inner.shape[-1], dtype=inner.dtype))
     return found
 
 

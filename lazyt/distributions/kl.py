@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import lazyt
-from lazyt import Tensor
+from lazyt import autograd, linalg, nn
 from lazyt.distributions import categories, compounds, continuous, discrete
 from lazyt.distributions import continuous as gammas
 from lazyt.distributions.carried import Gumbel, HalfNormal, Pareto
@@ -23,6 +22,8 @@ from lazyt.distributions.multivariate import (
 from lazyt.distributions.parameters import sum_rightmost
 from lazyt.distributions.relaxed import ContinuousBernoulli
 from lazyt.errors import warn
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Tensor
 
 __all__ = [
     "kl_divergence",
@@ -90,7 +91,7 @@ def _families(p: Any, q: Any) -> Any:
         )
     mine = [n.detach().requires_grad_() for n in p._natural_params]
     normalizer = p._log_normalizer(*mine)
-    slopes = lazyt.autograd.grad(normalizer.sum(), mine, create_graph=True)
+    slopes = autograd.grad(normalizer.sum(), mine, create_graph=True)
     result = q._log_normalizer(*q._natural_params) - normalizer
     for a, b, slope in zip(mine, q._natural_params, slopes):
         result = result - sum_rightmost((b - a) * slope, len(q.event_shape))
@@ -221,7 +222,7 @@ def _betas(p: Any, q: Any) -> Any:
 
 @register_kl(discrete.Bernoulli, discrete.Bernoulli)
 def _bernoullis(p: Any, q: Any) -> Any:
-    softplus = lazyt.nn.functional.softplus
+    softplus = nn.functional.softplus
     hit = p.probs * (softplus(-q.logits) - softplus(-p.logits))
     miss = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
     never = lazyt.logical_and(q.probs == 0, p.probs != 0)
@@ -298,7 +299,7 @@ def _multivariate_normals(p: Any, q: Any) -> Any:
             "KL-divergence between two Multivariate Normals with different event shapes cannot be "
             "computed"
         )
-    solved = lazyt.linalg.solve_triangular(q.scale_tril, p.scale_tril, upper=False)
+    solved = linalg.solve_triangular(q.scale_tril, p.scale_tril, upper=False)
     spread = solved.pow(2).sum((-2, -1)) + mahalanobis(q._unbroadcasted_scale_tril, q.loc - p.loc)
     half = half_log_det(q._unbroadcasted_scale_tril) - half_log_det(p._unbroadcasted_scale_tril)
     return half + 0.5 * (spread - p.event_shape[0])

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import lazyt
-from lazyt import Size, Tensor
+from lazyt import linalg
 from lazyt.distributions import constraints
 from lazyt.distributions.distribution import Distribution
 from lazyt.distributions.parameters import lazy_property, standard_normal
 from lazyt.errors import ArgumentError
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Size, Tensor
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 
 
 def mahalanobis(factor: Tensor, difference: Tensor) -> Tensor:
     """The squared length of ``factor^-1 @ difference`` over the last dimension."""
-    solved = lazyt.linalg.solve_triangular(factor, difference.unsqueeze(-1), upper=False)
+    solved = linalg.solve_triangular(factor, difference.unsqueeze(-1), upper=False)
     return solved.squeeze(-1).pow(2).sum(-1)
 
 
@@ -28,10 +29,10 @@ def half_log_det(factor: Tensor) -> Tensor:
 
 def _factor_of_precision(precision: Tensor) -> Tensor:
     """The Cholesky factor of the inverse: of the flipped matrix, turned back and inverted."""
-    flipped = lazyt.linalg.cholesky(lazyt.flip(precision, (-2, -1)))
+    flipped = linalg.cholesky(lazyt.flip(precision, (-2, -1)))
     upper = lazyt.flip(flipped, (-2, -1)).mT
     eye = lazyt.eye(precision.shape[-1], dtype=precision.dtype)
-    return lazyt.linalg.solve_triangular(upper, eye.expand(precision.shape), upper=False)
+    return linalg.solve_triangular(upper, eye.expand(precision.shape), upper=False)
 
 
 class MultivariateNormal(Distribution):
@@ -80,7 +81,7 @@ class MultivariateNormal(Distribution):
         if name == "scale_tril":
             self._unbroadcasted_scale_tril = matrix
         elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = lazyt.linalg.cholesky(matrix)
+            self._unbroadcasted_scale_tril = linalg.cholesky(matrix)
         else:
             self._unbroadcasted_scale_tril = _factor_of_precision(matrix)
 
@@ -168,7 +169,7 @@ class LowRankMultivariateNormal(Distribution):
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         scaled = cov_factor.mT / cov_diag.unsqueeze(-2)
         inner = scaled @ cov_factor
-        self._capacitance_tril = lazyt.linalg.cholesky(
+        self._capacitance_tril = linalg.cholesky(
             inner + lazyt.eye(inner.shape[-1], dtype=inner.dtype)
         )
         super().__init__(batch, size, validate_args=validate_args)
@@ -195,7 +196,7 @@ class LowRankMultivariateNormal(Distribution):
     @property
     def scale_tril(self) -> Tensor:
         """The lower Cholesky factor of the covariance."""
-        return lazyt.linalg.cholesky(self.covariance_matrix)
+        return linalg.cholesky(self.covariance_matrix)
 
     @property
     def precision_matrix(self) -> Tensor:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any
 
-import lazyt
-from lazyt import Tensor
 from lazyt.errors import ArgumentError
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Tensor
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import lazyt
-from lazyt import Size, Tensor
+from lazyt import nn
 from lazyt.distributions import constraints
 from lazyt.distributions.categories import Categorical, OfCategories
 from lazyt.distributions.compounds import TransformedDistribution
@@ -14,6 +13,8 @@ from lazyt.distributions.discrete import _Odds
 from lazyt.distributions.distribution import ExponentialFamily
 from lazyt.distributions.parameters import broadcast_all, clamp_probs, open_uniform
 from lazyt.distributions.transforms import ExpTransform, SigmoidTransform, Transform
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Size, Tensor
 
 __all__ = ["ContinuousBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
@@ -175,9 +176,7 @@ class ContinuousBernoulli(_Odds, ExponentialFamily):
 
     def _log_density(self, value: Tensor) -> Any:
         logits, value = broadcast_all(self.logits, value)
-        cross = lazyt.nn.functional.binary_cross_entropy_with_logits(
-            logits, value, reduction="none"
-        )
+        cross = nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
         return self._cont_bern_log_norm() - cross
 
     def _cdf(self, value: Tensor) -> Any:

@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import lazyt
-from lazyt import Size, Tensor
+from lazyt import linalg, nn
 from lazyt.distributions import constraints
 from lazyt.distributions.parameters import broadcast_all, sum_rightmost
+from lazyt.functional import namespace as lazyt
+from lazyt.functional.namespace import Size, Tensor
 
 __all__ = [
     "AbsTransform",
@@ -394,7 +395,7 @@ class SigmoidTransform(_Rising):
         return y.log() - (-y).log1p()
 
     def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
-        softplus = lazyt.nn.functional.softplus
+        softplus = nn.functional.softplus
         return -softplus(-x) - softplus(x)
 
 
@@ -404,13 +405,13 @@ class SoftplusTransform(_Rising):
     codomain = constraints.positive
 
     def _call(self, x: Tensor) -> Tensor:
-        return lazyt.nn.functional.softplus(x)
+        return nn.functional.softplus(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         return (-y).expm1().neg().log() + y
 
     def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
-        return -lazyt.nn.functional.softplus(-x)
+        return -nn.functional.softplus(-x)
 
 
 class TanhTransform(_Rising):
@@ -426,7 +427,7 @@ class TanhTransform(_Rising):
 
     def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
         # 1 - tanh(x)^2 = sech(x)^2, in a form without cancellation.
-        return 2.0 * (math.log(2.0) - x - lazyt.nn.functional.softplus(-2.0 * x))
+        return 2.0 * (math.log(2.0) - x - nn.functional.softplus(-2.0 * x))
 
 
 class AbsTransform(_Plain):
@@ -620,7 +621,7 @@ class StickBreakingTransform(_Plain):
 
     def _log_slope(self, x: Tensor, y: Tensor) -> Tensor:
         x = x - self._shift(x)
-        return (-x + lazyt.nn.functional.logsigmoid(x) + y[..., :-1].log()).sum(-1)
+        return (-x + nn.functional.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """One more at the end."""
@@ -655,7 +656,7 @@ class PositiveDefiniteTransform(_Plain):
         return factor @ factor.mT
 
     def _inverse(self, y: Tensor) -> Any:
-        return LowerCholeskyTransform().inv(lazyt.linalg.cholesky(y))
+        return LowerCholeskyTransform().inv(linalg.cholesky(y))
 
 
 class ReshapeTransform(Transform):

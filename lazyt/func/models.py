@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lazyt import stack
 from lazyt.errors import LazytError
+from lazyt.functional.namespace import stack
 from lazyt.handle.tensor import Tensor
 
 

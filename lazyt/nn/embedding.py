@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazyt
 from lazyt.errors import LazytError
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn import init

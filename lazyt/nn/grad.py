@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import lazyt
+from lazyt import autograd
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 
@@ -22,7 +23,7 @@ def _slope(
     kept = lazyt.is_grad_enabled()
     with lazyt.enable_grad():
         start = grad_output.detach().new_zeros(tuple(size)).requires_grad_()
-        (slope,) = lazyt.autograd.grad(function(start), start, grad_output, create_graph=kept)
+        (slope,) = autograd.grad(function(start), start, grad_output, create_graph=kept)
     assert slope is not None
     return slope
 

@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-import lazyt
+from lazyt import linalg
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 P = ParamSpec("P")
@@ -230,7 +231,7 @@ def orthogonal_(
     with lazyt.no_grad():
         drawn = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
         tall = drawn.t() if rows < columns else drawn
-        q, r = lazyt.linalg.qr(tall)
+        q, r = linalg.qr(tall)
         q = q * r.diagonal().sign()
         tensor.copy_((q.t() if rows < columns else q).reshape(tensor.shape))
         return tensor.mul_(gain)

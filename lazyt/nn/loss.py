@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-import lazyt
 from lazyt.errors import LazytError, ShapeError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.functional.nn.loss_reduction import chosen_reduction
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F

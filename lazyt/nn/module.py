@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import lazyt
 from lazyt.autograd.function import Function
 from lazyt.autograd.handles import take_over
 from lazyt.compat.absent import known_as
 from lazyt.errors import DTypeError, LazytError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tape import RemovableHandle
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.parameter import Buffer, Parameter, UninitializedBuffer, is_uninitialized

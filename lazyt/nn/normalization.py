@@ -5,8 +5,8 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-import lazyt
 from lazyt.errors import LazytError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.functional.creation.creation import in_memory
 from lazyt.functional.type_promotion import get_default_dtype, refuse_cast
 from lazyt.handle.tensor import Tensor

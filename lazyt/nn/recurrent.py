@@ -7,8 +7,8 @@ import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import lazyt
 from lazyt.errors import LazytError, ShapeError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.autocast import lowered_on_gpu
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F

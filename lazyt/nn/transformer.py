@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import lazyt
 from lazyt.errors import LazytError, ShapeError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn import init

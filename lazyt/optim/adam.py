@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import lazyt
 from lazyt.errors import LazytError
+from lazyt.functional import namespace as lazyt
 from lazyt.functional.updates import (
     accumulate_square_,
     adam_,

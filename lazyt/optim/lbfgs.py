@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import lazyt
 from lazyt.errors import LazytError
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.hooks import looks
 from lazyt.handle.tensor import Tensor
 from lazyt.optim.optimizer import Group, Optimizer, SettingError, check_rate

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable
 from typing import Any
 
-import lazyt
+from lazyt.functional import namespace as lazyt
 from lazyt.functional.updates import count_of, descend_
 from lazyt.handle.tensor import Tensor
 from lazyt.optim.optimizer import Group, Optimizer, SettingError, check_rate

@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-import lazyt
 from lazyt.errors import LazytError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.functional.creation.creation import in_memory
 from lazyt.functional.updates import (
     advance_counts,

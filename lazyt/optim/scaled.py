@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazyt
+from lazyt.functional import namespace as lazyt
 from lazyt.functional.updates import accumulate_, accumulate_square_, count_of, descend_, new_count
 from lazyt.handle.tensor import Tensor
 from lazyt.optim.optimizer import Group, Optimizer, check_fused, check_rate, check_setting

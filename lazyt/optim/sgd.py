@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazyt
+from lazyt.functional import namespace as lazyt
 from lazyt.functional.updates import accumulate_, count_of, descend_, new_count, set_count
 from lazyt.handle.hooks import counted
 from lazyt.handle.tensor import Tensor

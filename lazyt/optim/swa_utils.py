@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
-import lazyt
 from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
 from lazyt.nn.normalization import _BatchNorm

@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import lazyt
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import ArgumentError, DTypeError
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.layout import strided
 from lazyt.handle.tensor import Tensor
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-import lazyt
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 Message = str | Callable[[str], str] | None

@@ -11,9 +11,9 @@ from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn import init
+from lazyt.nn.functional import AttentionError
 from lazyt.nn.linear import NonDynamicallyQuantizableLinear
 from lazyt.nn.module import Module
-from lazyt.nn.multihead import AttentionError
 from lazyt.nn.parameter import blank_parameter
 
 

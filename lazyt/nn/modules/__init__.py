@@ -23,45 +23,19 @@ from lazyt.nn import (
     transformer,
     vision,
 )
-from lazyt.nn import (
-    activation as softmax,
-)
-from lazyt.nn import (
-    containers as parameter_containers,
-)
-from lazyt.nn import (
-    loss as adaptive,
-)
-from lazyt.nn import (
-    loss as distance,
-)
-from lazyt.nn import (
-    loss as linear_loss,
-)
-from lazyt.nn import (
-    normalization as layer_norms,
-)
-from lazyt.nn import (
-    recurrent as cells,
-)
-from lazyt.nn import (
-    vision as padding,
-)
 from lazyt.nn.modules import module as module
 from lazyt.nn.modules import sizes
 
 #: PyTorch's modules, and where their classes are.
 _ELSEWHERE = {
-    "activation": (activation, softmax, attention), "adaptive": (adaptive,),
-    "batchnorm": (normalization, lazy), "channelshuffle": (vision,),
-    "container": (containers, parameter_containers), "conv": (convolution, lazy, sizes),
-    "distance": (distance,), "dropout": (dropout,), "flatten": (linear,), "fold": (vision,),
+    "activation": (activation, attention), "adaptive": (loss,), "batchnorm": (normalization, lazy),
+    "channelshuffle": (vision,), "container": (containers,), "conv": (convolution, lazy, sizes),
+    "distance": (loss,), "dropout": (dropout,), "flatten": (linear,), "fold": (vision,),
     "instancenorm": (normalization, lazy), "lazy": (lazy,), "linear": (linear, lazy),
-    "linear_cross_entropy_options": (linear_loss,), "loss": (loss, linear_loss),
-    "normalization": (layer_norms, normalization), "padding": (padding,),
-    "pixelshuffle": (vision,), "pooling": (pooling, sizes), "rnn": (recurrent, cells),
-    "sparse": (embedding,), "transformer": (transformer,), "upsampling": (vision,),
-    "utils": (sizes,),
+    "linear_cross_entropy_options": (loss,), "loss": (loss,), "normalization": (normalization,),
+    "padding": (vision,), "pixelshuffle": (vision,), "pooling": (pooling, sizes),
+    "rnn": (recurrent,), "sparse": (embedding,), "transformer": (transformer,),
+    "upsampling": (vision,), "utils": (sizes,),
 }  # fmt: skip
 
 
@@ -84,8 +58,7 @@ for _name, _sources in _ELSEWHERE.items():
 
 def __getattr__(name: str) -> Any:
     """The layers themselves, as in ``from lazyt.nn.modules import Linear``."""
-    from lazyt import nn
-
+    nn = sys.modules["lazyt.nn"]  # which imports this package
     if name not in nn.__all__:
         raise AbsentName.of(__name__, name)
     return getattr(nn, name)

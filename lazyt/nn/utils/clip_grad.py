@@ -6,8 +6,9 @@ import math
 import types
 from collections.abc import Iterable
 
-import lazyt
+from lazyt import linalg
 from lazyt.errors import LazytError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
@@ -36,8 +37,8 @@ def get_total_norm(
     if not found:
         return lazyt.tensor(0.0)
     with lazyt.no_grad():
-        norms = [lazyt.linalg.vector_norm(t, power) for t in found]
-        total = lazyt.linalg.vector_norm(lazyt.stack(norms), power)
+        norms = [linalg.vector_norm(t, power) for t in found]
+        total = linalg.vector_norm(lazyt.stack(norms), power)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise LazytError(
             f"The total norm of order {power} for gradients from `parameters` is non-finite, "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import lazyt
 from lazyt.compat.absent import known_as
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
-import lazyt
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
 from lazyt.nn.parameter import Parameter

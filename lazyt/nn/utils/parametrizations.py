@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazyt
+from lazyt import linalg
 from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.nn import functional as F
 from lazyt.nn.module import Module
@@ -20,7 +21,7 @@ _MAPS = ("matrix_exp", "cayley", "householder")
 
 def _orthonormal(matrix: Tensor) -> Tensor:
     """The orthogonal factor of a QR factorization whose triangular one has a positive diagonal."""
-    q, r = lazyt.linalg.qr(matrix)
+    q, r = linalg.qr(matrix)
     signs = r.diagonal(dim1=-2, dim2=-1).sgn()
     found: Tensor = q * signs.unsqueeze(-2)
     return found
@@ -62,7 +63,7 @@ class _Orthogonal(Module):
         """The columns below the diagonal as Householder vectors."""
         below = X.tril(-1)
         scale = 2.0 / (1.0 + (below * below).sum(-2))
-        found = lazyt.linalg.householder_product(below, scale)
+        found = linalg.householder_product(below, scale)
         signs = X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
         return found * signs
 
@@ -74,10 +75,10 @@ class _Orthogonal(Module):
             square = lazyt.cat([square, square.new_zeros((*X.shape[:-1], n - k))], -1)
         skew = square - square.mT
         if self.orthogonal_map == "matrix_exp":
-            found = lazyt.linalg.matrix_exp(skew)
+            found = linalg.matrix_exp(skew)
         else:
             one = lazyt.eye(n, dtype=skew.dtype, device=skew.device)
-            found = lazyt.linalg.solve(one - 0.5 * skew, one + 0.5 * skew)
+            found = linalg.solve(one - 0.5 * skew, one + 0.5 * skew)
         return found[..., :k]
 
     def right_inverse(self, Q: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import lazyt
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.pytree import Identity
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.containers import ModuleDict, ModuleList

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-import lazyt
 from lazyt.compat.absent import explain_absence as _explain_absence
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.nn.module import Module
 from lazyt.nn.utils.convert_parameters import parameters_to_vector

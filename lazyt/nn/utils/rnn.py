@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import lazyt
 from lazyt.compat.absent import explain_absence as _explain_absence
 from lazyt.errors import LazytError, ShapeError
+from lazyt.functional import namespace as lazyt
 from lazyt.functional.shapes.joining import pad_rows
 from lazyt.handle.tensor import Tensor
 

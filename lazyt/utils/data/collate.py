@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-import lazyt
 from lazyt.errors import LazytError
+from lazyt.functional import namespace as lazyt
 from lazyt.functional.shapes.joining import apart
 from lazyt.handle.tensor import Tensor
 

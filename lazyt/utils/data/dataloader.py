@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from types import GenericAlias
 from typing import Any
 
-import lazyt
 from lazyt.accelerator import device_count
 from lazyt.errors import LazytError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.utils.data.collate import default_collate, default_convert, pinned
 from lazyt.utils.data.dataset import Dataset, IterableDataset

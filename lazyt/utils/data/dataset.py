@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-import lazyt
 from lazyt.errors import BoundsError, LazytError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 
 T = TypeVar("T", covariant=True)

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-import lazyt
 from lazyt.errors import LazytError
+from lazyt.functional import namespace as lazyt
 
 T = TypeVar("T", covariant=True)
 

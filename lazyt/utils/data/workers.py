@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import lazyt
 from lazyt.config import config
 from lazyt.errors import LazytError, warn
+from lazyt.functional import namespace as lazyt
 from lazyt.handle.tensor import Tensor
 from lazyt.utils.data.collate import (
     collate_tensor_fn,
