@@ -79,14 +79,14 @@ def plan_alone(captured: Any) -> float:
 
     ((replay, _),) = next(iter(captured._captures.values()))
     plan = replay.prepared[0].plan
-    sizes = [0] * plan.executable.inputs
-    for slot in plan.program.slots:
+    sizes = [0] * plan.code.executable.inputs
+    for slot in plan.code.program.slots:
         if slot.kind == "input":
             sizes[slot.index] = slot.nbytes
-    inputs, outputs = [Buffer(n) for n in sizes], [Buffer(n) for n in plan.sizes]
+    inputs, outputs = [Buffer(n) for n in sizes], [Buffer(n) for n in plan.code.sizes]
     for buffer in inputs:
         buffer.copy_from(bytes(buffer.nbytes))
-    return best(lambda: plan.executable.run(inputs, outputs))
+    return best(lambda: plan.code.executable.run(inputs, outputs))
 
 
 def measure(framework: str, workload: str) -> dict[str, float]:

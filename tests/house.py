@@ -145,6 +145,115 @@ def layout() -> Layout:
     return Layout(len(files), lines, dict(folders), circles(), completed_classes())
 
 
+# ---------------------------------------------------------------------- state of the process
+
+#: Methods that change containers.
+_CHANGING = frozenset(
+    {
+        "add", "append", "appendleft", "clear", "discard", "extend", "insert", "move_to_end", "pop",
+        "popitem", "popleft", "remove", "setdefault", "update",
+    }
+)  # fmt: skip
+#: What makes state of another kind than instances of the package's own classes.
+_CONTAINERS = frozenset(
+    {
+        "ContextVar", "Counter", "OrderedDict", "WeakKeyDictionary", "WeakSet",
+        "WeakValueDictionary", "array", "count", "defaultdict", "deque", "dict", "list", "local",
+        "set",
+    }
+)  # fmt: skip
+
+
+def module_values(module: str) -> dict[str, ast.expr]:
+    """What a module binds names to when it is imported, functions and classes left out."""
+    found: dict[str, ast.expr] = {}
+    for node in parsed(sources()[module]).body:
+        targets = node.targets if isinstance(node, ast.Assign) else ()
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets, value = [node.target], node.value
+        elif isinstance(node, ast.Assign):
+            value = node.value
+        found.update((t.id, value) for t in targets if isinstance(t, ast.Name))
+    return found
+
+
+def _changed(node: ast.AST) -> ast.expr | None:
+    """The object that a statement or a call changes: whose item, attribute or content it sets."""
+    if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+        return node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.value if node.func.attr in _CHANGING else None
+    return None
+
+
+def _changes_itself(kind: ast.ClassDef) -> bool:
+    """Whether methods of a class, once an object is made, change it or what it holds."""
+    for method in kind.body:
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("__"):
+            for node in ast.walk(method):
+                owner = _changed(node)
+                while isinstance(owner, (ast.Attribute, ast.Subscript)):
+                    owner = owner.value
+                if isinstance(owner, ast.Name) and owner.id == "self":
+                    return True
+    return False
+
+
+@functools.cache
+def mutable_state() -> frozenset[str]:
+    """Names of what modules hold and functions change: the state of the process."""
+    values = {module: module_values(module) for module in sources()}
+    classes = {
+        node.name: node
+        for path in sources().values()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ClassDef)
+    }
+    found: set[str] = set()
+    for module in sources():
+        for name, value in values[module].items():
+            made = ast.unparse(value.func).split(".")[-1] if isinstance(value, ast.Call) else ""
+            kind = classes.get(made)
+            own = kind is not None and _changes_itself(kind) and module != "lazyt.errors"
+            if made in ("ContextVar", "Event", "count", "local") or own:
+                found.add(f"{module}.{name}")
+        for owner, name, called in _written_names(module, values):
+            value = values[owner][name]
+            made = ast.unparse(value.func).split(".")[-1] if isinstance(value, ast.Call) else ""
+            alias = isinstance(value, (ast.Name, ast.Attribute)) and name != "_default"
+            of_class = made in classes and not called  # methods of classes are looked at above
+            if not alias and (made in _CONTAINERS or of_class or not made):
+                found.add(f"{owner}.{name}")
+    return frozenset(found)
+
+
+def _written_names(
+    module: str, values: dict[str, dict[str, ast.expr]]
+) -> Iterator[tuple[str, str, bool]]:
+    """Which names of which modules the functions of ``module`` change or bind again, and whether
+    that is a call of a method."""
+    tree = parsed(sources()[module])
+    names = {name: (module, name) for name in values[module]}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in values:
+            for alias in node.names:
+                if alias.name in values[node.module]:
+                    names[alias.asname or alias.name] = (node.module, alias.name)
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        inside = list(ast.walk(function))
+        globals_ = {name for n in inside if isinstance(n, ast.Global) for name in n.names}
+        stored = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        arguments = {n.arg for n in inside if isinstance(n, ast.arg)}
+        yield from ((*names[name], False) for name in globals_ & stored & names.keys())
+        local = (stored - globals_) | arguments
+        for node in inside:
+            owner = _changed(node)
+            if isinstance(owner, ast.Name) and owner.id in names and owner.id not in local:
+                yield (*names[owner.id], isinstance(node, ast.Call))
+
+
 def visited(call: Callable[[], Any]) -> set[str]:
     """The package's files whose code runs during a call, imports left out."""
     files: set[str] = set()

@@ -222,6 +222,36 @@ def test_test_modules_have_names_of_their_own() -> None:
     assert not twice, f"rename one of each: {twice}"
 
 
+def test_tensors_autograd_and_tracing_import_in_one_direction() -> None:
+    rooms = ("lazyt.autograd.", "lazyt.handle.", "lazyt.tracing.")
+    wrong = [circle for circle in house.circles() if any(m.startswith(rooms) for m in circle)]
+    assert not wrong, "\n".join(" ".join(circle) for circle in wrong)
+
+
+def test_all_state_of_the_process_is_named() -> None:
+    from lazyt.tools import state
+
+    named = {f"{item.module}.{item.name}" for item in state.all_state()}
+    found = set(house.mutable_state())
+    assert not found - named, f"name in lazyt/tools/state.py: {sorted(found - named)}"
+    assert not named - found, f"nothing changes these: {sorted(named - found)}"
+    lines = state.report().splitlines()
+    assert any(line.startswith("lazyt.ir.heads.living ") for line in lines)
+    for item in state.all_state():
+        if "." in item.guard:  # a lock
+            path = item.guard.split(".")
+            cut = next(n for n in range(len(path), 0, -1) if known_module(path[:n]))
+            held = importlib.import_module(".".join(["lazyt", *path[:cut]]))
+            for part in path[cut:]:
+                held = getattr(held, part)
+            assert hasattr(held, "acquire"), item.guard
+
+
+def known_module(path: list[str]) -> bool:
+    """Whether the package has a module of this path."""
+    return ".".join(["lazyt", *path]) in house.sources()
+
+
 def test_no_exception_is_swallowed_whole() -> None:
     wrong = []
     for path in TESTED_SOURCES:

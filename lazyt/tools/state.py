@@ -1,0 +1,252 @@
+"""All mutable state of a process: which module holds it, what it is, and what guards it.
+
+Everything else that lazyt remembers belongs to objects of the user's (tensors, captured functions,
+optimizers) or is on disk. A test finds what modules hold and functions change, and compares it with
+this table. The module that holds a piece of state writes it; other writers are named.
+
+Guards:
+
+- *thread*: each thread, or context, has its own.
+- *import*: written while modules are imported, or while users register something.
+- *atomic*: written by single operations on dicts, sets and counters, which CPython does not
+  interrupt; two threads may do the same work twice.
+- *user*: a setting, for all threads; whoever changes it while others compute has to wait for them.
+- a lock, by its module and name.
+
+``report()`` shows how much each piece holds now::
+
+    >>> from lazyt.tools import state
+    >>> print(state.report())  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+
+class State(NamedTuple):
+    """One piece of state.
+
+    Attributes:
+        module, name: where it is.
+        guard: what keeps threads apart, see above.
+        meaning: what it is, and who writes it besides its module.
+    """
+
+    module: str
+    name: str
+    guard: str
+    meaning: str
+
+
+_PLANNING, _LOADING = "plan.planning.lock", "runtime.cpu.execute._loading"
+
+#: By module: names with guards and meanings.
+_TABLE: dict[str, dict[str, tuple[str, str]]] = {
+    "autograd.engine": {"running": ("thread", "grad_fns that the latest backward runs through")},
+    "autograd.forward_ad": {"_state": ("thread", "dual tensors of the level of forward mode")},
+    "autograd.handles": {"_former": ("atomic", "leaves of tensors that were told to need no grad")},
+    "autograd.profiler": {"_recordings": ("user", "profiles that are being recorded")},
+    "autograd.retracing": {"_open": ("atomic", "backwards whose gradients may still get hooks")},
+    "autograd.saving": {"active": ("thread", "saved_tensors_hooks that are entered")},
+    "autograd.trees": {"_registered": ("import", "classes that users registered as trees")},
+    "backends.cuda": {"_switches": ("user", "which kinds of attention programs allow")},
+    "bench.problems": {"PROBLEMS": ("import", "problems by name; the suites fill it")},
+    "codegen.generic.encode": {"_patterns": ("atomic", "memo: instructions of maps")},
+    "compat.settings": {"_switches": ("user", "switches of PyTorch that change nothing here")},
+    "compiler": {
+        "_dumps": ("atomic", "numbers of files that LAZYT_DUMP writes"),
+        "own_passes": ("user", "the passes of using_passes"),
+    },
+    "config": {
+        "config": ("user", "all settings; compat.settings and workers of loaders write threads"),
+        "tuned_here": ("thread", "whether plans that are made here are tuned"),
+    },
+    "cuda.memory": {"_allocated": ("atomic", "memory of caching_allocator_alloc")},
+    "cuda.nvtx": {
+        "_numbers": ("atomic", "numbers of ranges"),
+        "_started": ("atomic", "ranges that have not ended"),
+    },
+    "cuda.others": {"_mode": ("user", "set_sync_debug_mode")},
+    "cuda.streams": {
+        "_made": ("atomic", "queues of a device that streams share"),
+        "_turns": ("atomic", "which of the queues is next"),
+    },
+    "distributions.constraint_registry": {
+        "biject_to": ("import", "bijections by constraint"),
+        "transform_to": ("import", "transforms by constraint"),
+    },
+    "distributions.kl": {"_KL_REGISTRY": ("import", "divergences by two classes")},
+    "functional.elementwise.choice": {"_expressions": ("atomic", "memo: expressions of where")},
+    "functional.elementwise.special_functions": {
+        "_mvlgammas": ("atomic", "memo: builders by dimension"),
+        "_polygammas": ("atomic", "memo: builders by order"),
+    },
+    "functional.indexing.masks": {"_counts": ("atomic", "memo: how many are true, by node")},
+    "functional.indexing.picking": {"_ranges": ("atomic", "memo: extremes of indices, by node")},
+    "functional.linalg.products": {"_checked": ("atomic", "memo: operands of linear that fit")},
+    "functional.methods": {"INPLACE_FUNCTIONS": ("import", "in-place forms that are functions")},
+    "functional.operands": {
+        "_constants": ("atomic", "memo: constants of recent calls"),
+        "_expressions": ("atomic", "memo: expressions of operands of two dtypes"),
+        "_mapped": ("atomic", "memo: expressions of maps"),
+    },
+    "functional.printing": {"_OPTIONS": ("user", "set_printoptions")},
+    "functional.random.generators": {
+        "default_generator": ("atomic", "seed and number of calls; checkpoint notes its keys there")
+    },
+    "functional.results": {"short_forms": ("import", "functions with quick forms, by operators")},
+    "functional.type_promotion": {"_default": ("user", "set_default_dtype")},
+    "handle.autocast": {"mode": ("thread", "autocast blocks")},
+    "handle.device": {
+        "_defaults": ("thread", "set_default_device, and devices that are entered"),
+        "_known": ("atomic", "devices by place, so that is compares them"),
+        "waiting": ("atomic", "storages with values pending on devices; writers of tensors add"),
+    },
+    "handle.dispatch": {"_elementwise": ("atomic", "memo: strides of element-wise results")},
+    "handle.function_table": {
+        "_by_function": ("import", "entries of the function table by function"),
+        "entries": ("import", "entries of the function table in order"),
+    },
+    "handle.grad_mode": {
+        "blocks": ("handle.grad_mode.blocks.lock", "how many inference blocks are open"),
+        "mode": ("thread", "no_grad, inference_mode"),
+    },
+    "handle.hooks": {
+        "hook": (
+            "tracing.capture._lock",
+            "the capture or transform that hears of tensors; capture, levels, recorded_work write",
+        )
+    },
+    "handle.interop.dlpack": {"_exports": ("atomic", "memory that DLPack consumers hold")},
+    "handle.pending": {
+        "_repeats": ("atomic", "by which periods long graphs were computed in parts"),
+        "budget": ("atomic", "nodes and bytes until pending work is measured; wrap counts down"),
+    },
+    "handle.storage": {"_pointed": ("atomic", "which storage gave away a device's address")},
+    "handle.tape": {
+        "_hook_keys": ("atomic", "numbers of hooks"),
+        "_types": ("atomic", "classes of grad_fns by name"),
+        "_uids": ("atomic", "numbers of leaves and boundaries"),
+        "anomaly": ("user", "detect_anomaly; autograd.anomalies writes"),
+        "boundaries": ("atomic", "grad_fns of nodes where differentiation is cut, weakly"),
+        "checks": ("user", "what is checked of saved tensors; graph and saving write"),
+        "leaves": ("atomic", "leaves by their numbers, weakly"),
+        "watched": ("atomic", "grad_fns with hooks; handles, saving add"),
+    },
+    "handle.view_parts": {"_parts": ("atomic", "memo: parts by shape, strides and index")},
+    "handle.views": {"_routes": ("atomic", "memo: heads between a storage's value and a view's")},
+    "ir.decisions": {"_current": ("thread", "where reasons of decisions are collected")},
+    "ir.forms": {
+        "_forms": ("atomic", "numbers of shapes and dtypes"),
+        "_numbers": ("atomic", "the next form"),
+        "_placed": ("atomic", "numbers of shapes and dtypes on devices"),
+        "_placed_numbers": ("atomic", "the next form on a device"),
+        "_places": ("atomic", "devices by form"),
+        "use": ("atomic", "whether any value was ever on a device"),
+    },
+    "ir.graph": {
+        "_ageing": ("thread", "whether nodes that are found again count as new"),
+        "clock": (_PLANNING, "how often graphs were computed; pending, planning count"),
+    },
+    "ir.heads": {
+        "_recent": ("atomic", "memo: heads that loops make again"),
+        "living": ("atomic", "heads by op, parameters and arity, weakly"),
+    },
+    "ir.parser": {
+        "_fresh": ("atomic", "numbers of leaves that were parsed"),
+        "_hints": ("atomic", "memo: types of parameters"),
+    },
+    "ir.scalar": {
+        "FUNCTIONS": ("import", "scalar functions by name"),
+        "HOMES": ("import", "modules that registered them"),
+        "_table": ("atomic", "scalar expressions, hash-consed, weakly"),
+    },
+    "ir.source_lines": {
+        "_own_files": ("atomic", "memo: files of the package"),
+        "recording": ("user", "provenance; calls and brackets write their thread's position"),
+        "user_files": ("atomic", "memo: files of users"),
+    },
+    "multiprocessing": {"_strategy": ("user", "set_sharing_strategy")},
+    "ops.builders": {"_calls": ("atomic", "memo: expressions of scalar functions")},
+    "ops.leaves": {"_uids": ("atomic", "numbers of values that are no constants")},
+    "ops.registry": {"OPS": ("import", "ops by name")},
+    "plan.dynamic_shapes": {"_families": (_PLANNING, "graphs that differ by sizes only")},
+    "plan.explain": {"_history": (_PLANNING, "graphs that were compiled, for reasons of new ones")},
+    "plan.generic": {"_library": ("plan.generic._library._lock", "parts of the generic library")},
+    "plan.graph_keys": {
+        "_numbers": ("atomic", "numbers of heads"),
+        "_open": ("atomic", "numbers of heads whose constants are left open"),
+        "known": ("atomic", "structures of graphs by key"),
+    },
+    "plan.guarded_plans": {"_known": (_PLANNING, "functions that launch known plans, by root")},
+    "plan.progress": {"_current": ("thread", "what the thread waits for")},
+    "plan.server": {"_stopped": ("atomic", "compile server: whether to leave background work")},
+    "plan.steps": {"_announced": ("atomic", "library calls that were warned of")},
+    "plan.tiers": {"_queue": ("plan.tiers._queue._lock", "plans that wait for a compiler")},
+    "runtime.cache": {
+        "_broken_folder": ("atomic", "folder that was last warned of"),
+        "_held": ("atomic", "lock files that this process has open"),
+        "_swept_at": ("atomic", "when the folder was last swept"),
+        "_written": ("atomic", "bytes written since"),
+    },
+    "runtime.cpu.compile": {
+        "_found": ("atomic", "memo: compilers by what was asked for"),
+        "_warned": ("atomic", "what was warned of"),
+        "started": ("atomic", "how many compilers ran"),
+    },
+    "runtime.cpu.execute": {
+        "_entries": (_LOADING, "loaded functions by text, weakly"),
+        "_first": (_LOADING, "the first library, which stays loaded"),
+        "_latest": (_LOADING, "libraries that were used last"),
+        "_loaded": (_LOADING, "loaded libraries by fingerprint, weakly"),
+        "_names": ("atomic", "spellings of paths, new for each load"),
+        "libraries": (_LOADING, "how many libraries are loaded"),
+    },
+    "runtime.cpu.threads": {"team": ("atomic", "who may use how many threads")},
+    "runtime.cpython.forks": {
+        "_guarded": ("import", "locks that a fork takes"),
+        "_renewed": ("atomic", "locks that are new in children"),
+        "_taken": ("thread", "locks that the thread holds for a fork"),
+    },
+    "runtime.cpython.interrupts": {"words": ("atomic", "what signals tell running plans")},
+    "runtime.cpython.words": {"_checked": ("atomic", "slots whose offsets were tried")},
+    "runtime.cuda.bound": {"_forked": ("import", "whether this process is a child")},
+    "runtime.cuda.device": {
+        "_chosen": ("thread", "the current device"),
+        "_devices": ("runtime.cuda.device._lock", "opened devices by number"),
+    },
+    "runtime.cuda.execute": {"_loaded": ("runtime.cuda.execute._lock", "modules by program")},
+    "runtime.events": {"_events": ("atomic", "what was compiled and captured lately, and why")},
+    "runtime.memory": {"pool": ("runtime.memory.pool.lock", "free memory of the host")},
+    "runtime.winners": {"known": ("atomic", "what tuning found, as read from disk")},
+    "serialization": {"_allowed": ("user", "add_safe_globals")},
+    "serialization.writing": {"_names": ("atomic", "memo: names that pickles hold")},
+    "transforms.derivations": {"known": ("atomic", "memo: derivatives of structures")},
+    "tuning.found": {"_latest": ("atomic", "memo: the winners as choices")},
+    "utils.data.workers": {"_infos": ("atomic", "of a loader's worker: which one it is")},
+}  # fmt: skip
+
+
+def all_state() -> list[State]:
+    """The table, by module."""
+    return [
+        State(f"lazyt.{module}", name, guard, meaning)
+        for module, entries in _TABLE.items()
+        for name, (guard, meaning) in entries.items()
+    ]
+
+
+def report() -> str:
+    """One line for each piece of state of modules that are imported: where it is, how many items it
+    holds where it can be counted, its guard, and what it is."""
+    lines = []
+    for item in all_state():
+        module = sys.modules.get(item.module)
+        if module is not None:
+            held: Any = getattr(module, item.name)
+            size = str(len(held)) if hasattr(held, "__len__") else "-"
+            place = f"{item.module}.{item.name}"
+            lines.append(f"{place:48} {size:>7}  {item.guard:32} {item.meaning}")
+    return "\n".join(lines)
