@@ -13,7 +13,7 @@ from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, NumberError, ShapeError
 from lazyt.functional.type_promotion import promote_operands, promote_pair, promote_scalar
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import DType, float32, package_name
+from lazyt.ir.dtypes import DType, bool_, float32, package_name
 from lazyt.ir.graph import Head, Node, Shape, head_of, make_of
 from lazyt.ir.scalar import Expr, arg, call
 from lazyt.ops.pointwise import MAP
@@ -261,6 +261,26 @@ def mapped(build: Build, nodes: tuple[Node, ...], compute: DType, result: DType 
             expr = call("cast", expr, dtype=result)
         head = _mapped[key] = head_of(MAP, expr, len(nodes))
     return make_of(head, nodes)
+
+
+_choices: dict[tuple[DType, DType, DType], Expr] = {}
+
+
+def without_slope(node: Node, operand: Node) -> Node:
+    """``node`` as a function of ``operand``, of the same shape, with a gradient of zeros."""
+    if not operand.needs_grad:
+        return node
+    return choose(ops.constant(True, bool_), node, operand, node.dtype)
+
+
+def choose(condition: Node, a: Node, b: Node, dtype: DType) -> Node:
+    """``where`` on nodes: a bool condition and two values, cast to ``dtype``."""
+    key = (a.dtype, b.dtype, dtype)
+    expr = _choices.get(key)
+    if expr is None:
+        values = (call("cast", arg(i, n.dtype), dtype=dtype) for i, n in ((1, a), (2, b)))
+        expr = _choices[key] = call("where", arg(0, bool_), *values)
+    return ops.elementwise(expr, (condition, a, b))
 
 
 def pair_nodes(a: Any, b: Any) -> tuple[Node, Node, DType] | None:

@@ -33,7 +33,7 @@ from lazyt.ir.forms import PLACED
 from lazyt.ir.graph import Node
 from lazyt.ops.leaves import INPUT
 from lazyt.runtime import events
-from lazyt.runtime.cpython import dict_tags
+from lazyt.runtime.cpython import dict_tags, direct
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing import fast_path
 from lazyt.tracing.fast_path import (
@@ -588,7 +588,7 @@ class Launch(_Part):
         self.quick += [f"slots[{n}] = {order[n]}" for n in changed]
         slots = (ctypes.c_void_p * max(len(order), 1))()
         self.names.table.update(
-            slots=slots, run=executable.bound(ctypes.addressof(slots)),
+            slots=slots, run=direct.bound_launch(executable, ctypes.addressof(slots)),
             pack=struct.Struct(f"{len(order)}P").pack_into,
         )  # fmt: skip
         self.add(f"pack(slots, 0, {', '.join(order)})")

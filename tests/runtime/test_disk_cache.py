@@ -18,6 +18,7 @@ import pytest
 from lazyt.config import config
 from lazyt.runtime import cache, events
 from lazyt.runtime.cpu import compile, execute
+from lazyt.runtime.cpython import direct
 from lazyt.runtime.memory import Buffer
 from tests.runtime.sample_programs import axpy, filled, floats
 
@@ -262,7 +263,7 @@ def test_libraries_are_unloaded_when_no_plan_uses_them(cache_dir: Path) -> None:
         assert compute(n)
     gc.collect()
     assert execute.libraries.loaded == loaded and mapped() <= before + 5
-    bound = held.bound(0)
+    bound = direct.bound_launch(held, 0)
     entry = weakref.ref(held.entry)
     del held
     execute.forget()

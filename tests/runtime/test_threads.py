@@ -111,7 +111,7 @@ class Bound:
         places = (ctypes.addressof(self._given), turn, ctypes.addressof(self._owner))
         self._slots = (ctypes.c_void_p * 3)(*places)
         self.slots = ctypes.addressof(self._slots)
-        self._run = self.executable.bound(self.slots)
+        self._run = direct.bound_launch(self.executable, self.slots)
 
     def __call__(self) -> tuple[int, int]:
         self._given.value = self._owner.value = 77
@@ -211,7 +211,7 @@ void lz_plan(char **slots, int threads)
 def test_other_python_threads_run_and_get_one_thread_meanwhile(bound: Bound) -> None:
     state = (ctypes.c_int * 2)()
     slots = (ctypes.c_void_p * 1)(ctypes.addressof(state))
-    waiting = execute.load(program(WAITING)).bound(ctypes.addressof(slots))
+    waiting = direct.bound_launch(execute.load(program(WAITING)), ctypes.addressof(slots))
     with config.override(threads=2):
         other = threading.Thread(target=waiting)
         other.start()
@@ -231,12 +231,13 @@ import ctypes, signal, threading, time
 from lazyt.config import config
 from lazyt.runtime.cpu import execute
 from lazyt.runtime.cpu.threads import team
+from lazyt.runtime.cpython import direct
 from tests.runtime.test_threads import WAITING, Bound, program
 config.threads = 2
 bound = Bound()
 state = (ctypes.c_int * 2)()
 slots = (ctypes.c_void_p * 1)(ctypes.addressof(state))
-waiting = execute.load(program(WAITING)).bound(ctypes.addressof(slots))
+waiting = direct.bound_launch(execute.load(program(WAITING)), ctypes.addressof(slots))
 
 def interrupt():
     while state[0] != 1:

@@ -11,11 +11,13 @@ from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.creation.nesting import LARGEST, refuse_assigned, refuse_number, refuse_value
 from lazyt.functional.elementwise.arithmetic import scalar_build
+from lazyt.functional.indexing.masks import nonzero
 from lazyt.functional.operands import (
     Build,
     Operand,
     as_number,
     broadcast_all,
+    choose,
     constant_of,
     mapped,
     operand_dtype,
@@ -29,9 +31,8 @@ from lazyt.handle.function_table import declare, function
 from lazyt.handle.storage import raw
 from lazyt.handle.tape import titled
 from lazyt.handle.tensor import Tensor
-from lazyt.ir.dtypes import DType, bool_, int8, int16, int64, uint8
-from lazyt.ir.graph import Node
-from lazyt.ir.scalar import Expr, arg, call, const
+from lazyt.ir.dtypes import bool_, int8, int16, int64, uint8
+from lazyt.ir.scalar import Expr, call, const
 
 __all__ = [
     "allclose", "clamp", "clamp_max", "clamp_min", "clip", "equal", "isclose",
@@ -39,26 +40,6 @@ __all__ = [
 ]  # fmt: skip
 
 _MAXIMUM, _MINIMUM = scalar_build("maximum"), scalar_build("minimum")
-
-
-_expressions: dict[tuple[DType, DType, DType], Expr] = {}
-
-
-def without_slope(node: Node, operand: Node) -> Node:
-    """``node`` as a function of ``operand``, of the same shape, with a gradient of zeros."""
-    if not operand.needs_grad:
-        return node
-    return choose(ops.constant(True, bool_), node, operand, node.dtype)
-
-
-def choose(condition: Node, a: Node, b: Node, dtype: DType) -> Node:
-    """``where`` on nodes: a bool condition and two values, cast to ``dtype``."""
-    key = (a.dtype, b.dtype, dtype)
-    expr = _expressions.get(key)
-    if expr is None:
-        values = (call("cast", arg(i, n.dtype), dtype=dtype) for i, n in ((1, a), (2, b)))
-        expr = _expressions[key] = call("where", arg(0, bool_), *values)
-    return ops.elementwise(expr, (condition, a, b))
 
 
 _WHERE_FORMS = (
@@ -83,8 +64,6 @@ def where(
         given = [v for v in (condition, input, other) if v is not None]
         raise wrong_arguments("where", given, _WHERE_FORMS)
     if input is None and other is None:
-        from lazyt.functional.indexing.masks import nonzero
-
         return nonzero(condition, as_tuple=True)
     test = condition.node
     if test.dtype.name == "uint8":

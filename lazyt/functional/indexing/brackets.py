@@ -15,10 +15,9 @@ from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, ShapeError
 from lazyt.functional.creation.nesting import refuse_assigned, refuse_value
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.indexing.masks import true_positions
 from lazyt.functional.indexing.picking import checked_index, scatter_of
-from lazyt.functional.operands import as_number, constant_of, expand_to, mapped
+from lazyt.functional.operands import as_number, choose, constant_of, expand_to, mapped
 from lazyt.functional.results import give, overwrite, view_of_plan
 from lazyt.handle.dispatch import check_writable, lay_out, one_memory, refuse_overlap, type_title
 from lazyt.handle.function_table import function

@@ -9,8 +9,8 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, NoKernelError, ShapeError
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.elementwise.choice import choose
-from lazyt.functional.operands import broadcast_pair, expand_to, mapped, require_tensor
+from lazyt.functional.indexing.picking import value_range
+from lazyt.functional.operands import broadcast_pair, choose, expand_to, mapped, require_tensor
 from lazyt.functional.results import give
 from lazyt.handle.dispatch import lay_out, type_title
 from lazyt.handle.function_table import function
@@ -181,8 +181,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     LazytError and ShapeError.
     """
     require_tensor(input, "bincount")
-    from lazyt.functional.indexing.picking import value_range
-
     if input.dtype.kind not in "ui":
         raise NoKernelError(f"\"bincount_cpu\" not implemented for '{type_title(input.dtype)}'")
     if minlength < 0:

@@ -14,9 +14,9 @@ from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.creation.nesting import refuse_number
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.operands import (
     broadcast_pair,
+    choose,
     constant_of,
     expand_to,
     mapped,

@@ -7,15 +7,16 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.creation.nesting import refuse_number, refuse_value
-from lazyt.functional.elementwise.choice import choose, without_slope
 from lazyt.functional.indexing.picking import scatter_of, value_range, within, wrapped
 from lazyt.functional.operands import (
     as_number,
     broadcast_pair,
+    choose,
     constant_of,
     expand_to,
     normalize_dim,
     require_tensor,
+    without_slope,
 )
 from lazyt.functional.results import give, overwrite
 from lazyt.handle.dispatch import check_writable, refuse_overlap, type_title, wrap

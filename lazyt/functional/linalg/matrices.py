@@ -7,8 +7,7 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.errors import LazytError, NoKernelError, ShapeError
-from lazyt.functional.elementwise.choice import choose
-from lazyt.functional.operands import constant_of, normalize_dim, require_tensor
+from lazyt.functional.operands import choose, constant_of, normalize_dim, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import as_dtype, refuse
 from lazyt.handle.autocast import in_full_precision

@@ -8,11 +8,10 @@ from itertools import pairwise
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
-from lazyt.functional.elementwise.choice import without_slope
 from lazyt.functional.linalg.matrix_checks import check_floating, check_square
 from lazyt.functional.linalg.products import matmul, mm
 from lazyt.functional.linalg.solvers import inv
-from lazyt.functional.operands import require_tensor
+from lazyt.functional.operands import require_tensor, without_slope
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import c_name
 from lazyt.handle.autocast import in_low_precision

@@ -9,10 +9,9 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.creation.creation import tensor
-from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.indexing.picking import value_range, within
 from lazyt.functional.nn.loss_reduction import chosen_reduction
-from lazyt.functional.operands import constant_of, mixed
+from lazyt.functional.operands import choose, constant_of, mixed
 from lazyt.functional.results import give, known_values
 from lazyt.functional.type_promotion import refuse
 from lazyt.handle.autocast import in_full_precision

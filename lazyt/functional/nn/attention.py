@@ -7,11 +7,10 @@ import math
 from lazyt import ops
 from lazyt.errors import DTypeError, InternalError, LazytError, ShapeError
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.linalg.products import batched_product
 from lazyt.functional.nn.dropouts import check_probability
 from lazyt.functional.nn.normalizers import softmax_node
-from lazyt.functional.operands import constant_of, mapped
+from lazyt.functional.operands import choose, constant_of, mapped
 from lazyt.functional.random.random import drop_mask
 from lazyt.functional.reductions.reductions import reduce_node
 from lazyt.functional.results import give

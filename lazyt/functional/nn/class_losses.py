@@ -10,7 +10,7 @@ from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
 from lazyt.functional.creation.creation import fresh
 from lazyt.functional.elementwise.activations import logsigmoid
 from lazyt.functional.elementwise.arithmetic import minimum, mul, sub
-from lazyt.functional.elementwise.choice import choose, clamp_min, where
+from lazyt.functional.elementwise.choice import clamp_min, where
 from lazyt.functional.elementwise.unary import neg
 from lazyt.functional.indexing.picking import Range, gather, gather_node, value_range, within
 from lazyt.functional.linalg.distances import pairwise_distance
@@ -22,7 +22,7 @@ from lazyt.functional.nn.loss_reduction import (
     reduced_tensor,
 )
 from lazyt.functional.nn.normalizers import log_softmax_node
-from lazyt.functional.operands import constant_of, require_tensor
+from lazyt.functional.operands import choose, constant_of, require_tensor
 from lazyt.functional.repeated import repeated
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, refuse_cast, require_floating

@@ -12,8 +12,7 @@ import math
 from lazyt.errors import LazytError, ShapeError, warn
 from lazyt.functional.elementwise.activations import written
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.elementwise.choice import choose
-from lazyt.functional.operands import constant_of, mapped, mixed, require_tensor
+from lazyt.functional.operands import choose, constant_of, mapped, mixed, require_tensor
 from lazyt.functional.random.random import drop_mask
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import get_default_dtype, refuse_cast

@@ -7,11 +7,10 @@ import math
 
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, ShapeError
-from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.indexing.picking import value_range, within
 from lazyt.functional.linalg.norms import norm_node
 from lazyt.functional.nn.pooling import largest
-from lazyt.functional.operands import constant_of, require_tensor
+from lazyt.functional.operands import choose, constant_of, require_tensor
 from lazyt.functional.results import give, known_values, overwrite
 from lazyt.handle.dispatch import type_title
 from lazyt.handle.function_table import function

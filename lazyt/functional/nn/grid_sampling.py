@@ -8,10 +8,9 @@ from typing import Any
 
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError, warn
-from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.linalg.products import batched_product
 from lazyt.functional.nn.interpolation import cubic_far, cubic_near
-from lazyt.functional.operands import constant_of, mixed, require_tensor
+from lazyt.functional.operands import choose, constant_of, mixed, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import require_floating
 from lazyt.handle.autocast import in_full_precision

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, RankError, ShapeError
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.elementwise.division import trunc_divide
 from lazyt.functional.indexing.picking import value_range, within
 from lazyt.functional.nn.borders import padded
 from lazyt.functional.nn.convolution import Sizes, spread, windows
-from lazyt.functional.operands import constant_of, mapped, mixed, require_tensor
+from lazyt.functional.operands import choose, constant_of, mapped, mixed, require_tensor
 from lazyt.functional.random.random import rand
 from lazyt.functional.results import give
 from lazyt.functional.type_promotion import refuse, require_floating

@@ -12,7 +12,6 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import DTypeError, LazytError, ShapeError
 from lazyt.functional.creation.creation import fresh
-from lazyt.functional.elementwise.choice import without_slope
 from lazyt.functional.operands import (
     Build,
     as_shape,
@@ -21,6 +20,7 @@ from lazyt.functional.operands import (
     expand_to,
     mapped,
     require_tensor,
+    without_slope,
     wrong_arguments,
 )
 from lazyt.functional.random.generators import Generator

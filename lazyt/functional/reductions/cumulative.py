@@ -9,8 +9,7 @@ from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, NoKernelError
 from lazyt.functional import return_types
 from lazyt.functional.elementwise.arithmetic import logaddexp_expr
-from lazyt.functional.elementwise.choice import choose
-from lazyt.functional.operands import mapped, normalize_dim, numpy_names, require_tensor
+from lazyt.functional.operands import choose, mapped, normalize_dim, numpy_names, require_tensor
 from lazyt.functional.results import give
 from lazyt.functional.shapes.joining import cat
 from lazyt.functional.type_promotion import as_dtype, c_name, torch_name

@@ -7,10 +7,10 @@ from typing import Any
 from lazyt import ops
 from lazyt.errors import BoundsError, LazytError, NoKernelError
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.indexing.masks import true_positions
 from lazyt.functional.operands import (
     as_number,
+    choose,
     constant_of,
     expand_to,
     mapped,

@@ -11,9 +11,9 @@ from lazyt import ops
 from lazyt.errors import BoundsError, DTypeError, LazytError, NoKernelError
 from lazyt.functional import return_types
 from lazyt.functional.elementwise.arithmetic import scalar_build
-from lazyt.functional.elementwise.choice import choose
 from lazyt.functional.operands import (
     as_number,
+    choose,
     constant_of,
     expand_to,
     mapped,

@@ -18,7 +18,6 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import itemgetter
 from threading import get_ident
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -124,20 +123,6 @@ class Executable:
                 turn[1] = 0
         if words[interrupts.RAISED] and me == words[interrupts.THREAD]:
             interrupts.raise_heard()
-
-    def bound(self, slots: int) -> Callable[[], object]:
-        """``launch`` on the slots at this address, as a function that takes less time to call.
-
-        Other Python threads do not run meanwhile where no kernel starts threads. Raises what a
-        handler of signals has raised meanwhile.
-        """
-        from lazyt.runtime.cpython import direct
-
-        if not direct.available():
-            return partial(self.launch, slots)
-        team.take_count()
-        turn = 0 if self.serial else ctypes.addressof(team.turn)
-        return direct.running(self.entry, slots, turn)
 
     def _check(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         given = {"input": inputs, "output": outputs}

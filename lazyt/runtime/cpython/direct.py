@@ -12,15 +12,17 @@ import functools
 import struct
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lazyt.errors import CompileError
 from lazyt.ir.program import Program
 from lazyt.runtime.cpu import compile, execute
+from lazyt.runtime.cpu.threads import team
 from lazyt.runtime.cpython import interrupts
 
 if TYPE_CHECKING:
-    from lazyt.runtime.cpu.execute import Entry
+    from lazyt.runtime.cpu.execute import Entry, Executable
 
 #: ``self`` of a function is a bytes object, whose content are words: what it works on.
 #: ``lz_plan`` does what ``words.Words`` says, or gives the addresses of the functions.
@@ -241,6 +243,20 @@ def admitting(address: int) -> Callable[[tuple[Any, ...]], bool]:
     """A function that tells whether arguments are as ``admission.Admission`` wrote down at this
     address; the caller keeps that alive."""
     return _function(_methods()[2], _address("Py_IncRef"), id(True), id(False), address)
+
+
+def bound_launch(executable: Executable, slots: int) -> Callable[[], object]:
+    """``executable.launch`` on the slots at this address, as a function that takes less time to
+    call.
+
+    Other Python threads do not run meanwhile where no kernel starts threads. Raises what a
+    handler of signals has raised meanwhile.
+    """
+    if not available():
+        return partial(executable.launch, slots)
+    team.take_count()
+    turn = 0 if executable.serial else ctypes.addressof(team.turn)
+    return running(executable.entry, slots, turn)
 
 
 def running(entry: Entry, slots: int, turn: int) -> Callable[[], None]:
