@@ -3,8 +3,9 @@
     graph --PASSES--> normal form --fuse, order, recompute--> groups
           --lower--> kernel IR --print--> C --> Program
 
-``realize`` is what the tensor handle calls; everything before it is pure. Each pass and stage is a
-function of its own in the room named after it; this file only says the order and the reasons.
+Everything here is pure: ``plan/planning.py`` finds or makes the plan of a graph, and runs it. Each
+pass and stage is a function of its own in the room named after it; this file only says the order
+and the reasons.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from lazyt.ir.group import Group
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
-    from lazyt.plan.explain import Explanation
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ def _passes() -> tuple[Pass, ...]:
     )
 
 
+#: Functions that forget what was compiled: whoever keeps plans registers one.
+on_change: list[Callable[[], None]] = []
 #: The passes that ``using_passes`` was given, None for the recipe's own.
 own_passes: tuple[Pass, ...] | None = None
 
@@ -77,15 +79,18 @@ def using_passes(passes: Sequence[Pass]) -> Iterator[None]:
     before keeps its plans.
     """
     global own_passes
-    from lazyt.plan import planning
-
     outer, own_passes = own_passes, tuple(passes)
-    planning.clear()
+    _forget()
     try:
         yield
     finally:
         own_passes = outer
-        planning.clear()
+        _forget()
+
+
+def _forget() -> None:
+    for function in on_change:
+        function()
 
 
 def run_passes(roots: Sequence[Node]) -> list[Node]:
@@ -232,24 +237,6 @@ def _print_cuda(kernel: Kernel, names: Mapping[int, str] | None) -> PrintedKerne
     from lazyt.codegen.cuda.target import print_for_plan
 
     return print_for_plan(kernel)
-
-
-def realize(nodes: Sequence[Node]) -> None:
-    """Computes ``nodes`` with one plan; afterwards each has its buffer in ``data``.
-
-    Costly values inside the graph that somebody else still refers to are kept as well, so that
-    nothing is computed twice.
-    """
-    from lazyt.plan import planning
-
-    planning.realize(nodes)
-
-
-def explain(nodes: Sequence[Node]) -> Explanation:
-    """The kernels that computing ``nodes`` would take, without computing them."""
-    from lazyt.plan import planning
-
-    return planning.explain(nodes)
 
 
 _dumps = itertools.count()

@@ -8,7 +8,7 @@ from lazyt.config import config
 from lazyt.errors import LazinessError, warn
 from lazyt.handle.hooks import capturing, hook
 from lazyt.ir.graph import Node, clock, source_text, topological, user_position
-from lazyt.plan import guarded_plans, planning
+from lazyt.plan import build, guarded_plans, planning
 from lazyt.plan.repeats import Period, find_parts, is_periodic, known_parts, sign
 from lazyt.plan.retention import find_waiting, forget_origins, part_constants
 from lazyt.runtime import events
@@ -71,7 +71,7 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
         if stored_bytes >= 0:
             spend_bytes(stored_bytes)
             return
-    with planning.lock:
+    with build.lock:
         chains = [_chain(node) for node in nodes]
     wanted = list(dict.fromkeys([chain[-1] for chain in chains if chain[-1].data is None]))
     stored: list[Node] = []
@@ -93,7 +93,7 @@ def realize_nodes(nodes: Sequence[Node]) -> None:
             if node.data is None:
                 node.data = chain[-1].data
     if wanted and hook.watcher is None:  # a capture, which the hook tells of, sees how they came
-        with planning.lock:
+        with build.lock:
             part_constants([chain[0] for chain in chains])
             forget_origins(stored)
 
@@ -288,7 +288,7 @@ def _compute_known(node: Node) -> bool:
     for period in _repeats.periods:
         if here not in period.triggers:
             continue
-        with planning.lock:
+        with build.lock:
             parts = known_parts(node, period)
         if parts and not _repeats.is_to_be_found_anew(period):
             if period is last:
@@ -301,7 +301,7 @@ def _compute_known(node: Node) -> bool:
 def _compute_repeats(node: Node) -> bool:
     """Compute a graph that repeats itself but for what follows its last whole part; whether it
     does."""
-    with planning.lock:
+    with build.lock:
         found = find_parts(node, _repeats.periods)
     if found is None:
         return False

@@ -554,7 +554,7 @@ def explain(*tensors: Any) -> Explanation:
 
     Raises DTypeError for anything else.
     """
-    from lazyt import compiler
+    from lazyt.plan import planning
     from lazyt.tracing.jit import Captured, CapturedModule
 
     if len(tensors) == 1 and isinstance(tensors[0], (Captured, CapturedModule)):
@@ -562,7 +562,7 @@ def explain(*tensors: Any) -> Explanation:
     for given in tensors:
         if not isinstance(given, Tensor):
             raise DTypeError(f"explain() takes tensors, not {type(given).__name__}")
-    return compiler.explain([tensor.node for tensor in tensors])
+    return planning.explain([tensor.node for tensor in tensors])
 
 
 @method("explain")

@@ -1,22 +1,34 @@
-"""The program of a graph: found on disk, taken from one of another size, or compiled."""
+"""What a plan is, and the program that it runs: found on disk, taken from one of another size, or
+compiled."""
 
 from __future__ import annotations
 
 import functools
 import os
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazyt.config import config, tuned_here
 from lazyt.ir.definitions import definitions_outside
-from lazyt.ir.graph import Node, topological
+from lazyt.ir.graph import Head, Node, topological
+from lazyt.plan.constant_lifting import Number
+from lazyt.runtime import events
+from lazyt.runtime.cpython import forks
+from lazyt.runtime.memory import Buffer, pool, without_aliases
 
 if TYPE_CHECKING:
+    from lazyt.codegen.generic.table import Table
     from lazyt.codegen.plan.choices import Choices, Fusing
     from lazyt.codegen.plan.printed import Announce
     from lazyt.ir.kernel import Kernel
     from lazyt.ir.program import Program
     from lazyt.plan.dynamic_shapes import Sized
+    from lazyt.plan.steps import Launcher
+    from lazyt.plan.tiers import Heat, Meter, Trial
+    from lazyt.runtime.cpu.execute import Executable
     from lazyt.runtime.cpu.objects import Objects
     from lazyt.tuning.session import Session
 
@@ -25,6 +37,10 @@ Donated = tuple[tuple[int, int], ...]
 #: Rooms whose code decides what a graph compiles to.
 _ROOMS = ("ir", "ops", "passes", "codegen")
 _RECIPE = "compiler.py"
+
+#: Held while a graph is read: once computed, nodes forget how they were made, and
+#: other threads may be numbering or compiling a graph that contains them.
+lock = forks.guarded(threading.RLock())
 
 #: The tuning that new plans take part in, while there is one.
 session: Session | None = None
@@ -221,6 +237,108 @@ class Subject:
         if outside := definitions_outside(self.roots):
             facts = (*facts, outside)
         return cache.hash_text("plan", repr(facts), self.text)
+
+
+class Code(NamedTuple):
+    """What a plan runs. A plan that gets other kernels is given another one in one assignment, so
+    that whoever runs it meanwhile has all parts of one or of the other.
+
+    Attributes:
+        program: the text, or what stands for it.
+        executable: it, loaded; None for a program without kernels, or for another device.
+        sizes: the bytes of its outputs.
+        table: an input behind all others, of a program that takes sizes as arguments.
+        heat: counts runs where others may replace it; None for the last ones.
+        tier: 0 where it is generic, 1 for kernels that were compiled for the graph.
+    """
+
+    program: Program
+    executable: Executable | None
+    sizes: tuple[int, ...]
+    table: Buffer | None = None
+    heat: Heat | Meter | Trial | None = None
+    tier: int = 1
+
+
+@dataclass
+class Plan:
+    """A plan for one structure: constants at ``lifted`` positions are inputs.
+
+    ``heads`` are those of the nodes with constants, as it was made for them, ``code`` is what runs,
+    and ``measured`` the bytes and seconds that its last run took. A plan for another device than
+    the CPU has a ``launcher`` and no executable. ``subject``: the graph, where the plan is to be
+    tuned when it runs, by ``tune``; ``donated``: the inputs that it may write over.
+    ``open_table``: the instructions of a plan in tier 0 that other numbers can be written to.
+    """
+
+    heads: tuple[Head, ...]
+    constants: tuple[Any, ...]
+    lifted: tuple[int, ...]
+    code: Code
+    donated: Donated = ()
+    measured: tuple[int, float] | None = None
+    launcher: Launcher | None = None
+    subject: Subject | None = None
+    tune: Callable[[Plan, Sequence[Buffer]], None] | None = None
+    open_table: Table | None = None
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it may run other kernels later."""
+        return self.code.heat is not None or self.subject is not None
+
+    def fits(self, constants: tuple[Any, ...]) -> bool:
+        """Whether the plan computes a graph with these constants."""
+        return all(
+            i in self.lifted or a == b
+            for i, (a, b) in enumerate(zip(constants, self.constants, strict=True))
+        )
+
+    def run(self, inputs: list[Buffer]) -> list[Buffer]:
+        """The buffers of the results, for the buffers of leaves and lifted numbers."""
+        if self.launcher is not None:
+            return self.launcher.run(inputs)
+        if self.subject is not None:
+            assert self.tune is not None
+            self.tune(self, inputs)
+        before, highest = pool.in_use, pool.peak
+        pool.reset_peak()
+        begin = perf_counter()
+        program, executable, sizes, table, heat, tier = self.code  # another thread may replace it
+        outputs = [Buffer(size) for size in sizes]
+        if executable is not None:
+            if table is not None:
+                inputs = [*inputs, table]
+            if program.donated:
+                inputs = without_aliases(inputs, outputs, program.overwritten)
+            if events.watching:
+                from lazyt.plan.footprint import run_generic_timed, run_timed
+
+                if tier == 0:
+                    run_generic_timed(executable, inputs, outputs)
+                else:
+                    run_timed(program, inputs, outputs)
+            else:
+                executable.run(inputs, outputs)
+        self.measured = pool.peak - before, perf_counter() - begin
+        pool.peak = max(pool.peak, highest)
+        found = [outputs[n] if n >= 0 else inputs[-1 - n] for n in program.results]
+        if heat is not None:
+            heat.note(self, self.measured[1])
+        return found
+
+
+@dataclass(slots=True)
+class Asked:
+    """A graph to compute: its nodes in canonical numbering, leaves and roots among them, and what
+    the leaves' memory may be taken over by."""
+
+    order: list[Node]
+    leaves: list[Node]
+    numbers: list[Number]
+    roots: list[Node]
+    donated: Donated
+    place: str
 
 
 @functools.cache

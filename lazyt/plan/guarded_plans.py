@@ -46,7 +46,7 @@ from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from lazyt.codegen.generic.table import Table
-    from lazyt.plan.planning import _Plan
+    from lazyt.plan.build import Plan
 
 #: Computes the graph of some roots and gives how many bytes were stored, or gives -1 and does
 #: nothing.
@@ -149,7 +149,7 @@ def run_known(roots: Sequence[Node]) -> int:
 def note(
     structure: Structure,
     choice: Choice,
-    plan: _Plan,
+    plan: Plan,
     lifted: Sequence[Number],
     order: Sequence[Node],
     lock: Any,
@@ -176,7 +176,7 @@ def note(
 
 
 def _may_be_guarded(
-    structure: Structure, choice: Choice, plan: _Plan, order: Sequence[Node]
+    structure: Structure, choice: Choice, plan: Plan, order: Sequence[Node]
 ) -> bool:
     """Whether nothing but what guards compare decides how the graph is computed."""
     if structure.place or config.verify or structure.calls or structure.parameters:
@@ -204,7 +204,7 @@ class _Writer:
         self,
         structure: Structure,
         choice: Choice,
-        plan: _Plan,
+        plan: Plan,
         lifted: Sequence[Number],
         order: Sequence[Node],
         lock: Any,

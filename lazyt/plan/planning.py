@@ -7,149 +7,27 @@ becomes an input of the plan the second time it is seen.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from lazyt import ops
+from lazyt import compiler, ops
 from lazyt.config import config
 from lazyt.errors import CompileError
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, ages_left, clock, make, source_text
 from lazyt.ir.heads import forget_recent
 from lazyt.plan import constant_lifting, graph_keys, guarded_plans, progress, tiers
+from lazyt.plan.build import Asked, Code, Plan, Subject, lock
 from lazyt.plan.constant_lifting import Number, numbers_of, rebuild_lifted
 from lazyt.plan.graph_keys import Choice, Structure, number_graph, structure_of
-from lazyt.runtime import events
-from lazyt.runtime.cpython import forks
-from lazyt.runtime.memory import Buffer, pool, without_aliases
+from lazyt.runtime.memory import Buffer
 
 if TYPE_CHECKING:
-    from lazyt.codegen.generic.table import Table
-    from lazyt.ir.program import Program
-    from lazyt.plan.build import Donated, Subject
-    from lazyt.plan.dynamic_shapes import Heat
+    from lazyt.plan.build import Subject
     from lazyt.plan.explain import Explanation
     from lazyt.plan.steps import Launcher
-    from lazyt.plan.tiers import Meter, Trial
-    from lazyt.runtime.cpu.execute import Executable
-
-
-class Code(NamedTuple):
-    """What a plan runs. A plan that gets other kernels is given another one in one assignment, so
-    that whoever runs it meanwhile has all parts of one or of the other.
-
-    Attributes:
-        program: the text, or what stands for it.
-        executable: it, loaded; None for a program without kernels, or for another device.
-        sizes: the bytes of its outputs.
-        table: an input behind all others, of a program that takes sizes as arguments.
-        heat: counts runs where others may replace it; None for the last ones.
-        tier: 0 where it is generic, 1 for kernels that were compiled for the graph.
-    """
-
-    program: Program
-    executable: Executable | None
-    sizes: tuple[int, ...]
-    table: Buffer | None = None
-    heat: Heat | Meter | Trial | None = None
-    tier: int = 1
-
-
-@dataclass
-class _Plan:
-    """A plan for one structure: constants at ``lifted`` positions are inputs.
-
-    ``heads`` are those of the nodes with constants, as it was made for them, ``code`` is what runs,
-    and ``measured`` the bytes and seconds that its last run took. A plan for another device than
-    the CPU has a ``launcher`` and no executable. ``subject``: the graph, where the plan is to be
-    tuned when it runs, ``donated`` the inputs that it may write over. ``open_table``: the
-    instructions of a plan in tier 0 that other numbers can be written to.
-    """
-
-    heads: tuple[Head, ...]
-    constants: tuple[Any, ...]
-    lifted: tuple[int, ...]
-    code: Code
-    donated: Donated = ()
-    measured: tuple[int, float] | None = None
-    launcher: Launcher | None = None
-    subject: Subject | None = None
-    open_table: Table | None = None
-
-    @property
-    def may_change(self) -> bool:
-        """Whether it may run other kernels later."""
-        return self.code.heat is not None or self.subject is not None
-
-    def fits(self, constants: tuple[Any, ...]) -> bool:
-        """Whether the plan computes a graph with these constants."""
-        return all(
-            i in self.lifted or a == b
-            for i, (a, b) in enumerate(zip(constants, self.constants, strict=True))
-        )
-
-    def run(self, inputs: list[Buffer]) -> list[Buffer]:
-        """The buffers of the results, for the buffers of leaves and lifted numbers."""
-        if self.launcher is not None:
-            return self.launcher.run(inputs)
-        if self.subject is not None:
-            from lazyt.tuning.session import take
-
-            take(self, inputs)
-        before, highest = pool.in_use, pool.peak
-        pool.reset_peak()
-        begin = perf_counter()
-        program, executable, sizes, table, heat, tier = self.code  # another thread may replace it
-        outputs = [Buffer(size) for size in sizes]
-        if executable is not None:
-            if table is not None:
-                inputs = [*inputs, table]
-            if program.donated:
-                inputs = without_aliases(inputs, outputs, program.overwritten)
-            if events.watching:
-                from lazyt.plan.footprint import run_generic_timed, run_timed
-
-                if tier == 0:
-                    run_generic_timed(executable, inputs, outputs)
-                else:
-                    run_timed(program, inputs, outputs)
-            else:
-                executable.run(inputs, outputs)
-        self.measured = pool.peak - before, perf_counter() - begin
-        pool.peak = max(pool.peak, highest)
-        found = [outputs[n] if n >= 0 else inputs[-1 - n] for n in program.results]
-        if heat is not None:
-            heat.note(self, self.measured[1])
-        return found
-
-    def explain(self) -> Explanation:
-        """The plan's kernels, and what it takes."""
-        from lazyt.plan.explain import Explanation
-        from lazyt.plan.footprint import Footprint
-
-        program, tier = self.code.program, ""
-        if self.launcher is None:
-            program, tier = tiers.explained(self)
-        footprint = Footprint.of(program, self.measured)
-        notes = program.notes if self.launcher is None else self.launcher.notes(program)
-        return Explanation(notes, program.arena_bytes, footprint, tier)
-
-
-@dataclass(slots=True)
-class Asked:
-    """A graph to compute: its nodes in canonical numbering, leaves and roots among them, and what
-    the leaves' memory may be taken over by."""
-
-    order: list[Node]
-    leaves: list[Node]
-    numbers: list[Number]
-    roots: list[Node]
-    donated: Donated
-    place: str
+    from lazyt.plan.tiers import Trial
 
 
 class Prepared:
@@ -163,7 +41,7 @@ class Prepared:
 
     __slots__ = ("fixed", "leaves", "plan")
 
-    def __init__(self, plan: _Plan, leaves: list[Node], fixed: list[Buffer]) -> None:
+    def __init__(self, plan: Plan, leaves: list[Node], fixed: list[Buffer]) -> None:
         self.plan = plan
         self.fixed = fixed
         self.leaves = leaves
@@ -181,10 +59,6 @@ class Prepared:
 
 
 NOBODY: Mapping[Node, int] = MappingProxyType({})
-
-#: Held while a graph is read: once computed, nodes forget how they were made, and
-#: other threads may be numbering or compiling a graph that contains them.
-lock = forks.guarded(threading.RLock())
 
 
 def realize(nodes: Sequence[Node]) -> list[Node]:
@@ -216,10 +90,10 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
         levels = [] if parameters else call_levels(order)
         del numbers, order  # what they refer to would count as in use
         if parameters:
-            return realize_first(parameters, nodes)
-        run_calls(levels)
+            return realize_first(parameters, nodes, realize)
+        run_calls(levels, realize)
         del levels
-        return realize_rest(nodes)
+        return realize_rest(nodes, realize)
     if lifted:
         inputs += [constant_lifting.number_buffer(number) for number in lifted]
     for node, buffer in zip(stored, plan.run(inputs)):
@@ -242,11 +116,24 @@ def explain(nodes: Sequence[Node]) -> Explanation:
 
         levels = call_levels(order)
         del numbers, order
-        return explain_calls(levels, nodes)
+        return explain_calls(levels, nodes, explain)
     found = _find(structure, structure.choose(order), order)
     if found is None:
         return Explanation((), 0)
-    return found[0].explain()
+    return explain_plan(found[0])
+
+
+def explain_plan(plan: Plan) -> Explanation:
+    """A plan's kernels, and what it takes."""
+    from lazyt.plan.explain import Explanation
+    from lazyt.plan.footprint import Footprint
+
+    program, tier = plan.code.program, ""
+    if plan.launcher is None:
+        program, tier = tiers.explained(plan)
+    footprint = Footprint.of(program, plan.measured)
+    notes = program.notes if plan.launcher is None else plan.launcher.notes(program)
+    return Explanation(notes, program.arena_bytes, footprint, tier)
 
 
 def clear() -> None:
@@ -259,6 +146,9 @@ def clear() -> None:
     forget_recent()
     differences.clear()
     dynamic_shapes.clear()
+
+
+compiler.on_change.append(clear)
 
 
 def _pending(nodes: Sequence[Node]) -> list[Node]:
@@ -306,13 +196,13 @@ def prepare(roots: Sequence[Node], owners: Mapping[Node, int] = NOBODY) -> Prepa
 
 def _find(
     structure: Structure, choice: Choice, order: list[Node], may_be_tried: bool = False
-) -> tuple[_Plan, list[Number]] | None:
+) -> tuple[Plan, list[Number]] | None:
     """The plan, made when there is none, and the numbers that are inputs of it; None when there is
     no compiler to make it.
 
     ``may_be_tried``: whether the graph may begin in tier 0, before its kernels are looked for.
     """
-    plans: list[_Plan] = choice.plans.made
+    plans: list[Plan] = choice.plans.made
     heads = tuple([order[i].head for i in structure.open])
     for plan in plans:
         if plan.heads == heads and not plan.lifted:
@@ -346,7 +236,7 @@ def _find(
     return plan, [numbers[i] for i in lifted]
 
 
-def _tried(trial: Trial, heads: tuple[Head, ...], order: list[Node]) -> _Plan:
+def _tried(trial: Trial, heads: tuple[Head, ...], order: list[Node]) -> Plan:
     """The plan in tier 0 of a graph whose structure is tried."""
     plan = trial.plan
     if plan is None or plan.heads != heads:
@@ -356,13 +246,11 @@ def _tried(trial: Trial, heads: tuple[Head, ...], order: list[Node]) -> _Plan:
         words = instructions.of(order)
         heat = trial if config.tier == "auto" else None
         code = Code(executable.program, executable, sizes, words, heat, 0)
-        plan = trial.plan = _Plan(heads, (), (), code, open_table=table)
+        plan = trial.plan = Plan(heads, (), (), code, open_table=table)
     return plan
 
 
-def _changed(
-    plans: list[_Plan], trial: Trial | None, constants: tuple[Any, ...]
-) -> tuple[int, ...]:
+def _changed(plans: list[Plan], trial: Trial | None, constants: tuple[Any, ...]) -> tuple[int, ...]:
     """Which numbers of a graph a new plan takes as inputs: those that differ from the last one's,
     and those that it takes."""
     before: tuple[Any, ...] = constants
@@ -377,11 +265,9 @@ def _changed(
 
 def _make(
     asked: Asked, constants: tuple[Any, ...], lifted: tuple[int, ...], trial: Trial | None
-) -> _Plan:
+) -> Plan:
     """Finds what runs the graph: its kernels where they are on disk, those for any graph, or its
     kernels once they are compiled. ``trial``: of it in tier 0, if there was one."""
-    from lazyt.plan.build import Subject
-
     inputs, roots = _detached(asked, lifted)
     where = source_text(asked.roots[0].source)
     subject = Subject(roots, inputs, asked.donated, asked.place)
@@ -390,11 +276,13 @@ def _make(
         if config.tier != 1 and not asked.place:
             code = tiers.first_code(subject, reason, where, trial, None if lifted else asked.order)
             if code is not None:
-                return _Plan((), constants, lifted, code, asked.donated)
+                return Plan((), constants, lifted, code, asked.donated)
         code, launcher = _compiled(subject, asked, reason, where, wait)
-    plan = _Plan((), constants, lifted, code, asked.donated, launcher=launcher)
+    plan = Plan((), constants, lifted, code, asked.donated, launcher=launcher)
     if code.executable is not None and subject.is_wanted:
-        plan.subject = subject
+        from lazyt.tuning.session import take
+
+        plan.subject, plan.tune = subject, take
     return plan
 
 
@@ -418,19 +306,7 @@ def _compiled(
         outputs = subject.output_sizes(program)
         launcher = Launcher.load(program, asked.roots, outputs, reason, where)
         return Code(program, None, outputs), launcher
-    return code_of(subject, program, executable), None
-
-
-def code_of(subject: Subject, program: Program, executable: Executable | None) -> Code:
-    """What a plan of a graph runs, once its program is loaded."""
-    heat = table = None
-    if program.values:
-        table = constant_lifting.table_buffer(program.values)
-        if executable is not None:
-            from lazyt.plan.dynamic_shapes import heat_of
-
-            heat = heat_of(subject)
-    return Code(program, executable, subject.output_sizes(program), table, heat)
+    return tiers.code_of(subject, program, executable), None
 
 
 @ages_left()

@@ -4,7 +4,7 @@ plans that run on devices beside the CPU."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Node, rebuild, remake, source_text
 from lazyt.ir.program import Grid, Program
 from lazyt.ops.routines import ROUTINES
-from lazyt.plan import planning
+from lazyt.plan.build import lock
 from lazyt.plan.explain import Explanation
 from lazyt.plan.graph_keys import number_graph, structure_of
 from lazyt.plan.retention import part_constants
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from lazyt.runtime.cuda.execute import CudaExecutable
 
 
+#: What computes the graph of some nodes, and what explains how: ``planning.realize``, ``.explain``.
+Realize = Callable[[Sequence[Node]], list[Node]]
+Explain = Callable[[Sequence[Node]], Explanation]
+
 # Graphs with library calls and copies between devices, computed in steps.
 #
 # A plan is one C function, and a library call cannot be part of it. So a graph with such calls is
@@ -39,57 +43,62 @@ if TYPE_CHECKING:
 # results of calls are kept in their nodes as any other value is, so nothing is computed twice.
 
 
-def run_calls(levels: Sequence[Sequence[Node]]) -> None:
-    """Computes all library calls of ``call_levels``. Nobody may hold on to the graph's nodes for
-    the meantime: what is referred to from outside of a plan is kept."""
+def run_calls(levels: Sequence[Sequence[Node]], realize: Realize) -> None:
+    """Computes all library calls of ``call_levels``, their operands by ``realize``. Nobody may
+    hold on to the graph's nodes for the meantime: what is referred to from outside of a plan is
+    stored."""
     for calls in levels:
-        _compute([item for call in calls for item in call.inputs])
+        _compute([item for call in calls for item in call.inputs], realize)
         for call in calls:
             _run(call)
 
 
-def _compute(nodes: Sequence[Node]) -> None:
+def _compute(nodes: Sequence[Node], realize: Realize) -> None:
     """Computes nodes, each where it is made, and notes the value at all that only look at it."""
     chains = [_chain(node) for node in nodes]
     bases = [chain[-1] for chain in chains if chain[-1].data is None]
     if bases:
-        planning.realize(list(dict.fromkeys(bases)))
+        realize(list(dict.fromkeys(bases)))
     for chain in chains:
         for node in chain:
             node.data = chain[-1].data
 
 
-def realize_first(parameters: Sequence[Sequence[Node]], nodes: Sequence[Node]) -> list[Node]:
+def realize_first(
+    parameters: Sequence[Sequence[Node]], nodes: Sequence[Node], realize: Realize
+) -> list[Node]:
     """Computes parameters, then the graph that they are part of."""
-    draw(parameters)
-    return planning.realize(nodes)
+    draw(parameters, realize)
+    return realize(nodes)
 
 
-def draw(parameters: Sequence[Sequence[Node]]) -> None:
+def draw(parameters: Sequence[Sequence[Node]], realize: Realize) -> None:
     """Computes the groups of ``Structure.parameters``, one after the other: no graph then holds
     more than one group, however many there are."""
     for group in parameters:
-        _compute(group)
-        with planning.lock:
+        _compute(group, realize)
+        with lock:
             part_constants(group)
 
 
-def realize_rest(nodes: Sequence[Node]) -> list[Node]:
+def realize_rest(nodes: Sequence[Node], realize: Realize) -> list[Node]:
     """Computes a graph whose calls are done; each device what is to be there."""
     places: dict[str, list[Node]] = {}
     for node in nodes:
         places.setdefault(place_of(node.form), []).append(node)
-    return [stored for some in places.values() for stored in planning.realize(some)]
+    return [stored for some in places.values() for stored in realize(some)]
 
 
-def explain_calls(levels: Sequence[Sequence[Node]], roots: Sequence[Node]) -> Explanation:
+def explain_calls(
+    levels: Sequence[Sequence[Node]], roots: Sequence[Node], explain: Explain
+) -> Explanation:
     """The kernels and library calls, in the order in which they would run; computes nothing."""
     known: dict[Node, Node] = {}
     found = Explanation((), 0)
     for calls in levels:
         operands = [_chain(item)[-1] for call in calls for item in call.inputs]
         kept = _kept(operands)
-        found = found.followed_by(_explain_plan(operands, known))
+        found = found.followed_by(_explain_plan(operands, known, explain))
         found = found.followed_by(Explanation([_note(call) for call in calls], 0))
         for node in (*operands, *kept, *calls):
             if node.data is None:
@@ -99,7 +108,7 @@ def explain_calls(levels: Sequence[Sequence[Node]], roots: Sequence[Node]) -> Ex
     for node in roots:
         places.setdefault(place_of(node.form), []).append(node)
     for some in places.values():
-        found = found.followed_by(_explain_plan(some, known))
+        found = found.followed_by(_explain_plan(some, known, explain))
     return found
 
 
@@ -110,7 +119,9 @@ def _stand_in(node: Node) -> Buffer:
     return Buffer.foreign(0, node.nbytes, None)
 
 
-def _explain_plan(roots: Sequence[Node], known: Mapping[Node, Node]) -> Explanation:
+def _explain_plan(
+    roots: Sequence[Node], known: Mapping[Node, Node], explain: Explain
+) -> Explanation:
     """The plan of ``roots`` when the nodes in ``known`` are computed already."""
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -119,7 +130,7 @@ def _explain_plan(roots: Sequence[Node], known: Mapping[Node, Node]) -> Explanat
         return node if node.data is not None else remake(node, inputs)
 
     rest = rebuild(roots, change, lambda node: node.data is not None or node in known)
-    return planning.explain(rest)
+    return explain(rest)
 
 
 def _kept(operands: Sequence[Node]) -> list[Node]:

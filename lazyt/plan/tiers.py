@@ -27,12 +27,13 @@ from typing import TYPE_CHECKING, Any
 
 from lazyt import compiler
 from lazyt.config import config
-from lazyt.errors import LazytError, warn
+from lazyt.errors import CompileError, LazytError, NoCompilerError, warn
 from lazyt.ir.definitions import definitions_outside
 from lazyt.ir.graph import source_text, topological
-from lazyt.plan import build, progress
+from lazyt.plan import build, constant_lifting, dynamic_shapes, progress
 from lazyt.plan import generic as generic_library
 from lazyt.plan import generic as generic_plans
+from lazyt.plan.build import Code, Plan, lock
 from lazyt.runtime import cache, events
 from lazyt.runtime.cpu import execute
 from lazyt.runtime.cpu.servers import Server, ServerError
@@ -42,10 +43,9 @@ from lazyt.runtime.cpython import forks
 if TYPE_CHECKING:
     from lazyt.ir.graph import Node
     from lazyt.ir.program import Program
-    from lazyt.plan.build import Subject
+    from lazyt.plan.build import Asked, Subject
     from lazyt.plan.generic import Generic, Instructions
     from lazyt.plan.graph_keys import Structure
-    from lazyt.plan.planning import Asked, Code, _Plan
     from lazyt.runtime.cpu.execute import Executable
 
 #: Seconds that compiling takes, and for each node of the graph more, about.
@@ -83,7 +83,7 @@ class NoServerWarning(UserWarning):
 
 #: For tests: says at each run of a plan in tier 0, after it, whether it gets its kernels now, from
 #: a compiler that is waited for.
-force: Callable[[_Plan], bool] | None = None
+force: Callable[[Plan], bool] | None = None
 
 
 class Trial:
@@ -101,12 +101,12 @@ class Trial:
     def __init__(self, instructions: Instructions | None, least: float = 0.0) -> None:
         self.instructions = instructions
         self.least = least
-        self.plan: _Plan | None = None
+        self.plan: Plan | None = None
         self.runs = 0
         self.seconds = 0.0
         self.is_over = instructions is None
 
-    def note(self, plan: _Plan, seconds: float) -> None:
+    def note(self, plan: Plan, seconds: float) -> None:
         """Notes one more run of the plan."""
         self.runs += 1
         self.seconds += seconds
@@ -142,7 +142,7 @@ class Meter:
         self.state = ""
         self._least = BASE + EACH * subject.text.count("\n")
 
-    def note(self, plan: _Plan, seconds: float) -> None:
+    def note(self, plan: Plan, seconds: float) -> None:
         """Notes one more run of the plan; asks for its kernels when they are worth it."""
         self.runs += 1
         self.seconds += seconds
@@ -254,8 +254,6 @@ def first_code(
 
     Raises NoCompilerError and CompileError.
     """
-    from lazyt.plan import planning
-
     if config.tier == 1 or subject.place or subject.is_wanted or config.verify or config.dump:
         return None
     if config.tier == "auto":
@@ -264,20 +262,30 @@ def first_code(
         program = subject.stored
         found = None if program is None else _found(program)
         if program is not None and (found is not None or not program.launches):
-            return planning.code_of(subject, program, found)
+            return code_of(subject, program, found)
     heat = Meter(subject, reason) if config.tier == "auto" else None
     if trial is not None and heat is not None:
         heat.runs, heat.seconds = trial.runs, trial.seconds
     if trial is not None and trial.instructions is not None and order is not None:
         executable, sizes = trial.instructions.executable, trial.instructions.sizes
         table = trial.instructions.of(order)
-        return planning.Code(executable.program, executable, sizes, table, heat, 0)
+        return Code(executable.program, executable, sizes, table, heat, 0)
     generic = _generic(subject, where)
     if generic is None:
         return None
     executable, table = generic
     sizes = subject.output_sizes(executable.program)
-    return planning.Code(executable.program, executable, sizes, table, heat, 0)
+    return Code(executable.program, executable, sizes, table, heat, 0)
+
+
+def code_of(subject: Subject, program: Program, executable: Executable | None) -> Code:
+    """What a plan of a graph runs, once its program is loaded."""
+    heat = table = None
+    if program.values:
+        table = constant_lifting.table_buffer(program.values)
+        if executable is not None:
+            heat = heat_of(subject)
+    return Code(program, executable, subject.output_sizes(program), table, heat)
 
 
 def _generic(subject: Subject, where: str) -> Generic | None:
@@ -314,29 +322,26 @@ def in_background(subject: Subject) -> bool:
     return not definitions_outside(subject.roots)
 
 
-def explained(plan: _Plan) -> tuple[Program, str]:
+def explained(plan: Plan) -> tuple[Program, str]:
     """The program that an explanation of a plan shows, and what it says of tiers: of a plan in
     tier 0 the kernels that it gets, or would get."""
-    from lazyt.plan import planning
-
     code = plan.code
     if code.tier == 1:
         queued = isinstance(code.heat, Meter)
         return code.program, f"kernels for these sizes: {code.heat}" if queued else ""
     if not isinstance(code.heat, Meter):
         return code.program, "tier 0: generic kernels run this graph, and no others are compiled"
-    with planning.lock:
+    with lock:
         subject = code.heat.subject.reread()
         program = subject.stored or subject.own_program()
     return program, f"tier 0: generic kernels run this graph; these are {code.heat}"
 
 
-def compile_now(plan: _Plan) -> None:
+def compile_now(plan: Plan) -> None:
     """Gives a plan its kernels, and waits for the compiler; nothing where it has them."""
-    from lazyt.plan import planning
     from lazyt.runtime.cpu.objects import Objects
 
-    with planning.lock:
+    with lock:
         meter = plan.code.heat
         if not isinstance(meter, Meter) or meter.state == "compiling":
             return
@@ -349,7 +354,7 @@ def compile_now(plan: _Plan) -> None:
                 program, reason = subject.program(meter.reason, objects)
             wait.kernels = len(program.kernels)
             loaded = execute.load(program, reason, where, objects) if program.launches else None
-        plan.code = planning.code_of(subject, program, loaded)
+        plan.code = code_of(subject, program, loaded)
 
 
 # -------------------------------------------------------------------- the queue
@@ -365,7 +370,7 @@ class Request:
         deaths: how many of these have died of it.
     """
 
-    def __init__(self, plan: _Plan, meter: Meter) -> None:
+    def __init__(self, plan: Plan, meter: Meter) -> None:
         self._plan = weakref.ref(plan)
         self.meter = meter
         self.where = source_text(meter.subject.roots[0].source)
@@ -373,7 +378,7 @@ class Request:
         self.deaths = 0
 
     @property
-    def plan(self) -> _Plan | None:
+    def plan(self) -> Plan | None:
         """The plan; None where nobody has it any more, or it has got its kernels."""
         plan = self._plan()
         return plan if plan is not None and plan.code.heat is self.meter else None
@@ -572,7 +577,6 @@ def give_way() -> None:
 def _adopt(request: Request, reply: dict[str, Any], binary: bytes) -> None:
     """Lets a plan run what was compiled for it."""
     from lazyt.ir.program import Program
-    from lazyt.plan import planning
 
     plan, meter = request.plan, request.meter
     if plan is None:
@@ -594,7 +598,7 @@ def _adopt(request: Request, reply: dict[str, Any], binary: bytes) -> None:
             raise LazytError("what was compiled is not in the disk cache")
         execute.make_room()
         give_way()
-    plan.code = planning.code_of(meter.subject, program, executable)
+    plan.code = code_of(meter.subject, program, executable)
     if reply["compiled"]:
         meter.measured(reply["seconds"])
         events.record(
@@ -620,7 +624,7 @@ os.register_at_fork(after_in_child=_queue.after_fork)
 atexit.register(_queue.end)
 
 
-def ask(plan: _Plan) -> None:
+def ask(plan: Plan) -> None:
     """Has the kernels of a plan compiled in the background, or now where that is not possible."""
     meter = plan.code.heat
     if not isinstance(meter, Meter):
@@ -637,3 +641,86 @@ def ask(plan: _Plan) -> None:
 def wait(seconds: float | None) -> bool:
     """Waits until no plan waits for its kernels or gets them; False where that takes longer."""
     return _queue.wait(seconds)
+
+
+# -------------------------------------------------------------------- promotion
+#
+# Sizes that run often get kernels of their own.
+#
+# From the second size of a graph on, its kernels take sizes as arguments
+# (``plan/dynamic_shapes.py``), which saves the compiler's time and costs some of theirs: a
+# transposed copy takes five times as long, a roll six times, most others a few percent. Where a
+# size comes back and back that is the wrong trade. So a plan of such kernels counts its runs, and
+# once it has been run for about as long as compiling takes, or very often, its graph is compiled
+# for the sizes that it has.
+
+
+#: Runs after which a plan is promoted, and the fewest: what is in flight comes back.
+PROMOTED, LEAST_RUNS = 64, 4
+#: Seconds that compiling takes, and for each kernel more, about.
+PROMOTION_BASE, PROMOTION_EACH = 0.3, 0.15
+
+
+class Heat:
+    """What a plan of kernels for any size has been run.
+
+    Attributes:
+        subject: its graph.
+        runs, seconds: how often, and for how long together.
+    """
+
+    __slots__ = ("runs", "seconds", "subject")
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.runs = 0
+        self.seconds = 0.0
+
+    def expect(self) -> None:
+        """A captured function runs the plan, which changes nothing: its runs are counted."""
+
+    def note(self, plan: Plan, seconds: float) -> None:
+        """Notes one more run of the plan, which may get kernels of its own."""
+        if self.is_enough(len(plan.code.program.launches), seconds):
+            promote(plan)
+
+    def is_enough(self, kernels: int, seconds: float) -> bool:
+        """Notes one more run that took ``seconds``; whether kernels of its own are worth it."""
+        self.runs += 1
+        self.seconds += seconds
+        if self.runs < LEAST_RUNS:
+            return False
+        return self.runs >= PROMOTED or self.seconds >= PROMOTION_BASE + PROMOTION_EACH * kernels
+
+
+def heat_of(subject: Subject) -> Heat | None:
+    """What a new plan of kernels for any size counts its runs by; None where enough sizes of its
+    graph have kernels of their own."""
+    return Heat(subject) if dynamic_shapes.may_have_own(subject.sized) else None
+
+
+def promote(plan: Plan) -> None:
+    """Lets a plan run kernels for its own sizes, if its family may still have some: from now on,
+    or from when they are compiled in the background."""
+    with lock:
+        heat = plan.code.heat
+        if not isinstance(heat, Heat):  # another thread was faster
+            return
+        subject = heat.subject
+        if not dynamic_shapes.may_have_own(subject.sized):
+            plan.code = plan.code._replace(heat=None)
+            return
+        dynamic_shapes.has_own(subject.sized)
+        reason = f"these sizes were run {heat.runs} times: they get kernels of their own"
+        meter = Meter(subject, reason, own=True)
+        meter.runs, meter.seconds = heat.runs, heat.seconds
+        plan.code = plan.code._replace(heat=meter)
+    try:
+        if config.tier == "auto":
+            ask(plan)
+        else:
+            compile_now(plan)
+    except (CompileError, NoCompilerError) as error:  # what there is goes on
+        plan.code = plan.code._replace(heat=None)
+        where = source_text(subject.roots[0].source)
+        events.record("compile", f"no kernels for these sizes: {error}", where)

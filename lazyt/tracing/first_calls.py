@@ -16,7 +16,7 @@ from lazyt.handle.pytree import Tree
 from lazyt.handle.storage import Storage, raw
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node, topological
-from lazyt.plan import planning
+from lazyt.plan import build, planning
 from lazyt.plan.graph_keys import number_graph, structure_of
 from lazyt.plan.steps import draw
 from lazyt.tracing.capture import IDENTITIES, note_state
@@ -102,13 +102,13 @@ def _compute_like_replays(storages: Sequence[Storage], diary: Diary) -> None:
     if prepared is None:
         return
     computed = run_on_copies(prepared, [leaf.data for leaf in prepared.leaves])
-    with planning.lock:
+    with build.lock:
         keep_values(dict(zip(wanted, computed, strict=True)))
 
 
 def _others_wait(wanted: Sequence[Node]) -> bool:
     """Whether somebody refers to pending values on the way that are worth keeping."""
-    with planning.lock:
+    with build.lock:
         numbers, key = number_graph(wanted)
         order = list(numbers)
         kept = structure_of(numbers, key, wanted).choose(order).roots
@@ -117,13 +117,13 @@ def _others_wait(wanted: Sequence[Node]) -> bool:
 
 
 def _draw_parameters(roots: Sequence[Node]) -> None:
-    with planning.lock:
+    with build.lock:
         numbers, key = number_graph(roots)
         order = list(numbers)
         structure = structure_of(numbers, key, roots)
         parameters = [[order[i] for i in group] for group in structure.parameters]
         del numbers, order  # what they refer to would count as in use
-    draw(parameters)
+    draw(parameters, planning.realize)
 
 
 def _old_leaves(
@@ -162,7 +162,7 @@ def _is_there(node: Node) -> bool:
 def _without_names(roots: Sequence[Node]) -> Iterator[None]:
     """A block in which a value in memory is one leaf of a graph, whatever else it is called; other
     threads read no graphs meanwhile."""
-    with planning.lock:
+    with build.lock:
         nodes = topological(roots, _is_there)
         known = [(n, n.data) for n in nodes if n.data is not None and _is_name(n)]
         del nodes

@@ -297,7 +297,9 @@ class Captured:
         if prepared is None or prepared[0] is None:
             reasons = "; ".join(dict.fromkeys(self.why()))
             raise CaptureError(f"{describe(self.function)} replays no plan: {reasons}")
-        return prepared[0].plan.explain()
+        from lazyt.plan import planning
+
+        return planning.explain_plan(prepared[0].plan)
 
     def _say(self, reason: str) -> None:
         self._reasons.append(reason)

@@ -12,7 +12,7 @@ from lazyt.handle.storage import Storage
 from lazyt.handle.tape import AccumulateGrad, GradFn, boundaries
 from lazyt.handle.tensor import Tensor
 from lazyt.ir.graph import Node, make, topological
-from lazyt.plan import planning
+from lazyt.plan import build, planning
 from lazyt.runtime.memory import Buffer
 from lazyt.tracing.capture import Recorder, Run, leaf_of
 from lazyt.tracing.sources import signature
@@ -40,7 +40,7 @@ def node_of(origin: Origin, found: dict[str, Any]) -> Node:
 def _order(roots: Sequence[Node], origins: dict[Node, Origin]) -> list[Node]:
     """All nodes of the graph over the origins; values computed on the way are forgotten. Graphs of
     other threads may have nodes in common with it, which must not change while they are read."""
-    with planning.lock:
+    with build.lock:
         order = topological(roots, lambda n: n in origins)
         for node in order:
             if node.inputs and node not in origins:
@@ -58,7 +58,7 @@ def prepare(
     """
     plan = None
     inputs: list[Origin] = []
-    with planning.lock:
+    with build.lock:
         _order(roots, origins)
         wanted = [n for n in dict.fromkeys(roots) if n.data is None and 0 not in n.shape]
         if wanted:
@@ -88,7 +88,7 @@ def compute(plan: Plan, roots: Sequence[Node], origins: dict[Node, Origin]) -> N
         return
     nodes = {origin: node for node, origin in origins.items()}
     computed = run_on_copies(prepared, [(nodes[o] if o in nodes else o[1]).data for o in inputs])
-    with planning.lock:
+    with build.lock:
         pairs = zip(roots, outputs, strict=True)
         keep_values({n: computed[value] for n, (kind, value) in pairs if kind == "output"})
 

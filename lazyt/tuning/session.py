@@ -19,7 +19,7 @@ from lazyt.tuning.clock import Progress
 from lazyt.tuning.plans import PlanReport, PlanTuner, run_seconds
 
 if TYPE_CHECKING:
-    from lazyt.plan.planning import _Plan
+    from lazyt.plan.build import Plan
 
 
 class Session:
@@ -42,7 +42,7 @@ class Session:
         self.looking = True
         self.reports: list[PlanReport] = []
 
-    def take(self, plan: _Plan, inputs: Sequence[Buffer]) -> None:
+    def take(self, plan: Plan, inputs: Sequence[Buffer]) -> None:
         """Looks at a plan that is about to run on these inputs, or tunes it."""
         subject, plan.subject = plan.subject, None
         assert subject is not None
@@ -54,7 +54,7 @@ class Session:
         self.reports.append(_tune(plan, subject, inputs, share, self.progress))
 
 
-def take(plan: _Plan, inputs: Sequence[Buffer]) -> None:
+def take(plan: Plan, inputs: Sequence[Buffer]) -> None:
     """Tunes a plan that is about to run for the first time, or lets the session decide."""
     session = build.session
     if session is not None:
@@ -85,7 +85,7 @@ def _announce() -> None:
 
 
 def _tune(
-    plan: _Plan, subject: Subject, inputs: Sequence[Buffer], seconds: float, progress: Progress
+    plan: Plan, subject: Subject, inputs: Sequence[Buffer], seconds: float, progress: Progress
 ) -> PlanReport:
     """Tunes a plan and lets it run what was found."""
     report, program = PlanTuner(subject, list(inputs), seconds, progress).run()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lazyt as lt
-from lazyt import compiler, ops
+from lazyt import ops
 from lazyt.codegen.matmul.axes import merge_axes, split_axes
 from lazyt.codegen.matmul.spec import Place, run_of
 from lazyt.codegen.proof.c_bounds import check_kernel_c
@@ -154,7 +154,7 @@ def test_steps_of_a_matrix_and_a_column_are_fused(
                 sums = (exact + sums.astype(np.float64)).astype(np.float32)
             left, right = (ops.input_(x.shape, float32, buffer_of(x, float32)) for x in (a, b))
             node = ops.contract(left, right, (0, 1), (1, 2), (0, 2))
-            compiler.realize([node])
+            planning.realize([node])
             made = node.data.as_numpy(float32, (64, 1))
             assert np.array_equal(made, sums), depth
     planning.clear()

@@ -18,10 +18,11 @@ from lazyt import ops
 from lazyt.codegen.cuda import target, threads
 from lazyt.codegen.cuda.target import CudaKernel, device_helpers, print_kernel_cuda, program_text
 from lazyt.codegen.lower.groups import lower_group
-from lazyt.compiler import group_graph, realize
+from lazyt.compiler import group_graph
 from lazyt.config import config
 from lazyt.ir.dtypes import DType, bfloat16, float32, int64, uint8
 from lazyt.ir.graph import Node
+from lazyt.plan.planning import realize
 from lazyt.runtime.cuda import nvrtc
 from lazyt.runtime.cuda.emulated import Emulator
 from lazyt.runtime.interpreter import interpret, load

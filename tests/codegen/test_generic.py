@@ -10,7 +10,7 @@ import pytest
 
 import lazyt
 import lazyt.profiler
-from lazyt import compiler, ops
+from lazyt import ops
 from lazyt.codegen.generic.library import kinds_of, units
 from lazyt.codegen.generic.primitives import COMPUTED, primitives
 from lazyt.config import config
@@ -20,6 +20,7 @@ from lazyt.ir.printer import print_graph
 from lazyt.ir.scalar import FUNCTIONS
 from lazyt.ops.builders import arg_reduce, reduce_
 from lazyt.plan import generic as generic_plans
+from lazyt.plan import planning
 from lazyt.runtime.memory import Buffer
 from tests.strategies import buffer_of, random_graph
 
@@ -48,7 +49,7 @@ def generic(roots: Sequence[Node], donated: dict[int, int] | None = None) -> lis
 def fused(roots: Sequence[Node]) -> list[bytes]:
     """What kernels compute that are compiled for the graph."""
     with config.override(any_size=False):
-        compiler.realize(roots)
+        planning.realize(roots)
     return [node.data.as_numpy(node.dtype, node.shape).tobytes() for node in roots]
 
 

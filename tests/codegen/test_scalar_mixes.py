@@ -15,10 +15,11 @@ import pytest
 
 import lazyt as lt
 from lazyt import ops
-from lazyt.compiler import compile_graph, realize
+from lazyt.compiler import compile_graph
 from lazyt.ir.dtypes import float32
 from lazyt.ir.graph import Node
 from lazyt.ir.printer import print_graph
+from lazyt.plan.planning import realize
 from lazyt.runtime.cpu import compile
 from lazyt.runtime.interpreter import interpret
 from lazyt.runtime.memory import Buffer

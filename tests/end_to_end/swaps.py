@@ -25,7 +25,7 @@ import lazyt
 from lazyt import Tensor
 from lazyt.config import config
 from lazyt.plan import build, planning, tiers
-from lazyt.plan.planning import Code, _Plan
+from lazyt.plan.build import Code, Plan
 from tests import recording
 from tests.differential.machine import Machine
 from tests.differential.programs import Program, load
@@ -93,7 +93,7 @@ def mixed(seed: int) -> Iterator[Counts]:
         made.least = chance.choice([0.0, 1e-4, 1e9])
         return made
 
-    def swaps(plan: _Plan) -> bool:
+    def swaps(plan: Plan) -> bool:
         if chance.random() >= _AT_A_RUN:
             return False
         counts.swapped += 1

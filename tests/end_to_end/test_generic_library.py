@@ -16,14 +16,13 @@ from pathlib import Path
 import pytest
 
 import lazyt as lt
-from lazyt import compiler
 from lazyt.codegen.generic import library
 from lazyt.codegen.generic.encode import encode
 from lazyt.codegen.generic.program import generic_program
 from lazyt.config import config
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.program import Program
-from lazyt.plan import generic, tiers
+from lazyt.plan import generic, planning, tiers
 from lazyt.plan import generic as generic_plans
 from lazyt.runtime import cache
 from lazyt.runtime.cpu import compile
@@ -100,7 +99,7 @@ def test_what_a_graph_lacks_is_compiled_at_once(own: generic._Library, kind: str
     own.end()
     before = compile.started
     assert computed(own, roots) == found and compile.started == before
-    compiler.realize(roots)
+    planning.realize(roots)
     assert found == [root.data.as_numpy(root.dtype, root.shape).tobytes() for root in roots]
 
 

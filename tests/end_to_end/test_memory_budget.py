@@ -13,7 +13,7 @@ import lazyt as torch
 from lazyt import nn
 from lazyt.errors import LazytError
 from lazyt.nn import functional
-from lazyt.plan import planning
+from lazyt.plan import build
 from lazyt.plan.explain import Explanation
 from lazyt.plan.footprint import Footprint
 from lazyt.runtime.memory import pool
@@ -110,7 +110,7 @@ def train(
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[Explanation]:
     """What the plans that ran say about themselves, largest last."""
     found: list[Explanation] = []
-    run = planning._Plan.run
+    run = build.Plan.run
 
     def note(plan: Any, inputs: list[Any]) -> list[Any]:
         out = run(plan, inputs)
@@ -118,7 +118,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Explanation]:
         found.sort(key=lambda plan: len(plan.kernels))
         return out
 
-    monkeypatch.setattr(planning._Plan, "run", note)
+    monkeypatch.setattr(build.Plan, "run", note)
     return found
 
 
@@ -265,7 +265,7 @@ def test_a_step_is_captured_again_under_another_budget() -> None:
 
 @pytest.mark.parametrize("budget", [0.5, 0.0])
 def test_random_graphs_are_the_same_to_the_bit(budget: float) -> None:
-    from lazyt.compiler import realize
+    from lazyt.plan.planning import realize
 
     def values(first: int, share: float) -> list[bytes]:
         graphs = [random_graph(seed) for seed in range(first, first + 10)]

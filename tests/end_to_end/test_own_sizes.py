@@ -11,14 +11,14 @@ import pytest
 import lazyt as lt
 from lazyt import Tensor
 from lazyt.errors import CompileError
-from lazyt.plan import dynamic_shapes, planning
+from lazyt.plan import dynamic_shapes, planning, tiers
 from lazyt.runtime import events
 from lazyt.runtime.cpu import execute
 
 pytestmark = [pytest.mark.usefixtures("module_cache"), pytest.mark.lazy]
 
 #: Enough runs for any plan.
-OFTEN = dynamic_shapes.OFTEN
+OFTEN = tiers.PROMOTED
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lazyt.compiler import PASSES, compile_graph, realize
+from lazyt.compiler import PASSES, compile_graph
 from lazyt.config import config
 from lazyt.ir.bounds import check_bounds
 from lazyt.ir.graph import Node, topological
@@ -22,6 +22,7 @@ from lazyt.ir.parser import parse_graph, parse_kernel
 from lazyt.ir.printer import print_graph, print_kernel
 from lazyt.ir.verifier import verify_graph, verify_kernel
 from lazyt.ops import OPS
+from lazyt.plan.planning import realize
 from lazyt.runtime.interpreter import interpret, load
 from tests.strategies import RandomGraph, graphs, random_graph
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lazyt.ir.dtypes import uint8
-from lazyt.plan import planning
+from lazyt.plan import build
 from lazyt.runtime.cpu import compile
 from lazyt.runtime.memory import Buffer
 from tests.end_to_end.swaps import EXAMPLES, ROOT, Counts, difference, mixed, programs, shown
@@ -80,15 +80,15 @@ def _looks(name: str, folder: Path, *seed: str) -> Any:
 
 def test_other_bits_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels that round elsewhere do not go unnoticed."""
-    run = planning._Plan.run
+    run = build.Plan.run
 
-    def run_and_change(plan: planning._Plan, inputs: list[Buffer]) -> list[Buffer]:
+    def run_and_change(plan: build.Plan, inputs: list[Buffer]) -> list[Buffer]:
         found = run(plan, inputs)
         if plan.code.tier == 1 and found[0].nbytes:
             found[0].as_numpy(uint8, (found[0].nbytes,))[0] ^= 1
         return found
 
-    monkeypatch.setattr(planning._Plan, "run", run_and_change)
+    monkeypatch.setattr(build.Plan, "run", run_and_change)
     (program,) = [program for program in programs() if program.name == "statistics 7"]
     assert any(difference(program, seed, Counts()) for seed in range(3))
 

@@ -19,8 +19,8 @@ import lazyt as lt
 from lazyt import Tensor, compiler, nn
 from lazyt.config import config
 from lazyt.plan import generic, planning, tiers
+from lazyt.plan.build import Plan
 from lazyt.plan.graph_keys import number_graph, structure_of
-from lazyt.plan.planning import _Plan
 from lazyt.runtime import cache, events
 from lazyt.runtime.cpu import compile, execute
 from lazyt.runtime.cpu.servers import Server
@@ -258,9 +258,9 @@ def test_swaps_at_any_run_change_no_bit(
     with config.override(tier=1):
         wanted = train(12, captured)
     chance = random.Random(seed)
-    swapped: list[_Plan] = []
+    swapped: list[Plan] = []
 
-    def swaps(plan: _Plan) -> bool:
+    def swaps(plan: Plan) -> bool:
         if chance.random() < 0.3:
             swapped.append(plan)
         return bool(swapped) and swapped[-1] is plan
