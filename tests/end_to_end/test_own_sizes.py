@@ -11,7 +11,7 @@ import pytest
 import lazyt as lt
 from lazyt import Tensor
 from lazyt.errors import CompileError
-from lazyt.plan import dynamic_shapes, planning, tiers
+from lazyt.plan import planning, tiers
 from lazyt.runtime import events
 from lazyt.runtime.cpu import execute
 
@@ -52,7 +52,7 @@ def test_a_size_that_is_run_often_gets_kernels_of_its_own(captured: bool) -> Non
     function: Any = lt.jit(program) if captured else program
     run(function, lt.rand(30, 41).realize(), 3)
     x = lt.rand(33, 52).realize()
-    few = run(function, x, dynamic_shapes.LEAST)
+    few = run(function, x, tiers.LEAST_RUNS)
     assert promoted() == 0
     assert run(function, x, OFTEN) == few
     assert promoted() == 1
@@ -70,10 +70,10 @@ def test_long_runs_count_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
     run(program, lt.rand(30, 41).realize(), 1)
     x = lt.rand(33, 52).realize()
-    run(program, x, dynamic_shapes.LEAST + 1)
+    run(program, x, tiers.LEAST_RUNS + 1)
     assert promoted() == 0
-    monkeypatch.setattr(dynamic_shapes, "BASE", 0.0)
-    monkeypatch.setattr(dynamic_shapes, "EACH", 0.0)
+    monkeypatch.setattr(tiers, "PROMOTION_BASE", 0.0)
+    monkeypatch.setattr(tiers, "PROMOTION_EACH", 0.0)
     run(program, x, 1)
     assert promoted() == 1
 
