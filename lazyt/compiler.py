@@ -163,8 +163,7 @@ def compile_graph(
     inline = fusing.inline if fusing is not None and fusing.inline >= 0 else config.inline_reduce
 
     def check(kernel: Kernel) -> None:
-        from lazyt.ir.bounds import check_bounds
-        from lazyt.ir.verifier import verify_kernel
+        from lazyt.ir.verifier import check_bounds, verify_kernel
 
         verify_kernel(kernel)
         check_bounds(kernel)

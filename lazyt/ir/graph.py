@@ -18,14 +18,14 @@ from typing import Any
 
 from lazyt.ir.dtypes import DType
 from lazyt.ir.forms import common_place, form_of
-from lazyt.ir.heads import Head as Head
-from lazyt.ir.heads import Known as Known
-from lazyt.ir.heads import head_of as head_of
-from lazyt.ir.heads import living as living_heads
+from lazyt.ir.op import Head as Head
+from lazyt.ir.op import Known as Known
 from lazyt.ir.op import NoGradient as NoGradient
 from lazyt.ir.op import Op as Op
 from lazyt.ir.op import Shape as Shape
 from lazyt.ir.op import Type as Type
+from lazyt.ir.op import head_of as head_of
+from lazyt.ir.op import living as living_heads
 from lazyt.ir.source_lines import Source as Source
 from lazyt.ir.source_lines import position_of, recording, user_files
 from lazyt.ir.source_lines import position_to_note as position_to_note

@@ -4,7 +4,7 @@ As an expression it chooses a piece for every element: a tree of comparisons as 
 logarithm of their number, and a kernel that is as long as there are pieces. The outputs of the
 steps of a sequence, stacked, take a tenth of that as a copy each. No bit changes.
 
-When it must run: after slices have been taken from single pieces (``slicing.py``). What it leaves
+When it must run: after slices have been taken from single pieces (``simplify.py``). What it leaves
 alone: few pieces, for which loops are cut at the ends, and up to 48 small ones, for which launches
 cost more.
 """

@@ -16,7 +16,7 @@ from lazyt.config import config
 from lazyt.errors import CompileError
 from lazyt.ir.forms import PLACED, place_of
 from lazyt.ir.graph import Head, Node, ages_left, clock, make, source_text
-from lazyt.ir.heads import forget_recent
+from lazyt.ir.op import forget_recent
 from lazyt.plan import constant_lifting, graph_keys, guarded_plans, progress, tiers
 from lazyt.plan.build import Asked, Code, Plan, Subject, lock
 from lazyt.plan.constant_lifting import Number, numbers_of, rebuild_lifted

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from lazyt.ir.graph import NEVER, Head, Node
-from lazyt.ir.heads import living_nodes
+from lazyt.ir.op import living_nodes
 from lazyt.ops.leaves import INPUT
 from lazyt.plan.graph_keys import Numbers, key_of
 

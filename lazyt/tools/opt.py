@@ -69,8 +69,7 @@ def run_passes(roots: Sequence[Node], passes: Sequence[Pass], loud: bool) -> lis
 
 def check_kernels(kernels: Sequence[Kernel]) -> None:
     """Verifies kernels and proves their indices in bounds."""
-    from lazyt.ir.bounds import check_bounds
-    from lazyt.ir.verifier import verify_kernel
+    from lazyt.ir.verifier import check_bounds, verify_kernel
 
     for kernel in kernels:
         verify_kernel(kernel)

@@ -8,10 +8,9 @@ import lazyt.ops  # noqa: F401 - registers the scalar functions
 from lazyt.codegen.c.target import print_kernel_c
 from lazyt.codegen.proof.c_bounds import argument_bytes, check_kernel_c
 from lazyt.errors import ParseError, VerifyError
-from lazyt.ir.bounds import check_bounds
 from lazyt.ir.parser import parse_kernel
 from lazyt.ir.printer import print_kernel
-from lazyt.ir.verifier import verify_kernel
+from lazyt.ir.verifier import check_bounds, verify_kernel
 
 SORT = """kernel sorted(in x: float32[4, 90], out y: float32[4, 90], out o: int64[4, 90], \
 work k: float32[2, 4, 90], work p: int64[4, 90], out z: float32[4, 90]) {

@@ -15,14 +15,13 @@ from lazyt.codegen.plan.batches import MOST_SEGMENTS, Batch, make_batches
 from lazyt.codegen.plan.duplicates import Alike
 from lazyt.compiler import compile_graph, group_graph
 from lazyt.errors import VerifyError
-from lazyt.ir.bounds import check_bounds
 from lazyt.ir.dtypes import DType, float32, float64
 from lazyt.ir.graph import Node
 from lazyt.ir.kernel import Kernel
 from lazyt.ir.parser import parse_kernel
 from lazyt.ir.printer import print_kernel
 from lazyt.ir.program import Program
-from lazyt.ir.verifier import verify_kernel
+from lazyt.ir.verifier import check_bounds, verify_kernel
 from tests.codegen.kernel_corpus import leaf
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lazyt
-from lazyt.ir import graph, heads
+from lazyt.ir import graph, op
 from lazyt.plan import graph_keys
 from lazyt.runtime.memory import pool
 
@@ -107,7 +107,7 @@ def test_every_step_costs_the_same(step: Callable[..., Any]) -> None:
         values.append(step(parameters, loss, state).item())
         times.append(time.perf_counter() - begin)
         if number >= STEPS // 2:  # what waits for some steps may be there or not
-            measured.append((heads.count_living(), pool.stats().in_use, len(graph_keys.known)))
+            measured.append((op.count_living(), pool.stats().in_use, len(graph_keys.known)))
     half = len(measured) // 2
     for before, after in zip(zip(*measured[:half]), zip(*measured[half:])):
         assert max(after) <= max(before), step.__name__

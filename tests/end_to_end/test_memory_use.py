@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lazyt as lt
-from lazyt.ir import heads
+from lazyt.ir import op
 from lazyt.runtime.memory import pool
 
 if TYPE_CHECKING:
@@ -56,17 +56,17 @@ def test_a_loop_without_realize_ends_and_does_not_grow(run_child: Run) -> None:
 CHAIN = (
     MEASURE
     + """
-from lazyt.ir import heads
+from lazyt.ir import op
 lt.config.max_pending_nodes = 10**9
-before, known = resident(), heads.count_living()
+before, known = resident(), op.count_living()
 x = lt.zeros(16)
 for _ in range(100_000):
     x = x + 1
-pending = heads.count_living() - known
+pending = op.count_living() - known
 if {computed}:
     print(json.dumps([pending, x.tolist() == [100_000.0] * 16]))
 del x
-print(json.dumps([heads.count_living() - known, resident() - before]))
+print(json.dumps([op.count_living() - known, resident() - before]))
 """
 )
 
@@ -89,14 +89,14 @@ def test_a_chain_of_a_hundred_thousand_is_one_graph(run_child: Run) -> None:
 
 def test_deleted_tensors_leave_nothing() -> None:
     gc.collect()
-    nodes, used = heads.count_living(), pool.stats().in_use
+    nodes, used = op.count_living(), pool.stats().in_use
     big = lt.tensor([1.0, 2.0]).reshape(2, 1).expand(2, 200_000)
     pending = [(big * n).exp().sum() for n in range(50)]
     computed = pending[7].item()
     del pending, big
     assert computed > 0
     assert pool.stats().in_use - used < 1 << 16
-    assert heads.count_living() - nodes < 50
+    assert op.count_living() - nodes < 50
 
 
 HOLD = """

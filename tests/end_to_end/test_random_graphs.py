@@ -16,11 +16,10 @@ from hypothesis import HealthCheck, given, settings
 
 from lazyt.compiler import PASSES, compile_graph
 from lazyt.config import config
-from lazyt.ir.bounds import check_bounds
 from lazyt.ir.graph import Node, topological
 from lazyt.ir.parser import parse_graph, parse_kernel
 from lazyt.ir.printer import print_graph, print_kernel
-from lazyt.ir.verifier import verify_graph, verify_kernel
+from lazyt.ir.verifier import check_bounds, verify_graph, verify_kernel
 from lazyt.ops import OPS
 from lazyt.plan.planning import realize
 from lazyt.runtime.interpreter import interpret, load

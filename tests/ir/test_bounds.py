@@ -9,9 +9,9 @@ import pytest
 
 import lazyt.ops  # noqa: F401 - registers the scalar functions
 from lazyt.errors import VerifyError
-from lazyt.ir.bounds import Facts, check_bounds
 from lazyt.ir.index import Axis, Guard, Linear, constant, variable
 from lazyt.ir.parser import parse_kernel
+from lazyt.ir.verifier import Facts, check_bounds
 
 
 def kernel(statement: str, stage: str = "once", grid: str = "i: 4, j: 5") -> str:

@@ -12,7 +12,7 @@ import pytest
 
 import lazyt as lt
 from lazyt.handle import views
-from lazyt.ir import graph, heads
+from lazyt.ir import graph, op
 from lazyt.ir.graph import Node, find, head_of, make, make_like, make_of, make_pair
 from lazyt.ops.leaves import become_input
 from lazyt.ops.pointwise import MAP
@@ -72,12 +72,12 @@ def test_a_new_node_is_as_old_as_its_oldest_pending_input(way: str) -> None:
 def test_tables_hold_nobody() -> None:
     a, b = leaf(), leaf()
     made = make(MAP, (a, b), (lt.ones(3) * lt.ones(3)).node.params)
-    head, inputs, count = made.head, made.inputs, heads.count_living()
+    head, inputs, count = made.head, made.inputs, op.count_living()
     assert inputs in head.nodes
     watched = weakref.ref(made)
     del made
     assert watched() is None and inputs not in head.nodes
-    assert heads.count_living() == count - 1 and find(head, inputs) is None
+    assert op.count_living() == count - 1 and find(head, inputs) is None
 
 
 def test_heads_go_with_their_nodes() -> None:
@@ -86,23 +86,23 @@ def test_heads_go_with_their_nodes() -> None:
     assert head_of(MAP, params, 7) is head
     assert head_of(MAP, params, 6) is not head
     key = (MAP, params, 7)
-    assert key in heads.living
+    assert key in op.living
     watched = weakref.ref(head)
     del head
     gc.collect()
     assert watched() is not None  # a loop may make it again
-    heads.forget_recent()
-    assert watched() is None and key not in heads.living
+    op.forget_recent()
+    assert watched() is None and key not in op.living
 
 
 def test_few_heads_outlive_their_nodes() -> None:
-    heads.forget_recent()
-    before = len(heads.living)
+    op.forget_recent()
+    before = len(op.living)
     for number in range(5000):
         head_of(MAP, f"a parameter that no other node has, {number}", 7)
-    assert before + 5000 > len(heads.living) + 2000
-    heads.forget_recent()
-    assert len(heads.living) <= before + 2
+    assert before + 5000 > len(op.living) + 2000
+    op.forget_recent()
+    assert len(op.living) <= before + 2
 
 
 def test_what_comes_back_has_the_head_that_it_had() -> None:
@@ -114,17 +114,17 @@ def test_what_comes_back_has_the_head_that_it_had() -> None:
 def test_nodes_in_circles_leave_no_entries() -> None:
     """The collector's order is anyone's: it may clear a head, its table and its nodes at once."""
     gc.collect()
-    heads.forget_recent()
-    before, known = heads.count_living(), len(heads.living)
+    op.forget_recent()
+    before, known = op.count_living(), len(op.living)
     for number in range(20):
         x = lt.tensor([1.0] * (20 + number))
         circle: list[Any] = [(x * x).reshape(1, 20 + number).exp()]
         circle.append(circle)
     del x, circle
     gc.collect()
-    heads.forget_recent()
+    op.forget_recent()
     views._routes.clear()
-    assert heads.count_living() <= before and len(heads.living) <= known + 2
+    assert op.count_living() <= before and len(op.living) <= known + 2
 
 
 def test_the_entry_of_a_later_equal_node_stays() -> None:
@@ -157,14 +157,14 @@ def test_a_node_that_became_a_leaf_is_made_anew() -> None:
 def test_a_long_chain_is_let_go_without_depth() -> None:
     """Each head's table refers to inputs, and a chain of a million must not go down the stack."""
     gc.collect()
-    before = heads.count_living()
+    before = op.count_living()
     with lt.config.override(max_pending_nodes=10**9):
         x = lt.ones(3).realize()
         for _ in range(100_000):
             x = x * 2.0 + 1.0
-        assert heads.count_living() - before == 200_000
+        assert op.count_living() - before == 200_000
         del x
-    assert heads.count_living() - before < 100
+    assert op.count_living() - before < 100
 
 
 def calls_of(function: Callable[[], object]) -> int:

@@ -12,8 +12,8 @@ from lazyt.ir.dtypes import float32, int64
 from lazyt.ir.graph import Node
 from lazyt.ir.group import Group, Index
 from lazyt.passes import lifetimes, ordering
+from lazyt.passes.fuse import Reach
 from lazyt.passes.probe import Probe
-from lazyt.passes.reach import Reach
 from tests.strategies import random_graph
 
 
